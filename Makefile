@@ -1,0 +1,40 @@
+# The ways to build, test and measure. `make` alone lists them. CARGO_TARGET_DIR is honoured everywhere.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup rivals build demo test bench lint fmt clean
+
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: ## Install what is missing (as root or with sudo), or name it
+	@scripts/setup.sh
+
+rivals: ## Install the other servers to measure against as well
+	@scripts/setup.sh --rivals
+
+build: ## Build the program: target/release/touchstone
+	@. scripts/environment.sh && cargo build --release --locked -p touchstone
+
+demo: ## Measure touchstone beside nginx and the kernel's limit; write a report
+	@scripts/setup.sh --brief
+	@scripts/demo.sh
+
+test: ## Run every test; the last line is the sum
+	@scripts/setup.sh --brief
+	@scripts/test.sh
+
+bench: ## Measure this build beside the kernel's limit
+	@scripts/setup.sh --brief
+	@scripts/bench.sh
+
+lint: ## Check format, lints, and the dependencies' licences and advisories
+	@scripts/setup.sh --brief
+	@scripts/lint.sh
+
+fmt: ## Format the code
+	@. scripts/environment.sh && cargo fmt --all
+
+clean: ## Remove what was built and the results of make demo and make bench
+	@. scripts/environment.sh && cargo clean
+	@rm -rf results

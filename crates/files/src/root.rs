@@ -1,0 +1,559 @@
+//! Safe opening of files below a document root.
+//!
+//! A request path that was normalised by the HTTP side still meets a file system in which symbolic links, fifos,
+//! devices and concurrent renames live. [`Root`] is the one place where such a path turns into a descriptor:
+//!
+//! * Under [`SymlinkPolicy::Inside`] the kernel itself keeps the look-up below the root (`openat2` with
+//!   `RESOLVE_BENEATH`). Links that it cannot judge (an absolute one, or one that leaves the root and comes back)
+//!   are followed to a pinned inode, whose real path is then compared with the root's. Both ways decide about the
+//!   very inode that is opened afterwards, so nobody can swap a directory for a link in between.
+//! * A file is first reached with `O_PATH`, which has no side effects, and only opened for reading once it is known
+//!   to be a regular file. Opening a fifo would release its writer, opening a tape would rewind it.
+//! * Deployments swap a root that is itself a symbolic link. The configured path is therefore kept, and
+//!   [`Root::refresh`], called once a second, follows it to its new directory.
+//!
+//! The memory cache calls [`Root::open`] when it makes an entry, [`Root::facts`] to ask once a second whether the
+//! entry is still true, and [`read_whole`] for the bytes. None of these is on the way of a cache hit.
+//!
+//! `/proc` must be mounted: it is the only way to open a pinned inode for reading. [`Root::new`] says so when it is
+//! not.
+
+use std::fmt::{self, Write as _};
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustix::fs::{self, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+
+/// Which symbolic links below a root may be followed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum SymlinkPolicy {
+    /// Only those whose target lies inside the root, however they are written. Others are [`Refused::Forbidden`].
+    #[default]
+    Inside,
+    /// All of them. Whoever may write below the root may then publish every file that the server can read.
+    Anywhere,
+}
+
+/// What a descriptor leads to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FileKind {
+    /// A file with bytes.
+    Regular,
+    /// A directory.
+    Directory,
+}
+
+/// What the file system says about a file; enough to tell one version of it from the next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FileFacts {
+    /// Regular file or directory.
+    pub kind: FileKind,
+    /// Length in bytes.
+    pub size: u64,
+    /// Time of the last change of the content, whole seconds since 1970 (may be negative).
+    pub modified_seconds: i64,
+    /// The rest of that time, 0 to 999,999,999.
+    pub modified_nanoseconds: u32,
+    /// Time of the last change of content, mode, owner or links, whole seconds. It cannot be set back by a program,
+    /// so it uncovers an edit whose modification time was restored, and a `chmod`.
+    pub changed_seconds: i64,
+    /// The rest of that time, 0 to 999,999,999.
+    pub changed_nanoseconds: u32,
+    /// Inode number.
+    pub inode: u64,
+    /// Device that holds the inode.
+    pub device: u64,
+    /// Names that lead to this inode. With more than one, an edit through another name raises no inotify event in
+    /// the directory of this one.
+    pub hard_links: u64,
+}
+
+/// A strong entity tag (RFC 9110 section 8.8.3) in its quotes, at most [`StrongEntityTag::LONGEST`] bytes, on the stack.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub struct StrongEntityTag {
+    bytes: [u8; StrongEntityTag::LONGEST],
+    length: u8,
+}
+
+/// A file or directory that may be served.
+#[derive(Debug)]
+pub struct Opened {
+    /// A regular file: open for reading (`O_RDONLY|O_NONBLOCK`), at offset 0. A directory: an `O_PATH` descriptor, so
+    /// that a directory that may be searched but not listed still serves its files; to list it, open `"."` below it.
+    pub descriptor: OwnedFd,
+    /// Taken from the same inode just before it was opened for reading.
+    pub facts: FileFacts,
+    /// Whether a symbolic link was followed below the root.
+    pub followed_links: bool,
+}
+
+/// Why a path is not served.
+#[derive(Debug)]
+pub enum Refused {
+    /// No such file; also a name that no file can have, and a regular file with a slash after its name.
+    NotFound,
+    /// No permission, a link that leaves the root, or a loop of links.
+    Forbidden,
+    /// Neither a regular file nor a directory: a fifo, a socket, a device.
+    NotAFile,
+    /// The process or the machine has no descriptor left: try again later.
+    TooManyOpenFiles,
+    /// Anything else, such as a disk that fails.
+    Other(io::Error),
+}
+
+/// A document root. Shared between threads; all methods take `&self`.
+#[derive(Debug)]
+pub struct Root {
+    /// Absolute, and never resolved: it may lead to another directory tomorrow.
+    path: PathBuf,
+    policy: SymlinkPolicy,
+    /// Linux 5.6 and not filtered away by seccomp, which old container runtimes did.
+    openat2_works: bool,
+    directory: RwLock<Arc<Directory>>,
+}
+
+/// The directory that the configured path led to when it was last looked at. The descriptor pins the inode, so its
+/// number cannot be given to another directory while we compare against it.
+#[derive(Debug)]
+struct Directory {
+    descriptor: OwnedFd,
+    inode: u64,
+    device: u64,
+}
+
+impl Root {
+    /// Opens the document root. A relative path is taken from the current directory of this moment.
+    ///
+    /// # Errors
+    /// What the operating system said about `path` (missing, not a directory, no permission), or that `/proc` is not
+    /// mounted. The path itself is not part of the message.
+    pub fn new(path: impl AsRef<Path>, policy: SymlinkPolicy) -> io::Result<Root> {
+        let path = std::path::absolute(path)?;
+        let directory = Directory::open(&path)?;
+        real_path(&directory.descriptor)?;
+        // Any failure of this probe can only come from openat2 itself: the directory is open already. ENOSYS is an
+        // old kernel, EPERM a seccomp filter.
+        let openat2_works =
+            fs::openat2(&directory.descriptor, ".", PIN, Mode::empty(), ResolveFlags::BENEATH).is_ok();
+        Ok(Root { path, policy, openat2_works, directory: RwLock::new(Arc::new(directory)) })
+    }
+
+    /// The absolute path this root was configured with, its own links unresolved.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The policy this root was made with.
+    pub fn policy(&self) -> SymlinkPolicy {
+        self.policy
+    }
+
+    /// Looks where the configured path leads now; call it about once a second. `true`: to another directory than
+    /// before, which is now the root, and everything remembered about the old one is void.
+    ///
+    /// # Errors
+    /// The path leads nowhere at the moment. The old directory stays the root, as in the middle of a deployment that
+    /// removes one link before it makes the next.
+    pub fn refresh(&self) -> io::Result<bool> {
+        let found = fs::stat(&self.path)?;
+        if self.directory().is(&found) {
+            return Ok(false);
+        }
+        let directory = Directory::open(&self.path)?;
+        let mut current = self.directory.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = (current.inode, current.device) != (directory.inode, directory.device);
+        if changed {
+            *current = Arc::new(directory);
+        }
+        Ok(changed)
+    }
+
+    /// Opens `path`, which is absolute and normalised (`/a/b.html`, `/a/`, `/`): one leading slash, percent escapes
+    /// decoded, no dot segments.
+    ///
+    /// # Errors
+    /// See [`Refused`]. A `..` that slipped through is forbidden, whatever the policy.
+    pub fn open(&self, path: &[u8]) -> Result<Opened, Refused> {
+        let name = below_root(path)?;
+        let directory = self.directory();
+        let (pinned, followed_links) = self.pin_noting_links(&directory, name)?;
+        let facts = FileFacts::of(&pinned)?;
+        let descriptor = match facts.kind {
+            FileKind::Directory => pinned,
+            FileKind::Regular => open_pinned(&pinned)?,
+        };
+        Ok(Opened { descriptor, facts, followed_links })
+    }
+
+    /// What [`Root::open`] would find at `path`, after the same checks, but without asking for permission to read.
+    /// Three system calls.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn facts(&self, path: &[u8]) -> Result<FileFacts, Refused> {
+        let name = below_root(path)?;
+        FileFacts::of(self.pin(&self.directory(), name)?)
+    }
+
+    fn directory(&self) -> Arc<Directory> {
+        Arc::clone(&self.directory.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Reaches `name` as the policy allows and says whether links were followed on the way.
+    fn pin_noting_links(&self, root: &Directory, name: &[u8]) -> Result<(OwnedFd, bool), Refused> {
+        if !self.openat2_works {
+            let pinned = self.pin(root, name)?;
+            let straight = join(real_path(&root.descriptor)?, name);
+            let followed_links = real_path(&pinned)? != straight;
+            return Ok((pinned, followed_links));
+        }
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match fs::openat2(&root.descriptor, name, PIN, Mode::empty(), resolve) {
+            Ok(pinned) => Ok((pinned, false)),
+            Err(Errno::LOOP | Errno::AGAIN | Errno::XDEV) => Ok((self.pin(root, name)?, true)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reaches `name` as the policy allows, with an `O_PATH` descriptor.
+    fn pin(&self, root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
+        match self.policy {
+            SymlinkPolicy::Anywhere => Ok(fs::openat(&root.descriptor, name, PIN, Mode::empty())?),
+            SymlinkPolicy::Inside if self.openat2_works => pin_beneath(root, name),
+            SymlinkPolicy::Inside => pin_by_real_path(root, name),
+        }
+    }
+}
+
+/// Pins an inode without opening it: no permission to read is asked, nothing happens to fifos and devices.
+const PIN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// Lets the kernel keep the look-up below the root.
+fn pin_beneath(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    // EAGAIN: a rename anywhere on the machine raced with a ".." inside a link, so that the kernel could not be sure.
+    for _ in 0..4 {
+        match fs::openat2(&root.descriptor, name, PIN, Mode::empty(), resolve) {
+            Ok(pinned) => return Ok(pinned),
+            Err(Errno::AGAIN) => {}
+            Err(Errno::XDEV) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    pin_by_real_path(root, name)
+}
+
+/// Follows all links to an inode, then asks the kernel where that inode lies. Only the pinned inode is used
+/// afterwards, so what happens to the names meanwhile does not matter.
+fn pin_by_real_path(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
+    let pinned = fs::openat(&root.descriptor, name, PIN, Mode::empty())?;
+    if lies_inside(&real_path(&pinned)?, &real_path(&root.descriptor)?) {
+        Ok(pinned)
+    } else {
+        Err(Refused::Forbidden)
+    }
+}
+
+/// Whether the real path `path` is `root` or lies below it. Targets without a place in the file system ("pipe:[7]",
+/// "(unreachable)/a") do not begin with a slash and lie nowhere.
+fn lies_inside(path: &[u8], root: &[u8]) -> bool {
+    let root = root.strip_suffix(b"/").unwrap_or(root);
+    match path.strip_prefix(root) {
+        Some(rest) => rest.first() == Some(&b'/') || (rest.is_empty() && !path.is_empty()),
+        None => false,
+    }
+}
+
+/// Opens a pinned regular file for reading. `O_NONBLOCK` so that a lease held by a file server (Samba) cannot make us
+/// wait; reads of regular files are not changed by it.
+fn open_pinned(pinned: &OwnedFd) -> Result<OwnedFd, Refused> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    fs::openat(CWD, proc_link(pinned).as_str(), flags, Mode::empty()).map_err(|error| match error {
+        // The inode is pinned, so it is the link that is not there.
+        Errno::NOENT | Errno::NOTDIR => Refused::Other(proc_is_missing()),
+        error => error.into(),
+    })
+}
+
+/// Where the kernel sees the inode behind a descriptor.
+fn real_path(descriptor: &OwnedFd) -> io::Result<Vec<u8>> {
+    match fs::readlinkat(CWD, proc_link(descriptor).as_str(), Vec::new()) {
+        Ok(path) => Ok(path.into_bytes()),
+        Err(Errno::NOENT | Errno::NOTDIR) => Err(proc_is_missing()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn proc_link(descriptor: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
+}
+
+fn proc_is_missing() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        "/proc is not mounted here; mount it (mount -t proc proc /proc)",
+    )
+}
+
+/// The path relative to the root descriptor.
+fn below_root(path: &[u8]) -> Result<&[u8], Refused> {
+    if path.contains(&0) {
+        return Err(Refused::NotFound);
+    }
+    let start = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
+    let name = &path[start..];
+    if name.split(|&byte| byte == b'/').any(|segment| segment == b"..") {
+        return Err(Refused::Forbidden);
+    }
+    Ok(if name.is_empty() { b"." } else { name })
+}
+
+/// The path `name` would have below `root` if no link were followed.
+fn join(mut root: Vec<u8>, name: &[u8]) -> Vec<u8> {
+    let name = name.strip_suffix(b"/").unwrap_or(name);
+    if name != b"." {
+        if root.last() != Some(&b'/') {
+            root.push(b'/');
+        }
+        root.extend_from_slice(name);
+    }
+    root
+}
+
+impl Directory {
+    fn open(path: &Path) -> io::Result<Directory> {
+        let descriptor = fs::open(path, PIN | OFlags::DIRECTORY, Mode::empty())?;
+        let facts = fs::fstat(&descriptor)?;
+        let (inode, device) = identity(&facts);
+        Ok(Directory { descriptor, inode, device })
+    }
+
+    fn is(&self, found: &fs::Stat) -> bool {
+        (self.inode, self.device) == identity(found)
+    }
+}
+
+/// Inode and device. The C types differ between architectures.
+#[allow(clippy::unnecessary_cast)]
+fn identity(stat: &fs::Stat) -> (u64, u64) {
+    (stat.st_ino as u64, stat.st_dev as u64)
+}
+
+impl Opened {
+    /// Whether every change of this file's content shows as an event in the directory that its path names. If not (a
+    /// link was followed, or the file has other names), a cached copy must be revalidated with [`Root::facts`].
+    pub fn watchable(&self) -> bool {
+        !self.followed_links && (self.facts.kind == FileKind::Directory || self.facts.hard_links == 1)
+    }
+}
+
+impl FileFacts {
+    /// The facts of an open file. A cache asks a second time after it has read the bytes, to find an edit in between.
+    ///
+    /// # Errors
+    /// [`Refused::NotAFile`], or what `fstat` said.
+    #[allow(clippy::unnecessary_cast)] // The C types differ between architectures.
+    pub fn of(descriptor: impl AsFd) -> Result<FileFacts, Refused> {
+        let stat = fs::fstat(descriptor)?;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => FileKind::Regular,
+            FileType::Directory => FileKind::Directory,
+            _ => return Err(Refused::NotAFile),
+        };
+        let (inode, device) = identity(&stat);
+        Ok(FileFacts {
+            kind,
+            size: stat.st_size as u64,
+            modified_seconds: stat.st_mtime as i64,
+            modified_nanoseconds: stat.st_mtime_nsec as u32,
+            changed_seconds: stat.st_ctime as i64,
+            changed_nanoseconds: stat.st_ctime_nsec as u32,
+            inode,
+            device,
+            hard_links: stat.st_nlink as u64,
+        })
+    }
+
+    /// A strong entity tag from modification time, size and inode, so that a touched, grown or replaced file gets
+    /// another one. It is as fine as the file system's clock: two edits of equal length within one tick (up to 10 ms
+    /// before Linux 6.13) share a tag.
+    pub fn etag(&self) -> StrongEntityTag {
+        let mut tag = StrongEntityTag { bytes: [0; StrongEntityTag::LONGEST], length: 0 };
+        let written = write!(
+            tag,
+            "\"{:x}{:08x}-{:x}-{:x}\"",
+            self.modified_seconds, self.modified_nanoseconds, self.size, self.inode
+        );
+        debug_assert!(written.is_ok(), "LONGEST holds the longest tag");
+        tag
+    }
+
+    /// Whether `other` describes the same version of the same file: nothing was written, replaced, or closed to
+    /// readers in between. The number of names may differ.
+    pub fn same_version(&self, other: &FileFacts) -> bool {
+        FileFacts { hard_links: 0, ..*self } == FileFacts { hard_links: 0, ..*other }
+    }
+}
+
+impl StrongEntityTag {
+    /// Two quotes, two hyphens, 16 + 8 digits of time, 16 of size, 16 of inode.
+    pub const LONGEST: usize = 2 + 2 + 16 + 8 + 16 + 16;
+
+    /// The tag with its quotes, as it stands in the ETag field.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl fmt::Write for StrongEntityTag {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let start = usize::from(self.length);
+        let end = start + text.len();
+        self.bytes.get_mut(start..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = u8::try_from(end).map_err(|_| fmt::Error)?;
+        Ok(())
+    }
+}
+
+impl AsRef<[u8]> for StrongEntityTag {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl fmt::Display for StrongEntityTag {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_bytes().iter().try_for_each(|&byte| formatter.write_char(char::from(byte)))
+    }
+}
+
+impl fmt::Debug for StrongEntityTag {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl From<Errno> for Refused {
+    fn from(error: Errno) -> Refused {
+        match error {
+            Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => Refused::NotFound,
+            Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::XDEV => Refused::Forbidden,
+            // What opening a socket, or a device without a driver, answers.
+            Errno::NXIO | Errno::NODEV => Refused::NotAFile,
+            Errno::MFILE | Errno::NFILE => Refused::TooManyOpenFiles,
+            error => Refused::Other(error.into()),
+        }
+    }
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Refused {
+        match Errno::from_io_error(&error) {
+            Some(errno) => errno.into(),
+            None => Refused::Other(error),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::NotFound => formatter.write_str("no such file"),
+            Refused::Forbidden => {
+                formatter.write_str("permission denied, or a link that leaves the root or loops")
+            }
+            Refused::NotAFile => formatter.write_str("neither a regular file nor a directory"),
+            Refused::TooManyOpenFiles => formatter
+                .write_str("too many open files; raise the limit (ulimit -n) or lower the connections"),
+            Refused::Other(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Refused::Other(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// What came of reading a file whose size was known.
+#[derive(Debug, Eq, PartialEq)]
+pub enum ReadWhole {
+    /// All of it: exactly as many bytes as were expected, and the file ended there.
+    Complete(Vec<u8>),
+    /// Not all of it is in the page cache: call [`read_whole_blocking`] on a thread that may wait for the disk.
+    WouldBlock,
+    /// The file is shorter or longer than it was: take its facts again.
+    SizeChanged,
+}
+
+/// Reads a file of `size` bytes from its beginning without waiting for the disk. On a file system that cannot promise
+/// this (`EOPNOTSUPP`: some overlay, network and FUSE file systems) it reads plainly, and may wait.
+///
+/// # Errors
+/// What the operating system said, or [`io::ErrorKind::OutOfMemory`]. The caller limits `size`.
+pub fn read_whole(descriptor: impl AsFd, size: u64) -> io::Result<ReadWhole> {
+    match read_with(descriptor.as_fd(), size, ReadWriteFlags::NOWAIT) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => read_whole_blocking(descriptor, size),
+        Err(Errno::AGAIN) => Ok(ReadWhole::WouldBlock),
+        result => Ok(result?),
+    }
+}
+
+/// Reads a file of `size` bytes from its beginning, waiting for the disk as needed; never
+/// [`ReadWhole::WouldBlock`].
+///
+/// # Errors
+/// As [`read_whole`].
+pub fn read_whole_blocking(descriptor: impl AsFd, size: u64) -> io::Result<ReadWhole> {
+    Ok(read_with(descriptor.as_fd(), size, ReadWriteFlags::empty())?)
+}
+
+/// One byte more than expected is asked for, so that a file that grew is noticed.
+fn read_with(descriptor: impl AsFd, size: u64, flags: ReadWriteFlags) -> Result<ReadWhole, Errno> {
+    let size = usize::try_from(size).map_err(|_| Errno::NOMEM)?;
+    let room = size.checked_add(1).ok_or(Errno::NOMEM)?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(room).map_err(|_| Errno::NOMEM)?;
+    bytes.resize(room, 0);
+    let mut filled = 0;
+    while filled < room {
+        let mut rest = [IoSliceMut::new(&mut bytes[filled..])];
+        match read_at(&descriptor, &mut rest, filled as u64, flags) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if filled != size {
+        return Ok(ReadWhole::SizeChanged);
+    }
+    bytes.truncate(size);
+    Ok(ReadWhole::Complete(bytes))
+}
+
+/// `preadv` where no flag is needed: some sandboxes know only that.
+fn read_at(
+    descriptor: impl AsFd,
+    rest: &mut [IoSliceMut<'_>],
+    offset: u64,
+    flags: ReadWriteFlags,
+) -> Result<usize, Errno> {
+    if flags.is_empty() {
+        rustix::io::preadv(descriptor, rest, offset)
+    } else {
+        rustix::io::preadv2(descriptor, rest, offset, flags)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! HTTP without input and output: parsing, writing, dates, ranges, conditions.
+//!
+//! Nothing here reads a socket, a file or a clock; every function takes bytes and gives values, so that each
+//! rule of RFC 9110 and RFC 9112 can be tested by table and fuzzed.
+//!
+//! A request goes through [`request`] (the head), [`target`] and [`host`] (what is asked of whom),
+//! [`chunked`] (its body), [`conditional`] with [`entity_tag`] and [`date`] (whether to answer in full) and
+//! [`range`] (which part); [`status`] names the answer. [`response`] is the other side: the head as a client
+//! sees it. [`grammar`] and [`decimal`] hold what all of them share.
+//!
+//! # Fuzzing
+//! The parsers have cargo-fuzz targets in `fuzz/`: `request_head`, `response_head`, `chunked`, `target`,
+//! `range`. From this crate's directory, with a nightly toolchain and `cargo install cargo-fuzz`:
+//!
+//! ```text
+//! cargo +nightly fuzz run request_head -- -dict=fuzz/http.dict -max_total_time=60
+//! ```
+
+pub mod chunked;
+pub mod conditional;
+pub mod date;
+pub mod decimal;
+pub mod entity_tag;
+pub mod grammar;
+pub mod host;
+pub mod range;
+pub mod request;
+pub mod response;
+pub mod status;
+pub mod target;

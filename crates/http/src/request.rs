@@ -1,0 +1,845 @@
+//! The request head: parsed once, in place, without allocation (RFC 9112 sections 2 to 6).
+//!
+//! [`RequestHead::parse`] reads a head that begins at the start of a buffer and keeps offsets into it, so one
+//! `RequestHead` serves a connection for all its requests. While parsing it also takes in what every server must
+//! know at once: the framing of the body, whether the connection persists, `Expect`, and whether any condition or
+//! range was asked for. Parsing is strict: whatever two programs could read in two ways is refused (RFC 9112
+//! sections 2.2, 5.1, 6.3 and 11.2 on request smuggling).
+
+use crate::decimal;
+use crate::grammar::{field_value_length, is_token, token_length};
+
+/// Offsets of a piece of the buffer that was parsed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    /// Heads are limited far below 4 GiB, so 32 bits hold every offset.
+    fn new(start: usize, end: usize) -> Span {
+        Span { start: start as u32, end: end as u32 }
+    }
+
+    /// The bytes, from the same buffer that was parsed.
+    #[inline]
+    pub fn of<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
+        buffer.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+
+    /// True when there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+}
+
+/// The request method (RFC 9110 section 9, RFC 5789).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Method {
+    /// GET
+    #[default]
+    Get,
+    /// HEAD
+    Head,
+    /// POST
+    Post,
+    /// PUT
+    Put,
+    /// DELETE
+    Delete,
+    /// CONNECT
+    Connect,
+    /// OPTIONS
+    Options,
+    /// TRACE
+    Trace,
+    /// PATCH
+    Patch,
+    /// Any other token; its bytes are in [`RequestHead::method_span`].
+    Other,
+}
+
+impl Method {
+    fn from_token(token: &[u8]) -> Method {
+        match token {
+            b"GET" => Method::Get,
+            b"HEAD" => Method::Head,
+            b"POST" => Method::Post,
+            b"PUT" => Method::Put,
+            b"DELETE" => Method::Delete,
+            b"CONNECT" => Method::Connect,
+            b"OPTIONS" => Method::Options,
+            b"TRACE" => Method::Trace,
+            b"PATCH" => Method::Patch,
+            _ => Method::Other,
+        }
+    }
+
+    /// True for the methods whose purpose is to carry a body.
+    fn expects_body(self) -> bool {
+        matches!(self, Method::Post | Method::Put | Method::Patch)
+    }
+}
+
+/// The protocol version of a message. A higher minor version of 1 is answered as 1.1 (RFC 9110 section 2.5).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.0
+    Http10,
+    /// HTTP/1.1
+    #[default]
+    Http11,
+}
+
+/// Field names that the server itself acts on, recognised while parsing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KnownField {
+    /// Connection
+    Connection,
+    /// Content-Length
+    ContentLength,
+    /// Expect
+    Expect,
+    /// Host
+    Host,
+    /// If-Match
+    IfMatch,
+    /// If-Modified-Since
+    IfModifiedSince,
+    /// If-None-Match
+    IfNoneMatch,
+    /// If-Range
+    IfRange,
+    /// If-Unmodified-Since
+    IfUnmodifiedSince,
+    /// Range
+    Range,
+    /// Referer
+    Referer,
+    /// Transfer-Encoding
+    TransferEncoding,
+    /// User-Agent
+    UserAgent,
+    /// Any other name.
+    Other,
+}
+
+impl KnownField {
+    fn from_name(name: &[u8]) -> KnownField {
+        let (canonical, known): (&[u8], KnownField) = match name.len() {
+            4 => (b"host", KnownField::Host),
+            5 => (b"range", KnownField::Range),
+            6 => (b"expect", KnownField::Expect),
+            7 => (b"referer", KnownField::Referer),
+            8 if name[3] | 0x20 == b'r' => (b"if-range", KnownField::IfRange),
+            8 => (b"if-match", KnownField::IfMatch),
+            10 if name[0] | 0x20 == b'c' => (b"connection", KnownField::Connection),
+            10 => (b"user-agent", KnownField::UserAgent),
+            13 => (b"if-none-match", KnownField::IfNoneMatch),
+            14 => (b"content-length", KnownField::ContentLength),
+            17 if name[0] | 0x20 == b't' => (b"transfer-encoding", KnownField::TransferEncoding),
+            17 => (b"if-modified-since", KnownField::IfModifiedSince),
+            19 => (b"if-unmodified-since", KnownField::IfUnmodifiedSince),
+            _ => return KnownField::Other,
+        };
+        if name.eq_ignore_ascii_case(canonical) { known } else { KnownField::Other }
+    }
+}
+
+/// One field line of the head.
+#[derive(Debug, Clone, Copy)]
+pub struct FieldLine {
+    /// The name as it was sent.
+    pub name: Span,
+    /// The value without surrounding white space.
+    pub value: Span,
+    /// Which name it is, if the server acts on it.
+    pub known: KnownField,
+}
+
+/// How the body is delimited (RFC 9112 section 6.3).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RequestBody {
+    /// There is none.
+    #[default]
+    None,
+    /// So many bytes follow; never 0.
+    Length(u64),
+    /// Chunks follow.
+    Chunked,
+}
+
+/// What `Expect` asked for (RFC 9110 section 10.1.1).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Expectation {
+    /// Nothing.
+    #[default]
+    None,
+    /// `100-continue`.
+    Continue,
+    /// Something that no server knows (417).
+    Unknown,
+}
+
+/// Limits of a head.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Longest request line without its CRLF, bytes (414).
+    pub request_line_bytes: usize,
+    /// Longest header section, bytes, from after the request line to the empty line (431).
+    pub header_bytes: usize,
+    /// Most field lines (431).
+    pub header_fields: usize,
+}
+
+/// Why a head is refused; the connection cannot be used any more after any of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestError {
+    /// 400, with what is wrong.
+    Bad(&'static str),
+    /// 411: a body is meant, in a version that cannot say how long it is.
+    LengthRequired,
+    /// 414
+    UriTooLong,
+    /// 431
+    HeaderTooLarge,
+    /// 501: a transfer coding that is not implemented.
+    UnknownTransferCoding,
+    /// 505
+    VersionNotSupported,
+}
+
+impl RequestError {
+    /// The status code that answers it.
+    pub fn status(self) -> u16 {
+        match self {
+            RequestError::Bad(_) => 400,
+            RequestError::LengthRequired => 411,
+            RequestError::UriTooLong => 414,
+            RequestError::HeaderTooLarge => 431,
+            RequestError::UnknownTransferCoding => 501,
+            RequestError::VersionNotSupported => 505,
+        }
+    }
+
+    /// What is wrong, in words, for the error log.
+    pub fn explanation(self) -> &'static str {
+        match self {
+            RequestError::Bad(what) => what,
+            RequestError::LengthRequired => "an HTTP/1.0 request with a body must state its Content-Length",
+            RequestError::UriTooLong => "the request line is longer than limits.request_line_bytes",
+            RequestError::HeaderTooLarge => {
+                "the header section is larger than limits.header_bytes or limits.header_fields"
+            }
+            RequestError::UnknownTransferCoding => "a transfer coding other than chunked",
+            RequestError::VersionNotSupported => "a major protocol version other than 1",
+        }
+    }
+}
+
+/// Whether the head was whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parsed {
+    /// The head ends before this offset; the body or the next request begins there.
+    Complete(usize),
+    /// More bytes are needed; what is there is not wrong so far.
+    Partial,
+}
+
+/// A parsed request head. All spans are offsets into the buffer that was parsed.
+#[derive(Debug, Default)]
+pub struct RequestHead {
+    /// The method.
+    pub method: Method,
+    /// The method's bytes.
+    pub method_span: Span,
+    /// The request target as it was sent.
+    pub target: Span,
+    /// The whole request line without its CRLF.
+    pub request_line: Span,
+    /// The protocol version to answer in.
+    pub version: Version,
+    /// The version's bytes, for example `HTTP/1.1`.
+    pub version_span: Span,
+    /// Every field line, in order.
+    pub fields: Vec<FieldLine>,
+    /// The value of Host.
+    pub host: Option<Span>,
+    /// How the body is delimited.
+    pub body: RequestBody,
+    /// What Expect asked for.
+    pub expectation: Expectation,
+    /// The client lets the connection persist (RFC 9112 section 9.3).
+    pub persistent: bool,
+    /// A precondition or Range field is there: the answer may differ from the whole representation.
+    pub conditional: bool,
+}
+
+impl RequestHead {
+    /// An empty head, to be filled by [`RequestHead::parse`] again and again.
+    pub fn new() -> RequestHead {
+        RequestHead::default()
+    }
+
+    /// Parses the head at the start of `buffer`. Empty lines before it are skipped (RFC 9112 section 2.2).
+    ///
+    /// On `Partial` nothing in `self` may be used; call again with the same bytes and more.
+    pub fn parse(&mut self, buffer: &[u8], limits: &Limits) -> Result<Parsed, RequestError> {
+        let Some(start) = skip_empty_lines(buffer)? else { return Ok(Parsed::Partial) };
+        let Some(mut at) = self.parse_request_line(buffer, start, limits)? else {
+            return Ok(Parsed::Partial);
+        };
+        let header_start = at;
+        let header_limit = header_start + limits.header_bytes;
+        // No more is looked at than the largest section and its empty line, so that the verdict does not depend on how
+        // much was read at once.
+        let buffer = &buffer[..buffer.len().min(header_limit + 2)];
+        let partial = if buffer.len() == header_limit + 2 {
+            Err(RequestError::HeaderTooLarge)
+        } else {
+            Ok(Parsed::Partial)
+        };
+        let mut facts = FieldFacts::default();
+        self.fields.clear();
+        loop {
+            match buffer.get(at) {
+                Some(b'\r') => match buffer.get(at + 1) {
+                    Some(b'\n') => break,
+                    Some(_) => return Err(RequestError::Bad("a bare CR in the header section")),
+                    None => return partial,
+                },
+                Some(_) => {}
+                None => return partial,
+            }
+            let Some((line, next)) = parse_field_line(buffer, at)? else { return partial };
+            if next > header_limit || self.fields.len() == limits.header_fields {
+                return Err(RequestError::HeaderTooLarge);
+            }
+            if line.known != KnownField::Other {
+                facts.take(buffer, &line)?;
+            }
+            self.fields.push(line);
+            at = next;
+        }
+        self.conclude(buffer, facts)?;
+        Ok(Parsed::Complete(at + 2))
+    }
+
+    /// The values of a field that the server knows, in order.
+    pub fn values<'a>(&'a self, buffer: &'a [u8], known: KnownField) -> impl Iterator<Item = &'a [u8]> {
+        self.fields.iter().filter(move |line| line.known == known).map(move |line| line.value.of(buffer))
+    }
+
+    /// The first value of a field that the server knows.
+    pub fn value<'a>(&self, buffer: &'a [u8], known: KnownField) -> Option<&'a [u8]> {
+        self.fields.iter().find(|line| line.known == known).map(|line| line.value.of(buffer))
+    }
+
+    /// `method SP request-target SP HTTP-version CRLF` (RFC 9112 section 3); gives the offset after it.
+    fn parse_request_line(
+        &mut self,
+        buffer: &[u8],
+        start: usize,
+        limits: &Limits,
+    ) -> Result<Option<usize>, RequestError> {
+        // One byte past the longest line is enough to tell "too long" from "not all here yet".
+        let longest = (start + limits.request_line_bytes).min(buffer.len());
+        let partial = || {
+            if buffer.len() > start + limits.request_line_bytes + 1 {
+                Err(RequestError::UriTooLong)
+            } else {
+                Ok(None)
+            }
+        };
+        let line = &buffer[..longest];
+
+        let method_end = start + token_length(&line[start..]);
+        match buffer.get(method_end) {
+            Some(b' ') if method_end > start => {}
+            None => return partial(),
+            Some(_) if method_end >= start + limits.request_line_bytes => {
+                return Err(RequestError::UriTooLong);
+            }
+            Some(_) => {
+                return Err(RequestError::Bad("the request line does not begin with a method and a space"));
+            }
+        }
+        let target_start = method_end + 1;
+        if target_start > longest {
+            return partial();
+        }
+        let target_end = target_start + count_target_bytes(&line[target_start..]);
+        match buffer.get(target_end) {
+            Some(b' ') if target_end > target_start => {}
+            None => return partial(),
+            Some(_) if target_end >= start + limits.request_line_bytes => {
+                return Err(RequestError::UriTooLong);
+            }
+            Some(_) => {
+                return Err(RequestError::Bad("the request target is empty or not followed by a version"));
+            }
+        }
+        let version_start = target_end + 1;
+        if version_start + b"HTTP/1.1".len() - start > limits.request_line_bytes {
+            return Err(RequestError::UriTooLong);
+        }
+        let Some(rest) = buffer.get(version_start..version_start + 10) else {
+            let sent = &buffer[version_start.min(buffer.len())..];
+            return if could_become_version(sent) { partial() } else { Err(BAD_VERSION) };
+        };
+        self.version = match rest {
+            b"HTTP/1.1\r\n" => Version::Http11,
+            b"HTTP/1.0\r\n" => Version::Http10,
+            _ => other_version(rest)?,
+        };
+        let version_end = version_start + 8;
+        if version_end - start > limits.request_line_bytes {
+            return Err(RequestError::UriTooLong);
+        }
+        self.method_span = Span::new(start, method_end);
+        self.method = Method::from_token(&buffer[start..method_end]);
+        self.target = Span::new(target_start, target_end);
+        self.version_span = Span::new(version_start, version_end);
+        self.request_line = Span::new(start, version_end);
+        Ok(Some(version_end + 2))
+    }
+
+    /// What follows from all field lines together: Host, framing, persistence.
+    fn conclude(&mut self, buffer: &[u8], facts: FieldFacts) -> Result<(), RequestError> {
+        let http11 = self.version == Version::Http11;
+        self.host = facts.host;
+        // RFC 9112 section 3.2: a 1.1 request without Host, or any with an invalid one, is answered with 400.
+        match facts.host {
+            None if http11 => return Err(RequestError::Bad("an HTTP/1.1 request without Host")),
+            Some(host) if !crate::host::is_valid_host(host.of(buffer)) => {
+                return Err(RequestError::Bad("an invalid Host"));
+            }
+            _ => {}
+        }
+        self.body = match (facts.transfer_encoding, facts.content_length) {
+            (true, Some(_)) => return Err(RequestError::Bad("both Transfer-Encoding and Content-Length")),
+            (true, None) if !http11 => return Err(RequestError::Bad("Transfer-Encoding in HTTP/1.0")),
+            (true, None) => RequestBody::Chunked,
+            (false, Some(0)) => RequestBody::None,
+            (false, Some(length)) => RequestBody::Length(length),
+            (false, None) if !http11 && self.method.expects_body() => {
+                return Err(RequestError::LengthRequired);
+            }
+            (false, None) => RequestBody::None,
+        };
+        // RFC 9110 section 10.1.1: a 1.0 client cannot mean it.
+        self.expectation = if http11 { facts.expectation } else { Expectation::None };
+        self.persistent = !facts.close && (http11 || facts.keep_alive);
+        self.conditional = facts.conditional;
+        Ok(())
+    }
+}
+
+/// What the known field lines say, gathered while parsing.
+#[derive(Default)]
+struct FieldFacts {
+    host: Option<Span>,
+    content_length: Option<u64>,
+    transfer_encoding: bool,
+    expectation: Expectation,
+    close: bool,
+    keep_alive: bool,
+    conditional: bool,
+}
+
+impl FieldFacts {
+    fn take(&mut self, buffer: &[u8], line: &FieldLine) -> Result<(), RequestError> {
+        let value = line.value.of(buffer);
+        match line.known {
+            KnownField::Host => {
+                if self.host.replace(line.value).is_some() {
+                    return Err(RequestError::Bad("more than one Host"));
+                }
+            }
+            KnownField::ContentLength => {
+                // Even equal repeats are refused: the next program on the way may take another one.
+                if self.content_length.replace(parse_content_length(value)?).is_some() {
+                    return Err(RequestError::Bad("more than one Content-Length"));
+                }
+            }
+            KnownField::TransferEncoding => {
+                // RFC 9112 section 6.1: chunked once and last; no other coding is implemented here.
+                if self.transfer_encoding {
+                    return Err(RequestError::Bad("more than one Transfer-Encoding"));
+                }
+                check_transfer_encoding(value)?;
+                self.transfer_encoding = true;
+            }
+            KnownField::Connection => {
+                for option in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+                    self.close |= option.eq_ignore_ascii_case(b"close");
+                    self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
+            }
+            KnownField::Expect => {
+                let known = value.eq_ignore_ascii_case(b"100-continue");
+                self.expectation = match (known, self.expectation) {
+                    (true, Expectation::None | Expectation::Continue) => Expectation::Continue,
+                    _ => Expectation::Unknown,
+                };
+            }
+            KnownField::IfMatch
+            | KnownField::IfModifiedSince
+            | KnownField::IfNoneMatch
+            | KnownField::IfRange
+            | KnownField::IfUnmodifiedSince
+            | KnownField::Range => self.conditional = true,
+            KnownField::Referer | KnownField::UserAgent | KnownField::Other => {}
+        }
+        Ok(())
+    }
+}
+
+const BAD_VERSION: RequestError = RequestError::Bad("the request line does not end with HTTP/x.y and CRLF");
+
+/// Offset of the first byte that is not part of an empty line; `None` when there is none yet.
+fn skip_empty_lines(buffer: &[u8]) -> Result<Option<usize>, RequestError> {
+    // Four empty lines are more than any client in use sends; without a limit they would be a way to say nothing
+    // for ever.
+    const MOST_EMPTY_LINES: usize = 4;
+    let mut at = 0;
+    loop {
+        match (buffer.get(at), buffer.get(at + 1)) {
+            (Some(b'\r'), Some(b'\n')) if at < 2 * MOST_EMPTY_LINES => at += 2,
+            (Some(b'\r'), None) => return Ok(None),
+            (Some(b'\r' | b'\n'), _) => {
+                return Err(RequestError::Bad("a bare CR or LF, or too many empty lines"));
+            }
+            (Some(_), _) => return Ok(Some(at)),
+            (None, _) => return Ok(None),
+        }
+    }
+}
+
+/// A version other than the two usual ones (RFC 9110 section 2.5).
+fn other_version(ten_bytes: &[u8]) -> Result<Version, RequestError> {
+    match ten_bytes {
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor, b'\r', b'\n']
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            if *major == b'1' {
+                Ok(Version::Http11)
+            } else {
+                Err(RequestError::VersionNotSupported)
+            }
+        }
+        _ => Err(BAD_VERSION),
+    }
+}
+
+/// True when `sent` (fewer than 10 bytes) is the beginning of a version and its CRLF.
+fn could_become_version(sent: &[u8]) -> bool {
+    sent.iter().zip(b"HTTP/d.d\r\n").all(|(&byte, &pattern)| match pattern {
+        b'd' => byte.is_ascii_digit(),
+        exact => byte == exact,
+    })
+}
+
+/// One `name ":" OWS value OWS CRLF` (RFC 9112 section 5) and the offset after it; `None` when it is not whole.
+#[inline]
+fn parse_field_line(buffer: &[u8], start: usize) -> Result<Option<(FieldLine, usize)>, RequestError> {
+    let name_length = token_length(&buffer[start..]);
+    let name_end = start + name_length;
+    match buffer.get(name_end) {
+        Some(b':') if name_length > 0 => {}
+        None => return Ok(None),
+        Some(b' ' | b'\t') if name_length > 0 => {
+            return Err(RequestError::Bad("white space between a field name and its colon"));
+        }
+        Some(b' ' | b'\t') => return Err(RequestError::Bad("a folded or indented field line")),
+        Some(_) => return Err(RequestError::Bad("an invalid field name")),
+    }
+    let mut value_start = name_end + 1;
+    while matches!(buffer.get(value_start), Some(b' ' | b'\t')) {
+        value_start += 1;
+    }
+    let line_end = value_start + field_value_length(&buffer[value_start.min(buffer.len())..]);
+    match (buffer.get(line_end), buffer.get(line_end + 1)) {
+        (Some(b'\r'), Some(b'\n')) => {}
+        (None, _) | (Some(b'\r'), None) => return Ok(None),
+        (Some(b'\r'), _) => return Err(RequestError::Bad("a bare CR in a field value")),
+        (Some(b'\n'), _) => return Err(RequestError::Bad("a bare LF in a field value")),
+        _ => return Err(RequestError::Bad("a control byte in a field value")),
+    }
+    let mut value_end = line_end;
+    while value_end > value_start && matches!(buffer[value_end - 1], b' ' | b'\t') {
+        value_end -= 1;
+    }
+    let known = KnownField::from_name(&buffer[start..name_end]);
+    let line =
+        FieldLine { name: Span::new(start, name_end), value: Span::new(value_start, value_end), known };
+    Ok(Some((line, line_end + 2)))
+}
+
+/// `1*DIGIT` and nothing else (RFC 9110 section 8.6).
+fn parse_content_length(value: &[u8]) -> Result<u64, RequestError> {
+    decimal::parse(value)
+        .ok_or(RequestError::Bad("a Content-Length that is not a number, or too large to be meant"))
+}
+
+/// `chunked` alone; an unknown coding is 501, `chunked` in the wrong place or twice is 400.
+fn check_transfer_encoding(value: &[u8]) -> Result<(), RequestError> {
+    if value.eq_ignore_ascii_case(b"chunked") {
+        return Ok(());
+    }
+    let is_chunked = |coding: &&[u8]| coding.eq_ignore_ascii_case(b"chunked");
+    let codings: Vec<&[u8]> = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).collect();
+    let chunked_count = codings.iter().filter(|coding| is_chunked(coding)).count();
+    let is_token = |coding: &&[u8]| {
+        let name = coding.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii_end();
+        is_token(name)
+    };
+    if !codings.iter().all(is_token) {
+        return Err(RequestError::Bad("a malformed Transfer-Encoding"));
+    }
+    match (chunked_count, codings.last().is_some_and(is_chunked)) {
+        (0, _) => Err(RequestError::UnknownTransferCoding),
+        (1, true) => Err(RequestError::UnknownTransferCoding),
+        _ => Err(RequestError::Bad("chunked must be the last transfer coding, once")),
+    }
+}
+
+/// How many bytes from the start can stand in a request target: no control byte, no space, no DEL. Bytes from 0x80
+/// are let through, since clients send raw UTF-8; what they mean is the path's matter.
+///
+/// Eight bytes are looked at in one step.
+#[inline]
+fn count_target_bytes(bytes: &[u8]) -> usize {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let mut at = 0;
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*chunk);
+        // The well-known bit tricks "has a byte less than n" and "has a zero byte"; the lowest flag is exact.
+        let below = word.wrapping_sub(LOW * 0x21) & !word;
+        let delete = word ^ (LOW * 0x7f);
+        let delete = delete.wrapping_sub(LOW) & !delete;
+        let flags = (below | delete) & HIGH;
+        if flags != 0 {
+            return at + (flags.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    at + bytes[at..].iter().take_while(|&&byte| byte > 0x20 && byte != 0x7f).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMITS: Limits = Limits { request_line_bytes: 64, header_bytes: 200, header_fields: 5 };
+
+    fn parse(bytes: &[u8]) -> Result<(RequestHead, Parsed), RequestError> {
+        let mut head = RequestHead::new();
+        head.parse(bytes, &LIMITS).map(|parsed| (head, parsed))
+    }
+
+    fn error(bytes: &[u8]) -> u16 {
+        match parse(bytes) {
+            Err(error) => error.status(),
+            Ok((_, parsed)) => panic!("{:?} was {parsed:?}", String::from_utf8_lossy(bytes)),
+        }
+    }
+
+    #[test]
+    fn reads_a_head_and_what_it_means() {
+        let bytes = b"\r\nGET /a?b HTTP/1.1\r\nHost: h:80 \r\nIF-NONE-match:\t\"x\"\r\n\r\nrest";
+        let (head, parsed) = parse(bytes).unwrap();
+        assert_eq!(parsed, Parsed::Complete(bytes.len() - 4));
+        assert_eq!(head.method, Method::Get);
+        assert_eq!(head.target.of(bytes), b"/a?b");
+        assert_eq!(head.request_line.of(bytes), b"GET /a?b HTTP/1.1");
+        assert_eq!(head.host.unwrap().of(bytes), b"h:80");
+        assert_eq!(head.value(bytes, KnownField::IfNoneMatch), Some(&b"\"x\""[..]));
+        assert!(head.persistent && head.conditional);
+        assert_eq!(head.body, RequestBody::None);
+    }
+
+    #[test]
+    fn persistence_follows_version_and_connection() {
+        for (version, connection, expected) in [
+            ("1.1", "", true),
+            ("1.1", "Connection: close\r\n", false),
+            ("1.1", "Connection: x, CLOSE\r\n", false),
+            ("1.0", "", false),
+            ("1.0", "Connection: Keep-Alive\r\n", true),
+            ("1.0", "Connection: keep-alive, close\r\n", false),
+            ("1.7", "", true),
+        ] {
+            let text = format!("GET / HTTP/{version}\r\nHost: h\r\n{connection}\r\n");
+            assert_eq!(parse(text.as_bytes()).unwrap().0.persistent, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn framing_is_one_thing_or_refused() {
+        let framing = |fields: &str| {
+            let text = format!("POST / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+            parse(text.as_bytes()).map(|(head, _)| head.body).map_err(RequestError::status)
+        };
+        assert_eq!(framing("Content-Length: 5\r\n"), Ok(RequestBody::Length(5)));
+        assert_eq!(framing("Content-Length: 0\r\n"), Ok(RequestBody::None));
+        assert_eq!(framing("Transfer-Encoding: Chunked\r\n"), Ok(RequestBody::Chunked));
+        assert_eq!(framing(""), Ok(RequestBody::None));
+        for (fields, status) in [
+            ("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", 400),
+            ("Content-Length: 5\r\nContent-Length: 5\r\n", 400),
+            ("Content-Length: 5, 5\r\n", 400),
+            ("Content-Length: +5\r\n", 400),
+            ("Content-Length: \r\n", 400),
+            ("Content-Length: 18446744073709551616\r\n", 400),
+            ("Transfer-Encoding: gzip, chunked\r\n", 501),
+            ("Transfer-Encoding: gzip\r\n", 501),
+            ("Transfer-Encoding: chunked, gzip\r\n", 400),
+            ("Transfer-Encoding: chunked, chunked\r\n", 400),
+            ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", 400),
+            ("Transfer-Encoding: \x0bchunked\r\n", 400),
+            ("Transfer-Encoding:\r\n", 400),
+        ] {
+            assert_eq!(framing(fields), Err(status), "{fields:?}");
+        }
+        assert_eq!(error(b"POST / HTTP/1.0\r\n\r\n"), 411);
+        assert_eq!(error(b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
+    }
+
+    #[test]
+    fn refuses_what_can_be_read_in_two_ways() {
+        for bytes in [
+            &b"GET / HTTP/1.1\nHost: h\r\n\r\n"[..],
+            b"GET / HTTP/1.1\r\nHost: h\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: h\r\n\n",
+            b"GET / HTTP/1.1\r\nHost : h\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: h\r\n folded\r\n\r\n",
+            b"GET / HTTP/1.1\r\n Host: h\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: h\r\nX: a\0b\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: h\r\nX: a\rb\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: h\r\n: v\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: h\r\nA\xffB: v\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"GET  / HTTP/1.1\r\nHost: h\r\n\r\n",
+            b"GET /  HTTP/1.1\r\nHost: h\r\n\r\n",
+            b"GET / HTTP/1.1 \r\nHost: h\r\n\r\n",
+            b"GET /\r\n",
+            b"GET\t/ HTTP/1.1\r\nHost: h\r\n\r\n",
+            b" GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+            b"GET / http/1.1\r\nHost: h\r\n\r\n",
+            b"GET / HTTP/1.x\r\nHost: h\r\n\r\n",
+            b"\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
+            b"\x16\x03\x01",
+        ] {
+            assert_eq!(error(bytes), 400, "{:?}", String::from_utf8_lossy(bytes));
+        }
+        assert_eq!(error(b"GET / HTTP/2.0\r\n\r\n"), 505);
+        assert_eq!(error(b"GET / HTTP/0.9\r\n\r\n"), 505);
+    }
+
+    #[test]
+    fn limits_are_exact() {
+        let line = |length: usize| {
+            let target = "/".to_string() + &"a".repeat(length - "GET / HTTP/1.1".len());
+            format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n")
+        };
+        assert!(parse(line(64).as_bytes()).is_ok());
+        assert_eq!(error(line(65).as_bytes()), 414);
+        assert_eq!(error(line(5000).as_bytes()), 414);
+        assert_eq!(error(&[b'A'; 5000]), 414);
+        assert_eq!(error(format!("GET /{}", "a".repeat(4000)).as_bytes()), 414);
+        let fields =
+            |count: usize| format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "a: b\r\n".repeat(count - 1));
+        assert!(parse(fields(5).as_bytes()).is_ok());
+        assert_eq!(error(fields(6).as_bytes()), 431);
+        let sized = |bytes: usize| {
+            let filler = bytes - "Host: h\r\nA: \r\n".len();
+            format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", "x".repeat(filler))
+        };
+        assert!(parse(sized(200).as_bytes()).is_ok());
+        assert_eq!(error(sized(201).as_bytes()), 431);
+        let endless = format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}", "x".repeat(500));
+        assert_eq!(error(endless.as_bytes()), 431);
+    }
+
+    #[test]
+    fn limits_do_not_depend_on_how_much_was_read() {
+        let head = format!(
+            "GET / HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n",
+            "x".repeat(200 - "Host: h\r\nA: \r\n".len())
+        );
+        for cut in 0..head.len() {
+            assert_eq!(
+                parse(&head.as_bytes()[..cut]).map(|(_, parsed)| parsed),
+                Ok(Parsed::Partial),
+                "{cut}"
+            );
+        }
+        assert!(parse(head.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn expectations() {
+        let expectation = |fields: &str| {
+            let text = format!("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n{fields}\r\n");
+            parse(text.as_bytes()).unwrap().0.expectation
+        };
+        assert_eq!(expectation(""), Expectation::None);
+        assert_eq!(expectation("Expect: 100-Continue\r\n"), Expectation::Continue);
+        assert_eq!(expectation("Expect: 200-ok\r\n"), Expectation::Unknown);
+    }
+
+    /// The bit tricks say the same as the plain definition.
+    fn plain_count(bytes: &[u8], least: u8) -> usize {
+        bytes.iter().take_while(|&&byte| byte >= least && byte != 0x7f).count()
+    }
+
+    proptest! {
+        #[test]
+        fn counting_agrees_with_its_definition(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            prop_assert_eq!(count_target_bytes(&bytes), plain_count(&bytes, 0x21));
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse(&bytes);
+        }
+
+        /// A head that is cut short is `Partial` at every cut, never an error and never something else.
+        #[test]
+        fn every_prefix_of_a_good_head_is_partial(
+            path in "/[a-z0-9/%.]{0,20}",
+            fields in proptest::collection::vec(("[A-Za-z-]{1,8}", "[ -~]{0,20}"), 0..3),
+        ) {
+            let mut text = format!("GET {path} HTTP/1.1\r\nHost: h\r\n");
+            for (name, value) in &fields {
+                prop_assume!(KnownField::from_name(name.as_bytes()) == KnownField::Other);
+                text += &format!("{name}: {value}\r\n");
+            }
+            text += "\r\n";
+            for cut in 0..text.len() {
+                prop_assert_eq!(parse(&text.as_bytes()[..cut]).unwrap().1, Parsed::Partial);
+            }
+            prop_assert_eq!(parse(text.as_bytes()).unwrap().1, Parsed::Complete(text.len()));
+        }
+
+        /// What was refused stays refused however much follows, and what was whole stays whole.
+        #[test]
+        fn more_bytes_never_change_a_verdict(
+            bytes in proptest::collection::vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b' '), Just(b':'), any::<u8>()], 0..80),
+            more in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let first = parse(&bytes).map(|(_, parsed)| parsed);
+            let all = [bytes, more].concat();
+            match first {
+                Ok(Parsed::Partial) => {}
+                verdict => prop_assert_eq!(parse(&all).map(|(_, parsed)| parsed), verdict),
+            }
+        }
+    }
+}

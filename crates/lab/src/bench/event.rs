@@ -1,0 +1,63 @@
+//! What a bench run says of itself while it goes on, for whoever shows it.
+
+use crate::result::MixResult;
+
+/// Shows a run.
+pub trait Observer {
+    /// Something happened.
+    fn event(&mut self, event: Event<'_>);
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// A system is being started, checked and warmed.
+    Starting {
+        /// Its name for people.
+        system: &'a str,
+    },
+    /// It answers as it should.
+    Ready {
+        /// Its name for people.
+        system: &'a str,
+    },
+    /// A mix begins on a system.
+    MixStarted(Turn<'a>),
+    /// A mix goes on; comes a few times a second.
+    Tick(Tick<'a>),
+    /// A mix has ended on a system.
+    MixFinished {
+        /// Its name for people.
+        system: &'a str,
+        /// What was measured.
+        result: &'a MixResult,
+    },
+}
+
+/// Which mix on which system.
+#[derive(Debug, Clone, Copy)]
+pub struct Turn<'a> {
+    /// The system's name for people.
+    pub system: &'a str,
+    /// The mix's name.
+    pub mix: &'a str,
+    /// Virtual clients.
+    pub clients: usize,
+    /// Its place in the whole run, from 1.
+    pub number: usize,
+    /// All turns of the run: mixes times systems.
+    pub of: usize,
+}
+
+/// How a mix goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Tick<'a> {
+    /// Which one.
+    pub turn: Turn<'a>,
+    /// Valid answers a second, lately.
+    pub requests_per_second: f64,
+    /// Errors so far.
+    pub errors: u64,
+    /// Seconds until the end of the whole run.
+    pub seconds_left: f64,
+}

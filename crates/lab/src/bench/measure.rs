@@ -1,0 +1,153 @@
+//! One mix on one system: the load engine on its threads, the monitor on its own, and this thread that watches over
+//! both, over the system's life and over an interrupt.
+
+use super::contender::Contender;
+use super::event::{Event, Observer, Tick, Turn};
+use crate::monitor::{Monitor, Recording, Watch};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+use touchstone_load::{Outcome, Plan, Progress};
+
+/// How often the system's life and the interrupt are looked at.
+const LOOK_PERIOD: Duration = Duration::from_millis(50);
+/// How often progress is told.
+const TICK_PERIOD: Duration = Duration::from_millis(250);
+/// Over what time the rate that is told is taken.
+const RATE_PERIOD: Duration = Duration::from_secs(1);
+
+/// What is to be measured.
+pub(super) struct Measurement<'a> {
+    pub(super) plan: Plan,
+    pub(super) pid: Option<u32>,
+    pub(super) period: Duration,
+    pub(super) turn: Turn<'a>,
+    /// What the rest of the run takes after this mix.
+    pub(super) seconds_after: f64,
+}
+
+/// What was measured.
+pub(super) struct Measured {
+    pub(super) outcome: Outcome,
+    pub(super) recording: Recording,
+    pub(super) ending: Ending,
+    /// When the counted window began.
+    pub(super) window_start: SystemTime,
+}
+
+/// How a mix ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It ran its whole length.
+    Whole,
+    /// The interrupt ended it.
+    Interrupted,
+    /// The system ended; the text says how.
+    SystemDied(String),
+}
+
+impl Measurement<'_> {
+    /// Runs the mix. An error is the reason why it could not run at all.
+    pub(super) fn take(
+        &self,
+        contender: &mut Contender,
+        observer: &mut dyn Observer,
+        interrupt: &AtomicBool,
+    ) -> Result<Measured, String> {
+        observer.event(Event::MixStarted(self.turn));
+        let progress = Progress::default();
+        let start = Instant::now();
+        let window_start = SystemTime::now() + self.plan.ramp_up;
+        let monitor = Monitor::start(Watch {
+            pid: self.pid,
+            period: self.period,
+            start,
+            window_start: self.plan.ramp_up,
+            window_end: self.plan.length.saturating_sub(self.plan.ramp_down),
+            cpus: self.plan.cores.clone(),
+        })
+        .map_err(|error| format!("the monitor cannot be started: {error}"))?;
+        let (outcome, ending) = std::thread::scope(|scope| {
+            let engine = scope.spawn(|| touchstone_load::run(&self.plan, &progress));
+            let ending = self.look_after(contender, observer, interrupt, &progress, start, &|| engine.is_finished());
+            (engine.join(), ending)
+        });
+        let recording = monitor.finish();
+        let outcome = outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(|error| error.to_string())?;
+        Ok(Measured { outcome, recording, ending, window_start })
+    }
+
+    /// Looks after a mix until the engine has ended.
+    fn look_after(
+        &self,
+        contender: &mut Contender,
+        observer: &mut dyn Observer,
+        interrupt: &AtomicBool,
+        progress: &Progress,
+        start: Instant,
+        engine_has_ended: &dyn Fn() -> bool,
+    ) -> Ending {
+        let mut ending = Ending::Whole;
+        let mut rate = LiveRate::starting(start);
+        let mut next_tick = start + TICK_PERIOD;
+        while !engine_has_ended() {
+            std::thread::sleep(LOOK_PERIOD);
+            if ending == Ending::Whole && !engine_has_ended() {
+                if let Some(end) = contender.has_ended() {
+                    ending = Ending::SystemDied(end);
+                } else if interrupt.load(Ordering::Relaxed) {
+                    ending = Ending::Interrupted;
+                }
+                progress.stop.store(ending != Ending::Whole, Ordering::Relaxed);
+            }
+            let now = Instant::now();
+            if now >= next_tick {
+                next_tick = now + TICK_PERIOD;
+                let left = self.plan.length.saturating_sub(now - start).as_secs_f64() + self.seconds_after;
+                observer.event(Event::Tick(Tick {
+                    turn: self.turn,
+                    requests_per_second: rate.at(now, progress.requests.load(Ordering::Relaxed)),
+                    errors: progress.errors.load(Ordering::Relaxed),
+                    seconds_left: left,
+                }));
+            }
+        }
+        ending
+    }
+}
+
+/// The rate over about the last second.
+struct LiveRate {
+    points: std::collections::VecDeque<(Instant, u64)>,
+}
+
+impl LiveRate {
+    fn starting(start: Instant) -> LiveRate {
+        LiveRate { points: [(start, 0)].into() }
+    }
+
+    fn at(&mut self, now: Instant, requests: u64) -> f64 {
+        while self.points.len() > 1 && now - self.points[1].0 >= RATE_PERIOD {
+            self.points.pop_front();
+        }
+        let (then, before) = self.points[0];
+        self.points.push_back((now, requests));
+        let seconds = (now - then).as_secs_f64();
+        if seconds > 0.0 { requests.saturating_sub(before) as f64 / seconds } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_live_rate_is_that_of_the_last_second() {
+        let start = Instant::now();
+        let at = |milliseconds: u64| start + Duration::from_millis(milliseconds);
+        let mut rate = LiveRate::starting(start);
+        assert_eq!(rate.at(at(500), 100), 200.0);
+        assert_eq!(rate.at(at(1000), 200), 200.0);
+        assert_eq!(rate.at(at(1500), 700), 600.0);
+        assert_eq!(rate.at(at(2000), 1200), 1000.0);
+    }
+}

@@ -1,0 +1,419 @@
+//! Before anything starts: every word of the command line is understood, every system is there, ports, descriptors
+//! and the place for the result are had. Whatever is wrong is refused here, with what to do about it.
+
+use super::Options;
+use crate::machine;
+use crate::output::ResultDirectory;
+use crate::placement::{self, Placement};
+use crate::result::{MachineFacts, ToolFacts};
+use crate::suite::{Drive, Mix, Suite, tree};
+use crate::system::url::SystemUrl;
+use crate::system::{Definition, Installed};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use time::OffsetDateTime;
+use time::macros::format_description;
+use touchstone_load::Target;
+
+/// Descriptors that a bench needs beside those of the load engine: the output files of the systems, the monitor.
+const OTHER_OPEN_FILES: u64 = 64;
+
+/// A run that can start.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What is run.
+    pub suite: Suite,
+    /// The mixes with the wishes of the command line.
+    pub mixes: Vec<Mix>,
+    /// Whether it is the short form.
+    pub quick: bool,
+    /// The systems, in the order in which they were named.
+    pub entrants: Vec<Entrant>,
+    /// Which processors go to whom.
+    pub placement: Placement,
+    /// The workload's files.
+    pub tree: PathBuf,
+    /// Where the result goes.
+    pub directory: ResultDirectory,
+    /// Seed of the choice of requests.
+    pub seed: u64,
+    /// Whether the HTML report is written.
+    pub report: bool,
+    /// The words of the command line, for the record.
+    pub command_line: Vec<String>,
+    /// The facts of the measuring program.
+    pub tool: ToolFacts,
+    /// The facts of the machine.
+    pub machine: MachineFacts,
+    /// What is known already that a reader of the figures must know.
+    pub warnings: Vec<String>,
+}
+
+/// A system that will be measured.
+#[derive(Debug, Clone)]
+pub struct Entrant {
+    /// Its name, unlike any other's: one that is named twice gets a number.
+    pub name: String,
+    /// Its name for people, with its version.
+    pub title: String,
+    /// True for the kernel's limit.
+    pub is_limit: bool,
+    /// Whether and how it is started.
+    pub kind: EntrantKind,
+}
+
+/// Whether and how a system is started.
+#[derive(Debug, Clone)]
+pub enum EntrantKind {
+    /// It is started here.
+    Started {
+        /// How.
+        definition: Box<Definition>,
+        /// What.
+        installed: Installed,
+        /// On which port of 127.0.0.1.
+        port: u16,
+    },
+    /// It runs already.
+    Running {
+        /// Where.
+        url: SystemUrl,
+        /// Its process on this machine, if it is to be watched.
+        pid: Option<u32>,
+    },
+}
+
+/// Understands the options and takes what the run needs; the text of a refusal says what is wrong and what to do.
+pub fn prepare(options: Options) -> Result<Prepared, String> {
+    let suite = Suite::find(&options.suite).map_err(|error| error.to_string())?;
+    let mixes = mixes(&suite, &options)?;
+    let placement = placement::place(&options.placement)?;
+    let mut entrants = entrants(&options)?;
+    give_ports(&mut entrants, options.port)?;
+    provide_open_files(&mixes)?;
+    let mut warnings: Vec<String> = placement.warning().into_iter().collect();
+    for entrant in &entrants {
+        warnings.extend(entrant_warnings(entrant, &suite, &mixes, &placement)?);
+    }
+    warnings.dedup();
+    let tree = tree::prepare(&suite.workload).map_err(|error| error.to_string())?;
+    let same_host = entrants.iter().any(Entrant::is_on_this_machine);
+    let directory = output_directory(options.output.as_deref(), &suite.name)?;
+    Ok(Prepared {
+        mixes,
+        quick: options.quick,
+        entrants,
+        placement,
+        tree,
+        directory,
+        seed: options.seed,
+        report: options.report,
+        command_line: options.command_line,
+        tool: machine::tool(),
+        machine: machine::facts(same_host),
+        warnings,
+        suite,
+    })
+}
+
+impl Entrant {
+    /// Whether it shares this machine with the load engine.
+    pub fn is_on_this_machine(&self) -> bool {
+        match &self.kind {
+            EntrantKind::Started { .. } => true,
+            EntrantKind::Running { url, .. } => url.is_this_machine(),
+        }
+    }
+
+    /// Where the load goes.
+    pub fn target(&self) -> Target {
+        match &self.kind {
+            EntrantKind::Started { port, .. } => {
+                let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+                Target { address, host: address.to_string() }
+            }
+            EntrantKind::Running { url, .. } => url.target.clone(),
+        }
+    }
+}
+
+/// The suite's mixes, or those of its short form, with the numbers of clients and the times of the command line.
+fn mixes(suite: &Suite, options: &Options) -> Result<Vec<Mix>, String> {
+    let chosen = if options.quick { &suite.quick_mixes } else { &suite.mixes };
+    let Some(first) = chosen.first() else {
+        return Err(format!("the suite {} has no short form; leave --quick out", suite.name));
+    };
+    let mut mixes = match &options.clients {
+        None => chosen.clone(),
+        Some(numbers) => mixes_with(numbers, first)?,
+    };
+    for mix in &mut mixes {
+        let set = |seconds: &mut f64, wish: Option<Duration>| {
+            if let Some(wish) = wish {
+                *seconds = wish.as_secs_f64();
+            }
+        };
+        set(&mut mix.length_s, options.length);
+        set(&mut mix.ramp_up_s, options.ramp_up);
+        set(&mut mix.ramp_down_s, options.ramp_down);
+        if let Some(problem) = mix.problem() {
+            return Err(problem);
+        }
+    }
+    Ok(mixes)
+}
+
+/// One mix for each number of clients, with the times of the suite's first.
+fn mixes_with(numbers: &[usize], first: &Mix) -> Result<Vec<Mix>, String> {
+    let mut mixes: Vec<Mix> = Vec::with_capacity(numbers.len());
+    for &clients in numbers {
+        if mixes.iter().any(|mix| mix.clients == clients) {
+            return Err(format!("--clients names {clients} twice"));
+        }
+        mixes.push(Mix { name: Mix::name_for(clients), clients, ..first.clone() });
+    }
+    if mixes.is_empty() { Err("--clients names no number".to_string()) } else { Ok(mixes) }
+}
+
+fn entrants(options: &Options) -> Result<Vec<Entrant>, String> {
+    let own = ["touchstone".to_string()];
+    let words = if options.systems.is_empty() { &own[..] } else { &options.systems[..] };
+    let urls = words.iter().filter(|word| SystemUrl::looks_like(word)).count();
+    if let Some(pid) = options.pid {
+        check_pid(pid, urls)?;
+    }
+    let mut entrants: Vec<Entrant> = Vec::with_capacity(words.len());
+    for word in words {
+        let mut entrant =
+            if SystemUrl::looks_like(word) { running(word, options.pid)? } else { to_be_started(word)? };
+        let before = entrants.iter().filter(|other| same_system(&other.name, &entrant.name)).count();
+        if before > 0 {
+            entrant.name = format!("{}#{}", entrant.name, before + 1);
+            entrant.title = format!("{} ({})", entrant.title, before + 1);
+        }
+        entrants.push(entrant);
+    }
+    Ok(entrants)
+}
+
+/// Whether a name is this one, or this one with a number.
+fn same_system(name: &str, base: &str) -> bool {
+    name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
+}
+
+fn check_pid(pid: u32, urls: usize) -> Result<(), String> {
+    if urls != 1 {
+        return Err("--pid names the process of one system that is given by its URL".to_string());
+    }
+    if !Path::new(&format!("/proc/{pid}")).exists() {
+        return Err(format!("--pid {pid}: there is no such process on this machine"));
+    }
+    Ok(())
+}
+
+fn running(url: &str, pid: Option<u32>) -> Result<Entrant, String> {
+    let url = SystemUrl::parse(url)?;
+    if pid.is_some() && !url.is_this_machine() {
+        return Err(format!("--pid: {} is not an address of this machine", url.url));
+    }
+    Ok(Entrant {
+        name: url.url.clone(),
+        title: url.url.clone(),
+        is_limit: false,
+        kind: EntrantKind::Running { url, pid },
+    })
+}
+
+fn to_be_started(word: &str) -> Result<Entrant, String> {
+    let definition = Definition::find(word)?;
+    if !definition.is_limit && !definition.capabilities.iter().any(|capability| capability == "files") {
+        return Err(format!("{} does not serve files, which this suite asks for", definition.name));
+    }
+    let installed = definition
+        .installed()
+        .ok_or_else(|| format!("{} is not installed; {}", definition.name, definition.how_to_install()))?;
+    Ok(Entrant {
+        name: definition.name.clone(),
+        title: definition.title_with(installed.version.as_deref()),
+        is_limit: definition.is_limit,
+        kind: EntrantKind::Started { definition: Box::new(definition), installed, port: 0 },
+    })
+}
+
+/// Finds a free port for every system that is started. All are held until all are found, so that no two get the same.
+fn give_ports(entrants: &mut [Entrant], first: Option<u16>) -> Result<(), String> {
+    let mut held = Vec::new();
+    let mut next = first;
+    for entrant in entrants {
+        let EntrantKind::Started { port, .. } = &mut entrant.kind else { continue };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, next.unwrap_or(0))).map_err(|error| match next {
+            Some(port) => format!("port {port} of 127.0.0.1 cannot be had for {} ({error}); name another with --port", entrant.name),
+            None => format!("no port of 127.0.0.1 is free for {}: {error}", entrant.name),
+        })?;
+        *port = listener.local_addr().map_err(|error| error.to_string())?.port();
+        held.push(listener);
+        next = match next {
+            Some(65535) => return Err("--port is too high for the systems that follow".to_string()),
+            Some(port) => Some(port + 1),
+            None => None,
+        };
+    }
+    Ok(())
+}
+
+/// Raises the limit of open files as far as it may be, for this process and the servers that it starts; a server needs
+/// as many as there are clients, too.
+fn provide_open_files(mixes: &[Mix]) -> Result<(), String> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let most = mixes.iter().map(|mix| mix.clients).max().unwrap_or(0) as u64;
+    let needed = most + OTHER_OPEN_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        // Where it cannot be raised, the check below speaks.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    }
+    let current = machine::open_files_limit();
+    if current < needed {
+        return Err(format!(
+            "{most} clients need {needed} open files, and the limit is {current}; raise it (ulimit -n {needed}) or use \
+             fewer clients"
+        ));
+    }
+    Ok(())
+}
+
+/// Lets the load engine check its largest plan against this system, and adds what is odd about the system itself.
+fn entrant_warnings(
+    entrant: &Entrant,
+    suite: &Suite,
+    mixes: &[Mix],
+    placement: &Placement,
+) -> Result<Vec<String>, String> {
+    let drive = Drive {
+        target: entrant.target(),
+        path_prefix: "",
+        cores: &placement.load,
+        seed: 0,
+        check_lengths: !entrant.is_limit,
+    };
+    let mut warnings = Vec::new();
+    if let Some(largest) = mixes.iter().max_by_key(|mix| mix.clients) {
+        warnings = suite.plan(largest, &drive).check().map_err(|error| format!("{}: {error}", entrant.name))?;
+    }
+    if let EntrantKind::Running { url, pid } = &entrant.kind
+        && url.is_this_machine()
+    {
+        warnings.push(format!(
+            "{} runs on this machine and was not started here: it may have used the load engine's processors{}.",
+            url.url,
+            if pid.is_none() { ", and its processor time was not watched (--pid)" } else { "" }
+        ));
+    }
+    Ok(warnings)
+}
+
+fn output_directory(wish: Option<&Path>, suite: &str) -> Result<ResultDirectory, String> {
+    if let Some(path) = wish {
+        return ResultDirectory::create(path);
+    }
+    let format = format_description!("[year][month][day]T[hour][minute][second]Z");
+    let time = OffsetDateTime::now_utc().format(format).map_err(|error| error.to_string())?;
+    let base = Path::new("results").join(format!("{time}-{suite}"));
+    // Two runs that begin in the same second do not share a directory.
+    let mut path = base.clone();
+    for number in 2..100 {
+        if !path.exists() {
+            break;
+        }
+        path = base.with_file_name(format!("{time}-{suite}-{number}"));
+    }
+    ResultDirectory::create(&path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(systems: &[&str]) -> Options {
+        Options {
+            suite: "webbench-1.1-static".to_string(),
+            systems: systems.iter().map(ToString::to_string).collect(),
+            ..Options::default()
+        }
+    }
+
+    fn refusal(options: Options) -> String {
+        let place = tempfile::tempdir().unwrap();
+        let output = options.output.clone().unwrap_or_else(|| place.path().join("out"));
+        let message = prepare(Options { output: Some(output.clone()), ..options }).unwrap_err();
+        assert!(!output.exists(), "a refused run leaves no directory");
+        message
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_before_anything_starts() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let cases = [
+            (Options { suite: "webbench".into(), ..options(&[]) }, "there is no suite `webbench`; did you mean"),
+            (options(&["ngnix"]), "there is no system `ngnix`; did you mean `nginx`?"),
+            (options(&["https://127.0.0.1/"]), "does not speak TLS yet"),
+            (Options { port: Some(port), ..options(&["limit"]) }, "cannot be had for limit"),
+            (Options { port: Some(65535), ..options(&["limit", "limit"]) }, "--port is too high"),
+            (Options { pid: Some(1), ..options(&["limit"]) }, "--pid names the process of one system"),
+            (Options { pid: Some(u32::MAX), ..options(&["http://127.0.0.1/"]) }, "no such process"),
+            (Options { clients: Some(vec![]), ..options(&["limit"]) }, "--clients names no number"),
+            (Options { clients: Some(vec![4, 4]), ..options(&["limit"]) }, "--clients names 4 twice"),
+            (Options { clients: Some(vec![0]), ..options(&["limit"]) }, "has no clients"),
+            (Options { clients: Some(vec![90_000_000]), ..options(&["limit"]) }, "90000000 clients need"),
+            (Options { length: Some(Duration::from_secs(40)), ..options(&["limit"]) }, "leave nothing to count"),
+            (
+                Options { placement: placement::Wishes { cores: Some(9999), ..Default::default() }, ..options(&["limit"]) },
+                "--cores must be from 1 to",
+            ),
+        ];
+        for (options, expected) in cases {
+            let message = refusal(options);
+            assert!(message.contains(expected), "{message:?} should hold {expected:?}");
+        }
+    }
+
+    #[test]
+    fn an_output_directory_that_is_not_empty_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("result.json"), "{}").unwrap();
+        let wish = Options { output: Some(place.path().to_path_buf()), ..options(&["limit"]) };
+        assert!(prepare(wish).unwrap_err().contains("is not empty; name another with --output"));
+    }
+
+    #[test]
+    fn systems_named_twice_get_numbers_and_all_get_ports_of_their_own() {
+        let place = tempfile::tempdir().unwrap();
+        let output = Some(place.path().join("out"));
+        let prepared = prepare(Options { output, ..options(&["limit", "limit", "http://127.0.0.1:1/x"]) }).unwrap();
+        let names: Vec<&str> = prepared.entrants.iter().map(|entrant| entrant.name.as_str()).collect();
+        assert_eq!(names, ["limit", "limit#2", "http://127.0.0.1:1/x"]);
+        let ports: Vec<u16> = prepared.entrants.iter().map(|entrant| entrant.target().address.port()).collect();
+        assert!(ports[0] != ports[1] && ports[2] == 1);
+        assert!(prepared.machine.same_host && prepared.tree.join("CLASS_4K/3.html").exists());
+        assert!(prepared.warnings.iter().any(|warning| warning.contains("was not started here")));
+    }
+
+    #[test]
+    fn the_command_line_changes_the_mixes() {
+        let suite = Suite::find("webbench-1.1-static").unwrap();
+        let seconds = Duration::from_secs;
+        let wishes = Options {
+            quick: true,
+            clients: Some(vec![3, 1]),
+            length: Some(seconds(5)),
+            ramp_up: Some(Duration::ZERO),
+            ..options(&[])
+        };
+        let mixes = mixes(&suite, &wishes).unwrap();
+        assert_eq!(mixes.iter().map(|mix| mix.clients).collect::<Vec<_>>(), [3, 1]);
+        assert_eq!((mixes[0].ramp_up_s, mixes[0].length_s, mixes[0].ramp_down_s), (0.0, 5.0, 1.0));
+        assert_eq!(mixes[1].name, "1_client");
+    }
+}

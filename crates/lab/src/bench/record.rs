@@ -1,0 +1,181 @@
+//! From what the load engine and the monitor saw to the row of a mix in the result file.
+
+use super::measure::{Ending, Measured};
+use crate::monitor::Recording;
+use crate::result::{ClientRow, ErrorRecord, LatencyRecord, LoadUse, MixResult, TimelineRow};
+use crate::suite::Mix;
+use hdrhistogram::{Counter, Histogram};
+use touchstone_load::{ErrorCounts, Interval, Outcome, Saturation};
+
+/// Points of a latency curve for every power of ten that the share of slower answers falls by.
+const CURVE_POINTS_A_DECADE: u32 = 18;
+/// The most points of a latency curve.
+const CURVE_POINTS_MAX: usize = 100;
+
+/// The row of a mix; `cpus` is how many processors the system was given.
+pub(super) fn mix_result(mix: &Mix, load_cpus: &[usize], cpus: usize, measured: &Measured) -> MixResult {
+    let Measured { outcome, recording, ending, .. } = measured;
+    let window_s = outcome.window.as_secs_f64();
+    let latency = latency_record(&outcome.latency_ns);
+    MixResult {
+        name: mix.name.clone(),
+        clients: mix.clients as u64,
+        load_cpus: load_cpus.to_vec(),
+        ramp_up_s: mix.ramp_up_s,
+        length_s: mix.length_s,
+        ramp_down_s: mix.ramp_down_s,
+        delay_s: mix.delay_s,
+        think_time_s: mix.think_time_s,
+        window_s,
+        requests: outcome.requests,
+        errors: error_record(&outcome.errors),
+        requests_per_second: outcome.requests_per_second(),
+        bytes_per_second: outcome.bytes_per_second(),
+        megabits_per_second: outcome.bytes_per_second() * 8.0 / 1e6,
+        mean_body_bytes: ratio(outcome.body_bytes as f64, outcome.requests as f64),
+        connections: outcome.connections,
+        littles_law_clients: outcome.requests_per_second() * latency.mean_us / 1e6,
+        connect: (!outcome.connect_ns.is_empty()).then(|| latency_record(&outcome.connect_ns)),
+        latency,
+        client_rows: client_rows(outcome),
+        server: recording.process_use(outcome.requests, cpus),
+        machine: recording.machine_use(),
+        load: load_use(outcome),
+        timeline: outcome.intervals.iter().map(|interval| timeline_row(interval, recording)).collect(),
+        generator_saturated: match &outcome.saturation {
+            Saturation::Clear => None,
+            Saturation::Saturated(sign) => Some(sign.clone()),
+        },
+        complete: *ending == Ending::Whole && !outcome.interrupted,
+        total_requests: outcome.total_requests,
+    }
+}
+
+fn error_record(errors: &ErrorCounts) -> ErrorRecord {
+    ErrorRecord {
+        connect: errors.connect,
+        reset: errors.reset,
+        timeout: errors.timeout,
+        short_body: errors.short_body,
+        bad_status: errors.bad_status,
+        malformed: errors.malformed,
+    }
+}
+
+fn load_use(outcome: &Outcome) -> LoadUse {
+    let engine = &outcome.engine;
+    LoadUse {
+        user_s: engine.user_s,
+        system_s: engine.system_s,
+        cpu_us_per_request: ratio((engine.user_s + engine.system_s) * 1e6, outcome.requests as f64),
+        busiest_thread: engine.busiest_thread,
+    }
+}
+
+fn client_rows(outcome: &Outcome) -> Vec<ClientRow> {
+    let row = |(index, client): (usize, &touchstone_load::ClientOutcome)| ClientRow {
+        client: index as u64 + 1,
+        requests: client.requests,
+        errors: client.errors,
+        bytes: client.bytes,
+        mean_us: mean_us(&client.latency_ns),
+        p95_us: client.latency_ns.value_at_quantile(0.95) as f64 / 1000.0,
+        max_us: client.latency_ns.max() as f64 / 1000.0,
+    };
+    outcome.clients.iter().enumerate().map(row).collect()
+}
+
+fn timeline_row(interval: &Interval, recording: &Recording) -> TimelineRow {
+    let (from_s, to_s) = (interval.start_s, interval.start_s + interval.length_s);
+    let latency = &interval.latency_ns;
+    let quantile_us = |quantile| (!latency.is_empty()).then(|| latency.value_at_quantile(quantile) as f64 / 1000.0);
+    TimelineRow {
+        at_s: from_s,
+        requests_per_second: ratio(interval.requests as f64, interval.length_s),
+        errors: interval.errors,
+        p50_us: quantile_us(0.5),
+        p99_us: quantile_us(0.99),
+        server_cpus: recording.server_cpus(from_s, to_s),
+        server_resident_bytes: recording.server_resident_bytes((from_s + to_s) / 2.0),
+        machine_cpu_share: recording.machine_cpu_share(from_s, to_s),
+        load_cpus: recording.load_cpus(from_s, to_s),
+    }
+}
+
+fn latency_record<T: Counter>(nanoseconds: &Histogram<T>) -> LatencyRecord {
+    let quantile_us = |quantile| nanoseconds.value_at_quantile(quantile) as f64 / 1000.0;
+    let empty = nanoseconds.is_empty();
+    LatencyRecord {
+        count: nanoseconds.len(),
+        mean_us: mean_us(nanoseconds),
+        stddev_us: if empty { 0.0 } else { nanoseconds.stdev() / 1000.0 },
+        min_us: if empty { 0.0 } else { nanoseconds.min() as f64 / 1000.0 },
+        p50_us: quantile_us(0.5),
+        p90_us: quantile_us(0.9),
+        p95_us: quantile_us(0.95),
+        p99_us: quantile_us(0.99),
+        p999_us: quantile_us(0.999),
+        max_us: nanoseconds.max() as f64 / 1000.0,
+        curve: curve(nanoseconds),
+    }
+}
+
+/// The percentile curve with its points evenly spread on the scale of nines (0, ..., 90, ..., 99, ..., 99.9 ...), as
+/// far as there are values to tell them apart; the last is the largest value.
+fn curve<T: Counter>(nanoseconds: &Histogram<T>) -> Vec<(f64, f64)> {
+    if nanoseconds.is_empty() {
+        return Vec::new();
+    }
+    let count = nanoseconds.len() as f64;
+    let mut points: Vec<(f64, f64)> = Vec::with_capacity(CURVE_POINTS_MAX);
+    for step in 0..CURVE_POINTS_MAX as u32 - 1 {
+        let slower = 10f64.powf(-f64::from(step) / f64::from(CURVE_POINTS_A_DECADE));
+        if slower * count < 1.0 {
+            break;
+        }
+        let quantile = 1.0 - slower;
+        points.push((quantile * 100.0, nanoseconds.value_at_quantile(quantile) as f64 / 1000.0));
+    }
+    points.push((100.0, nanoseconds.max() as f64 / 1000.0));
+    points
+}
+
+fn mean_us<T: Counter>(nanoseconds: &Histogram<T>) -> f64 {
+    if nanoseconds.is_empty() { 0.0 } else { nanoseconds.mean() / 1000.0 }
+}
+
+/// Zero where there is nothing to divide by: the result file holds finite numbers only.
+fn ratio(dividend: f64, divisor: f64) -> f64 {
+    if divisor > 0.0 { dividend / divisor } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn histogram(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
+        let mut histogram = Histogram::new(3).unwrap();
+        values.into_iter().for_each(|value| histogram.record(value).unwrap());
+        histogram
+    }
+
+    #[test]
+    fn the_curve_rises_ends_at_the_largest_and_is_short() {
+        let record = latency_record(&histogram((1..=200_000).map(|value| value * 1000)));
+        assert!(record.curve.len() <= CURVE_POINTS_MAX && record.curve.len() > 80);
+        assert!(record.curve.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1));
+        assert_eq!(record.curve[0].0, 0.0);
+        assert_eq!(*record.curve.last().unwrap(), (100.0, record.max_us));
+        let close = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.002;
+        assert!(close(record.mean_us, 100_000.5) && close(record.p99_us, 198_000.0) && record.count == 200_000);
+    }
+
+    #[test]
+    fn an_empty_histogram_gives_finite_zeros() {
+        let record = latency_record(&histogram([]));
+        assert_eq!((record.count, record.mean_us, record.stddev_us, record.min_us), (0, 0.0, 0.0, 0.0));
+        assert!(record.curve.is_empty());
+        let one = latency_record(&histogram([5000]));
+        assert_eq!(one.curve.len(), 2);
+    }
+}

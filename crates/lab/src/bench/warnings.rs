@@ -1,0 +1,141 @@
+//! What a reader must know before trusting a figure: signs in the figures themselves, a sentence each.
+
+use crate::figures::{clients, count, percent, significant};
+use crate::result::{MixResult, ResultFile, SystemResult};
+
+/// How far Little's law may be off before it is said.
+const LITTLES_LAW_TOLERANCE: f64 = 0.03;
+/// How much of a processor's time the hypervisor may take before it is said.
+const STEAL_TOLERANCE: f64 = 0.05;
+
+/// The warnings that follow from what was measured.
+pub(super) fn of(result: &ResultFile) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if result.machine.same_host {
+        warnings.push("Load and server shared one machine: the figures are indicative.".to_string());
+    }
+    for system in &result.systems {
+        warnings.extend(saturation(system));
+        warnings.extend(system.mixes.iter().filter_map(|mix| littles_law(system, mix)));
+        warnings.extend(system.mixes.iter().filter_map(|mix| steal(system, mix)));
+        warnings.extend(system.mixes.iter().filter_map(|mix| errors(system, mix)));
+    }
+    warnings
+}
+
+/// Adds a warning unless it is there already.
+pub(super) fn add(warnings: &mut Vec<String>, warning: String) {
+    if !warnings.contains(&warning) {
+        warnings.push(warning);
+    }
+}
+
+fn saturation(system: &SystemResult) -> Option<String> {
+    let saturated: Vec<&MixResult> = system.mixes.iter().filter(|mix| mix.generator_saturated.is_some()).collect();
+    let sign = saturated.first()?.generator_saturated.as_deref()?.trim_end_matches('.');
+    let numbers: Vec<String> = saturated.iter().map(|mix| count(mix.clients)).collect();
+    Some(format!(
+        "{}: the load engine was at its own limit with {} client{} ({sign}); these rates are a lower bound.",
+        system.title,
+        crate::figures::list(&numbers),
+        if numbers == ["1"] { "" } else { "s" }
+    ))
+}
+
+/// In a closed loop, clients = rate x (latency + think time); where that is not so, something was not counted.
+fn littles_law(system: &SystemResult, mix: &MixResult) -> Option<String> {
+    if !mix.complete || mix.requests == 0 {
+        return None;
+    }
+    let implied = mix.littles_law_clients + mix.requests_per_second * mix.think_time_s;
+    let off = (implied / mix.clients as f64 - 1.0).abs();
+    (off > LITTLES_LAW_TOLERANCE).then(|| {
+        format!(
+            "{}, {}: by Little's law rate and latency imply {} clients ({} off).",
+            system.title,
+            clients(mix.clients),
+            significant(implied),
+            percent(off)
+        )
+    })
+}
+
+fn steal(system: &SystemResult, mix: &MixResult) -> Option<String> {
+    let worst = mix.machine.as_ref()?.cpus.iter().max_by(|left, right| left.steal.total_cmp(&right.steal))?;
+    (worst.steal > STEAL_TOLERANCE).then(|| {
+        format!(
+            "{}, {}: the hypervisor took {} of processor {}'s time.",
+            system.title,
+            clients(mix.clients),
+            percent(worst.steal),
+            worst.cpu
+        )
+    })
+}
+
+fn errors(system: &SystemResult, mix: &MixResult) -> Option<String> {
+    let errors = &mix.errors;
+    let kinds = [
+        (errors.connect, "could not connect"),
+        (errors.reset, "broke off"),
+        (errors.timeout, "came too late"),
+        (errors.short_body, "had a body of the wrong length"),
+        (errors.bad_status, "had a bad status"),
+        (errors.malformed, "were not HTTP"),
+    ];
+    let named: Vec<String> =
+        kinds.iter().filter(|(number, _)| *number > 0).map(|(number, kind)| format!("{} {kind}", count(*number))).collect();
+    (!named.is_empty()).then(|| {
+        format!("{}, {}: requests failed: {}.", system.title, clients(mix.clients), crate::figures::list(&named))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_sound_result_has_only_the_warning_of_the_shared_machine() {
+        let mut result = sample::result();
+        assert_eq!(of(&result), ["Load and server shared one machine: the figures are indicative."]);
+        result.machine.same_host = false;
+        assert!(of(&result).is_empty());
+    }
+
+    #[test]
+    fn every_sign_is_said_with_its_place() {
+        let mut result = sample::result();
+        result.machine.same_host = false;
+        let mixes = &mut result.systems[1].mixes;
+        mixes[0].littles_law_clients = 0.9;
+        mixes[1].machine.as_mut().unwrap().cpus[1].steal = 0.08;
+        mixes[1].errors.timeout = 2;
+        mixes[1].errors.reset = 1500;
+        mixes[1].generator_saturated = Some("a thread was busy.".into());
+        mixes[2].generator_saturated = Some("a thread was busy.".into());
+        let expected = [
+            "nginx 1.22.1: the load engine was at its own limit with 4 and 16 clients (a thread was busy); these rates \
+             are a lower bound.",
+            "nginx 1.22.1, 1 client: by Little's law rate and latency imply 0.900 clients (10 % off).",
+            "nginx 1.22.1, 4 clients: the hypervisor took 8.0 % of processor 1's time.",
+            "nginx 1.22.1, 4 clients: requests failed: 1,500 broke off and 2 came too late.",
+        ];
+        assert_eq!(of(&result), expected);
+    }
+
+    #[test]
+    fn think_time_belongs_to_littles_law() {
+        let mut result = sample::result();
+        result.machine.same_host = false;
+        let mix = &mut result.systems[0].mixes[1];
+        mix.think_time_s = 1.0;
+        mix.requests_per_second = 3.9;
+        mix.littles_law_clients = 0.1;
+        assert!(of(&result).is_empty());
+        result.systems[0].mixes[1].think_time_s = 0.5;
+        assert_eq!(of(&result).len(), 1);
+        result.systems[0].mixes[1].complete = false;
+        assert!(of(&result).is_empty());
+    }
+}

@@ -1,0 +1,28 @@
+//! The laboratory: suites, mixes, systems under test, the monitor, results and reports.
+//!
+//! [`bench::run`] is the way through it: a [`suite::Suite`] is run on one or more systems under test
+//! ([`system::Definition`]) while the [`monitor`] watches; what was measured becomes a [`result::ResultFile`] in an
+//! [`output::ResultDirectory`].
+//!
+//! A [`result::ResultFile`] is what a bench run leaves behind: everything that was measured, with what is needed
+//! to check and repeat it. The report ([`report`]), the [`verdict`] and the [`table`] are made from it alone, so that
+//! they can be made again at any time.
+
+pub mod bench;
+mod definition;
+pub mod figures;
+pub mod machine;
+pub mod monitor;
+pub mod output;
+pub mod placement;
+mod probe;
+pub mod report;
+pub mod result;
+#[cfg(test)]
+mod sample;
+pub mod suite;
+pub mod system;
+pub mod table;
+pub mod verdict;
+
+pub use definition::DefinitionError;

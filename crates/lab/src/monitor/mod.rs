@@ -1,0 +1,183 @@
+//! The monitor: watches the system under test and the machine while a mix runs.
+//!
+//! One thread wakes once a period, and once more at the very start and the very end of the counted window; each time
+//! it takes a [`Snapshot`] of counters that only grow, and keeps it in memory. Figures are differences between two
+//! snapshots, so the processor time of the window is exact to the kernel's clock tick whatever the period.
+//!
+//! A snapshot costs well under a millisecond of processor time (a few files of /proc for each process watched); the
+//! monitor runs on the load engine's processors, never on those of the system under test.
+
+mod kernel;
+mod processes;
+mod recording;
+
+pub use kernel::{CpuTimes, MachineReading};
+pub use processes::{ProcessTree, TreeReading};
+pub use recording::{Recording, Snapshot};
+
+use crate::placement::pin_this_thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What to watch and when.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    /// The root of the system's process tree; `None`: only the machine is watched.
+    pub pid: Option<u32>,
+    /// The time between two snapshots.
+    pub period: Duration,
+    /// The start of the mix: snapshots are dated from it.
+    pub start: Instant,
+    /// Where the counted window begins, from the start.
+    pub window_start: Duration,
+    /// Where it ends, from the start.
+    pub window_end: Duration,
+    /// The processors that the monitor may use; empty: as its starter.
+    pub cpus: Vec<usize>,
+}
+
+/// A monitor at work.
+#[derive(Debug)]
+pub struct Monitor {
+    stop: Sender<()>,
+    thread: JoinHandle<Recording>,
+}
+
+impl Monitor {
+    /// Starts to watch.
+    pub fn start(watch: Watch) -> std::io::Result<Monitor> {
+        let (stop, stopped) = channel();
+        let builder = std::thread::Builder::new().name("monitor".to_string());
+        let thread = builder.spawn(move || record(&watch, &stopped))?;
+        Ok(Monitor { stop, thread })
+    }
+
+    /// Ends the watch and gives what was seen. If the window had begun and not ended, it ends now.
+    pub fn finish(self) -> Recording {
+        // A send fails only when the thread is gone, and then joining it is all that is left.
+        let _ = self.stop.send(());
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+/// The monitor's thread.
+fn record(watch: &Watch, stopped: &Receiver<()>) -> Recording {
+    if !watch.cpus.is_empty() {
+        // Where it cannot be pinned it still watches; its cost then falls where the kernel puts it.
+        let _ = pin_this_thread(&watch.cpus);
+    }
+    let mut tree = watch.pid.map(ProcessTree::of);
+    let mut recording = Recording::default();
+    let mut take = |recording: &mut Recording| {
+        recording.snapshots.push(Snapshot::take(watch.start, tree.as_mut()));
+        recording.snapshots.len() - 1
+    };
+    take(&mut recording);
+    let mut next_period = watch.period;
+    loop {
+        let window_edge = match (recording.window_start, recording.window_end) {
+            (None, _) => Some(watch.window_start),
+            (Some(_), None) => Some(watch.window_end),
+            (Some(_), Some(_)) => None,
+        };
+        let due = window_edge.map_or(next_period, |edge| edge.min(next_period));
+        let wait = (watch.start + due).saturating_duration_since(Instant::now());
+        if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+            let last = take(&mut recording);
+            if recording.window_start.is_some() && recording.window_end.is_none() {
+                recording.window_end = Some(last);
+            }
+            return recording;
+        }
+        let index = take(&mut recording);
+        if window_edge == Some(due) {
+            if recording.window_start.is_none() {
+                recording.window_start = Some(index);
+            } else {
+                recording.window_end = Some(index);
+            }
+        }
+        while next_period <= due {
+            next_period += watch.period;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    struct Busy(Child);
+
+    impl Busy {
+        /// A child that keeps one processor busy, in a grandchild: the tree must be followed.
+        fn start() -> Busy {
+            let script = "(while :; do :; done) & wait";
+            Busy(Command::new("/bin/sh").args(["-c", script]).spawn().unwrap())
+        }
+    }
+
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.0.id()));
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+            for child in children.unwrap_or_default().split_whitespace() {
+                let pid = child.parse().ok().and_then(rustix::process::Pid::from_raw).unwrap();
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+
+    fn watch(pid: Option<u32>) -> Watch {
+        Watch {
+            pid,
+            period: Duration::from_millis(50),
+            start: Instant::now(),
+            window_start: Duration::from_millis(100),
+            window_end: Duration::from_millis(1100),
+            cpus: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_busy_child_is_seen_in_the_window() {
+        let busy = Busy::start();
+        let monitor = Monitor::start(watch(Some(busy.0.id()))).unwrap();
+        std::thread::sleep(Duration::from_millis(1200));
+        let recording = monitor.finish();
+        let window = recording.window().unwrap();
+        assert!(window.end.at >= Duration::from_millis(1100) && window.start.at >= Duration::from_millis(100));
+        assert!(window.end.at > window.start.at);
+
+        let used = recording.process_use(1000, 1).unwrap();
+        assert!(used.processes >= 2 && used.threads >= 2 && used.resident_bytes_max > 0);
+        // Other work may take the processor away from it, so only that it used some of one can be said.
+        assert!(used.user_s + used.system_s > 0.0, "{used:?}");
+        assert!(used.cpu_share > 0.0 && used.cpu_share < 1.5, "{used:?}");
+        let expected_us = (used.user_s + used.system_s) * 1e6 / 1000.0;
+        assert!((used.cpu_us_per_request - expected_us).abs() < 1e-9);
+
+        let machine = recording.machine_use().unwrap();
+        assert!(!machine.cpus.is_empty() && machine.memory_used_bytes_max > 0);
+        for cpu in &machine.cpus {
+            let sum = cpu.user + cpu.system + cpu.softirq + cpu.steal + cpu.idle;
+            assert!((sum - 1.0).abs() < 0.01 || sum == 0.0, "{cpu:?}");
+        }
+        assert!(recording.snapshots.len() > 3);
+    }
+
+    #[test]
+    fn a_watch_that_is_cut_short_ends_its_window_early_or_has_none() {
+        let monitor = Monitor::start(watch(None)).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        let recording = monitor.finish();
+        assert!(recording.window().unwrap().end.at < Duration::from_millis(1100));
+        assert!(recording.process_use(1, 1).is_none() && recording.machine_use().is_some());
+
+        let recording = Monitor::start(watch(None)).unwrap().finish();
+        assert!(recording.window().is_none() && recording.machine_use().is_none());
+    }
+}

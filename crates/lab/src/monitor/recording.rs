@@ -1,0 +1,254 @@
+//! What the monitor saw, and the figures that follow from it.
+
+use super::kernel::{CpuTimes, MachineReading};
+use super::processes::{ProcessTree, TreeReading};
+use crate::result::{CpuShares, MachineUse, ProcessUse};
+use std::time::{Duration, Instant};
+
+/// Everything at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// When, from the start of the mix.
+    pub at: Duration,
+    /// The system under test's processes; absent when none is watched or left.
+    pub tree: Option<TreeReading>,
+    /// The machine.
+    pub machine: MachineReading,
+    /// Processor time of this process, the load engine, seconds.
+    pub own_cpu_s: f64,
+}
+
+/// The snapshots of one mix, in order of time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Recording {
+    /// The snapshots.
+    pub snapshots: Vec<Snapshot>,
+    /// The index of the one at the start of the counted window.
+    pub window_start: Option<usize>,
+    /// The index of the one at its end.
+    pub window_end: Option<usize>,
+}
+
+/// The snapshots at the two ends of the counted window.
+#[derive(Debug, Clone, Copy)]
+pub struct Window<'a> {
+    /// At its start.
+    pub start: &'a Snapshot,
+    /// At its end.
+    pub end: &'a Snapshot,
+}
+
+impl Snapshot {
+    /// Takes one now.
+    pub(super) fn take(start: Instant, tree: Option<&mut ProcessTree>) -> Snapshot {
+        // The tree is read next to the clock: its times decide the processor time for each request.
+        let at = start.elapsed();
+        let tree = tree.and_then(ProcessTree::read);
+        let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Snapshot {
+            at,
+            tree,
+            machine: MachineReading::take(),
+            own_cpu_s: own.tv_sec as f64 + own.tv_nsec as f64 / 1e9,
+        }
+    }
+
+    /// Busy and all clock ticks of all processors.
+    fn machine_ticks(&self) -> (u64, u64) {
+        self.machine.cpus.iter().fold((0, 0), |(busy, all), cpu| (busy + cpu.total() - cpu.idle, all + cpu.total()))
+    }
+}
+
+impl Recording {
+    /// The ends of the counted window, when the watch lasted into it.
+    pub fn window(&self) -> Option<Window<'_>> {
+        let start = self.snapshots.get(self.window_start?)?;
+        let end = self.snapshots.get(self.window_end?)?;
+        (end.at > start.at).then_some(Window { start, end })
+    }
+
+    /// The system under test's use in the window, for `requests` valid answers on `cpus` processors.
+    pub fn process_use(&self, requests: u64, cpus: usize) -> Option<ProcessUse> {
+        let window = self.window()?;
+        let (start, end) = (window.start.tree?, window.end.tree?);
+        let user_s = (end.user_s - start.user_s).max(0.0);
+        let system_s = (end.system_s - start.system_s).max(0.0);
+        let window_s = (window.end.at - window.start.at).as_secs_f64();
+        Some(ProcessUse {
+            user_s,
+            system_s,
+            cpu_us_per_request: if requests == 0 { 0.0 } else { (user_s + system_s) * 1e6 / requests as f64 },
+            cpu_share: (user_s + system_s) / (window_s * cpus.max(1) as f64),
+            resident_bytes_max: self.in_window().filter_map(|s| s.tree).map(|t| t.resident_bytes).max()?,
+            processes: end.processes,
+            threads: end.threads,
+        })
+    }
+
+    /// The machine's state in the window.
+    pub fn machine_use(&self) -> Option<MachineUse> {
+        let window = self.window()?;
+        let (start, end) = (&window.start.machine, &window.end.machine);
+        let window_s = (window.end.at - window.start.at).as_secs_f64();
+        let a_second = |start: u64, end: u64| end.saturating_sub(start) as f64 / window_s;
+        let stalled = |start: Option<Duration>, end: Option<Duration>| {
+            Some((end?.saturating_sub(start?).as_secs_f64() / window_s).min(1.0))
+        };
+        Some(MachineUse {
+            cpus: end.cpus.iter().filter_map(|cpu| shares(&start.cpus, cpu)).collect(),
+            memory_used_bytes_max: self.in_window().map(|s| s.machine.memory_used_bytes).max()?,
+            network_in_bytes_per_second: a_second(start.network_in_bytes, end.network_in_bytes),
+            network_out_bytes_per_second: a_second(start.network_out_bytes, end.network_out_bytes),
+            psi_cpu_some: stalled(start.psi_cpu_some, end.psi_cpu_some),
+            psi_memory_some: stalled(start.psi_memory_some, end.psi_memory_some),
+            psi_io_some: stalled(start.psi_io_some, end.psi_io_some),
+        })
+    }
+
+    /// The system under test's processor use between two moments, in processors.
+    pub fn server_cpus(&self, from_s: f64, to_s: f64) -> Option<f64> {
+        self.slope(from_s, to_s, |snapshot| snapshot.tree.map(|tree| tree.user_s + tree.system_s))
+    }
+
+    /// The load engine's processor use between two moments, in processors.
+    pub fn load_cpus(&self, from_s: f64, to_s: f64) -> Option<f64> {
+        self.slope(from_s, to_s, |snapshot| Some(snapshot.own_cpu_s))
+    }
+
+    /// The share of the whole machine's processor time that was used between two moments, 0 to 1.
+    pub fn machine_cpu_share(&self, from_s: f64, to_s: f64) -> Option<f64> {
+        let busy = self.slope(from_s, to_s, |snapshot| Some(snapshot.machine_ticks().0 as f64))?;
+        let all = self.slope(from_s, to_s, |snapshot| Some(snapshot.machine_ticks().1 as f64))?;
+        (all > 0.0).then(|| (busy / all).clamp(0.0, 1.0))
+    }
+
+    /// The system under test's resident memory at a moment: that of the nearest snapshot.
+    pub fn server_resident_bytes(&self, at_s: f64) -> Option<u64> {
+        let distance = |snapshot: &&Snapshot| (snapshot.at.as_secs_f64() - at_s).abs();
+        let nearest = self.snapshots.iter().min_by(|left, right| distance(left).total_cmp(&distance(right)))?;
+        nearest.tree.map(|tree| tree.resident_bytes)
+    }
+
+    fn in_window(&self) -> impl Iterator<Item = &Snapshot> {
+        let (start, end) = (self.window_start.unwrap_or(1), self.window_end.unwrap_or(0));
+        self.snapshots.iter().enumerate().filter(move |(index, _)| (start..=end).contains(index)).map(|(_, s)| s)
+    }
+
+    /// How fast a counter grew between two moments, a second. The counter is interpolated between snapshots.
+    fn slope(&self, from_s: f64, to_s: f64, counter: impl Fn(&Snapshot) -> Option<f64>) -> Option<f64> {
+        let points: Vec<(f64, f64)> =
+            self.snapshots.iter().filter_map(|s| Some((s.at.as_secs_f64(), counter(s)?))).collect();
+        let (first, last) = (points.first()?.0, points.last()?.0);
+        let (from_s, to_s) = (from_s.max(first), to_s.min(last));
+        if to_s - from_s < 1e-3 {
+            return None;
+        }
+        let grown = interpolate(&points, to_s)? - interpolate(&points, from_s)?;
+        Some((grown / (to_s - from_s)).max(0.0))
+    }
+}
+
+/// The value of a line through the points at `x`, which lies between the first and the last.
+fn interpolate(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let right = points.partition_point(|point| point.0 < x).min(points.len().checked_sub(1)?);
+    let (after, before) = (points[right], points[right.saturating_sub(1)]);
+    if after.0 <= before.0 {
+        return Some(after.1);
+    }
+    Some(before.1 + (after.1 - before.1) * (x - before.0) / (after.0 - before.0))
+}
+
+/// One processor's shares of its time between two readings; absent when it was not online at the first.
+fn shares(start: &[CpuTimes], end: &CpuTimes) -> Option<CpuShares> {
+    let start = start.iter().find(|cpu| cpu.cpu == end.cpu)?;
+    // Idle time may step back by a tick on some kernels (proc_stat(5)).
+    let kind = |start: u64, end: u64| end.saturating_sub(start) as f64;
+    let (user, system) = (kind(start.user, end.user), kind(start.system, end.system));
+    let (softirq, steal) = (kind(start.softirq, end.softirq), kind(start.steal, end.steal));
+    let idle = kind(start.idle, end.idle);
+    let all = user + system + softirq + steal + idle;
+    let share = |ticks: f64| if all > 0.0 { ticks / all } else { 0.0 };
+    Some(CpuShares {
+        cpu: end.cpu,
+        user: share(user),
+        system: share(system),
+        softirq: share(softirq),
+        steal: share(steal),
+        idle: share(idle),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Processor 0 busy for `at` seconds of 100 ticks, processor 3 idle; the server uses half a processor.
+    fn snapshot(at: u64) -> Snapshot {
+        let busy = CpuTimes { cpu: 0, user: at * 60, system: at * 30, softirq: at * 5, steal: at * 5, idle: 0 };
+        let idle = CpuTimes { cpu: 3, idle: at * 100, ..CpuTimes::default() };
+        Snapshot {
+            at: Duration::from_secs(at),
+            tree: Some(TreeReading {
+                user_s: 0.3 * at as f64,
+                system_s: 0.2 * at as f64,
+                resident_bytes: 1000 + at,
+                processes: 2,
+                threads: 3,
+            }),
+            machine: MachineReading {
+                cpus: vec![busy, idle],
+                memory_used_bytes: 5000 - at,
+                network_in_bytes: at * 1000,
+                network_out_bytes: at * 2000,
+                psi_cpu_some: Some(Duration::from_millis(at * 250)),
+                psi_memory_some: None,
+                psi_io_some: Some(Duration::ZERO),
+            },
+            own_cpu_s: 0.9 * at as f64,
+        }
+    }
+
+    fn recording() -> Recording {
+        Recording { snapshots: (0..=10).map(snapshot).collect(), window_start: Some(2), window_end: Some(8) }
+    }
+
+    #[test]
+    fn figures_are_differences_over_the_window() {
+        let recording = recording();
+        let server = recording.process_use(1_000_000, 2).unwrap();
+        assert!((server.user_s - 1.8).abs() < 1e-9 && (server.system_s - 1.2).abs() < 1e-9);
+        assert!((server.cpu_us_per_request - 3.0).abs() < 1e-9);
+        assert!((server.cpu_share - 0.25).abs() < 1e-9);
+        assert_eq!((server.resident_bytes_max, server.processes, server.threads), (1008, 2, 3));
+
+        let machine = recording.machine_use().unwrap();
+        assert_eq!(machine.cpus[0], CpuShares { cpu: 0, user: 0.6, system: 0.3, softirq: 0.05, steal: 0.05, idle: 0.0 });
+        assert_eq!((machine.cpus[1].cpu, machine.cpus[1].idle), (3, 1.0));
+        assert_eq!(machine.memory_used_bytes_max, 4998);
+        assert_eq!(machine.network_out_bytes_per_second, 2000.0);
+        assert_eq!((machine.psi_cpu_some, machine.psi_memory_some), (Some(0.25), None));
+        assert_eq!(recording.process_use(0, 1).unwrap().cpu_us_per_request, 0.0);
+    }
+
+    #[test]
+    fn time_lines_are_interpolated() {
+        let recording = recording();
+        assert!((recording.server_cpus(1.25, 2.75).unwrap() - 0.5).abs() < 1e-9);
+        assert!((recording.load_cpus(0.0, 1.0).unwrap() - 0.9).abs() < 1e-9);
+        assert!((recording.machine_cpu_share(3.5, 4.5).unwrap() - 0.5).abs() < 1e-9);
+        assert!((recording.server_cpus(9.5, 20.0).unwrap() - 0.5).abs() < 1e-9);
+        assert_eq!(recording.server_cpus(20.0, 21.0), None);
+        assert_eq!(recording.server_resident_bytes(3.4), Some(1003));
+        assert_eq!(Recording::default().server_resident_bytes(1.0), None);
+    }
+
+    #[test]
+    fn a_server_that_died_has_no_figures_but_a_time_line_as_far_as_it_lived() {
+        let mut recording = recording();
+        for snapshot in &mut recording.snapshots[6..] {
+            snapshot.tree = None;
+        }
+        assert!(recording.process_use(1, 1).is_none());
+        assert!(recording.server_cpus(3.0, 4.0).is_some() && recording.server_cpus(7.0, 8.0).is_none());
+    }
+}

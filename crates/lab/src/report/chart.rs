@@ -1,0 +1,371 @@
+//! The line chart: one drawing routine for every "something against something" of the report, as SVG made here and
+//! complete without a script. It is drawn for two widths; the style sheet shows the one that fits.
+
+use maud::{Markup, html};
+
+use super::scale::{ClientScale, NinesScale, Spacing, ValueScale, spread};
+use super::style::{Style, pixel};
+use super::words::{fitted, width};
+
+/// A chart, before it is drawn for one canvas.
+#[derive(Debug, Clone)]
+pub(super) struct LineChart {
+    /// Unique in the page; the ids of its parts begin with it.
+    pub(super) id: String,
+    /// What it shows, in a few words: its accessible name.
+    pub(super) title: String,
+    /// What can be seen in it, in a sentence or two: its accessible description.
+    pub(super) description: String,
+    /// The horizontal axis.
+    pub(super) across: Across,
+    /// The vertical axis.
+    pub(super) upward: Upward,
+    /// The curves.
+    pub(super) series: Vec<Series>,
+}
+
+/// The horizontal axis.
+#[derive(Debug, Clone)]
+pub(super) enum Across {
+    /// Numbers of virtual clients.
+    Clients(ClientScale),
+    /// Percentiles by nines.
+    Percentiles(NinesScale),
+}
+
+/// The vertical axis.
+#[derive(Debug, Clone)]
+pub(super) struct Upward {
+    /// From values to heights.
+    pub(super) scale: ValueScale,
+    /// Its unit, printed over it.
+    pub(super) unit: String,
+    /// The same values in a second unit: its name, and what one of the first is in it.
+    pub(super) second: Option<(String, f64)>,
+}
+
+/// One curve.
+#[derive(Debug, Clone)]
+pub(super) struct Series {
+    /// Its name, printed at its right end.
+    pub(super) label: String,
+    /// How it looks.
+    pub(super) style: Style,
+    /// Its points, from left to right.
+    pub(super) points: Vec<Point>,
+}
+
+/// One point of a curve.
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    /// Its place on the horizontal axis.
+    pub(super) across: f64,
+    /// Its value; absent where nothing was measured, which breaks the line.
+    pub(super) value: Option<f64>,
+    /// The words that stand for it; with them it gets a marker.
+    pub(super) words: Option<String>,
+    /// The figure is only a lower bound: the marker is hollow.
+    pub(super) lower_bound: bool,
+}
+
+/// The paper to draw on, pixels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Canvas {
+    /// Part of the ids and the class that shows or hides it.
+    pub(super) name: &'static str,
+    /// Width.
+    pub(super) width: f64,
+    /// Height.
+    pub(super) height: f64,
+    /// The most room that the names at the line ends may take.
+    pub(super) label_room: f64,
+    /// About how many ticks the vertical axis gets.
+    pub(super) ticks: usize,
+}
+
+impl Canvas {
+    /// As wide as the page.
+    pub(super) const WIDE: Canvas =
+        Canvas { name: "wide", width: 1072.0, height: 420.0, label_room: 220.0, ticks: 6 };
+    /// Half as wide as the page.
+    pub(super) const HALF: Canvas =
+        Canvas { name: "wide", width: 516.0, height: 310.0, label_room: 150.0, ticks: 5 };
+    /// A third of the page.
+    pub(super) const THIRD: Canvas =
+        Canvas { name: "any", width: 336.0, height: 270.0, label_room: 40.0, ticks: 5 };
+    /// A telephone.
+    pub(super) const NARROW: Canvas =
+        Canvas { name: "narrow", width: 336.0, height: 280.0, label_room: 40.0, ticks: 5 };
+}
+
+const TICK_SIZE: f64 = 12.0;
+/// The names are half bold, and so a tenth wider than their size of 13 says.
+const LABEL_SIZE: f64 = 14.3;
+const TOP: f64 = 30.0;
+const BOTTOM: f64 = 48.0;
+/// The least distance of two names at the line ends.
+const LABEL_GAP: f64 = 17.0;
+
+impl LineChart {
+    /// True when there is nothing to draw.
+    pub(super) fn is_empty(&self) -> bool {
+        self.series.iter().all(|series| series.points.iter().all(|point| point.value.is_none()))
+    }
+
+    /// Whether the names fit at the line ends of this canvas; if not, the chart needs a legend there.
+    pub(super) fn names_fit(&self, canvas: Canvas) -> bool {
+        self.series.iter().all(|series| width(&series.label, LABEL_SIZE) <= canvas.label_room)
+    }
+
+    /// The chart as SVG for one canvas.
+    pub(super) fn draw(&self, canvas: Canvas) -> Markup {
+        let frame = Frame::new(self, canvas);
+        let name = format!("{}-{}", self.id, canvas.name);
+        html! {
+            svg class={ "chart " (canvas.name) } role="img" viewBox={ "0 0 " (pixel(canvas.width)) " " (pixel(canvas.height)) }
+                width=(pixel(canvas.width)) height=(pixel(canvas.height))
+                aria-labelledby={ (name) "-title " (name) "-words" }
+                data-top=(pixel(frame.top)) data-bottom=(pixel(frame.bottom)) {
+                title id={ (name) "-title" } { (self.title) }
+                desc id={ (name) "-words" } { (self.description) }
+                (self.value_axis(&frame))
+                (self.across_axis(&frame))
+                @for series in self.series.iter().rev() { (self.curve(series, &frame)) }
+                (self.names(&frame))
+            }
+        }
+    }
+
+    fn value_axis(&self, frame: &Frame) -> Markup {
+        let ticks = self.upward.scale.ticks();
+        html! {
+            g class="axis" aria-hidden="true" {
+                @for &tick in &ticks {
+                    @let y = frame.height_of(self.upward.scale.position(tick));
+                    path class=(if tick == ticks[0] { "base" } else { "grid" })
+                        d={ "M" (pixel(frame.left)) " " (pixel(y)) "H" (pixel(frame.right)) } {}
+                    text x=(pixel(frame.left - 10.0)) y=(pixel(y + 4.0)) text-anchor="end" {
+                        (self.upward.scale.tick_label(tick))
+                    }
+                    @if let Some((_, factor)) = &self.upward.second {
+                        text class="faint" x=(pixel(frame.second_left)) y=(pixel(y + 4.0)) text-anchor="end" {
+                            (second_label(&self.upward.scale, tick, *factor))
+                        }
+                    }
+                }
+                @if let Some((unit, _)) = &self.upward.second {
+                    text class="unit faint" x=(pixel(frame.second_left)) y="12" text-anchor="end" { (unit) }
+                    text class="unit" x=(pixel(frame.left - 10.0)) y="12" text-anchor="end" { (self.upward.unit) }
+                } @else {
+                    text class="unit" x="0" y="12" { (self.upward.unit) }
+                }
+            }
+        }
+    }
+
+    fn across_axis(&self, frame: &Frame) -> Markup {
+        let mut free = f64::NEG_INFINITY;
+        let ticks = self.across.ticks().into_iter().map(|(value, label)| {
+            let x = frame.place_of(self.across.position(value));
+            let half = width(&label, TICK_SIZE) / 2.0;
+            let shown = x - half >= free;
+            if shown {
+                free = x + half + 6.0;
+            }
+            (x, label, shown)
+        });
+        html! {
+            g class="axis" aria-hidden="true" {
+                @for (x, label, shown) in ticks {
+                    path class="tick" d={ "M" (pixel(x)) " " (pixel(frame.bottom)) "v5" } {}
+                    @if shown {
+                        text x=(pixel(x)) y=(pixel(frame.bottom + 20.0)) text-anchor="middle" { (label) }
+                    }
+                }
+                text class="unit" x=(pixel((frame.left + frame.right) / 2.0)) y=(pixel(frame.bottom + 41.0))
+                    text-anchor="middle" { (self.across.title()) }
+            }
+        }
+    }
+
+    fn curve(&self, series: &Series, frame: &Frame) -> Markup {
+        let style = series.style;
+        let line = if style.reference { "line reference" } else { "line" };
+        html! {
+            g class=(style.class) {
+                @for stretch in self.stretches(series, frame) {
+                    path class=(line) stroke-dasharray=[Some(style.dashes).filter(|dashes| !dashes.is_empty())]
+                        d=(stretch) {}
+                }
+                @for point in &series.points {
+                    @if let (Some(value), Some(words)) = (point.value, &point.words) {
+                        @let (x, y) = self.place(point.across, value, frame);
+                        g class="point" data-x=(pixel(x)) {
+                            title { (words) }
+                            (style.marker(x, y, style.radius(), point.lower_bound))
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The line, in as many pieces as unmeasured points leave.
+    fn stretches(&self, series: &Series, frame: &Frame) -> Vec<String> {
+        let mut pieces = Vec::new();
+        for stretch in series.points.split(|point| point.value.is_none()) {
+            let places: Vec<String> = stretch
+                .iter()
+                .filter_map(|point| point.value.map(|value| self.place(point.across, value, frame)))
+                .map(|(x, y)| format!("{} {}", pixel(x), pixel(y)))
+                .collect();
+            if places.len() > 1 {
+                pieces.push(format!("M{}", places.join("L")));
+            }
+        }
+        pieces
+    }
+
+    /// The curves' names at their right ends, moved apart where they would meet.
+    fn names(&self, frame: &Frame) -> Markup {
+        if frame.label_room <= 0.0 {
+            return html! {};
+        }
+        let ends: Vec<(&Series, f64, f64)> = self
+            .series
+            .iter()
+            .filter_map(|series| {
+                let (across, value) = series
+                    .points
+                    .iter()
+                    .rev()
+                    .find_map(|point| point.value.map(|value| (point.across, value)))?;
+                let (x, y) = self.place(across, value, frame);
+                Some((series, x, y))
+            })
+            .collect();
+        let wishes: Vec<f64> = ends.iter().map(|end| end.2).collect();
+        let places = spread(&wishes, LABEL_GAP, frame.top - 6.0, frame.bottom);
+        let margin = frame.right + 20.0;
+        html! {
+            @for (&(series, x, y), place) in ends.iter().zip(places) {
+                g class={ "name " (series.style.class) } aria-hidden="true" {
+                    // A curve that ends before the right edge, or a name that had to move, is joined to its name.
+                    @if x < frame.right - 12.0 || (place - y).abs() > 5.0 {
+                        path class="leader" d={ "M" (pixel(x + 7.0)) " " (pixel(y)) "L" (pixel(margin - 4.0)) " " (pixel(place)) } {}
+                    }
+                    text x=(pixel(margin)) y=(pixel(place + 4.5)) {
+                        (fitted(&series.label, LABEL_SIZE, frame.label_room))
+                    }
+                }
+            }
+        }
+    }
+
+    fn place(&self, across: f64, value: f64, frame: &Frame) -> (f64, f64) {
+        (frame.place_of(self.across.position(across)), frame.height_of(self.upward.scale.position(value)))
+    }
+}
+
+impl Across {
+    /// Where a value lies, 0 to 1.
+    fn position(&self, value: f64) -> f64 {
+        match self {
+            Across::Clients(scale) => scale.position(value),
+            Across::Percentiles(scale) => scale.position(value),
+        }
+    }
+
+    fn ticks(&self) -> Vec<(f64, String)> {
+        match self {
+            Across::Clients(scale) => {
+                scale.counts().iter().map(|&count| (count as f64, super::number::count(count))).collect()
+            }
+            Across::Percentiles(scale) => scale.ticks(),
+        }
+    }
+
+    fn title(&self) -> &'static str {
+        match self {
+            Across::Clients(scale) if scale.counts().len() < 2 => "virtual clients",
+            Across::Clients(scale) => match scale.spacing() {
+                Spacing::Linear => "virtual clients",
+                Spacing::Doubling => "virtual clients (log₂ scale)",
+            },
+            Across::Percentiles(_) => "percentile of the answers (log scale)",
+        }
+    }
+
+    /// How far in from the edges the first and last values lie, pixels.
+    fn inset(&self) -> f64 {
+        match self {
+            Across::Clients(_) => 14.0,
+            Across::Percentiles(_) => 0.0,
+        }
+    }
+}
+
+/// Where the axes lie on the canvas.
+struct Frame {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    second_left: f64,
+    label_room: f64,
+    inset: f64,
+}
+
+impl Frame {
+    fn new(chart: &LineChart, canvas: Canvas) -> Frame {
+        let scale = &chart.upward.scale;
+        let widest = |texts: &mut dyn Iterator<Item = String>| {
+            texts.map(|text| width(&text, TICK_SIZE)).fold(0.0, f64::max)
+        };
+        let first = widest(&mut scale.ticks().into_iter().map(|tick| scale.tick_label(tick)));
+        let mut left = 4.0;
+        let mut second_left = 0.0;
+        if let Some((unit, factor)) = &chart.upward.second {
+            let labels = scale.ticks().into_iter().map(|tick| second_label(scale, tick, *factor));
+            second_left = left + widest(&mut labels.chain([unit.clone()]));
+            // The two units stand side by side over their columns.
+            left = second_left + 8.0 + (width(&chart.upward.unit, TICK_SIZE) - first).max(0.0);
+        }
+        left += first + 10.0;
+        let names = chart.series.iter().map(|series| width(&series.label, LABEL_SIZE)).fold(0.0, f64::max);
+        let label_room = if chart.series.len() < 2 && !matches!(chart.across, Across::Percentiles(_)) {
+            0.0
+        } else if canvas.name == "wide" || chart.names_fit(canvas) {
+            names.min(canvas.label_room)
+        } else {
+            0.0
+        };
+        let right = canvas.width - if label_room > 0.0 { label_room + 22.0 } else { 14.0 };
+        Frame {
+            left,
+            right,
+            top: TOP,
+            bottom: canvas.height - BOTTOM,
+            second_left,
+            label_room,
+            inset: chart.across.inset(),
+        }
+    }
+
+    fn place_of(&self, position: f64) -> f64 {
+        self.left + self.inset + position * (self.right - self.left - 2.0 * self.inset)
+    }
+
+    fn height_of(&self, position: f64) -> f64 {
+        self.bottom - position * (self.bottom - self.top)
+    }
+}
+
+fn second_label(scale: &ValueScale, tick: f64, factor: f64) -> String {
+    match *scale {
+        ValueScale::Linear { top, step } => {
+            ValueScale::Linear { top: top * factor, step: step * factor }.tick_label(tick * factor)
+        }
+        ValueScale::Logarithmic { .. } => scale.tick_label(tick * factor),
+    }
+}

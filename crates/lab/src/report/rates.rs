@@ -1,0 +1,52 @@
+//! Requests a second and throughput against the number of clients: what WebBench's Summary Report draws.
+
+use maud::{Markup, html};
+
+use super::chart::Canvas;
+use super::figure::{Best, Measure};
+use super::number;
+use super::view::View;
+
+/// The section of the two figures.
+pub(super) fn section(view: &View) -> Markup {
+    html! {
+        section aria-labelledby="rates" {
+            h2 id="rates" { "Requests and throughput" }
+            (requests().figure(view, Canvas::WIDE).write())
+            (throughput().figure(view, Canvas::WIDE).write())
+        }
+    }
+}
+
+const LIMIT: &str = " The thin dashed line is the limit: the most that this machine\u{2019}s kernel allows.";
+
+fn requests() -> Measure<'static> {
+    Measure {
+        id: "requests",
+        heading: "Requests per second",
+        unit: "requests/s",
+        second: None,
+        meaning: "Valid answers a second as the virtual clients grow in number; higher is better. \
+                  Where a curve goes flat, more clients bring no more answers: they wait.",
+        best: Best::Highest,
+        value: &|mix| Some(mix.requests_per_second),
+        write: number::rate,
+        of_the_limit: LIMIT,
+    }
+}
+
+fn throughput() -> Measure<'static> {
+    Measure {
+        id: "throughput",
+        heading: "Throughput",
+        unit: "Mbit/s",
+        // 10^6 bits a second are 0.125 x 10^6 bytes a second.
+        second: Some(("MB/s", 0.125)),
+        meaning: "Bytes that the clients received a second, heads included: on the axis in millions of bits and, \
+                  fainter, in millions of bytes.",
+        best: Best::Highest,
+        value: &|mix| Some(mix.megabits_per_second),
+        write: |value| number::grouped(value, 2),
+        of_the_limit: LIMIT,
+    }
+}

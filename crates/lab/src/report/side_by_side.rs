@@ -1,0 +1,101 @@
+//! Several results of the same suite as one report: the systems of all of them side by side.
+
+use std::fmt;
+
+use super::{Source, page};
+use crate::result::{ResultFile, RunStatus, SuiteRecord};
+
+/// Two results cannot stand side by side, as they are of different suites.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuitesDiffer {
+    /// The label of the first result.
+    pub first: String,
+    /// The label of the one that differs from it.
+    pub second: String,
+    /// In what, with both values.
+    pub difference: String,
+}
+
+impl fmt::Display for SuitesDiffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} and {} cannot stand side by side: their suites differ in {}",
+            self.first, self.second, self.difference
+        )
+    }
+}
+
+impl std::error::Error for SuitesDiffer {}
+
+/// One report of several results, each with the label that tells it from the others. Systems of the same name get
+/// their result's label with it.
+pub fn side_by_side(results: &[(String, ResultFile)]) -> Result<String, SuitesDiffer> {
+    let Some(((first_label, first), others)) = results.split_first() else {
+        return Ok(String::new());
+    };
+    for (label, other) in others {
+        if let Some(difference) = difference(&first.suite, &other.suite) {
+            return Err(SuitesDiffer { first: first_label.clone(), second: label.clone(), difference });
+        }
+    }
+    if others.is_empty() {
+        return Ok(super::html(first));
+    }
+    let sources: Vec<Source> = results.iter().map(|(label, result)| Source::of(label, result)).collect();
+    Ok(page::page(&merged(results, first), &sources))
+}
+
+/// The results as one, with every system under a name of its own.
+fn merged(results: &[(String, ResultFile)], first: &ResultFile) -> ResultFile {
+    let all = || results.iter().flat_map(|(_, result)| &result.systems);
+    let mut whole = ResultFile { systems: Vec::new(), warnings: Vec::new(), ..first.clone() };
+    let mut reasons = Vec::new();
+    for (label, result) in results {
+        for system in &result.systems {
+            let mut system = system.clone();
+            if all().filter(|other| other.title == system.title).count() > 1 {
+                system.title = format!("{} ({label})", system.title);
+            }
+            if all().filter(|other| other.name == system.name).count() > 1 {
+                system.name = format!("{} ({label})", system.name);
+            }
+            whole.systems.push(system);
+        }
+        whole.warnings.extend(result.warnings.iter().map(|warning| format!("{label}: {warning}")));
+        if let RunStatus::Incomplete(reason) = &result.status {
+            reasons.push(format!("{label}: {reason}"));
+        }
+    }
+    if !reasons.is_empty() {
+        whole.status = RunStatus::Incomplete(reasons.join("; "));
+    }
+    whole.machine.same_host = results.iter().any(|(_, result)| result.machine.same_host);
+    whole.warnings.extend(machines_differ(results));
+    whole
+}
+
+/// A warning where the results are not of one machine.
+fn machines_differ(results: &[(String, ResultFile)]) -> Option<String> {
+    let place = |result: &ResultFile| {
+        let machine = &result.machine;
+        (machine.host.clone(), machine.kernel.clone(), machine.cpu_model.clone(), machine.cpus)
+    };
+    let first = place(&results.first()?.1);
+    results.iter().any(|(_, result)| place(result) != first).then(|| {
+        "The results are from different machines or kernels: a difference between systems may be one between machines."
+            .to_owned()
+    })
+}
+
+/// What two suites differ in, the seed apart: it only chooses among the same requests.
+fn difference(a: &SuiteRecord, b: &SuiteRecord) -> Option<String> {
+    let differ = |what: &str, a: &str, b: &str| (a != b).then(|| format!("{what} ({a} against {b})"));
+    let form = |suite: &SuiteRecord| if suite.quick { "quick" } else { "whole" };
+    let connections = |suite: &SuiteRecord| if suite.keep_alive { "kept" } else { "new" };
+    differ("name", &a.name, &b.name)
+        .or_else(|| differ("form", form(a), form(b)))
+        .or_else(|| differ("connections", connections(a), connections(b)))
+        .or_else(|| differ("HTTP version", &a.http_version, &b.http_version))
+        .or_else(|| (a.classes != b.classes).then(|| "the classes of the workload".to_owned()))
+}

@@ -1,0 +1,151 @@
+//! The result as the report looks at it: every system with a name that no other has and looks of its own, its mixes
+//! in the order of their clients, and its peak.
+
+use super::scale::ClientScale;
+use super::style::Style;
+use super::words;
+use super::{Source, number};
+use crate::result::{MixResult, ResultFile, SystemResult};
+use crate::verdict;
+
+/// The most characters of a system's name in the report's text; the whole of it stands among the systems.
+const LABEL_LIMIT: usize = 60;
+
+/// Everything that the sections need.
+pub(super) struct View<'a> {
+    /// What was measured.
+    pub(super) result: &'a ResultFile,
+    /// The runs that it came from.
+    pub(super) sources: &'a [Source],
+    /// The systems, in the result's order.
+    pub(super) systems: Vec<SystemView<'a>>,
+    /// The numbers of clients of all mixes.
+    pub(super) clients: ClientScale,
+}
+
+/// One system.
+pub(super) struct SystemView<'a> {
+    /// What it did.
+    pub(super) system: &'a SystemResult,
+    /// Its name in the report.
+    pub(super) label: String,
+    /// Its looks in every chart.
+    pub(super) style: Style,
+    /// Its mixes by rising numbers of clients.
+    pub(super) mixes: Vec<&'a MixResult>,
+    /// The mix with its highest rate.
+    pub(super) peak: Option<&'a MixResult>,
+}
+
+impl<'a> View<'a> {
+    /// Looks at a result.
+    pub(super) fn new(result: &'a ResultFile, sources: &'a [Source]) -> View<'a> {
+        let labels = unique_labels(result);
+        let mut rivals = 0;
+        let systems = result
+            .systems
+            .iter()
+            .zip(labels)
+            .map(|(system, label)| {
+                let style = if system.is_limit {
+                    Style::of_limit()
+                } else {
+                    rivals += 1;
+                    Style::of_system(rivals - 1)
+                };
+                let mut mixes: Vec<&MixResult> = system.mixes.iter().collect();
+                mixes.sort_by_key(|mix| mix.clients);
+                SystemView { system, label, style, mixes, peak: verdict::peak(system) }
+            })
+            .collect();
+        let clients =
+            ClientScale::new(result.systems.iter().flat_map(|system| &system.mixes).map(|mix| mix.clients));
+        View { result, sources, systems, clients }
+    }
+
+    /// The mixes of all systems, each once, by rising numbers of clients.
+    pub(super) fn mix_keys(&self) -> Vec<MixKey> {
+        let mut keys: Vec<MixKey> =
+            self.systems.iter().flat_map(|system| system.mixes.iter().map(|mix| MixKey::of(mix))).collect();
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+
+    /// How a mix is called in a table: by its number of clients, where that says which it is.
+    pub(super) fn mix_label(&self, key: &MixKey) -> String {
+        let others = |other: &&MixKey| other.clients == key.clients && other.name != key.name;
+        if self.mix_keys().iter().any(|other| others(&other)) {
+            format!("{} ({})", number::count(key.clients), words::line(&key.name, LABEL_LIMIT))
+        } else {
+            number::count(key.clients)
+        }
+    }
+
+    /// True when some curve holds figures that are only lower bounds.
+    pub(super) fn has_lower_bounds(&self) -> bool {
+        self.systems.iter().any(|system| system.mixes.iter().any(|mix| is_lower_bound(mix)))
+    }
+
+    /// The first limit that was measured.
+    pub(super) fn limit(&self) -> Option<&SystemView<'a>> {
+        self.systems.iter().find(|system| system.system.is_limit && system.peak.is_some())
+    }
+}
+
+impl<'a> SystemView<'a> {
+    /// Its figures of a mix.
+    pub(super) fn mix(&self, key: &MixKey) -> Option<&'a MixResult> {
+        self.mixes.iter().find(|mix| MixKey::of(mix) == *key).copied()
+    }
+
+    /// Whether a mix is its peak.
+    pub(super) fn is_peak(&self, mix: &MixResult) -> bool {
+        self.peak.is_some_and(|peak| std::ptr::eq(peak, mix))
+    }
+}
+
+/// Which mix: the number of its clients, and its name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct MixKey {
+    /// Virtual clients.
+    pub(super) clients: u64,
+    /// The mix's name.
+    pub(super) name: String,
+}
+
+impl MixKey {
+    /// The key of a mix.
+    pub(super) fn of(mix: &MixResult) -> MixKey {
+        MixKey { clients: mix.clients, name: mix.name.clone() }
+    }
+}
+
+/// Whether a mix's rate is only a lower bound: the load engine set it, or the mix was cut short.
+pub(super) fn is_lower_bound(mix: &MixResult) -> bool {
+    mix.generator_saturated.is_some() || !mix.complete
+}
+
+/// A figure that can be drawn: finite and not negative.
+pub(super) fn drawable(value: f64) -> Option<f64> {
+    (value.is_finite() && value >= 0.0).then_some(value)
+}
+
+fn unique_labels(result: &ResultFile) -> Vec<String> {
+    let mut labels: Vec<String> = Vec::with_capacity(result.systems.len());
+    for system in &result.systems {
+        let title = if system.title.trim().is_empty() { &system.name } else { &system.title };
+        let mut label = words::line(title, LABEL_LIMIT);
+        if label.is_empty() {
+            label = "unnamed".to_owned();
+        }
+        let mut number = 2;
+        let plain = label.clone();
+        while labels.contains(&label) {
+            label = format!("{plain} #{number}");
+            number += 1;
+        }
+        labels.push(label);
+    }
+    labels
+}

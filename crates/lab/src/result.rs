@@ -1,0 +1,372 @@
+//! The result of a bench run: one versioned JSON file (`result.json`) that holds every figure, the configuration
+//! of both sides and the machine's facts. The report, the tables and every later comparison are made from it.
+//!
+//! Units stand in the names. A figure that was not measured is absent (`null`), never zero.
+//! Beside it in the result directory lie the raw histograms (`latency.hlog`), the time line (`timeline.csv`)
+//! and the configuration files of the systems, byte for byte.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of this schema; a reader refuses a higher one.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Everything one `touchstone bench` left behind.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct ResultFile {
+    /// [`SCHEMA_VERSION`] when it was written.
+    pub schema_version: u32,
+    /// The program that measured.
+    pub tool: ToolFacts,
+    /// Start of the run, RFC 3339, UTC.
+    pub started_at: String,
+    /// End of the run, RFC 3339, UTC.
+    pub finished_at: String,
+    /// The words of the command line, so that the run can be repeated.
+    pub command_line: Vec<String>,
+    /// Whether the run came to its end.
+    pub status: RunStatus,
+    /// What was run.
+    pub suite: SuiteRecord,
+    /// Where it was run.
+    pub machine: MachineFacts,
+    /// The systems under test, in the order in which they were named; the limit, where measured, is one of them.
+    pub systems: Vec<SystemResult>,
+    /// What a reader must know before trusting a figure, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Whether a run came to its end.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case", tag = "state", content = "reason")]
+pub enum RunStatus {
+    /// Every mix of every system was measured.
+    Complete,
+    /// It ended early; what was measured is here. The text says why.
+    Incomplete(String),
+}
+
+/// The measuring program.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct ToolFacts {
+    /// "touchstone".
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// SHA-256 of its executable, hexadecimal.
+    pub binary_sha256: Option<String>,
+}
+
+/// The suite as it was run.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct SuiteRecord {
+    /// Its name, for example `webbench-1.1-static`.
+    pub name: String,
+    /// A line that says what it is.
+    pub title: String,
+    /// Where it comes from (report and table).
+    pub source: String,
+    /// True for the short form.
+    pub quick: bool,
+    /// The classes of the workload with their weights.
+    pub classes: Vec<ClassRecord>,
+    /// The weighted mean of the body length, bytes.
+    pub mean_body_bytes: f64,
+    /// Files in the tree.
+    pub files: u64,
+    /// Bytes in the tree.
+    pub tree_bytes: u64,
+    /// Kept connections (true) or a new one for every request.
+    pub keep_alive: bool,
+    /// "HTTP/1.0" or "HTTP/1.1".
+    pub http_version: String,
+    /// Seed of the choice of requests.
+    pub seed: u64,
+}
+
+/// One class of the workload.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct ClassRecord {
+    /// For example `CLASS_4K`.
+    pub name: String,
+    /// Percent of the requests.
+    pub weight_percent: f64,
+    /// Files in the class.
+    pub files: u64,
+    /// Bytes of each file.
+    pub file_bytes: u64,
+}
+
+/// The machine, as far as a reader needs it to repeat the run.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Default)]
+pub struct MachineFacts {
+    /// Host name.
+    pub host: String,
+    /// Operating system, from os-release.
+    pub os: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Processor model.
+    pub cpu_model: String,
+    /// Processors online.
+    pub cpus: u32,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+    /// The hypervisor, where one shows itself.
+    pub virtualised: Option<String>,
+    /// Kernel settings that matter to a server, name and value.
+    pub sysctls: Vec<(String, String)>,
+    /// Limit of open files of the measuring process.
+    pub open_files_limit: u64,
+    /// True when load and server ran on this one machine.
+    pub same_host: bool,
+}
+
+/// What one system under test did.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct SystemResult {
+    /// Its name in `touchstone systems`, or the URL.
+    pub name: String,
+    /// Its name for people, with version, for example `nginx 1.22.1`.
+    pub title: String,
+    /// True for the kernel's limit: a reference line, not a rival.
+    pub is_limit: bool,
+    /// The command that started it; empty when it was already running.
+    pub command: Vec<String>,
+    /// The processors that it was pinned to; empty: not pinned or not known.
+    pub cpus: Vec<usize>,
+    /// Its configuration files, byte for byte.
+    pub configuration: Vec<ConfigurationFile>,
+    /// One row a mix, in the order of the suite.
+    pub mixes: Vec<MixResult>,
+    /// The last lines that it printed, where it died or failed.
+    pub last_words: Option<String>,
+}
+
+/// One configuration file.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct ConfigurationFile {
+    /// Its name.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// One mix on one system. Rates and latencies are of the counted window alone.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct MixResult {
+    /// The mix's name, for example `16_clients`.
+    pub name: String,
+    /// Virtual clients.
+    pub clients: u64,
+    /// Processors that the load engine was pinned to.
+    pub load_cpus: Vec<usize>,
+    /// Ramp up, seconds, not counted.
+    pub ramp_up_s: f64,
+    /// Whole length with ramps, seconds.
+    pub length_s: f64,
+    /// Ramp down, seconds, not counted.
+    pub ramp_down_s: f64,
+    /// Random start delay, at most, seconds.
+    pub delay_s: f64,
+    /// Think time, seconds.
+    pub think_time_s: f64,
+    /// The counted window as it was, seconds.
+    pub window_s: f64,
+    /// Valid answers in the window.
+    pub requests: u64,
+    /// Errors in the window.
+    pub errors: ErrorRecord,
+    /// Valid answers a second.
+    pub requests_per_second: f64,
+    /// Bytes received a second, heads included (WebBench: throughput).
+    pub bytes_per_second: f64,
+    /// The same in 10^6 bits a second.
+    pub megabits_per_second: f64,
+    /// Mean body length, bytes.
+    pub mean_body_bytes: f64,
+    /// Connections made in the window.
+    pub connections: u64,
+    /// From the start of the connection or request to the last byte.
+    pub latency: LatencyRecord,
+    /// From connect to connected; absent when no connection was made in the window.
+    pub connect: Option<LatencyRecord>,
+    /// requests_per_second x mean latency: by Little's law the number of clients (without think time).
+    pub littles_law_clients: f64,
+    /// One row a virtual client, in order.
+    pub client_rows: Vec<ClientRow>,
+    /// The system under test's processes in the window.
+    pub server: Option<ProcessUse>,
+    /// The machine in the window.
+    pub machine: Option<MachineUse>,
+    /// The load engine's own processor time in the window.
+    pub load: LoadUse,
+    /// The time line, one row a sample (a second), ramps included.
+    pub timeline: Vec<TimelineRow>,
+    /// Set when the load engine and not the server set the rate: the figures are a lower bound.
+    pub generator_saturated: Option<String>,
+    /// False when the mix was cut short.
+    pub complete: bool,
+    /// Every valid answer, ramps included: the server's log must show as many.
+    pub total_requests: u64,
+}
+
+/// Failed requests by kind.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Default)]
+pub struct ErrorRecord {
+    /// The connection was refused or could not be made.
+    pub connect: u64,
+    /// The connection was reset or broke in mid-answer.
+    pub reset: u64,
+    /// No complete answer within the time limit.
+    pub timeout: u64,
+    /// Fewer or more bytes than stated.
+    pub short_body: u64,
+    /// A status outside 200 to 399.
+    pub bad_status: u64,
+    /// Not HTTP.
+    pub malformed: u64,
+}
+
+impl ErrorRecord {
+    /// All kinds together.
+    pub fn total(&self) -> u64 {
+        self.connect + self.reset + self.timeout + self.short_body + self.bad_status + self.malformed
+    }
+}
+
+/// A latency distribution in figures; the whole histogram is in `latency.hlog`.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct LatencyRecord {
+    /// Values in it.
+    pub count: u64,
+    /// Mean, microseconds.
+    pub mean_us: f64,
+    /// Standard deviation, microseconds.
+    pub stddev_us: f64,
+    /// Smallest, microseconds.
+    pub min_us: f64,
+    /// Median, microseconds.
+    pub p50_us: f64,
+    /// 90th percentile, microseconds.
+    pub p90_us: f64,
+    /// 95th percentile, microseconds.
+    pub p95_us: f64,
+    /// 99th percentile, microseconds.
+    pub p99_us: f64,
+    /// 99.9th percentile, microseconds.
+    pub p999_us: f64,
+    /// Largest, microseconds.
+    pub max_us: f64,
+    /// The curve for drawing: (percentile 0 to 100, microseconds), rising, at most 100 points.
+    pub curve: Vec<(f64, f64)>,
+}
+
+/// One virtual client's share of a mix (WebBench: Client Data Report).
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct ClientRow {
+    /// Its number, from 1.
+    pub client: u64,
+    /// Valid answers.
+    pub requests: u64,
+    /// Errors.
+    pub errors: u64,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Mean latency, microseconds.
+    pub mean_us: f64,
+    /// 95th percentile, microseconds.
+    pub p95_us: f64,
+    /// Largest, microseconds.
+    pub max_us: f64,
+}
+
+/// A process tree's use of the machine in the window.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct ProcessUse {
+    /// Processor time in user mode, seconds.
+    pub user_s: f64,
+    /// Processor time in system mode, seconds.
+    pub system_s: f64,
+    /// Processor time for each valid answer, microseconds.
+    pub cpu_us_per_request: f64,
+    /// Share of the processors that it was given (or of one, if not pinned), 0 to 1.
+    pub cpu_share: f64,
+    /// Largest resident memory seen, bytes.
+    pub resident_bytes_max: u64,
+    /// Processes in the tree.
+    pub processes: u64,
+    /// Threads in the tree.
+    pub threads: u64,
+}
+
+/// The machine's state in the window: shares of all processor time, 0 to 1.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct MachineUse {
+    /// One row a processor.
+    pub cpus: Vec<CpuShares>,
+    /// Memory in use (total without available), bytes, largest seen.
+    pub memory_used_bytes_max: u64,
+    /// Bytes received on all interfaces a second.
+    pub network_in_bytes_per_second: f64,
+    /// Bytes sent on all interfaces a second.
+    pub network_out_bytes_per_second: f64,
+    /// Pressure stall information, share of time that some task waited, 0 to 1: processor.
+    pub psi_cpu_some: Option<f64>,
+    /// The same for memory.
+    pub psi_memory_some: Option<f64>,
+    /// The same for input and output.
+    pub psi_io_some: Option<f64>,
+}
+
+/// One processor's time by kind, 0 to 1.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct CpuShares {
+    /// Its number.
+    pub cpu: u32,
+    /// User mode (nice included).
+    pub user: f64,
+    /// System mode.
+    pub system: f64,
+    /// Interrupts and softirqs.
+    pub softirq: f64,
+    /// Stolen by the hypervisor.
+    pub steal: f64,
+    /// Idle, waiting for input and output included.
+    pub idle: f64,
+}
+
+/// The load engine's own processor time in the window.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct LoadUse {
+    /// User mode, seconds.
+    pub user_s: f64,
+    /// System mode, seconds.
+    pub system_s: f64,
+    /// For each valid answer, microseconds.
+    pub cpu_us_per_request: f64,
+    /// The busiest engine thread's share of one processor, 0 to 1.
+    pub busiest_thread: f64,
+}
+
+/// One second of a mix.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct TimelineRow {
+    /// Seconds since the mix's start.
+    pub at_s: f64,
+    /// Valid answers a second.
+    pub requests_per_second: f64,
+    /// Errors in the row.
+    pub errors: u64,
+    /// Median latency, microseconds; absent when nothing was answered.
+    pub p50_us: Option<f64>,
+    /// 99th percentile, microseconds; absent when nothing was answered.
+    pub p99_us: Option<f64>,
+    /// The server's processor use, in processors (1.0 = one whole); absent when not watched.
+    pub server_cpus: Option<f64>,
+    /// The server's resident memory, bytes.
+    pub server_resident_bytes: Option<u64>,
+    /// The whole machine's processor use, 0 to 1.
+    pub machine_cpu_share: Option<f64>,
+    /// The load engine's processor use, in processors.
+    pub load_cpus: Option<f64>,
+}

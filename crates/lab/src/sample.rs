@@ -1,0 +1,129 @@
+//! A small made-up result for the tests of what is made from results.
+
+use crate::result::*;
+
+/// Two rivals and the limit, three mixes each.
+pub(crate) fn result() -> ResultFile {
+    ResultFile {
+        schema_version: SCHEMA_VERSION,
+        tool: ToolFacts { name: "touchstone".into(), version: "0.1.0".into(), binary_sha256: Some("00".repeat(32)) },
+        started_at: "2026-11-20T10:00:00Z".into(),
+        finished_at: "2026-11-20T10:03:00Z".into(),
+        command_line: ["touchstone", "bench", "webbench-1.1-static", "--quick"].map(String::from).to_vec(),
+        status: RunStatus::Complete,
+        suite: crate::suite::Suite::find("webbench-1.1-static").expect("built in").record(true, 1),
+        machine: crate::machine::facts(true),
+        systems: vec![
+            system("touchstone", "touchstone 0.1.0", false, 60_000.0),
+            system("nginx", "nginx 1.22.1", false, 40_000.0),
+            system("limit", "the limit of this kernel", true, 65_000.0),
+        ],
+        warnings: vec!["Load and server shared one machine.".into()],
+    }
+}
+
+fn system(name: &str, title: &str, is_limit: bool, rate: f64) -> SystemResult {
+    SystemResult {
+        name: name.into(),
+        title: title.into(),
+        is_limit,
+        command: vec![format!("/usr/sbin/{name}")],
+        cpus: vec![0],
+        configuration: vec![ConfigurationFile { name: format!("{name}.conf"), text: "listen 80;\n".into() }],
+        mixes: vec![mix(1, rate / 4.0), mix(4, rate / 2.0), mix(16, rate)],
+        last_words: None,
+    }
+}
+
+/// A mix that obeys Little's law.
+pub(crate) fn mix(clients: u64, rate: f64) -> MixResult {
+    let mean_us = clients as f64 * 1e6 / rate;
+    let requests = (rate * 5.0) as u64;
+    let bytes_per_second = rate * 8_600.0;
+    let cpu_us = 960_000.0 / rate;
+    MixResult {
+        name: crate::suite::Mix::name_for(clients as usize),
+        clients,
+        load_cpus: vec![1],
+        ramp_up_s: 1.0,
+        length_s: 7.0,
+        ramp_down_s: 1.0,
+        delay_s: 0.0,
+        think_time_s: 0.0,
+        window_s: 5.0,
+        requests,
+        errors: ErrorRecord::default(),
+        requests_per_second: rate,
+        bytes_per_second,
+        megabits_per_second: bytes_per_second * 8.0 / 1e6,
+        mean_body_bytes: 8348.0,
+        connections: 0,
+        latency: latency(requests, mean_us),
+        connect: None,
+        littles_law_clients: clients as f64,
+        client_rows: (1..=clients).map(|client| client_row(client, requests / clients, mean_us)).collect(),
+        server: Some(ProcessUse {
+            user_s: 1.2,
+            system_s: 3.6,
+            cpu_us_per_request: cpu_us,
+            cpu_share: 0.96,
+            resident_bytes_max: 12 << 20,
+            processes: 2,
+            threads: 3,
+        }),
+        machine: Some(machine()),
+        load: LoadUse { user_s: 1.0, system_s: 2.0, cpu_us_per_request: 10.0, busiest_thread: 0.6 },
+        timeline: (0..7).map(|second| timeline_row(second, rate, mean_us)).collect(),
+        generator_saturated: None,
+        complete: true,
+        total_requests: requests + 2 * rate as u64,
+    }
+}
+
+fn latency(count: u64, mean_us: f64) -> LatencyRecord {
+    let at = |factor: f64| mean_us * factor;
+    LatencyRecord {
+        count,
+        mean_us,
+        stddev_us: at(0.3),
+        min_us: at(0.2),
+        p50_us: at(0.9),
+        p90_us: at(1.3),
+        p95_us: at(1.5),
+        p99_us: at(2.0),
+        p999_us: at(3.0),
+        max_us: at(9.0),
+        curve: vec![(0.0, at(0.2)), (50.0, at(0.9)), (99.0, at(2.0)), (100.0, at(9.0))],
+    }
+}
+
+fn client_row(client: u64, requests: u64, mean_us: f64) -> ClientRow {
+    ClientRow { client, requests, errors: 0, bytes: requests * 8_600, mean_us, p95_us: mean_us * 1.5, max_us: mean_us * 9.0 }
+}
+
+fn machine() -> MachineUse {
+    let cpu = |cpu| CpuShares { cpu, user: 0.2, system: 0.5, softirq: 0.2, steal: 0.0, idle: 0.1 };
+    MachineUse {
+        cpus: vec![cpu(0), cpu(1)],
+        memory_used_bytes_max: 1 << 30,
+        network_in_bytes_per_second: 5e8,
+        network_out_bytes_per_second: 5e8,
+        psi_cpu_some: Some(0.01),
+        psi_memory_some: Some(0.0),
+        psi_io_some: None,
+    }
+}
+
+fn timeline_row(second: u64, rate: f64, mean_us: f64) -> TimelineRow {
+    TimelineRow {
+        at_s: second as f64,
+        requests_per_second: rate,
+        errors: 0,
+        p50_us: Some(mean_us * 0.9),
+        p99_us: Some(mean_us * 2.0),
+        server_cpus: Some(0.96),
+        server_resident_bytes: Some(12 << 20),
+        machine_cpu_share: Some(0.9),
+        load_cpus: Some(0.6),
+    }
+}

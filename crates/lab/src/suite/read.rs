@@ -1,0 +1,343 @@
+//! Reads a suite from TOML, strictly: every key known, every value within its limits, weights that sum to 100 and
+//! ramps that leave something to count.
+
+use super::{Class, Mix, Suite, Workload};
+use crate::definition::{DefinitionError, Document, Located, Table};
+use touchstone_load::HttpVersion;
+
+/// The most virtual clients of a mix.
+const CLIENTS_MAX: u64 = 100_000;
+/// The longest mix, ramp, delay, think time or time limit: a day, in seconds.
+const SECONDS_MAX: f64 = 86_400.0;
+/// The most files of a class, and of a tree.
+const FILES_MAX: u64 = 100_000;
+/// The largest file: 1 GiB.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+/// The largest tree: 16 GiB.
+const TREE_BYTES_MAX: u64 = 16 << 30;
+/// The largest receive buffer: 16 MiB.
+const RECEIVE_BUFFER_BYTES_MAX: u64 = 16 << 20;
+/// The most mixes of a suite.
+const MIXES_MAX: usize = 10_000;
+/// How far the sum of the weights may be from 100, for weights with decimals.
+const WEIGHTS_TOLERANCE: f64 = 1e-6;
+
+/// Reads a suite's TOML text; `file` names it in messages.
+pub(super) fn suite(file: &str, text: &str) -> Result<Suite, DefinitionError> {
+    let document = Document::new(file, text);
+    let parsed = document.parse()?;
+    let root = document.root(&parsed);
+
+    let name = name(&root, root.required_string("name")?, "a suite's")?;
+    let title = root.required_string("title")?.value;
+    let description = root.required_string("description")?.value;
+    let source = root.required_string("source")?.value;
+    let shared = match root.table("mix")? {
+        Some(table) => MixTimes::read_all(&table)?,
+        None => MixTimes::default(),
+    };
+    let mixes = mixes(&root, shared)?;
+    if mixes.is_empty() {
+        return Err(root.error("the suite needs at least one mix: mixes = [{ clients = 1 }]"));
+    }
+    let quick_mixes = match root.table("quick")? {
+        Some(table) => quick_mixes(&table, shared)?,
+        None => Vec::new(),
+    };
+    let client = client(&root)?;
+    let workload = root.table("workload")?.ok_or_else(|| root.error("the suite needs a [workload]"))?;
+    let workload = read_workload(&workload)?;
+    root.finish()?;
+    Ok(Suite {
+        name,
+        title,
+        description,
+        source,
+        keep_alive: client.keep_alive,
+        http_version: client.http_version,
+        receive_buffer_bytes: client.receive_buffer_bytes,
+        timeout_s: client.timeout_s,
+        mixes,
+        quick_mixes,
+        workload,
+        text: text.to_string(),
+    })
+}
+
+/// The times of a mix as far as they are stated.
+#[derive(Debug, Clone, Copy, Default)]
+struct MixTimes {
+    ramp_up_s: Option<f64>,
+    length_s: Option<f64>,
+    ramp_down_s: Option<f64>,
+    delay_s: Option<f64>,
+    think_time_s: Option<f64>,
+}
+
+impl MixTimes {
+    /// Reads the times of a table that may hold other keys, too.
+    fn read(table: &Table<'_>) -> Result<MixTimes, DefinitionError> {
+        let seconds = |key| Ok(table.number(key, 0.0..=SECONDS_MAX)?.map(|number| number.value));
+        Ok(MixTimes {
+            ramp_up_s: seconds("ramp_up_s")?,
+            length_s: seconds("length_s")?,
+            ramp_down_s: seconds("ramp_down_s")?,
+            delay_s: seconds("delay_s")?,
+            think_time_s: seconds("think_time_s")?,
+        })
+    }
+
+    /// Reads the times of a table that holds nothing else.
+    fn read_all(table: &Table<'_>) -> Result<MixTimes, DefinitionError> {
+        let times = MixTimes::read(table)?;
+        table.finish()?;
+        Ok(times)
+    }
+
+    /// These times, with `shared` where they are silent.
+    fn over(self, shared: MixTimes) -> MixTimes {
+        MixTimes {
+            ramp_up_s: self.ramp_up_s.or(shared.ramp_up_s),
+            length_s: self.length_s.or(shared.length_s),
+            ramp_down_s: self.ramp_down_s.or(shared.ramp_down_s),
+            delay_s: self.delay_s.or(shared.delay_s),
+            think_time_s: self.think_time_s.or(shared.think_time_s),
+        }
+    }
+}
+
+fn quick_mixes(table: &Table<'_>, shared: MixTimes) -> Result<Vec<Mix>, DefinitionError> {
+    let times = MixTimes::read(table)?.over(shared);
+    let mixes = mixes(table, times)?;
+    table.finish()?;
+    if mixes.is_empty() {
+        return Err(table.error("[quick] needs at least one mix: mixes = [{ clients = 1 }]"));
+    }
+    Ok(mixes)
+}
+
+fn mixes(table: &Table<'_>, shared: MixTimes) -> Result<Vec<Mix>, DefinitionError> {
+    let tables = table.tables("mixes")?;
+    if tables.len() > MIXES_MAX {
+        return Err(table.error(format!("{} mixes are more than the {MIXES_MAX} that are allowed", tables.len())));
+    }
+    let mut mixes: Vec<Mix> = Vec::with_capacity(tables.len());
+    for table in &tables {
+        let mix = mix(table, shared)?;
+        if mixes.iter().any(|other| other.name == mix.name) {
+            return Err(table.error(format!("the mix `{}` is there twice; give one another `name`", mix.name)));
+        }
+        mixes.push(mix);
+    }
+    Ok(mixes)
+}
+
+fn mix(table: &Table<'_>, shared: MixTimes) -> Result<Mix, DefinitionError> {
+    let clients = table.required("clients", table.whole("clients", 1..=CLIENTS_MAX)?)?.value as usize;
+    let name = match table.string("name")? {
+        Some(stated) => name(table, stated, "a mix's")?,
+        None => Mix::name_for(clients),
+    };
+    let times = MixTimes::read(table)?.over(shared);
+    table.finish()?;
+    let length_s = times
+        .length_s
+        .ok_or_else(|| table.error(format!("the mix {name} needs a `length_s`, here or under [mix]")))?;
+    let mix = Mix {
+        name,
+        clients,
+        ramp_up_s: times.ramp_up_s.unwrap_or(0.0),
+        length_s,
+        ramp_down_s: times.ramp_down_s.unwrap_or(0.0),
+        delay_s: times.delay_s.unwrap_or(0.0),
+        think_time_s: times.think_time_s.unwrap_or(0.0),
+    };
+    match mix.problem() {
+        Some(problem) => Err(table.error(problem)),
+        None => Ok(mix),
+    }
+}
+
+/// WebBench's "Client Parameters".
+struct Client {
+    keep_alive: bool,
+    http_version: HttpVersion,
+    receive_buffer_bytes: usize,
+    timeout_s: f64,
+}
+
+fn client(root: &Table<'_>) -> Result<Client, DefinitionError> {
+    let table = root.table("client")?.ok_or_else(|| root.error("the suite needs a [client]"))?;
+    let keep_alive = table.required("use_keep_alives", table.boolean("use_keep_alives")?)?.value;
+    let version = table.required_string("http_version")?;
+    let http_version = match version.value.as_str() {
+        "1.0" => HttpVersion::Http10,
+        "1.1" => HttpVersion::Http11,
+        other => {
+            let message = format!("`http_version` must be \"1.0\" or \"1.1\"; it is \"{other}\"");
+            return Err(table.error_at(&version, message));
+        }
+    };
+    let receive_buffer = table.whole("receive_buffer_bytes", 64..=RECEIVE_BUFFER_BYTES_MAX)?;
+    let timeout = table.number("timeout_s", 0.001..=SECONDS_MAX)?;
+    table.finish()?;
+    Ok(Client {
+        keep_alive,
+        http_version,
+        receive_buffer_bytes: receive_buffer.map_or(4096, |bytes| bytes.value as usize),
+        timeout_s: timeout.map_or(10.0, |seconds| seconds.value),
+    })
+}
+
+fn read_workload(table: &Table<'_>) -> Result<Workload, DefinitionError> {
+    let name = name(table, table.required_string("name")?, "a workload's")?;
+    // Whole numbers in TOML are signed 64-bit.
+    let content_seed = table.whole("content_seed", 0..=i64::MAX as u64)?.map_or(1, |seed| seed.value);
+    let mut classes: Vec<Class> = Vec::new();
+    for class_table in table.tables("class")? {
+        let class = class(&class_table)?;
+        if classes.iter().any(|other| other.name == class.name) {
+            return Err(class_table.error(format!("the class `{}` is there twice", class.name)));
+        }
+        classes.push(class);
+    }
+    table.finish()?;
+    let workload = Workload { name, content_seed, classes };
+    match workload_problem(&workload) {
+        Some(problem) => Err(table.error(problem)),
+        None => Ok(workload),
+    }
+}
+
+fn class(table: &Table<'_>) -> Result<Class, DefinitionError> {
+    let name = name(table, table.required_string("name")?, "a class's")?;
+    let weight = table.required("weight_percent", table.number("weight_percent", 0.0..=100.0)?)?;
+    if weight.value <= 0.0 {
+        return Err(table.error_at(&weight, "a class of weight 0 is never asked for; leave it out"));
+    }
+    let files = table.required("files", table.whole("files", 1..=FILES_MAX)?)?.value;
+    let file_bytes = table.required("file_bytes", table.whole("file_bytes", 1..=FILE_BYTES_MAX)?)?.value;
+    table.finish()?;
+    Ok(Class { name, weight_percent: weight.value, files, file_bytes })
+}
+
+fn workload_problem(workload: &Workload) -> Option<String> {
+    if workload.classes.is_empty() {
+        return Some("the workload needs at least one [[workload.class]]".to_string());
+    }
+    let sum: f64 = workload.classes.iter().map(|class| class.weight_percent).sum();
+    if (sum - 100.0).abs() > WEIGHTS_TOLERANCE {
+        return Some(format!("the weights of the classes must sum to 100; they sum to {sum}"));
+    }
+    if workload.files() > FILES_MAX {
+        return Some(format!("the tree has {} files; at most {FILES_MAX} are allowed", workload.files()));
+    }
+    (workload.tree_bytes() > TREE_BYTES_MAX)
+        .then(|| format!("the tree has {} bytes; at most {TREE_BYTES_MAX} are allowed", workload.tree_bytes()))
+}
+
+/// A name that can stand in a path, a CSV file and a histogram's tag.
+fn name(table: &Table<'_>, name: Located<String>, whose: &str) -> Result<String, DefinitionError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if name.value.len() <= 100 && name.value.chars().all(allowed) && !name.value.starts_with('.') {
+        return Ok(name.value);
+    }
+    let rule = "name has 1 to 100 letters, digits, `.`, `-` and `_`, and does not begin with a dot";
+    Err(table.error_at(&name, format!("{whose} {rule}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GOOD: &str = r#"name = "two"
+title = "Two classes"
+description = "For tests"
+source = "here"
+mixes = [{ clients = 1 }, { clients = 2, think_time_s = 0.5, name = "thinkers" }]
+[mix]
+ramp_up_s = 1
+length_s = 3
+ramp_down_s = 1
+[client]
+use_keep_alives = true
+http_version = "1.0"
+[workload]
+name = "W"
+[[workload.class]]
+name = "SMALL"
+weight_percent = 33.5
+files = 2
+file_bytes = 100
+[[workload.class]]
+name = "LARGE"
+weight_percent = 66.5
+files = 1
+file_bytes = 1000
+"#;
+
+    #[test]
+    fn a_good_suite_is_read_with_defaults() {
+        let suite = suite("two.toml", GOOD).unwrap();
+        assert_eq!(suite.mixes[0].name, "1_client");
+        assert_eq!((suite.mixes[1].name.as_str(), suite.mixes[1].think_time_s), ("thinkers", 0.5));
+        assert_eq!((suite.receive_buffer_bytes, suite.timeout_s), (4096, 10.0));
+        assert_eq!(suite.http_version, HttpVersion::Http10);
+        assert!(suite.quick_mixes.is_empty());
+        assert_eq!(suite.workload.tree_bytes(), 1200);
+        assert!((suite.workload.mean_body_bytes() - 698.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn bad_suites_are_refused_with_the_place_and_the_reason() {
+        let cases = [
+            ("title =", "titel =", "two.toml:1:1: the top level needs `title`"),
+            ("files = 2", "file = 2", "two.toml:15:1: [workload.class] needs `files`"),
+            ("ramp_up_s = 1", "ramp_upp_s = 1", "two.toml:7:1: unknown key `ramp_upp_s` in [mix]; did you mean `ramp_up_s`?"),
+            ("weight_percent = 33.5", "weight_percent = 30", "two.toml:13:1: the weights of the classes must sum to 100; they sum to 96.5"),
+            ("weight_percent = 33.5", "weight_percent = 0", "two.toml:17:18: a class of weight 0 is never asked for; leave it out"),
+            ("length_s = 3", "length_s = 2", "two.toml:5:10: the ramps of the mix 1_client (1 s up, 1 s down) leave nothing to count of its length of 2 s"),
+            ("length_s = 3", "", "two.toml:5:10: the mix 1_client needs a `length_s`, here or under [mix]"),
+            ("{ clients = 1 }", "{ clients = 0 }", "two.toml:5:22: `clients` must be a whole number from 1 to 100000; it is 0"),
+            ("{ clients = 1 }", "{ }", "two.toml:5:10: [mixes] needs `clients`"),
+            ("{ clients = 1 }", "{ clients = 1, thinktime = 2 }", "two.toml:5:25: unknown key `thinktime` in [mixes]; did you mean `think_time_s`?"),
+            ("http_version = \"1.0\"", "http_version = \"2\"", "two.toml:12:16: `http_version` must be \"1.0\" or \"1.1\"; it is \"2\""),
+            ("file_bytes = 100\n", "file_bytes = 0\n", "two.toml:19:14: `file_bytes` must be a whole number from 1 to 1073741824; it is 0"),
+            ("name = \"LARGE\"", "name = \"SMALL\"", "two.toml:20:1: the class `SMALL` is there twice"),
+            ("name = \"LARGE\"", "name = \"../up\"", "two.toml:21:8: a class's name has 1 to 100 letters, digits, `.`, `-` and `_`, and does not begin with a dot"),
+            (", name = \"thinkers\"", ", name = \"1_client\"", "two.toml:5:27: the mix `1_client` is there twice; give one another `name`"),
+            ("[client]", "[klient]", "two.toml:1:1: the suite needs a [client]"),
+            ("use_keep_alives = true", "use_keep_alives = 1", "two.toml:11:19: `use_keep_alives` must be true or false; it is 1"),
+        ];
+        for (from, to, expected) in cases {
+            assert!(GOOD.contains(from), "{from}");
+            let text = GOOD.replacen(from, to, 1);
+            assert_eq!(suite("two.toml", &text).unwrap_err().to_string(), expected, "{from} -> {to}");
+        }
+    }
+
+    #[test]
+    fn a_quick_form_must_have_mixes_and_inherits_the_times() {
+        let with = |quick: &str| suite("two.toml", &GOOD.replacen("[client]", &format!("{quick}\n[client]"), 1));
+        let quick = with("[quick]\nlength_s = 9\nmixes = [{ clients = 4 }]").unwrap().quick_mixes;
+        assert_eq!((quick.len(), quick[0].length_s, quick[0].ramp_up_s), (1, 9.0, 1.0));
+        assert!(with("[quick]\nlength_s = 9").unwrap_err().to_string().contains("[quick] needs at least one mix"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_reader_panic(text in "\\PC{0,200}") {
+            let _ = suite("any.toml", &text);
+        }
+
+        #[test]
+        fn no_damage_to_a_good_suite_makes_the_reader_panic(at in 0..GOOD.len(), put in "[\\x20-\\x7e\\n]{0,8}") {
+            let mut text = GOOD.to_string();
+            text.replace_range(at..(at + 1), &put);
+            if let Err(error) = suite("any.toml", &text) {
+                prop_assert!(error.line >= 1 && error.column >= 1);
+            }
+        }
+    }
+}

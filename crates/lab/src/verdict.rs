@@ -1,0 +1,315 @@
+//! The verdict: what a result says, in words. Pure functions of a [`ResultFile`]; every sentence follows from figures
+//! that stand in it.
+//!
+//! The order is that in which a reader asks: did the run end well, how far did each system come, which one is ahead,
+//! how far is it from the kernel's limit, what held it back, and can the figures be trusted.
+
+use crate::figures::{clients, count, list, milliseconds, percent, rate, significant};
+use crate::result::{MixResult, ResultFile, RunStatus, SystemResult};
+
+/// Rates that differ by less than this are called equal: one run shows no smaller difference.
+const EQUAL_BAND: f64 = 0.03;
+/// From this share of its processors on, a server is held back by them.
+const PROCESSORS_FULL: f64 = 0.95;
+/// A rate that rose by more than this to the last mix has not come to its peak.
+const STILL_RISING: f64 = 0.05;
+
+/// The mix with the highest rate of valid answers. A mix that was cut short counts only where no other is there.
+pub fn peak(system: &SystemResult) -> Option<&MixResult> {
+    let highest = |complete: bool| {
+        system
+            .mixes
+            .iter()
+            .filter(|mix| mix.complete == complete && mix.requests > 0)
+            // The first of equals: the fewest clients that reach the rate.
+            .reduce(|best, mix| if mix.requests_per_second > best.requests_per_second { mix } else { best })
+    };
+    highest(true).or_else(|| highest(false))
+}
+
+/// What the result says, a sentence each, most important first.
+pub fn sentences(result: &ResultFile) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if let RunStatus::Incomplete(reason) = &result.status {
+        sentences.push(format!("The run is incomplete: {}.", reason.trim_end_matches('.')));
+    }
+    let rivals: Vec<&SystemResult> = result.systems.iter().filter(|system| !system.is_limit).collect();
+    sentences.extend(rivals.iter().map(|system| peak_sentence(system)));
+    sentences.extend(comparison(&rivals));
+    sentences.extend(processor_time(&rivals));
+    if let Some(limit) = result.systems.iter().find(|system| system.is_limit) {
+        sentences.extend(rivals.iter().filter_map(|system| distance_from_limit(system, limit)));
+    }
+    sentences.extend(rivals.iter().filter_map(|system| bottleneck(system)));
+    sentences.extend(rivals.iter().filter_map(|system| errors(system)));
+    sentences.push(validity(result));
+    sentences
+}
+
+fn peak_sentence(system: &SystemResult) -> String {
+    match peak(system) {
+        Some(mix) => format!(
+            "{} peaked at {} requests/s ({} Mbit/s) with {}: mean latency {} ms, 99 % within {} ms.",
+            system.title,
+            rate(mix.requests_per_second),
+            rate(mix.megabits_per_second),
+            clients(mix.clients),
+            milliseconds(mix.latency.mean_us),
+            milliseconds(mix.latency.p99_us),
+        ),
+        None => format!("{} gave no valid answer that counted.", system.title),
+    }
+}
+
+/// The rivals with a peak, the fastest first.
+fn by_rate<'a>(rivals: &[&'a SystemResult]) -> Vec<(&'a SystemResult, &'a MixResult)> {
+    let mut ranked: Vec<_> = rivals.iter().filter_map(|system| Some((*system, peak(system)?))).collect();
+    ranked.sort_by(|left, right| right.1.requests_per_second.total_cmp(&left.1.requests_per_second));
+    ranked
+}
+
+/// How many times faster the fastest is than each other.
+fn comparison(rivals: &[&SystemResult]) -> Option<String> {
+    let ranked = by_rate(rivals);
+    let ((fastest, best), others) = ranked.split_first()?;
+    if others.is_empty() {
+        return None;
+    }
+    let ratio = |mix: &MixResult| best.requests_per_second / mix.requests_per_second;
+    let (equal, slower): (Vec<_>, Vec<_>) = others.iter().partition(|(_, mix)| ratio(mix) - 1.0 < EQUAL_BAND);
+    let mut parts = Vec::new();
+    if !slower.is_empty() {
+        let times: Vec<String> =
+            slower.iter().map(|(system, mix)| format!("{} times {}", significant(ratio(mix)), system.title)).collect();
+        parts.push(format!("{} is ahead: its peak rate is {}", fastest.title, list(&times)));
+    }
+    if !equal.is_empty() {
+        let names: Vec<String> = equal.iter().map(|(system, _)| system.title.clone()).collect();
+        parts.push(format!(
+            "between {} and {} this run shows no difference in rate (less than {})",
+            fastest.title,
+            list(&names),
+            percent(EQUAL_BAND)
+        ));
+    }
+    Some(capitalised(&format!("{}.", parts.join("; "))))
+}
+
+/// The processor time of a request, at equal numbers of clients where both were measured with them.
+fn processor_time(rivals: &[&SystemResult]) -> Option<String> {
+    let ranked = by_rate(rivals);
+    let ((fastest, best), others) = ranked.split_first()?;
+    let own = cpu_us(best)?;
+    let times: Vec<String> = others
+        .iter()
+        .filter_map(|(system, _)| {
+            let other = cpu_us(at_clients(system, best.clients)?)?;
+            Some(format!("{} times that of {} ({} µs)", significant(own / other), system.title, significant(other)))
+        })
+        .collect();
+    (!times.is_empty()).then(|| {
+        format!(
+            "With {}, {} spent {} µs of processor time a request: {}.",
+            clients(best.clients),
+            fastest.title,
+            significant(own),
+            list(&times)
+        )
+    })
+}
+
+fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<String> {
+    let own = peak(system)?;
+    let bound = at_clients(limit, own.clients)?;
+    let share = percent(own.requests_per_second / bound.requests_per_second);
+    let of_rate = format!("carried {share} of the rate of the kernel's limit with {}", clients(own.clients));
+    Some(match (cpu_us(own), cpu_us(bound)) {
+        (Some(own_us), Some(bound_us)) => format!(
+            "{} {of_rate}, and spent {} µs of processor time a request where the limit is {} µs ({} times).",
+            system.title,
+            significant(own_us),
+            significant(bound_us),
+            significant(own_us / bound_us)
+        ),
+        _ => format!("{} {of_rate}.", system.title),
+    })
+}
+
+/// What held the system back at its peak, as far as it is evident.
+fn bottleneck(system: &SystemResult) -> Option<String> {
+    let mix = peak(system)?;
+    let name = &system.title;
+    let saturated = mix.generator_saturated.as_ref().map(|sign| sign.trim_end_matches('.'));
+    let share = mix.server.as_ref().map(|server| server.cpu_share);
+    let full = share.filter(|share| *share >= PROCESSORS_FULL);
+    Some(match (full, saturated) {
+        (Some(share), None) => {
+            format!("At its peak {name} kept its processors {} busy: they were the bottleneck.", percent(share.min(1.0)))
+        }
+        (Some(share), Some(sign)) => format!(
+            "At its peak {name} kept its processors {} busy: they were the bottleneck. The load engine was near its \
+             own limit, too ({sign}), so latencies may hold some of its own.",
+            percent(share.min(1.0))
+        ),
+        (None, Some(sign)) => format!(
+            "At the peak of {name} the load engine was the bottleneck ({sign}): the figures of {name} are a lower bound."
+        ),
+        (None, None) if still_rising(system, mix) => format!(
+            "The rate of {name} was still rising at {}, the most that were tried: its peak may lie higher.",
+            clients(mix.clients)
+        ),
+        (None, None) => {
+            let used = share.map(|share| format!(" (it used {} of its processors)", percent(share)));
+            format!("What held {name} back at its peak is not evident{}.", used.unwrap_or_default())
+        }
+    })
+}
+
+fn still_rising(system: &SystemResult, peak: &MixResult) -> bool {
+    let complete = || system.mixes.iter().filter(|mix| mix.complete);
+    let before = complete().filter(|mix| mix.clients < peak.clients).max_by_key(|mix| mix.clients);
+    let last = complete().all(|mix| mix.clients <= peak.clients);
+    last && before.is_some_and(|mix| peak.requests_per_second > mix.requests_per_second * (1.0 + STILL_RISING))
+}
+
+fn errors(system: &SystemResult) -> Option<String> {
+    let sum = |figure: fn(&MixResult) -> u64| system.mixes.iter().map(figure).fold(0u64, u64::saturating_add);
+    let total = sum(|mix| mix.errors.total());
+    let answered = sum(|mix| mix.requests);
+    (total > 0).then(|| {
+        let share = total as f64 / (total as f64 + answered as f64);
+        let noun = if total == 1 { "request" } else { "requests" };
+        format!("{} failed {} {noun} ({:.3} % of those counted).", system.title, count(total), share * 100.0)
+    })
+}
+
+fn validity(result: &ResultFile) -> String {
+    if !matches!(result.status, RunStatus::Complete) {
+        return "Valid only as far as it goes: the run did not come to its end.".to_string();
+    }
+    if result.machine.same_host {
+        let short = if result.suite.quick { ", and the quick form's windows are short" } else { "" };
+        return format!(
+            "Indicative: load and server shared one machine{short}. Ratios between systems measured side by side hold \
+             better than absolute rates."
+        );
+    }
+    "Load and server ran on separate machines.".to_string()
+}
+
+fn at_clients(system: &SystemResult, clients: u64) -> Option<&MixResult> {
+    system.mixes.iter().find(|mix| mix.clients == clients && mix.complete && mix.requests > 0)
+}
+
+fn cpu_us(mix: &MixResult) -> Option<f64> {
+    mix.server.as_ref().map(|server| server.cpu_us_per_request).filter(|us| *us > 0.0)
+}
+
+fn capitalised(sentence: &str) -> String {
+    let mut characters = sentence.chars();
+    match characters.next() {
+        // A name keeps its own spelling: only "between" can begin a sentence here in lower case.
+        Some(first) if sentence.starts_with("between ") => first.to_uppercase().chain(characters).collect(),
+        _ => sentence.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn the_peak_is_the_highest_rate_of_a_complete_mix() {
+        let mut result = sample::result();
+        let system = &mut result.systems[0];
+        assert_eq!(peak(system).unwrap().clients, 16);
+        system.mixes[2].complete = false;
+        assert_eq!(peak(system).unwrap().clients, 4);
+        system.mixes.iter_mut().for_each(|mix| mix.complete = false);
+        assert_eq!(peak(system).unwrap().clients, 16);
+        system.mixes.iter_mut().for_each(|mix| mix.requests = 0);
+        assert_eq!(peak(system), None);
+    }
+
+    #[test]
+    fn a_whole_result_is_put_in_words() {
+        let sentences = sentences(&sample::result());
+        let expected = [
+            "touchstone 0.1.0 peaked at 60,000 requests/s (4,128 Mbit/s) with 16 clients: mean latency 0.267 ms, 99 % \
+             within 0.533 ms.",
+            "nginx 1.22.1 peaked at 40,000 requests/s (2,752 Mbit/s) with 16 clients: mean latency 0.400 ms, 99 % within \
+             0.800 ms.",
+            "touchstone 0.1.0 is ahead: its peak rate is 1.50 times nginx 1.22.1.",
+            "With 16 clients, touchstone 0.1.0 spent 16.0 µs of processor time a request: 0.667 times that of nginx \
+             1.22.1 (24.0 µs).",
+            "touchstone 0.1.0 carried 92 % of the rate of the kernel's limit with 16 clients, and spent 16.0 µs of \
+             processor time a request where the limit is 14.8 µs (1.08 times).",
+            "nginx 1.22.1 carried 62 % of the rate of the kernel's limit with 16 clients, and spent 24.0 µs of processor \
+             time a request where the limit is 14.8 µs (1.62 times).",
+            "At its peak touchstone 0.1.0 kept its processors 96 % busy: they were the bottleneck.",
+            "At its peak nginx 1.22.1 kept its processors 96 % busy: they were the bottleneck.",
+            "Indicative: load and server shared one machine, and the quick form's windows are short. Ratios between \
+             systems measured side by side hold better than absolute rates.",
+        ];
+        assert_eq!(sentences, expected);
+    }
+
+    #[test]
+    fn equal_rates_are_not_ranked() {
+        let mut result = sample::result();
+        let same = result.systems[0].mixes[2].requests_per_second;
+        result.systems[1].mixes[2].requests_per_second = same * 0.98;
+        let sentence = comparison(&result.systems.iter().take(2).collect::<Vec<_>>()).unwrap();
+        assert_eq!(
+            sentence,
+            "Between touchstone 0.1.0 and nginx 1.22.1 this run shows no difference in rate (less than 3.0 %)."
+        );
+    }
+
+    #[test]
+    fn the_bottleneck_is_named_by_its_signs() {
+        let mut result = sample::result();
+        let set = |system: &mut SystemResult, share: f64, saturated: Option<&str>| {
+            for mix in &mut system.mixes {
+                mix.server.as_mut().unwrap().cpu_share = share;
+                mix.generator_saturated = saturated.map(str::to_string);
+            }
+        };
+        let system = &mut result.systems[0];
+        set(system, 0.5, Some("a thread was 97 % busy"));
+        let words = bottleneck(system).unwrap();
+        assert!(words.contains("(a thread was 97 % busy)") && words.contains("lower bound"), "{words}");
+        set(system, 0.99, Some("a thread was 97 % busy"));
+        assert!(bottleneck(system).unwrap().contains("near its own limit, too"));
+        set(system, 0.5, None);
+        assert!(bottleneck(system).unwrap().contains("still rising at 16 clients"));
+        let rate = system.mixes[2].requests_per_second;
+        system.mixes[1].requests_per_second = rate * 0.99;
+        assert!(bottleneck(system).unwrap().contains("not evident (it used 50 % of its processors)"));
+        for mix in &mut system.mixes {
+            mix.server = None;
+        }
+        assert!(bottleneck(system).unwrap().contains("is not evident."));
+    }
+
+    #[test]
+    fn incomplete_runs_and_errors_are_said() {
+        let mut result = sample::result();
+        result.status = RunStatus::Incomplete("nginx ended in mid-mix".to_string());
+        result.systems[1].mixes[0].errors.reset = 3;
+        let all = sentences(&result);
+        assert_eq!(all[0], "The run is incomplete: nginx ended in mid-mix.");
+        assert!(all.iter().any(|sentence| sentence.starts_with("nginx 1.22.1 failed 3 requests (0.001 %")), "{all:?}");
+        assert!(all.last().unwrap().starts_with("Valid only as far as it goes"));
+        result.systems.clear();
+        assert_eq!(sentences(&result).len(), 2);
+    }
+
+    #[test]
+    fn separate_machines_are_not_called_indicative() {
+        let mut result = sample::result();
+        result.machine.same_host = false;
+        assert_eq!(sentences(&result).last().unwrap(), "Load and server ran on separate machines.");
+    }
+}

@@ -1,0 +1,160 @@
+//! The choice of the next request by weight: an alias table, so that a draw costs the same for one request and for
+//! a thousand, and the generator of random numbers that feeds it.
+
+use crate::plan::PlannedRequest;
+
+/// Walker's alias table in Vose's form: each column holds its own index up to a threshold and one other above it.
+#[derive(Debug, Clone)]
+pub(crate) struct Choice {
+    columns: Vec<Column>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Column {
+    /// A fraction of 2^32: below it the column's own index is drawn, from it on the other.
+    threshold: u32,
+    other: u32,
+}
+
+impl Choice {
+    /// The table for these weights, which [`crate::Plan::check`] has found finite and positive.
+    pub(crate) fn new(requests: &[PlannedRequest]) -> Choice {
+        let total: f64 = requests.iter().map(|request| request.weight).sum();
+        let count = requests.len();
+        let mut share: Vec<f64> =
+            requests.iter().map(|request| request.weight / total * count as f64).collect();
+        let mut columns: Vec<Column> =
+            (0..count).map(|index| Column { threshold: u32::MAX, other: index as u32 }).collect();
+        let (mut small, mut large): (Vec<usize>, Vec<usize>) =
+            (0..count).partition(|&index| share[index] < 1.0);
+        while let (Some(&low), Some(&high)) = (small.last(), large.last()) {
+            small.pop();
+            columns[low] = Column { threshold: (share[low] * 4_294_967_296.0) as u32, other: high as u32 };
+            share[high] -= 1.0 - share[low];
+            if share[high] < 1.0 {
+                large.pop();
+                small.push(high);
+            }
+        }
+        // What is left in either list has a share of one but for rounding: it keeps its whole column, because
+        // both halves of the column name it.
+        Choice { columns }
+    }
+
+    /// The index of the request that this random number stands for.
+    pub(crate) fn draw(&self, random: u64) -> usize {
+        let column = ((random >> 32) * self.columns.len() as u64) >> 32;
+        let Column { threshold, other } = self.columns[column as usize];
+        if (random as u32) < threshold { column as usize } else { other as usize }
+    }
+}
+
+/// SplitMix64 (Steele, Lea and Flood, 2014): one addition and three mixing steps a number, 64 bits of state.
+#[derive(Debug, Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// The generator of one virtual client: every client draws its own sequence, so that what it asks for does not
+    /// depend on when the others were answered and a run can be repeated from its seed.
+    pub(crate) fn of_client(seed: u64, client: usize) -> Random {
+        let mut of_clients = Random(seed ^ (client as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        Random(of_clients.next())
+    }
+
+    /// The next number, uniform over all 64-bit values.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number from 0 to `most`, both included.
+    pub(crate) fn at_most(&mut self, most: u64) -> u64 {
+        // The product's upper half is uniform enough here: the error is below most / 2^64.
+        ((u128::from(self.next()) * (u128::from(most) + 1)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn requests(weights: &[f64]) -> Vec<PlannedRequest> {
+        weights
+            .iter()
+            .map(|&weight| PlannedRequest {
+                class: 0,
+                path: "/".to_string(),
+                weight,
+                expected_body_bytes: None,
+            })
+            .collect()
+    }
+
+    /// The share of each request, exactly, as the table's columns state it.
+    fn shares(choice: &Choice) -> Vec<f64> {
+        let count = choice.columns.len();
+        let mut shares = vec![0.0; count];
+        for (index, column) in choice.columns.iter().enumerate() {
+            let own = f64::from(column.threshold) / 4_294_967_296.0;
+            shares[index] += own / count as f64;
+            shares[column.other as usize] += (1.0 - own) / count as f64;
+        }
+        shares
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_states_the_weights(weights in prop::collection::vec(0.001f64..1000.0, 1..200)) {
+            let total: f64 = weights.iter().sum();
+            let choice = Choice::new(&requests(&weights));
+            for (share, weight) in shares(&choice).iter().zip(&weights) {
+                prop_assert!((share - weight / total).abs() < 1e-8, "{share} instead of {}", weight / total);
+            }
+        }
+
+        #[test]
+        fn every_draw_is_a_request(weights in prop::collection::vec(0.001f64..1000.0, 1..50), random: u64) {
+            let choice = Choice::new(&requests(&weights));
+            prop_assert!(choice.draw(random) < weights.len());
+        }
+    }
+
+    #[test]
+    fn draws_follow_the_weights() {
+        // The class weights of WebBench 1.1 (ZD_STATIC_V11).
+        let weights = [7.0, 7.0, 10.0, 26.0, 17.0, 13.0, 12.0, 6.0, 1.0, 1.0];
+        let choice = Choice::new(&requests(&weights));
+        let mut random = Random::of_client(42, 0);
+        let mut counts = [0u32; 10];
+        for _ in 0..1_000_000 {
+            counts[choice.draw(random.next())] += 1;
+        }
+        for (count, weight) in counts.iter().zip(weights) {
+            let expected = weight * 10_000.0;
+            // Six standard deviations of the binomial distribution: once in 500 million, and the seed is fixed.
+            assert!((f64::from(*count) - expected).abs() < 6.0 * expected.sqrt(), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn clients_draw_different_sequences_and_the_same_again() {
+        let first: Vec<u64> = (0..4).map(|client| Random::of_client(7, client).next()).collect();
+        let again: Vec<u64> = (0..4).map(|client| Random::of_client(7, client).next()).collect();
+        assert_eq!(first, again);
+        assert!(first.windows(2).all(|pair| pair[0] != pair[1]));
+        assert_ne!(Random::of_client(7, 0).next(), Random::of_client(8, 0).next());
+    }
+
+    #[test]
+    fn at_most_reaches_both_ends() {
+        let mut random = Random::of_client(1, 0);
+        let drawn: Vec<u64> = (0..200).map(|_| random.at_most(3)).collect();
+        assert!((0..=3).all(|value| drawn.contains(&value)) && drawn.iter().all(|&value| value <= 3));
+        assert_eq!(random.at_most(0), 0);
+        let _ = random.at_most(u64::MAX);
+    }
+}

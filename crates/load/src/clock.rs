@@ -1,0 +1,80 @@
+//! Time as the engine needs it: the monotonic clock in nanoseconds, and a thread's own processor time.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds of the monotonic clock (one call through the vDSO, no switch to the kernel).
+pub(crate) fn now_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// The processor time that the calling thread has used so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ThreadTime {
+    /// When this was read, on the monotonic clock.
+    pub(crate) at_ns: u64,
+    /// Processor time of the thread, exact.
+    pub(crate) used_ns: u64,
+    /// Clock ticks in user mode; with `system_ticks`, how `used_ns` divides.
+    user_ticks: u64,
+    system_ticks: u64,
+}
+
+impl ThreadTime {
+    /// Reads the clocks of the calling thread.
+    pub(crate) fn read() -> ThreadTime {
+        let (user_ticks, system_ticks) = thread_ticks().unwrap_or_default();
+        ThreadTime { at_ns: now_ns(), used_ns: nanoseconds(ClockId::ThreadCPUTime), user_ticks, system_ticks }
+    }
+
+    /// Seconds in user and in system mode since an earlier reading. The sum is exact; how it divides comes from the
+    /// kernel's clock ticks, and counts as user time where `/proc` does not tell.
+    pub(crate) fn user_and_system_s_since(&self, earlier: &ThreadTime) -> (f64, f64) {
+        let used_s = self.used_ns.saturating_sub(earlier.used_ns) as f64 / 1e9;
+        let user = self.user_ticks.saturating_sub(earlier.user_ticks) as f64;
+        let system = self.system_ticks.saturating_sub(earlier.system_ticks) as f64;
+        let user_share = if user + system > 0.0 { user / (user + system) } else { 1.0 };
+        (used_s * user_share, used_s * (1.0 - user_share))
+    }
+
+    /// The share of one processor that the thread used since an earlier reading, 0 to 1.
+    pub(crate) fn share_since(&self, earlier: &ThreadTime) -> f64 {
+        let elapsed_ns = self.at_ns.saturating_sub(earlier.at_ns);
+        if elapsed_ns == 0 {
+            return 0.0;
+        }
+        (self.used_ns.saturating_sub(earlier.used_ns) as f64 / elapsed_ns as f64).min(1.0)
+    }
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Fields 14 and 15 of `/proc/thread-self/stat`. The thread's name (field 2) may hold spaces and brackets, so the
+/// count begins after its last closing bracket.
+fn thread_ticks() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/thread-self/stat").ok()?;
+    let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace().skip(11);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_thread_uses_time() {
+        let before = ThreadTime::read();
+        let mut sum = 0u64;
+        while nanoseconds(ClockId::ThreadCPUTime) < before.used_ns + 30_000_000 {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        let after = ThreadTime::read();
+        let (user_s, system_s) = after.user_and_system_s_since(&before);
+        assert!(user_s + system_s >= 0.03);
+        assert!(after.share_since(&before) > 0.0);
+        assert_eq!(before.share_since(&before), 0.0);
+        assert!(thread_ticks().is_some());
+    }
+}

@@ -1,0 +1,201 @@
+//! What a run measured.
+
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+/// Failed requests by kind. A failed request counts in no rate, no byte figure and no latency.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ErrorCounts {
+    /// The connection was refused or could not be made.
+    pub connect: u64,
+    /// The connection was reset or broke in mid-answer.
+    pub reset: u64,
+    /// No complete answer within the time limit.
+    pub timeout: u64,
+    /// The body ended before its Content-Length, or is not the length that the workload states.
+    pub short_body: u64,
+    /// A status outside 200 to 399.
+    pub bad_status: u64,
+    /// An answer that is not HTTP.
+    pub malformed: u64,
+}
+
+/// The kinds of [`ErrorCounts`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorKind {
+    Connect,
+    Reset,
+    Timeout,
+    ShortBody,
+    BadStatus,
+    Malformed,
+}
+
+impl ErrorCounts {
+    /// All kinds together.
+    pub fn total(&self) -> u64 {
+        self.by_kind().iter().map(|(_, count)| count).sum()
+    }
+
+    /// Every kind with its name, in a fixed order.
+    pub fn by_kind(&self) -> [(&'static str, u64); 6] {
+        [
+            ("connect", self.connect),
+            ("reset", self.reset),
+            ("timeout", self.timeout),
+            ("short_body", self.short_body),
+            ("bad_status", self.bad_status),
+            ("malformed", self.malformed),
+        ]
+    }
+
+    pub(crate) fn count(&mut self, kind: ErrorKind) {
+        *match kind {
+            ErrorKind::Connect => &mut self.connect,
+            ErrorKind::Reset => &mut self.reset,
+            ErrorKind::Timeout => &mut self.timeout,
+            ErrorKind::ShortBody => &mut self.short_body,
+            ErrorKind::BadStatus => &mut self.bad_status,
+            ErrorKind::Malformed => &mut self.malformed,
+        } += 1;
+    }
+
+    pub(crate) fn add(&mut self, other: &ErrorCounts) {
+        self.connect += other.connect;
+        self.reset += other.reset;
+        self.timeout += other.timeout;
+        self.short_body += other.short_body;
+        self.bad_status += other.bad_status;
+        self.malformed += other.malformed;
+    }
+}
+
+/// One virtual client's share of the run.
+#[derive(Debug, Clone)]
+pub struct ClientOutcome {
+    /// Valid answers between the ramps.
+    pub requests: u64,
+    /// Errors between the ramps.
+    pub errors: u64,
+    /// Bytes received between the ramps, heads included.
+    pub bytes: u64,
+    /// Latency in nanoseconds, two significant digits.
+    pub latency_ns: Histogram<u32>,
+}
+
+/// One second of the run (ramps included), from its start.
+#[derive(Debug, Clone)]
+pub struct Interval {
+    /// Seconds since the run's start at the interval's beginning.
+    pub start_s: f64,
+    /// How long the interval is, in seconds.
+    pub length_s: f64,
+    /// Valid answers that ended in it.
+    pub requests: u64,
+    /// Errors in it.
+    pub errors: u64,
+    /// Bytes received in it.
+    pub bytes: u64,
+    /// Latency in nanoseconds of the answers that ended in it.
+    pub latency_ns: Histogram<u32>,
+}
+
+/// The engine's own use of the machine while it counted.
+#[derive(Debug, Clone, Default)]
+pub struct EngineUse {
+    /// Processor time in user mode of all engine threads, seconds.
+    pub user_s: f64,
+    /// Processor time in system mode of all engine threads, seconds.
+    pub system_s: f64,
+    /// The busiest engine thread's share of one processor, 0 to 1.
+    pub busiest_thread: f64,
+}
+
+/// Whether the figures are the server's or the engine's own limit.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Saturation {
+    /// The engine had room: the figures are the server's.
+    Clear,
+    /// The engine was at its own limit: rates are a lower bound; the text says by what sign.
+    Saturated(String),
+}
+
+/// What a run measured. Unless said otherwise, only what ended between the ramps counts.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The counted time: length without the ramps (as it really was, if the run was ended early).
+    pub window: Duration,
+    /// Valid answers.
+    pub requests: u64,
+    /// Valid answers for each class of [`crate::PlannedRequest::class`].
+    pub requests_by_class: Vec<u64>,
+    /// Failed requests.
+    pub errors: ErrorCounts,
+    /// Bytes received, heads included.
+    pub bytes: u64,
+    /// Bytes of the bodies.
+    pub body_bytes: u64,
+    /// Connections made.
+    pub connections: u64,
+    /// Requests that were started (with a rate: on schedule or late), whatever became of them.
+    pub started: u64,
+    /// Nanoseconds from the start of the connection (or, on a kept one, of the request) to the last byte;
+    /// with [`crate::Plan::rate`] from the intended start.
+    pub latency_ns: Histogram<u64>,
+    /// Nanoseconds from the real start of the request to the last byte (differs from `latency_ns` only under a rate).
+    pub service_ns: Histogram<u64>,
+    /// Nanoseconds from connect to connected, one value a connection.
+    pub connect_ns: Histogram<u64>,
+    /// Each client's share.
+    pub clients: Vec<ClientOutcome>,
+    /// The time line, ramps included. What ended after the length, while the last answers were awaited, is in the
+    /// totals alone.
+    pub intervals: Vec<Interval>,
+    /// Every valid answer of the whole run, ramps included: what the server's log must agree with.
+    pub total_requests: u64,
+    /// Every error of the whole run, ramps included.
+    pub total_errors: u64,
+    /// The errors of the whole run by kind; their sum is `total_errors`.
+    pub total_errors_by_kind: ErrorCounts,
+    /// Connections made in the whole run.
+    pub total_connections: u64,
+    /// Requests of the whole run that were sent again on a new connection because the server had closed the kept one
+    /// before any byte of the answer (RFC 9112, section 9.3.1). Each counts once in the other figures.
+    pub total_retries: u64,
+    /// What the reader of the figures should know, a sentence each (see [`crate::Plan::check`]).
+    pub warnings: Vec<String>,
+    /// The engine's own cost.
+    pub engine: EngineUse,
+    /// Whose limit the figures show.
+    pub saturation: Saturation,
+    /// True when [`crate::Progress::stop`] ended the run.
+    pub interrupted: bool,
+}
+
+impl Outcome {
+    /// Valid answers a second.
+    pub fn requests_per_second(&self) -> f64 {
+        per_second(self.requests, self.window)
+    }
+
+    /// Bytes received a second, heads included.
+    pub fn bytes_per_second(&self) -> f64 {
+        per_second(self.bytes, self.window)
+    }
+
+    /// The engine's own processor time for each answer, in microseconds; `None` when nothing was answered.
+    pub fn engine_us_per_request(&self) -> Option<f64> {
+        let answered = self.requests + self.errors.total();
+        (answered > 0).then(|| (self.engine.user_s + self.engine.system_s) * 1e6 / answered as f64)
+    }
+
+    /// Little's law: the clients that rate and latency imply, each resting for the think time after its answer. In a
+    /// closed loop without errors it is the number of virtual clients.
+    pub fn implied_clients(&self, think_time: Duration) -> f64 {
+        self.requests_per_second() * (self.service_ns.mean() / 1e9 + think_time.as_secs_f64())
+    }
+}
+
+fn per_second(count: u64, window: Duration) -> f64 {
+    if window.is_zero() { 0.0 } else { count as f64 / window.as_secs_f64() }
+}

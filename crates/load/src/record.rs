@@ -1,0 +1,353 @@
+//! What one engine thread notes down while it runs, and how the threads' notes become one [`Outcome`].
+//!
+//! Nothing is shared between threads and nothing is averaged: counts and histograms are merged by addition only.
+
+use crate::outcome::{ClientOutcome, ErrorCounts, ErrorKind, Interval};
+use hdrhistogram::{Counter, Histogram};
+use std::time::Duration;
+
+/// The most intervals of a time line. A run of up to an hour has one each second; in a longer one each is longer.
+const MAXIMUM_INTERVALS: u64 = 3600;
+/// Latencies up to this are recorded without any resizing of a histogram.
+const USUAL_LATENCY_NS: u64 = 10_000_000_000;
+
+/// When the run is, on the monotonic clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// The start of the run.
+    pub(crate) start_ns: u64,
+    /// The end of the ramp up: from here on things count.
+    pub(crate) window_start_ns: u64,
+    /// The beginning of the ramp down: from here on nothing counts.
+    pub(crate) window_end_ns: u64,
+    /// The end of the length: from here on no request starts.
+    pub(crate) stop_ns: u64,
+    /// How long an interval of the time line is.
+    pub(crate) interval_ns: u64,
+}
+
+impl Times {
+    pub(crate) fn new(start_ns: u64, ramp_up: Duration, length: Duration, ramp_down: Duration) -> Times {
+        let stop_ns = start_ns + nanoseconds(length);
+        Times {
+            start_ns,
+            window_start_ns: start_ns + nanoseconds(ramp_up),
+            window_end_ns: stop_ns - nanoseconds(ramp_down),
+            stop_ns,
+            interval_ns: length.as_secs().div_ceil(MAXIMUM_INTERVALS).max(1) * 1_000_000_000,
+        }
+    }
+
+    /// The same run, ended early.
+    pub(crate) fn ended_at(mut self, at_ns: u64) -> Times {
+        // A stop can come before the start.
+        let at_ns = at_ns.max(self.start_ns);
+        self.stop_ns = self.stop_ns.min(at_ns);
+        self.window_end_ns = self.window_end_ns.min(at_ns);
+        self.window_start_ns = self.window_start_ns.min(at_ns);
+        self
+    }
+
+    pub(crate) fn counts(&self, at_ns: u64) -> bool {
+        self.window_start_ns <= at_ns && at_ns < self.window_end_ns
+    }
+
+    pub(crate) fn window(&self) -> Duration {
+        Duration::from_nanos(self.window_end_ns.saturating_sub(self.window_start_ns))
+    }
+}
+
+/// A duration in nanoseconds; [`crate::Plan::check`] has bounded it.
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos() as u64
+}
+
+/// One valid answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AnswerNote {
+    pub(crate) ended_ns: u64,
+    pub(crate) latency_ns: u64,
+    pub(crate) service_ns: u64,
+    pub(crate) class: usize,
+    pub(crate) bytes: u64,
+    pub(crate) body_bytes: u64,
+}
+
+/// The notes of one thread, and, merged, those of all.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) times: Times,
+    pub(crate) requests: u64,
+    pub(crate) requests_by_class: Vec<u64>,
+    pub(crate) errors: ErrorCounts,
+    pub(crate) bytes: u64,
+    pub(crate) body_bytes: u64,
+    pub(crate) started: u64,
+    pub(crate) connections: u64,
+    pub(crate) latency_ns: Histogram<u64>,
+    /// Only under a rate; without one it is the same as the latency.
+    pub(crate) service_ns: Option<Histogram<u64>>,
+    pub(crate) connect_ns: Histogram<u64>,
+    pub(crate) clients: Vec<ClientOutcome>,
+    pub(crate) intervals: Vec<Interval>,
+    pub(crate) total_requests: u64,
+    pub(crate) total_errors: ErrorCounts,
+    pub(crate) total_bytes: u64,
+    pub(crate) total_connections: u64,
+    pub(crate) total_retries: u64,
+}
+
+impl Record {
+    pub(crate) fn new(times: Times, clients: usize, classes: usize, with_rate: bool) -> Record {
+        Record {
+            times,
+            requests: 0,
+            requests_by_class: vec![0; classes],
+            errors: ErrorCounts::default(),
+            bytes: 0,
+            body_bytes: 0,
+            started: 0,
+            connections: 0,
+            latency_ns: whole_histogram(),
+            service_ns: with_rate.then(whole_histogram),
+            connect_ns: whole_histogram(),
+            clients: (0..clients).map(|_| empty_client()).collect(),
+            intervals: Vec::new(),
+            total_requests: 0,
+            total_errors: ErrorCounts::default(),
+            total_bytes: 0,
+            total_connections: 0,
+            total_retries: 0,
+        }
+    }
+
+    /// A request was started.
+    pub(crate) fn started(&mut self, at_ns: u64) {
+        self.started += u64::from(self.times.counts(at_ns));
+    }
+
+    /// A connection was made.
+    pub(crate) fn connected(&mut self, at_ns: u64, connect_ns: u64) {
+        self.total_connections += 1;
+        if self.times.counts(at_ns) {
+            self.connections += 1;
+            note(&mut self.connect_ns, connect_ns);
+        }
+    }
+
+    /// A valid answer ended.
+    pub(crate) fn answered(&mut self, client: usize, answer: &AnswerNote) {
+        self.total_requests += 1;
+        self.total_bytes += answer.bytes;
+        if let Some(interval) = self.interval_at(answer.ended_ns) {
+            interval.requests += 1;
+            interval.bytes += answer.bytes;
+            note(&mut interval.latency_ns, answer.latency_ns);
+        }
+        if !self.times.counts(answer.ended_ns) {
+            return;
+        }
+        self.requests += 1;
+        self.requests_by_class[answer.class] += 1;
+        self.bytes += answer.bytes;
+        self.body_bytes += answer.body_bytes;
+        note(&mut self.latency_ns, answer.latency_ns);
+        if let Some(service) = &mut self.service_ns {
+            note(service, answer.service_ns);
+        }
+        let client = &mut self.clients[client];
+        client.requests += 1;
+        client.bytes += answer.bytes;
+        note(&mut client.latency_ns, answer.latency_ns);
+    }
+
+    /// A request failed.
+    pub(crate) fn failed(&mut self, client: usize, kind: ErrorKind, at_ns: u64) {
+        self.total_errors.count(kind);
+        if let Some(interval) = self.interval_at(at_ns) {
+            interval.errors += 1;
+        }
+        if self.times.counts(at_ns) {
+            self.errors.count(kind);
+            self.clients[client].errors += 1;
+        }
+    }
+
+    /// Takes in another thread's notes; its clients follow those that are here.
+    pub(crate) fn merge(&mut self, other: Record) {
+        self.requests += other.requests;
+        for (sum, count) in self.requests_by_class.iter_mut().zip(&other.requests_by_class) {
+            *sum += count;
+        }
+        self.errors.add(&other.errors);
+        self.bytes += other.bytes;
+        self.body_bytes += other.body_bytes;
+        self.started += other.started;
+        self.connections += other.connections;
+        add(&mut self.latency_ns, &other.latency_ns);
+        if let (Some(sum), Some(service)) = (&mut self.service_ns, &other.service_ns) {
+            add(sum, service);
+        }
+        add(&mut self.connect_ns, &other.connect_ns);
+        self.clients.extend(other.clients);
+        for (index, interval) in other.intervals.iter().enumerate() {
+            self.provide_interval(index);
+            let sum = &mut self.intervals[index];
+            sum.requests += interval.requests;
+            sum.errors += interval.errors;
+            sum.bytes += interval.bytes;
+            add(&mut sum.latency_ns, &interval.latency_ns);
+        }
+        self.total_requests += other.total_requests;
+        self.total_errors.add(&other.total_errors);
+        self.total_bytes += other.total_bytes;
+        self.total_connections += other.total_connections;
+        self.total_retries += other.total_retries;
+    }
+
+    /// The time line from the start to the end of the run, empty intervals included, each with its true length.
+    pub(crate) fn finish_intervals(&mut self) {
+        let length_ns = self.times.stop_ns - self.times.start_ns;
+        let count = length_ns.div_ceil(self.times.interval_ns) as usize;
+        self.intervals.truncate(count);
+        if let Some(last) = count.checked_sub(1) {
+            self.provide_interval(last);
+            let before_ns = last as u64 * self.times.interval_ns;
+            self.intervals[last].length_s = (length_ns - before_ns) as f64 / 1e9;
+        }
+    }
+
+    /// The interval in which something ended; none when that was after the length.
+    fn interval_at(&mut self, at_ns: u64) -> Option<&mut Interval> {
+        if at_ns >= self.times.stop_ns {
+            return None;
+        }
+        let index = (at_ns.saturating_sub(self.times.start_ns) / self.times.interval_ns) as usize;
+        if index >= self.intervals.len() {
+            self.provide_interval(index);
+        }
+        Some(&mut self.intervals[index])
+    }
+
+    fn provide_interval(&mut self, index: usize) {
+        let length_s = self.times.interval_ns as f64 / 1e9;
+        while self.intervals.len() <= index {
+            self.intervals.push(Interval {
+                start_s: self.intervals.len() as f64 * length_s,
+                length_s,
+                requests: 0,
+                errors: 0,
+                bytes: 0,
+                latency_ns: small_histogram(),
+            });
+        }
+    }
+}
+
+fn empty_client() -> ClientOutcome {
+    ClientOutcome { requests: 0, errors: 0, bytes: 0, latency_ns: small_histogram() }
+}
+
+/// Three significant digits, for the whole run.
+fn whole_histogram() -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_max(USUAL_LATENCY_NS, 3)
+        .expect("the bounds and the digits are within the limits");
+    histogram.auto(true);
+    histogram
+}
+
+/// Two significant digits, for one client or one interval.
+fn small_histogram() -> Histogram<u32> {
+    Histogram::new(2).expect("two digits are within the limits")
+}
+
+fn note<T: Counter>(histogram: &mut Histogram<T>, value_ns: u64) {
+    histogram.record(value_ns).expect("a histogram that resizes itself takes any value");
+}
+
+fn add<T: Counter>(sum: &mut Histogram<T>, other: &Histogram<T>) {
+    sum.add(other).expect("a histogram that resizes itself takes in any other");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn times() -> Times {
+        Times::new(5 * SECOND, Duration::from_secs(1), Duration::from_millis(4500), Duration::from_secs(1))
+    }
+
+    fn answer(ended_ns: u64) -> AnswerNote {
+        AnswerNote { ended_ns, latency_ns: 1000, service_ns: 1000, class: 1, bytes: 300, body_bytes: 200 }
+    }
+
+    #[test]
+    fn only_what_ends_between_the_ramps_counts() {
+        let mut record = Record::new(times(), 2, 3, false);
+        for ended in [5 * SECOND, 6 * SECOND - 1, 6 * SECOND, 8 * SECOND, 8_500_000_000, 9_600_000_000] {
+            record.answered(1, &answer(ended));
+            record.failed(0, ErrorKind::Timeout, ended);
+            record.connected(ended, 50);
+            record.started(ended);
+        }
+        assert_eq!((record.requests, record.total_requests), (2, 6));
+        assert_eq!((record.errors.timeout, record.total_errors.timeout), (2, 6));
+        assert_eq!((record.connections, record.total_connections), (2, 6));
+        assert_eq!(record.started, 2);
+        assert_eq!(record.requests_by_class, [0, 2, 0]);
+        assert_eq!((record.bytes, record.body_bytes, record.total_bytes), (600, 400, 1800));
+        assert_eq!(record.latency_ns.len(), 2);
+        assert_eq!((record.clients[0].requests, record.clients[0].errors), (0, 2));
+        assert_eq!((record.clients[1].requests, record.clients[1].errors), (2, 0));
+    }
+
+    #[test]
+    fn the_time_line_covers_the_length_and_no_more() {
+        let mut record = Record::new(times(), 1, 2, false);
+        record.answered(0, &answer(7 * SECOND + 5));
+        record.answered(0, &answer(9_500_000_000));
+        record.finish_intervals();
+        let counts: Vec<u64> = record.intervals.iter().map(|interval| interval.requests).collect();
+        assert_eq!(counts, [0, 0, 1, 0, 0]);
+        assert_eq!(record.intervals[2].start_s, 2.0);
+        assert_eq!(record.intervals[3].length_s, 1.0);
+        assert_eq!(record.intervals[4].length_s, 0.5);
+    }
+
+    #[test]
+    fn merging_adds_everything() {
+        let mut sum = Record::new(times(), 1, 3, true);
+        let mut other = Record::new(times(), 2, 3, true);
+        sum.answered(0, &answer(7 * SECOND));
+        other.answered(1, &answer(8 * SECOND));
+        other.failed(0, ErrorKind::Connect, 7 * SECOND);
+        other.total_retries = 3;
+        sum.merge(other);
+        assert_eq!((sum.requests, sum.total_requests, sum.errors.total(), sum.total_retries), (2, 2, 1, 3));
+        assert_eq!(sum.latency_ns.len(), 2);
+        assert_eq!(sum.service_ns.as_ref().map(Histogram::len), Some(2));
+        assert_eq!(sum.clients.iter().map(|client| client.requests).collect::<Vec<_>>(), [1, 0, 1]);
+        assert_eq!(sum.intervals.iter().map(|interval| interval.requests).collect::<Vec<_>>(), [0, 0, 1, 1]);
+        assert_eq!(sum.intervals[2].errors, 1);
+    }
+
+    #[test]
+    fn long_runs_have_longer_intervals() {
+        let day = Duration::from_secs(24 * 3600);
+        let times = Times::new(0, Duration::ZERO, day, Duration::ZERO);
+        assert_eq!(times.interval_ns, 24 * SECOND);
+    }
+
+    #[test]
+    fn ending_early_cuts_the_window() {
+        let early = times().ended_at(7 * SECOND);
+        assert_eq!(early.window(), Duration::from_secs(1));
+        for at_ns in [0, 5 * SECOND + 1] {
+            let at_once = times().ended_at(at_ns);
+            assert_eq!(at_once.window(), Duration::ZERO);
+            Record::new(at_once, 1, 1, false).finish_intervals();
+        }
+    }
+}

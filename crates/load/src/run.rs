@@ -1,0 +1,133 @@
+//! A run from its plan to its outcome: threads are started, one a core, and their notes merged.
+
+use crate::choice::Choice;
+use crate::clock::now_ns;
+use crate::engine::{Engine, Shared, ThreadOutcome};
+use crate::outcome::{EngineUse, Outcome, Saturation};
+use crate::plan::{Plan, PlanError, Progress};
+use crate::record::{Record, Times};
+use crate::request::prepare;
+use crate::schedule::{RateSchedule, clients_of_thread};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A thread that is busier than this has no room left: what it measures is partly itself.
+const BUSY_THREAD: f64 = 0.9;
+/// Below this part of the planned rate, the rate was not kept.
+const KEPT_RATE: f64 = 0.99;
+
+/// Carries a plan out. Blocks until the length is over and the requests that were under way then are answered or past
+/// their time limit; or until [`Progress::stop`], within 100 ms.
+pub fn run(plan: &Plan, progress: &Progress) -> Result<Outcome, PlanError> {
+    let warnings = plan.check()?;
+    let requests = prepare(plan);
+    let choice = Choice::new(&plan.requests);
+    let shared = Shared {
+        plan,
+        requests: &requests,
+        choice: &choice,
+        times: Times::new(now_ns() + time_to_prepare_ns(plan), plan.ramp_up, plan.length, plan.ramp_down),
+        progress,
+        stopped_ns: AtomicU64::new(0),
+    };
+    let threads = run_threads(&shared)?;
+    Ok(outcome(&shared, threads, warnings))
+}
+
+/// The run starts this long from now: by then every thread has made its clients ready, so that all start together.
+fn time_to_prepare_ns(plan: &Plan) -> u64 {
+    10_000_000 + plan.clients as u64 * 5_000
+}
+
+fn run_threads(shared: &Shared<'_>) -> Result<Vec<ThreadOutcome>, PlanError> {
+    let plan = shared.plan;
+    // A thread without clients would have nothing to do.
+    let count = plan.cores.len().clamp(1, plan.clients);
+    let engines = (0..count)
+        .map(|thread| Engine::new(shared, clients_of_thread(plan.clients, count, thread)))
+        .collect::<Result<Vec<_>, _>>()?;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = engines
+            .into_iter()
+            .enumerate()
+            .map(|(thread, engine)| {
+                let core = plan.cores.get(thread).copied();
+                std::thread::Builder::new()
+                    .name(format!("load-{thread}"))
+                    .spawn_scoped(scope, move || engine.run(core))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                let thread = thread
+                    .map_err(|error| PlanError(format!("an engine thread cannot be started: {error}")))?;
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err(PlanError("an engine thread ended in a panic".to_string())))
+            })
+            .collect()
+    })
+}
+
+fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<String>) -> Outcome {
+    let stopped_ns = shared.stopped_ns.load(Ordering::Relaxed);
+    let times = if stopped_ns > 0 { shared.times.ended_at(stopped_ns) } else { shared.times };
+    let classes = shared.plan.requests.iter().map(|request| request.class + 1).max().unwrap_or(1);
+    let mut record = Record::new(times, 0, classes, shared.plan.rate.is_some());
+    let mut engine = EngineUse::default();
+    for thread in threads {
+        engine.user_s += thread.user_s;
+        engine.system_s += thread.system_s;
+        engine.busiest_thread = engine.busiest_thread.max(thread.busy);
+        record.merge(thread.record);
+    }
+    record.finish_intervals();
+    let window = times.window();
+    Outcome {
+        window,
+        saturation: saturation(shared.plan, &record, &engine, window),
+        requests: record.requests,
+        requests_by_class: record.requests_by_class,
+        errors: record.errors,
+        bytes: record.bytes,
+        body_bytes: record.body_bytes,
+        started: record.started,
+        connections: record.connections,
+        service_ns: record.service_ns.unwrap_or_else(|| record.latency_ns.clone()),
+        latency_ns: record.latency_ns,
+        connect_ns: record.connect_ns,
+        clients: record.clients,
+        intervals: record.intervals,
+        total_requests: record.total_requests,
+        total_errors: record.total_errors.total(),
+        total_errors_by_kind: record.total_errors,
+        total_connections: record.total_connections,
+        total_retries: record.total_retries,
+        warnings,
+        engine,
+        interrupted: stopped_ns > 0,
+    }
+}
+
+/// Whether the engine, and not the server, set the figures.
+fn saturation(plan: &Plan, record: &Record, engine: &EngineUse, window: Duration) -> Saturation {
+    if engine.busiest_thread > BUSY_THREAD {
+        return Saturation::Saturated(format!(
+            "the busiest engine thread used {:.0} % of its processor: the server may be faster than this; give the \
+             engine more processors",
+            engine.busiest_thread * 100.0
+        ));
+    }
+    let Some(rate) = plan.rate else { return Saturation::Clear };
+    let planned = RateSchedule::new(rate, plan.clients).due_within(window);
+    // One request more or less at either end of the window is chance.
+    if record.errors.total() > 0 || record.started as f64 + 2.0 >= planned * KEPT_RATE {
+        return Saturation::Clear;
+    }
+    Saturation::Saturated(format!(
+        "only {} of the {planned:.0} requests that the rate asks for could start, as every client was still waiting \
+         for an answer: the server does not carry the rate with {} clients; try more clients",
+        record.started, plan.clients
+    ))
+}

@@ -1,0 +1,55 @@
+//! The clients that wait for a moment: a delay, a think time, a turn of the schedule, or a pause after an error.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Waiting clients by the time at which they go on. A client waits for one moment at a time, so a heap with room for
+/// all of them never grows while the run goes on.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    waiting: BinaryHeap<Reverse<(u64, u32)>>,
+}
+
+impl Timers {
+    pub(crate) fn with_capacity(clients: usize) -> Timers {
+        Timers { waiting: BinaryHeap::with_capacity(clients) }
+    }
+
+    /// The client goes on at this time.
+    pub(crate) fn set(&mut self, at_ns: u64, client: usize) {
+        self.waiting.push(Reverse((at_ns, client as u32)));
+    }
+
+    /// The time of the next moment.
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        self.waiting.peek().map(|Reverse((at_ns, _))| *at_ns)
+    }
+
+    /// Takes the client whose moment has come, the longest waiting first.
+    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<usize> {
+        if self.next_ns()? > now_ns {
+            return None;
+        }
+        self.waiting.pop().map(|Reverse((_, client))| client as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_come_out_in_the_order_of_their_times() {
+        let mut timers = Timers::with_capacity(3);
+        assert_eq!(timers.next_ns(), None);
+        for (at_ns, client) in [(30, 0), (10, 1), (20, 2)] {
+            timers.set(at_ns, client);
+        }
+        assert_eq!(timers.next_ns(), Some(10));
+        assert_eq!(timers.take_due(9), None);
+        assert_eq!(timers.take_due(25), Some(1));
+        assert_eq!(timers.take_due(25), Some(2));
+        assert_eq!(timers.take_due(25), None);
+        assert_eq!(timers.take_due(30), Some(0));
+    }
+}

@@ -1,0 +1,276 @@
+//! The URL of a target: read strictly (RFC 3986, RFC 9110 section 4.2.1), resolved before the run.
+
+use crate::plan::Target;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+
+/// The longest URL, in bytes.
+pub const MAXIMUM_URL_BYTES: usize = 8 * 1024;
+
+/// An `http://` URL in its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpUrl {
+    /// The host: a name, an IPv4 address, or an IPv6 address without its brackets.
+    pub host: String,
+    /// The port; 80 where the URL names none.
+    pub port: u16,
+    /// Path and query as they are sent; at least `/`.
+    pub path: String,
+}
+
+/// Why a URL cannot be used: what is wrong, where, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UrlError(pub String);
+
+impl std::fmt::Display for UrlError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UrlError {}
+
+impl HttpUrl {
+    /// Reads a URL. Nothing is repaired: what a strict reader could take in two ways is refused.
+    pub fn parse(url: &str) -> Result<HttpUrl, UrlError> {
+        if url.len() > MAXIMUM_URL_BYTES {
+            return refuse(format!(
+                "the URL has {} bytes: at most {MAXIMUM_URL_BYTES} are possible",
+                url.len()
+            ));
+        }
+        let rest = after_scheme(url)?;
+        let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(authority_end);
+        if authority.contains('@') {
+            return refuse(format!(
+                "{url:?} holds a user name: leave it out and send it with --header 'Authorization: ...'"
+            ));
+        }
+        let (host, port) = split_authority(url, authority)?;
+        Ok(HttpUrl { host, port, path: check_path(url, path)? })
+    }
+
+    /// The value of the Host field: the port stands in it unless it is 80 (RFC 9110, section 7.2).
+    pub fn host_field(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// Looks the host's address up, once; where it has several, the first one that the system names is taken.
+    pub fn resolve(&self) -> Result<Target, UrlError> {
+        let address = match self.host.parse::<IpAddr>() {
+            Ok(address) => SocketAddr::new(address, self.port),
+            Err(_) => self.look_up()?,
+        };
+        Ok(Target { address, host: self.host_field() })
+    }
+
+    fn look_up(&self) -> Result<SocketAddr, UrlError> {
+        let none = |reason: String| UrlError(format!("no address was found for {:?}: {reason}", self.host));
+        let mut addresses =
+            (self.host.as_str(), self.port).to_socket_addrs().map_err(|error| none(error.to_string()))?;
+        addresses.next().ok_or_else(|| none("the name has none".to_string()))
+    }
+}
+
+fn refuse<T>(text: String) -> Result<T, UrlError> {
+    Err(UrlError(text))
+}
+
+/// What follows `http://`.
+fn after_scheme(url: &str) -> Result<&str, UrlError> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return refuse(format!("{url:?} has no scheme: write http://HOST[:PORT]/PATH"));
+    };
+    if scheme.eq_ignore_ascii_case("http") {
+        return Ok(rest);
+    }
+    if scheme.eq_ignore_ascii_case("https") {
+        return refuse(format!("{url:?}: the load engine does not speak TLS yet: use an http:// URL"));
+    }
+    refuse(format!("{url:?} has the scheme {scheme:?}: only http:// can be loaded"))
+}
+
+fn split_authority(url: &str, authority: &str) -> Result<(String, u16), UrlError> {
+    let (host, port) = if let Some(bracketed) = authority.strip_prefix('[') {
+        let Some((address, port)) = bracketed.split_once(']') else {
+            return refuse(format!("{url:?}: the bracket of the IPv6 address is not closed"));
+        };
+        if address.parse::<Ipv6Addr>().is_err() {
+            return refuse(format!("{url:?}: {address:?} is not an IPv6 address"));
+        }
+        (address, port)
+    } else {
+        let end = authority.find(':').unwrap_or(authority.len());
+        let (host, port) = authority.split_at(end);
+        check_host(url, host)?;
+        (host, port)
+    };
+    let port = match port.strip_prefix(':') {
+        Some(digits) => check_port(url, digits)?,
+        None if port.is_empty() => 80,
+        None => return refuse(format!("{url:?}: {port:?} follows the address where a port or '/' should")),
+    };
+    Ok((host.to_ascii_lowercase(), port))
+}
+
+/// A name by the rules of host names (RFC 1123, section 2.1; underscores are in use and accepted) or an IPv4 address.
+fn check_host(url: &str, host: &str) -> Result<(), UrlError> {
+    if host.is_empty() {
+        return refuse(format!("{url:?} names no host: write http://HOST[:PORT]/PATH"));
+    }
+    if let Some(character) = host.chars().find(|c| !(c.is_ascii_alphanumeric() || "-._".contains(*c))) {
+        return refuse(format!("{url:?}: the host holds {character:?}, which no host name has"));
+    }
+    if host.len() > 253 || host.split('.').any(|label| label.len() > 63) || host.contains("..") {
+        return refuse(format!("{url:?}: {host:?} is not a host name (a part is empty or too long)"));
+    }
+    // "1.2.3" or "1.2.3.400" would be looked up as a name, or worse, be taken as some other address.
+    let numeric = host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if numeric && host.parse::<std::net::Ipv4Addr>().is_err() {
+        return refuse(format!("{url:?}: {host:?} is not an IPv4 address"));
+    }
+    Ok(())
+}
+
+fn check_port(url: &str, digits: &str) -> Result<u16, UrlError> {
+    let number =
+        if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse::<u16>().ok() } else { None };
+    match number {
+        Some(port) if port > 0 => Ok(port),
+        _ => refuse(format!("{url:?}: {digits:?} is not a port: give a number from 1 to 65535")),
+    }
+}
+
+/// Path and query (RFC 3986, sections 3.3 and 3.4). A fragment is never sent (RFC 9110, section 7.1), so it is
+/// refused: whoever wrote it expects something of it.
+fn check_path(url: &str, path: &str) -> Result<String, UrlError> {
+    let bytes = path.as_bytes();
+    for (position, &byte) in bytes.iter().enumerate() {
+        let fine = match byte {
+            b'%' => bytes
+                .get(position + 1..position + 3)
+                .is_some_and(|pair| pair.iter().all(u8::is_ascii_hexdigit)),
+            _ => byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(&byte),
+        };
+        if fine {
+            continue;
+        }
+        return refuse(match byte {
+            b'#' => format!(
+                "{url:?} holds a fragment, which is never sent to a server: leave '#' and the rest out"
+            ),
+            b'%' => format!(
+                "{url:?}: '%' is not followed by two hexadecimal digits (a plain percent sign is %25)"
+            ),
+            _ => format!("{url:?} holds a character that must be written as %{byte:02X}"),
+        });
+    }
+    Ok(if path.starts_with('/') { path.to_string() } else { format!("/{path}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parts(url: &str) -> (String, u16, String) {
+        let url = HttpUrl::parse(url).expect("the URL is good");
+        (url.host, url.port, url.path)
+    }
+
+    #[test]
+    fn good_urls_come_apart() {
+        let cases = [
+            ("http://localhost", ("localhost", 80, "/")),
+            ("HTTP://LocalHost:8080/", ("localhost", 8080, "/")),
+            ("http://127.0.0.1:1/a/b.html?c=d&e=%20f", ("127.0.0.1", 1, "/a/b.html?c=d&e=%20f")),
+            ("http://[::1]:65535/x", ("::1", 65535, "/x")),
+            ("http://[2001:DB8::1]", ("2001:db8::1", 80, "/")),
+            ("http://www.example?q", ("www.example", 80, "/?q")),
+            ("http://a_b-c.example./~user/", ("a_b-c.example.", 80, "/~user/")),
+        ];
+        for (url, (host, port, path)) in cases {
+            assert_eq!(parts(url), (host.to_string(), port, path.to_string()), "{url}");
+        }
+    }
+
+    #[test]
+    fn bad_urls_say_what_is_wrong() {
+        let cases = [
+            ("", "no scheme"),
+            ("localhost:8080", "no scheme"),
+            ("https://localhost/", "TLS"),
+            ("ftp://localhost/", "only http://"),
+            ("http://", "names no host"),
+            ("http:///path", "names no host"),
+            ("http://user:secret@localhost/", "user name"),
+            ("http://local host/", "the host holds ' '"),
+            ("http://localhost:/", "is not a port"),
+            ("http://localhost:0/", "is not a port"),
+            ("http://localhost:65536/", "is not a port"),
+            ("http://localhost:+80/", "is not a port"),
+            ("http://localhost:80:80/", "is not a port"),
+            ("http://[::1/", "not closed"),
+            ("http://[::1]80/", "follows the address"),
+            ("http://[::g]/", "not an IPv6 address"),
+            ("http://::1/", "names no host"),
+            ("http://1.2.3/", "not an IPv4 address"),
+            ("http://1.2.3.400/", "not an IPv4 address"),
+            ("http://a..b/", "not a host name"),
+            ("http://localhost/#top", "fragment"),
+            ("http://localhost#top", "fragment"),
+            ("http://localhost/a b", "%20"),
+            ("http://localhost/ä", "%C3"),
+            ("http://localhost/100%", "two hexadecimal digits"),
+            ("http://localhost/%zz", "two hexadecimal digits"),
+            ("http://localhost/\r\nHost: x", "%0D"),
+            ("http://bücher.example/", "the host holds 'ü'"),
+        ];
+        for (url, said) in cases {
+            let text = HttpUrl::parse(url).expect_err(url).0;
+            assert!(text.contains(said), "{url:?}: {text}");
+        }
+        assert!(HttpUrl::parse(&format!("http://a/{}", "b".repeat(MAXIMUM_URL_BYTES))).is_err());
+    }
+
+    #[test]
+    fn the_host_field_names_the_port_unless_it_is_the_default() {
+        for (url, field) in [
+            ("http://localhost", "localhost"),
+            ("http://localhost:8080", "localhost:8080"),
+            ("http://[::1]:8080", "[::1]:8080"),
+            ("http://[::1]", "[::1]"),
+        ] {
+            assert_eq!(HttpUrl::parse(url).expect(url).host_field(), field);
+        }
+    }
+
+    #[test]
+    fn addresses_resolve_without_a_lookup() {
+        let target = HttpUrl::parse("http://[::1]:8080/").and_then(|url| url.resolve()).expect("an address");
+        assert_eq!(target.address, "[::1]:8080".parse().expect("an address"));
+        assert_eq!(target.host, "[::1]:8080");
+        let target =
+            HttpUrl::parse("http://localhost:8080/").and_then(|url| url.resolve()).expect("localhost");
+        assert!(target.address.ip().is_loopback());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_panic(url in "\\PC*") {
+            let _ = HttpUrl::parse(&url);
+        }
+
+        #[test]
+        fn what_is_accepted_can_be_sent(rest in "[a-z0-9.:/?#%@\\[\\] -]{0,40}") {
+            if let Ok(url) = HttpUrl::parse(&format!("http://{rest}")) {
+                prop_assert!(url.path.starts_with('/'));
+                prop_assert!(url.path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#'));
+                prop_assert!(url.host_field().bytes().all(|byte| byte.is_ascii_graphic()));
+                let again = HttpUrl::parse(&format!("http://{}{}", url.host_field(), url.path));
+                prop_assert_eq!(again, Ok(url));
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A small server for the tests: one thread a connection, and a script that says what each request is answered with.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use touchstone_load::{Plan, Target};
+
+/// What happens to the connection after an answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// It is kept.
+    Keep,
+    /// It is closed in the orderly way.
+    Close,
+    /// It is reset.
+    Reset,
+}
+
+/// One request as the script sees it.
+pub struct Request {
+    /// The request line.
+    pub line: String,
+    /// The header fields.
+    pub fields: Vec<String>,
+    /// How many requests came before it on this connection.
+    pub before: u64,
+}
+
+/// A running server; its threads end with the test's process.
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    requests: Arc<AtomicU64>,
+    connections: Arc<AtomicU64>,
+}
+
+impl Server {
+    /// Starts a server on a free port of the loopback interface.
+    pub fn start(script: impl Fn(&Request, &mut TcpStream) -> After + Send + Sync + 'static) -> Server {
+        Server::start_on("127.0.0.1:0", script).expect("the loopback interface is there")
+    }
+
+    /// Starts a server on a given address, if it can be had.
+    pub fn start_on(
+        address: &str,
+        script: impl Fn(&Request, &mut TcpStream) -> After + Send + Sync + 'static,
+    ) -> Option<Server> {
+        let listener = TcpListener::bind(address).ok()?;
+        let server = Server {
+            address: listener.local_addr().ok()?,
+            requests: Arc::default(),
+            connections: Arc::default(),
+        };
+        let (requests, connections) = (server.requests.clone(), server.connections.clone());
+        let script = Arc::new(script);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                connections.fetch_add(1, Ordering::SeqCst);
+                let (requests, script) = (requests.clone(), script.clone());
+                std::thread::spawn(move || serve(stream, &requests, script.as_ref()));
+            }
+        });
+        Some(server)
+    }
+
+    /// A plan for one path of this server.
+    pub fn plan(&self, path: &str) -> Plan {
+        Plan::of_one(Target { address: self.address, host: self.address.to_string() }, path)
+    }
+
+    /// Requests that came whole.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::SeqCst)
+    }
+
+    /// Connections that were accepted.
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+/// An answer with Content-Length.
+pub fn answer(status: u16, body: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+fn serve(
+    stream: TcpStream,
+    requests: &AtomicU64,
+    script: &(impl Fn(&Request, &mut TcpStream) -> After + ?Sized),
+) {
+    let _ = stream.set_nodelay(true);
+    let mut writer = stream.try_clone().expect("a second handle of the socket");
+    let mut reader = BufReader::new(stream);
+    for before in 0.. {
+        let Some(request) = read_request(&mut reader, before) else { return };
+        requests.fetch_add(1, Ordering::SeqCst);
+        match script(&request, &mut writer) {
+            After::Keep => {}
+            After::Close => return,
+            After::Reset => {
+                let _ = rustix::net::sockopt::set_socket_linger(&writer, Some(std::time::Duration::ZERO));
+                return;
+            }
+        }
+    }
+}
+
+fn read_request(reader: &mut BufReader<TcpStream>, before: u64) -> Option<Request> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        match line.trim_end() {
+            "" => break,
+            text => lines.push(text.to_string()),
+        }
+    }
+    let fields = lines.split_off(1);
+    Some(Request { line: lines.pop()?, fields, before })
+}
+
+/// Writes; a client that has gone away is no concern of the server's.
+pub fn write(stream: &mut TcpStream, bytes: &[u8]) {
+    let _ = stream.write_all(bytes);
+}

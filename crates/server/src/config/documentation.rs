@@ -1,0 +1,276 @@
+//! The table of keys written out for people: the page of the book, a complete example, and the help of
+//! `touchstone check`.
+
+use std::fmt::Write as _;
+
+use super::keys::{Choice, Key, Kind, Section, for_each_section, section_header};
+use super::parse::alternatives;
+use super::values::{format_duration, format_size, nearest};
+
+/// The page of the book that documents every key (`docs/configuration.md`).
+pub fn documentation_markdown() -> String {
+    let mut page = String::from(INTRODUCTION);
+    page.push_str("\n## All keys\n\n| key | value | default |\n|---|---|---|\n");
+    for_each_section!(section => {
+        for key in section.keys {
+            let name = format!("{} {}", section.header(), key.name);
+            let anchor = name.replace(['[', ']'], "").replace(' ', "-");
+            let value = value_of(&key.kind).replace('|', "\\|");
+            let _ = writeln!(page, "| [`{name}`](#{anchor}) | {value} | {} |", default_of(key));
+        }
+    });
+    for_each_section!(section => write_section(&mut page, section));
+    page.push_str("\n## A complete example\n\nEvery key, with a value that makes sense.\n\n```toml\n");
+    page.push_str(&complete_example());
+    page.push_str("```\n");
+    page
+}
+
+/// A configuration with every key, each after a comment that says what it does.
+pub fn complete_example() -> String {
+    let mut example = String::new();
+    for_each_section!(section => {
+        if !example.is_empty() {
+            example.push('\n');
+        }
+        let _ = writeln!(example, "{}", section.header());
+        for key in section.keys {
+            let _ = writeln!(example, "# {}\n{} = {}", first_sentence(key.documentation), key.name, key.example);
+        }
+    });
+    example
+}
+
+/// The documentation as plain text: of every key (`None`), of a section (`limits`), or of the keys of a name
+/// (`root`, `site.root`). A name that is not known gives the text of a refusal.
+pub fn explain(name: Option<&str>) -> Result<String, String> {
+    let Some(name) = name else {
+        let mut text = String::new();
+        for_each_section!(section => explain_section(&mut text, section));
+        return Ok(text);
+    };
+    let wanted = name.replace(['[', ']', ' '], "");
+    let mut text = String::new();
+    let mut known = Vec::new();
+    for_each_section!(section => {
+        if section.name == wanted {
+            explain_section(&mut text, section);
+        }
+        known.push(section.name.to_string());
+        for key in section.keys {
+            let full = format!("{}.{}", section.name, key.name);
+            if key.name == wanted || full == wanted {
+                explain_key(&mut text, section, key);
+            }
+            known.push(key.name.to_string());
+            known.push(full);
+        }
+    });
+    if text.is_empty() {
+        let advice = match nearest(&wanted, known.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => "without a name, every key is listed".to_string(),
+        };
+        return Err(format!("unknown key '{name}'; {advice}"));
+    }
+    Ok(text)
+}
+
+const INTRODUCTION: &str = r#"# The configuration
+
+<!-- Generated from crates/server/src/config/keys.rs. Change it there, then run:
+     BLESS=1 cargo test -p touchstone-server configuration_page -->
+
+`touchstone serve --config FILE` reads one file in [TOML](https://toml.io). This is a whole one:
+
+```toml
+[[site]]
+listen = ["127.0.0.1:8080"]
+root = "www"
+```
+
+`touchstone check --config FILE` says everything that is wrong with a file, each problem as
+`file:line:column: message`, and ends with exit code 0 when nothing is. A server refuses to start with a file that has
+a problem. On SIGHUP it reads the file again; where that has a problem, the old configuration stays and the error log
+says why.
+
+- A **size** is a whole number of bytes, or a string with a unit: `"64KiB"`, `"1MiB"`, `"1GiB"`, `"1TiB"` count in
+  1,024s; `"64KB"`, `"1MB"`, `"1GB"`, `"1TB"` in 1,000s.
+- A **duration** is a string with a unit: `"500ms"`, `"10s"`, `"2m"`, `"1h"`.
+- A **path** that is relative is taken from the directory of the configuration file.
+- A key or section that is not known is refused, with the nearest known name.
+"#;
+
+fn write_section<C>(page: &mut String, section: &'static Section<C>) {
+    let header = section.header();
+    let _ = write!(page, "\n## `{header}`\n\n{}\n", section.documentation);
+    for key in section.keys {
+        let _ = write!(page, "\n### `{header} {}`\n\n{}\n", key.name, key.documentation);
+        if let Kind::Choice(choices) = &key.kind {
+            page.push('\n');
+            for Choice { word, meaning, .. } in *choices {
+                let _ = writeln!(page, "- `\"{word}\"`: {meaning}");
+            }
+        }
+        let (value, default) = (value_of(&key.kind), default_of(key));
+        let _ =
+            writeln!(page, "\nValue: {value}. Default: {default}. Example: `{} = {}`", key.name, key.example);
+    }
+}
+
+fn explain_section<C>(text: &mut String, section: &'static Section<C>) {
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let _ = writeln!(text, "{}\n{}", section.header(), wrap(section.documentation, "  "));
+    for key in section.keys {
+        explain_key(text, section, key);
+    }
+}
+
+fn explain_key<C>(text: &mut String, section: &Section<C>, key: &Key<C>) {
+    let documentation = wrap(&key.documentation.replace('`', ""), "    ");
+    let header = section_header(section.name);
+    let _ = write!(text, "\n  {header} {}\n{documentation}\n", key.name);
+    if let Kind::Choice(choices) = &key.kind {
+        for Choice { word, meaning, .. } in *choices {
+            let _ = writeln!(text, "      \"{word}\": {meaning}");
+        }
+    }
+    let value = value_of(&key.kind).replace('`', "");
+    let default = default_of(key).replace('`', "");
+    let _ = writeln!(
+        text,
+        "    value: {value}\n    default: {default}\n    example: {} = {}",
+        key.name, key.example
+    );
+}
+
+/// What a value may be, in words, with code between backquotes.
+fn value_of<C>(kind: &Kind<C>) -> String {
+    match kind {
+        Kind::Boolean(_) => "`true` or `false`".to_string(),
+        Kind::Number { least, most, .. } => format!("whole number, {least} to {most}"),
+        Kind::Size { least, most, .. } => format!("size, {} to {}", format_size(*least), format_size(*most)),
+        Kind::Duration { least, most, .. } => {
+            format!("duration, {} to {}", format_duration(*least), format_duration(*most))
+        }
+        Kind::Choice(choices) => {
+            alternatives(&choices.iter().map(|choice| format!("`\"{}\"`", choice.word)).collect::<Vec<_>>())
+        }
+        Kind::LogDestination(_) => "`\"off\"`, `\"stdout\"`, `\"stderr\"` or a path".to_string(),
+        Kind::Directory(_) => "path of a directory".to_string(),
+        Kind::HeaderValue(_) => "string of printable ASCII".to_string(),
+        Kind::Token(_) => "string, one word".to_string(),
+        Kind::FileNames(_) => "array of file names".to_string(),
+        Kind::Hosts(_) => "array of host names".to_string(),
+        Kind::ListenAddresses(_) => "array of `\"ADDRESS:PORT\"`, at least one".to_string(),
+        Kind::MediaTypes(_) => "table from endings to media types".to_string(),
+    }
+}
+
+fn default_of<C>(key: &Key<C>) -> String {
+    key.default.map_or("none, it must be given".to_string(), |default| format!("`{default}`"))
+}
+
+fn first_sentence(text: &str) -> &str {
+    match text.find(". ") {
+        Some(end) => &text[..=end],
+        None => text,
+    }
+}
+
+/// Lines of at most 79 characters, each after an indent.
+fn wrap(text: &str, indent: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= 79 => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("{indent}{word}")),
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{AccessLogFormat, LogDestination, parse};
+    use std::path::{Path, PathBuf};
+    use std::time::Duration;
+
+    /// The page in the book is what the table says. `BLESS=1` writes it again.
+    #[test]
+    fn configuration_page_is_up_to_date() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+        let page = documentation_markdown();
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, &page).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            written == page,
+            "docs/configuration.md is not up to date: BLESS=1 cargo test -p touchstone-server"
+        );
+    }
+
+    /// Every TOML block of the page is a configuration that works.
+    #[test]
+    fn the_examples_of_the_page_parse() {
+        let page = documentation_markdown();
+        let blocks: Vec<&str> =
+            page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+        assert_eq!(blocks.len(), 2);
+        for block in &blocks {
+            parse(block, Path::new("/etc/touchstone/site.toml")).unwrap();
+        }
+        assert_eq!(blocks[1], complete_example());
+    }
+
+    #[test]
+    fn the_complete_example_means_what_it_says() {
+        let config = parse(&complete_example(), Path::new("/etc/touchstone/site.toml")).unwrap();
+        assert_eq!(config.server.cores, 2);
+        assert!(config.server.pin_cores);
+        assert_eq!(config.limits.stall_timeout, Duration::from_secs(60));
+        assert_eq!(config.cache.bytes, 1 << 30);
+        assert_eq!(config.access_log.format, AccessLogFormat::Json);
+        assert_eq!(
+            config.access_log.destination,
+            LogDestination::File(PathBuf::from("/etc/touchstone/log/access.log"))
+        );
+        assert_eq!(config.sites[0].root, Path::new("/etc/touchstone/www"));
+        assert_eq!(config.sites[0].mime_types["glb"], "model/gltf-binary");
+    }
+
+    #[test]
+    fn explanations() {
+        let all = explain(None).unwrap();
+        for_each_section!(section => for key in section.keys {
+            let name = format!("{} {}", section.header(), key.name);
+            assert!(all.contains(&name), "{name}");
+            let one = explain(Some(&format!("{}.{}", section.name, key.name))).unwrap();
+            assert!(one.contains(&name), "{one}");
+        });
+        assert!(all.lines().all(|line| line.chars().count() <= 100));
+        assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 2);
+        assert_eq!(explain(Some("[cache]")).unwrap().matches("example:").count(), 4);
+        assert_eq!(
+            explain(Some("site.rot")).unwrap_err(),
+            "unknown key 'site.rot'; did you mean 'site.root'?"
+        );
+        assert_eq!(
+            explain(Some("proxy_pass")).unwrap_err(),
+            "unknown key 'proxy_pass'; without a name, every key is listed"
+        );
+        assert_eq!(
+            explain(Some("site.charset")).unwrap(),
+            "\n  [[site]] charset\n    The charset to add to the Content-Type of text. Empty: none is added.\n    \
+             value: string, one word\n    default: \"\"\n    example: charset = \"utf-8\"\n"
+        );
+    }
+}

@@ -1,0 +1,590 @@
+//! The table of every key that a configuration may hold.
+//!
+//! Each key is defined once, here: its name, its kind with its range, its default, an example, its documentation
+//! and how its value lands in the [`Config`](super::Config). Reading, refusals, defaults, the documentation page and
+//! the help of `touchstone check` are all made from this table, so a new key is one new entry (and one field).
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{
+    AccessLogConfig, AccessLogFormat, CacheConfig, ErrorLogConfig, LimitsConfig, LogDestination, LogLevel,
+    ServerConfig, SiteConfig, SymlinkPolicy,
+};
+
+/// A section: the keys that stand together and the struct that they fill.
+pub struct Section<C: 'static> {
+    /// The name between the brackets.
+    pub name: &'static str,
+    /// Whether it is written `[[name]]` and may appear many times.
+    pub repeated: bool,
+    /// What the section is for.
+    pub documentation: &'static str,
+    /// Its keys, in the order of the documentation.
+    pub keys: &'static [Key<C>],
+    /// The struct before any key has been read; every field is set again by the defaults or must be given.
+    pub(super) blank: fn() -> C,
+}
+
+/// One key.
+pub struct Key<C: 'static> {
+    /// The name before the equals sign.
+    pub name: &'static str,
+    /// The value where the key is not given, as it would be written; `None`: it must be given.
+    pub default: Option<&'static str>,
+    /// A value that makes sense, as it would be written.
+    pub example: &'static str,
+    /// What it does, with its units and limits. The first sentence stands for the whole in short lists.
+    pub documentation: &'static str,
+    /// What the value may be, and where it goes.
+    pub kind: Kind<C>,
+}
+
+/// What the value of a key may be, and how it lands in the struct of its section.
+pub enum Kind<C: 'static> {
+    /// `true` or `false`.
+    Boolean(fn(&mut C, bool)),
+    /// A whole number in a range.
+    Number {
+        /// The least that is accepted.
+        least: u64,
+        /// The most that is accepted.
+        most: u64,
+        /// Where it goes.
+        set: fn(&mut C, u64),
+    },
+    /// Bytes: a whole number, or text such as `"64KiB"`.
+    Size {
+        /// The least that is accepted.
+        least: u64,
+        /// The most that is accepted.
+        most: u64,
+        /// Where it goes.
+        set: fn(&mut C, u64),
+    },
+    /// A span of time: text such as `"10s"`.
+    Duration {
+        /// The least that is accepted.
+        least: Duration,
+        /// The most that is accepted.
+        most: Duration,
+        /// Where it goes.
+        set: fn(&mut C, Duration),
+    },
+    /// One of a few words.
+    Choice(&'static [Choice<C>]),
+    /// `"off"`, `"stdout"`, `"stderr"` or a file.
+    LogDestination(fn(&mut C, LogDestination)),
+    /// A directory.
+    Directory(fn(&mut C, PathBuf)),
+    /// The value of a header field; empty: none.
+    HeaderValue(fn(&mut C, String)),
+    /// A token, such as the name of a charset; empty: none.
+    Token(fn(&mut C, String)),
+    /// An array of file names.
+    FileNames(fn(&mut C, Vec<String>)),
+    /// An array of host names.
+    Hosts(fn(&mut C, Vec<String>)),
+    /// An array of addresses to listen on, at least one.
+    ListenAddresses(fn(&mut C, Vec<SocketAddr>)),
+    /// A table from file name endings to media types.
+    MediaTypes(fn(&mut C, BTreeMap<String, String>)),
+}
+
+/// One of the words that a [`Kind::Choice`] accepts.
+pub struct Choice<C: 'static> {
+    /// The word.
+    pub word: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// Its effect.
+    pub set: fn(&mut C),
+}
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+const ZERO: Duration = Duration::ZERO;
+const INSTANT: Duration = Duration::from_millis(100);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// `[server]`
+pub static SERVER: Section<ServerConfig> = Section {
+    name: "server",
+    repeated: false,
+    documentation: "The process as a whole.",
+    blank: || ServerConfig { cores: 0, pin_cores: false, drain_timeout: ZERO },
+    keys: &[
+        Key {
+            name: "cores",
+            default: Some("0"),
+            example: "2",
+            documentation: "How many event loops run, each on a thread of its own. \
+                0 means as many as there are processors that the process may run on.",
+            kind: Kind::Number { least: 0, most: 1024, set: |server, value| server.cores = as_usize(value) },
+        },
+        Key {
+            name: "pin_cores",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether each event loop is pinned to one processor. \
+                It steadies measurements; leave it off where other programs share the machine.",
+            kind: Kind::Boolean(|server, value| server.pin_cores = value),
+        },
+        Key {
+            name: "drain_timeout",
+            default: Some("\"30s\""),
+            example: "\"10s\"",
+            documentation: "How long a stop (SIGTERM or SIGINT) waits for requests under way. \
+                Connections that are still open after it are closed; `\"0s\"` closes them at once.",
+            kind: Kind::Duration {
+                least: ZERO,
+                most: DAY,
+                set: |server, value| server.drain_timeout = value,
+            },
+        },
+    ],
+};
+
+/// `[limits]`
+pub static LIMITS: Section<LimitsConfig> = Section {
+    name: "limits",
+    repeated: false,
+    documentation: "What one client may ask for, and for how long. They hold for every site.",
+    blank: || LimitsConfig {
+        request_line_bytes: 0,
+        header_bytes: 0,
+        header_fields: 0,
+        body_bytes: 0,
+        ranges: 0,
+        header_timeout: ZERO,
+        keep_alive_timeout: ZERO,
+        stall_timeout: ZERO,
+        keep_alive_requests: 0,
+        connections: 0,
+    },
+    keys: &[
+        Key {
+            name: "request_line_bytes",
+            default: Some("\"8KiB\""),
+            example: "\"16KiB\"",
+            documentation: "The longest request line, in bytes. A longer one is answered with 414 URI Too Long.",
+            kind: Kind::Size {
+                least: 64,
+                most: MIB,
+                set: |limits, value| limits.request_line_bytes = as_usize(value),
+            },
+        },
+        Key {
+            name: "header_bytes",
+            default: Some("\"32KiB\""),
+            example: "\"64KiB\"",
+            documentation: "The longest header section, all fields together, in bytes. \
+                A longer one is answered with 431 Request Header Fields Too Large.",
+            kind: Kind::Size {
+                least: 256,
+                most: MIB,
+                set: |limits, value| limits.header_bytes = as_usize(value),
+            },
+        },
+        Key {
+            name: "header_fields",
+            default: Some("100"),
+            example: "200",
+            documentation: "The most header fields in one request. \
+                More are answered with 431 Request Header Fields Too Large.",
+            kind: Kind::Number {
+                least: 1,
+                most: 10_000,
+                set: |limits, value| limits.header_fields = as_usize(value),
+            },
+        },
+        Key {
+            name: "body_bytes",
+            default: Some("\"1MiB\""),
+            example: "\"10MiB\"",
+            documentation: "The largest request body, in bytes. \
+                A larger one is answered with 413 Content Too Large, and the connection is closed.",
+            kind: Kind::Size { least: 0, most: TIB, set: |limits, value| limits.body_bytes = value },
+        },
+        Key {
+            name: "ranges",
+            default: Some("16"),
+            example: "1",
+            documentation: "The most ranges in one Range field. \
+                A request for more is answered with the whole file, as if it had asked for no range; so is every \
+                request where this is 0.",
+            kind: Kind::Number {
+                least: 0,
+                most: 1_000,
+                set: |limits, value| limits.ranges = as_usize(value),
+            },
+        },
+        Key {
+            name: "header_timeout",
+            default: Some("\"10s\""),
+            example: "\"5s\"",
+            documentation: "How long a request may take from its first byte to the end of its header section. \
+                Then it is answered with 408 Request Timeout and the connection is closed. A new connection that \
+                sends nothing is closed after the same time, without an answer.",
+            kind: Kind::Duration {
+                least: INSTANT,
+                most: HOUR,
+                set: |limits, value| limits.header_timeout = value,
+            },
+        },
+        Key {
+            name: "keep_alive_timeout",
+            default: Some("\"75s\""),
+            example: "\"15s\"",
+            documentation: "How long a kept connection may stay idle between two requests before it is closed.",
+            kind: Kind::Duration {
+                least: INSTANT,
+                most: DAY,
+                set: |limits, value| limits.keep_alive_timeout = value,
+            },
+        },
+        Key {
+            name: "stall_timeout",
+            default: Some("\"30s\""),
+            example: "\"1m\"",
+            documentation: "How long a request body or a response may make no progress at all before the \
+                connection is closed. A slow client is safe as long as some bytes move.",
+            kind: Kind::Duration {
+                least: INSTANT,
+                most: HOUR,
+                set: |limits, value| limits.stall_timeout = value,
+            },
+        },
+        Key {
+            name: "keep_alive_requests",
+            default: Some("0"),
+            example: "1000",
+            documentation: "How many requests one connection may carry before it is closed. \
+                0 means any number; 1 turns kept connections off.",
+            kind: Kind::Number {
+                least: 0,
+                most: u32::MAX as u64,
+                set: |limits, value| limits.keep_alive_requests = value,
+            },
+        },
+        Key {
+            name: "connections",
+            default: Some("65536"),
+            example: "10000",
+            documentation: "The most connections open at a time, all cores together. \
+                Each takes a file descriptor, so the process's own limit (`ulimit -n`) must allow them.",
+            kind: Kind::Number {
+                least: 1,
+                most: 16_777_216,
+                set: |limits, value| limits.connections = as_usize(value),
+            },
+        },
+    ],
+};
+
+/// `[cache]`
+pub static CACHE: Section<CacheConfig> = Section {
+    name: "cache",
+    repeated: false,
+    documentation: "The memory cache of whole responses. \
+        A file that changes on disk is served with its new content within one second, cached or not.",
+    blank: || CacheConfig { enabled: false, files: 0, bytes: 0, file_bytes: 0 },
+    keys: &[
+        Key {
+            name: "enabled",
+            default: Some("true"),
+            example: "true",
+            documentation: "Whether files are kept in memory. With `false`, every response is read from its file.",
+            kind: Kind::Boolean(|cache, value| cache.enabled = value),
+        },
+        Key {
+            name: "files",
+            default: Some("16384"),
+            example: "4096",
+            documentation: "The most files in the cache. The ones used least recently make room for new ones.",
+            kind: Kind::Number {
+                least: 0,
+                most: 16_777_216,
+                set: |cache, value| cache.files = as_usize(value),
+            },
+        },
+        Key {
+            name: "bytes",
+            default: Some("\"256MiB\""),
+            example: "\"1GiB\"",
+            documentation: "The most memory that cached responses may take, all together, in bytes.",
+            kind: Kind::Size { least: 0, most: 16 * TIB, set: |cache, value| cache.bytes = value },
+        },
+        Key {
+            name: "file_bytes",
+            default: Some("\"1MiB\""),
+            example: "\"4MiB\"",
+            documentation: "The largest file that is cached, in bytes. Larger ones are sent from the disk.",
+            kind: Kind::Size { least: 0, most: GIB, set: |cache, value| cache.file_bytes = value },
+        },
+    ],
+};
+
+/// `[access_log]`
+pub static ACCESS_LOG: Section<AccessLogConfig> = Section {
+    name: "access_log",
+    repeated: false,
+    documentation: "One line for each request that was answered.",
+    blank: || AccessLogConfig { destination: LogDestination::Off, format: AccessLogFormat::Common },
+    keys: &[
+        Key {
+            name: "path",
+            default: Some("\"off\""),
+            example: "\"log/access.log\"",
+            documentation: "Where the lines go: `\"off\"`, `\"stdout\"`, `\"stderr\"` or a file. \
+                A file is made if it is missing, appended to, and opened again on SIGUSR1. Lines reach it within \
+                half a second. Each core queues up to 4 MiB for a disk that is too slow; what exceeds that is \
+                dropped, and the error log says how many lines were lost.",
+            kind: Kind::LogDestination(|log, value| log.destination = value),
+        },
+        Key {
+            name: "format",
+            default: Some("\"combined\""),
+            example: "\"json\"",
+            documentation: "The form of a line.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "common",
+                    meaning: "the Common Log Format",
+                    set: |log| log.format = AccessLogFormat::Common,
+                },
+                Choice {
+                    word: "combined",
+                    meaning: "common with Referer and User-Agent",
+                    set: |log| log.format = AccessLogFormat::Combined,
+                },
+                Choice {
+                    word: "json",
+                    meaning: "one JSON object a line, with milliseconds, Host and the duration",
+                    set: |log| log.format = AccessLogFormat::Json,
+                },
+            ]),
+        },
+    ],
+};
+
+/// `[error_log]`
+pub static ERROR_LOG: Section<ErrorLogConfig> = Section {
+    name: "error_log",
+    repeated: false,
+    documentation: "What the operator should know: starts, stops, reloads and whatever goes wrong.",
+    blank: || ErrorLogConfig { destination: LogDestination::Off, level: LogLevel::Error },
+    keys: &[
+        Key {
+            name: "path",
+            default: Some("\"stderr\""),
+            example: "\"log/error.log\"",
+            documentation: "Where the lines go: `\"off\"`, `\"stdout\"`, `\"stderr\"` or a file. \
+                A file is made if it is missing, appended to, and opened again on SIGUSR1.",
+            kind: Kind::LogDestination(|log, value| log.destination = value),
+        },
+        Key {
+            name: "level",
+            default: Some("\"info\""),
+            example: "\"warning\"",
+            documentation: "The least that is written.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "debug",
+                    meaning: "everything, for finding faults",
+                    set: |log| log.level = LogLevel::Debug,
+                },
+                Choice {
+                    word: "info",
+                    meaning: "normal events too: start, reload, stop",
+                    set: |log| log.level = LogLevel::Info,
+                },
+                Choice {
+                    word: "warning",
+                    meaning: "something was refused or lost, and the server goes on",
+                    set: |log| log.level = LogLevel::Warning,
+                },
+                Choice {
+                    word: "error",
+                    meaning: "something that the operator must mend",
+                    set: |log| log.level = LogLevel::Error,
+                },
+            ]),
+        },
+    ],
+};
+
+/// `[[site]]`
+pub static SITE: Section<SiteConfig> = Section {
+    name: "site",
+    repeated: true,
+    documentation: "Hosts with their listeners, and the files that answer them. At least one is needed; \
+        several may share an address, and then the Host field of a request chooses.",
+    blank: || SiteConfig {
+        hosts: Vec::new(),
+        listen: Vec::new(),
+        root: PathBuf::new(),
+        index: Vec::new(),
+        symlinks: SymlinkPolicy::Inside,
+        hidden_files: false,
+        mime_types: BTreeMap::new(),
+        charset: String::new(),
+        cache_control: String::new(),
+    },
+    keys: &[
+        Key {
+            name: "hosts",
+            default: Some("[]"),
+            example: "[\"www.example.org\", \"example.org\"]",
+            documentation: "The host names that the site answers, without ports; case does not matter. \
+                An empty array means every host that no other site on the same address names. Where no site is \
+                for every host, the first one on the address answers unknown hosts.",
+            kind: Kind::Hosts(|site, value| site.hosts = value),
+        },
+        Key {
+            name: "listen",
+            default: None,
+            example: "[\"127.0.0.1:8080\", \"[::1]:8080\"]",
+            documentation: "The addresses to listen on, numeric and with their ports. \
+                `\"0.0.0.0:80\"` is every IPv4 address of the machine. With port 0 the system chooses one, and the \
+                error log names it.",
+            kind: Kind::ListenAddresses(|site, value| site.listen = value),
+        },
+        Key {
+            name: "root",
+            default: None,
+            example: "\"www\"",
+            documentation: "The directory that is served. \
+                A relative path is taken from the directory of the configuration file.",
+            kind: Kind::Directory(|site, value| site.root = value),
+        },
+        Key {
+            name: "index",
+            default: Some("[\"index.html\"]"),
+            example: "[\"index.html\", \"index.htm\"]",
+            documentation: "The file names that are tried in turn for a directory. \
+                Where none is there, the answer is 403 Forbidden; directories are not listed.",
+            kind: Kind::FileNames(|site, value| site.index = value),
+        },
+        Key {
+            name: "symlinks",
+            default: Some("\"inside\""),
+            example: "\"anywhere\"",
+            documentation: "Where symbolic links below the root may lead. \
+                A request that a link would take elsewhere is answered with 403 Forbidden.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "inside",
+                    meaning: "only to places inside the root",
+                    set: |site| site.symlinks = SymlinkPolicy::Inside,
+                },
+                Choice {
+                    word: "anywhere",
+                    meaning: "anywhere that the process may read",
+                    set: |site| site.symlinks = SymlinkPolicy::Anywhere,
+                },
+            ]),
+        },
+        Key {
+            name: "hidden_files",
+            default: Some("false"),
+            example: "false",
+            documentation: "Whether names that begin with a dot are served. \
+                With `false` they are answered with 404 Not Found, except `/.well-known/`, which is always served.",
+            kind: Kind::Boolean(|site, value| site.hidden_files = value),
+        },
+        Key {
+            name: "mime_types",
+            default: Some("{}"),
+            example: "{ md = \"text/markdown\", glb = \"model/gltf-binary\" }",
+            documentation: "Media types by the ending of the file name, without its dot; case does not matter. \
+                They come before the built-in table.",
+            kind: Kind::MediaTypes(|site, value| site.mime_types = value),
+        },
+        Key {
+            name: "charset",
+            default: Some("\"\""),
+            example: "\"utf-8\"",
+            documentation: "The charset to add to the Content-Type of text. Empty: none is added.",
+            kind: Kind::Token(|site, value| site.charset = value),
+        },
+        Key {
+            name: "cache_control",
+            default: Some("\"\""),
+            example: "\"public, max-age=300\"",
+            documentation: "The Cache-Control field of every file. Empty: the field is not sent.",
+            kind: Kind::HeaderValue(|site, value| site.cache_control = value),
+        },
+    ],
+};
+
+/// Runs the same code for every section, which are of different types, in the order of the documentation.
+macro_rules! for_each_section {
+    ($section:ident => $code:expr) => {{
+        {
+            let $section = &$crate::config::keys::SERVER;
+            $code
+        }
+        {
+            let $section = &$crate::config::keys::LIMITS;
+            $code
+        }
+        {
+            let $section = &$crate::config::keys::CACHE;
+            $code
+        }
+        {
+            let $section = &$crate::config::keys::ACCESS_LOG;
+            $code
+        }
+        {
+            let $section = &$crate::config::keys::ERROR_LOG;
+            $code
+        }
+        {
+            let $section = &$crate::config::keys::SITE;
+            $code
+        }
+    }};
+}
+pub(super) use for_each_section;
+
+impl<C> Section<C> {
+    /// The header as it is written: `[server]`, `[[site]]`.
+    pub fn header(&self) -> String {
+        section_header(self.name)
+    }
+
+    /// The key of this name.
+    pub fn key(&self, name: &str) -> Option<&'static Key<C>> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+}
+
+/// The header of a section as it is written: `[server]`, `[[site]]`.
+pub(super) fn section_header(name: &str) -> String {
+    if name == SITE.name { format!("[[{name}]]") } else { format!("[{name}]") }
+}
+
+/// The names of all sections.
+pub(super) fn section_names() -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for_each_section!(section => names.push(section.name));
+    names
+}
+
+/// The sections that have a key of this name.
+pub(super) fn sections_with_key(name: &str) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for_each_section!(section => if section.key(name).is_some() { names.push(section.name) });
+    names
+}
+
+/// Numbers of the table fit, because their ranges do; on a machine with short words the largest stands for more.
+fn as_usize(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,269 @@
+//! Reads the value of a key by its [`Kind`], checks it, and puts it where it belongs; what is wrong becomes a problem
+//! at the value's place.
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::Hash;
+use std::time::Duration;
+
+use toml::de::{DeInteger, DeValue};
+
+use super::keys::{Choice, Key, Kind};
+use super::parse::{Reader, Value, alternatives};
+use super::values;
+use super::{KeyPlaces, Place};
+
+impl Reader<'_> {
+    /// The value of a key, into the struct of its section.
+    pub(super) fn value<C>(&mut self, key: &'static Key<C>, value: &Value<'_>, target: &mut C) -> KeyPlaces {
+        let name = key.name;
+        match &key.kind {
+            Kind::Boolean(set) => match value.get_ref() {
+                DeValue::Boolean(boolean) => set(target, *boolean),
+                _ => self.wrong_type(name, value, "true or false"),
+            },
+            Kind::Number { least, most, set } => {
+                if let Some(number) = self.number(name, value, *least, *most) {
+                    set(target, number);
+                }
+            }
+            Kind::Size { least, most, set } => {
+                if let Some(bytes) = self.size(name, value, *least, *most) {
+                    set(target, bytes);
+                }
+            }
+            Kind::Duration { least, most, set } => {
+                if let Some(duration) = self.duration(name, value)
+                    && self
+                        .in_range(name, value, &duration, (least, most), |end| values::format_duration(*end))
+                {
+                    set(target, duration);
+                }
+            }
+            Kind::Choice(choices) => self.choice(name, value, choices, target),
+            Kind::LogDestination(set) => {
+                let base = self.base;
+                self.text(name, value, |text| values::parse_log_destination(text, base), |v| set(target, v));
+            }
+            Kind::Directory(set) => {
+                let base = self.base;
+                self.text(name, value, |text| values::parse_path(text, base), |v| set(target, v));
+            }
+            Kind::HeaderValue(set) => {
+                self.text(name, value, values::parse_header_value, |v| set(target, v));
+            }
+            Kind::Token(set) => self.text(name, value, values::parse_token_or_empty, |v| set(target, v)),
+            Kind::FileNames(set) => self.array(name, value, values::parse_file_name, |v| set(target, v)),
+            Kind::Hosts(set) => self.array(name, value, values::parse_host, |v| set(target, v)),
+            Kind::ListenAddresses(set) => {
+                if value.get_ref().as_array().is_some_and(|items| items.is_empty()) {
+                    let place = self.place(value.span().start);
+                    self.problem(place, format!("'{name}' must hold at least one address"));
+                }
+                self.array(name, value, values::parse_listen_address, |v| set(target, v));
+            }
+            Kind::MediaTypes(set) => {
+                if let Some(types) = self.media_types(name, value) {
+                    set(target, types);
+                }
+            }
+        }
+        KeyPlaces { value: self.place(value.span().start), items: self.item_places(value) }
+    }
+
+    fn number(&mut self, name: &str, value: &Value<'_>, least: u64, most: u64) -> Option<u64> {
+        let DeValue::Integer(integer) = value.get_ref() else {
+            self.wrong_type(name, value, "an integer");
+            return None;
+        };
+        let number = to_integer(integer);
+        let in_range =
+            self.in_range(name, value, &number, (&i128::from(least), &i128::from(most)), i128::to_string);
+        u64::try_from(number).ok().filter(|_| in_range)
+    }
+
+    fn size(&mut self, name: &str, value: &Value<'_>, least: u64, most: u64) -> Option<u64> {
+        let bytes = match value.get_ref() {
+            DeValue::Integer(integer) => to_integer(integer),
+            DeValue::String(text) => match values::parse_size(text) {
+                Ok(bytes) => i128::from(bytes),
+                Err(message) => {
+                    self.problem_with(name, value, &message);
+                    return None;
+                }
+            },
+            _ => {
+                self.wrong_type(name, value, "a size: an integer of bytes, or a string such as \"64KiB\"");
+                return None;
+            }
+        };
+        let format = |end: &i128| u64::try_from(*end).map_or_else(|_| end.to_string(), values::format_size);
+        let in_range = self.in_range(name, value, &bytes, (&i128::from(least), &i128::from(most)), format);
+        u64::try_from(bytes).ok().filter(|_| in_range)
+    }
+
+    fn duration(&mut self, name: &str, value: &Value<'_>) -> Option<Duration> {
+        match value.get_ref() {
+            DeValue::String(text) => match values::parse_duration(text) {
+                Ok(duration) => return Some(duration),
+                Err(message) => self.problem_with(name, value, &message),
+            },
+            DeValue::Integer(integer) if to_integer(integer) >= 0 => {
+                let number = to_integer(integer);
+                let message =
+                    format!("'{name}' must name its unit; write \"{number}s\" for {number} seconds");
+                self.problem(self.place(value.span().start), message);
+            }
+            _ => self.wrong_type(name, value, "a duration: a string such as \"10s\""),
+        }
+        None
+    }
+
+    fn choice<C>(&mut self, name: &str, value: &Value<'_>, choices: &'static [Choice<C>], target: &mut C) {
+        let all =
+            alternatives(&choices.iter().map(|choice| format!("\"{}\"", choice.word)).collect::<Vec<_>>());
+        let DeValue::String(word) = value.get_ref() else {
+            return self.wrong_type(name, value, &all);
+        };
+        match choices.iter().find(|choice| choice.word == *word) {
+            Some(choice) => (choice.set)(target),
+            None => {
+                let near = values::nearest(word, choices.iter().map(|choice| choice.word));
+                let advice = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+                let written = values::shorten(word);
+                let message = format!("'{name}' must be {all}, not {written:?}{advice}");
+                self.problem(self.place(value.span().start), message);
+            }
+        }
+    }
+
+    /// A value that is one string.
+    fn text<T>(
+        &mut self,
+        name: &str,
+        value: &Value<'_>,
+        parse: impl Fn(&str) -> Result<T, String>,
+        set: impl FnOnce(T),
+    ) {
+        match value.get_ref() {
+            DeValue::String(text) => match parse(text) {
+                Ok(parsed) => set(parsed),
+                Err(message) => self.problem_with(name, value, &message),
+            },
+            _ => self.wrong_type(name, value, "a string"),
+        }
+    }
+
+    /// A value that is an array of strings, none of them twice.
+    fn array<T: Clone + Eq + Hash>(
+        &mut self,
+        name: &str,
+        value: &Value<'_>,
+        parse: impl Fn(&str) -> Result<T, String>,
+        set: impl FnOnce(Vec<T>),
+    ) {
+        let DeValue::Array(items) = value.get_ref() else {
+            let example = match value.get_ref() {
+                DeValue::String(text) => format!(": write [{:?}]", values::shorten(text)),
+                _ => String::new(),
+            };
+            return self.wrong_type(name, value, &format!("an array of strings{example}"));
+        };
+        let mut seen = HashSet::new();
+        let mut parsed = Vec::with_capacity(items.len());
+        for item in items.iter() {
+            self.text(name, item, &parse, |one| parsed.push((one, item)));
+        }
+        parsed.retain(|(one, item)| {
+            let is_new = seen.insert(one.clone());
+            if !is_new {
+                let written = self.written(item);
+                self.problem(self.place(item.span().start), format!("'{name}': {written} is listed twice"));
+            }
+            is_new
+        });
+        set(parsed.into_iter().map(|(one, _)| one).collect());
+    }
+
+    fn media_types(&mut self, name: &str, value: &Value<'_>) -> Option<BTreeMap<String, String>> {
+        let DeValue::Table(table) = value.get_ref() else {
+            self.wrong_type(name, value, "a table such as { md = \"text/markdown\" }");
+            return None;
+        };
+        let mut types = BTreeMap::new();
+        for (key, value) in table.iter() {
+            let ending = match values::parse_file_ending(key.get_ref()) {
+                Ok(ending) => ending,
+                Err(message) => {
+                    self.problem(self.place(key.span().start), format!("'{name}': {message}"));
+                    continue;
+                }
+            };
+            let mut media_type = None;
+            self.text(name, value, values::parse_media_type, |text| media_type = Some(text));
+            let Some(media_type) = media_type else { continue };
+            if types.insert(ending.clone(), media_type).is_some() {
+                let message =
+                    format!("'{name}': the ending {ending:?} is listed twice; case does not matter");
+                self.problem(self.place(key.span().start), message);
+            }
+        }
+        Some(types)
+    }
+
+    /// Whether a value is in its range, which includes both ends; where not, a problem.
+    fn in_range<T: PartialOrd>(
+        &mut self,
+        name: &str,
+        value: &Value<'_>,
+        read: &T,
+        (least, most): (&T, &T),
+        format: impl Fn(&T) -> String,
+    ) -> bool {
+        let in_range = least <= read && read <= most;
+        if !in_range {
+            let written = self.written(value);
+            let message =
+                format!("'{name}' must be from {} to {}, not {written}", format(least), format(most));
+            self.problem(self.place(value.span().start), message);
+        }
+        in_range
+    }
+
+    fn wrong_type(&mut self, name: &str, value: &Value<'_>, expected: &str) {
+        let found = match value.get_ref() {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "an integer",
+            DeValue::Float(_) => "a float",
+            DeValue::Boolean(_) => "a boolean",
+            DeValue::Datetime(_) => "a date or time",
+            DeValue::Array(_) => "an array",
+            DeValue::Table(_) => "a table",
+        };
+        let message = match expected.split_once(": ") {
+            Some((expected, how)) => format!("'{name}' must be {expected} ({how}), not {found}"),
+            None => format!("'{name}' must be {expected}, not {found}"),
+        };
+        self.problem(self.place(value.span().start), message);
+    }
+
+    fn problem_with(&mut self, name: &str, value: &Value<'_>, message: &str) {
+        self.problem(self.place(value.span().start), format!("'{name}': {message}"));
+    }
+
+    /// A value as it was written.
+    fn written(&self, value: &Value<'_>) -> String {
+        values::shorten(self.text.get(value.span()).unwrap_or(""))
+    }
+
+    fn item_places(&self, value: &Value<'_>) -> Vec<Place> {
+        let items = value.get_ref().as_array();
+        items.map_or(Vec::new(), |items| items.iter().map(|item| self.place(item.span().start)).collect())
+    }
+}
+
+/// A TOML integer; one that is too large for the type is as far out of every range as the largest.
+fn to_integer(integer: &DeInteger<'_>) -> i128 {
+    let text = integer.as_str();
+    let limit = if text.starts_with('-') { i128::MIN } else { i128::MAX };
+    i128::from_str_radix(text, integer.radix()).unwrap_or(limit)
+}

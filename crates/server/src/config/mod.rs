@@ -1,0 +1,233 @@
+//! The configuration: what it is once it has been read and checked.
+//!
+//! These types hold only values that can work; reading, defaults, documentation and the refusal of unknown keys
+//! come from the one table in [`keys`].
+//!
+//! * [`read_file`] and [`parse`] turn a TOML file into a [`Config`], or into every [`ConfigProblem`] that it has;
+//! * [`load_file`] does the same and keeps the [`ConfigPlaces`], so that what is found later (a missing root, a
+//!   port in use) can still be said with its line and column;
+//! * [`check_surroundings`] looks at what a configuration needs of the machine;
+//! * [`quick`] makes the configuration of `touchstone serve --root DIR --listen ADDR:PORT`;
+//! * [`documentation_markdown`], [`complete_example`] and [`explain`] write the table out for people.
+
+mod documentation;
+pub mod keys;
+mod kinds;
+mod parse;
+mod problem;
+mod surroundings;
+mod values;
+
+pub use documentation::{complete_example, documentation_markdown, explain};
+pub use parse::{Loaded, load_file, load_text, parse, read_file};
+pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
+pub use surroundings::check_surroundings;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A whole configuration, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `[server]`
+    pub server: ServerConfig,
+    /// `[limits]`
+    pub limits: LimitsConfig,
+    /// `[cache]`
+    pub cache: CacheConfig,
+    /// `[access_log]`
+    pub access_log: AccessLogConfig,
+    /// `[error_log]`
+    pub error_log: ErrorLogConfig,
+    /// `[[site]]`, at least one.
+    pub sites: Vec<SiteConfig>,
+}
+
+/// `[server]`: the process as a whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerConfig {
+    /// Event loops, one a core; 0: as many as the process may run on.
+    pub cores: usize,
+    /// Pin each event loop to its processor.
+    pub pin_cores: bool,
+    /// How long a stop waits for requests under way.
+    pub drain_timeout: Duration,
+}
+
+/// `[limits]`: what one client may ask for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitsConfig {
+    /// Longest request line, bytes (414).
+    pub request_line_bytes: usize,
+    /// Longest header section, bytes (431).
+    pub header_bytes: usize,
+    /// Most header fields (431).
+    pub header_fields: usize,
+    /// Largest request body, bytes (413).
+    pub body_bytes: u64,
+    /// Most ranges in one Range field; more, and the field is ignored.
+    pub ranges: usize,
+    /// From the first wait to a whole header section (408).
+    pub header_timeout: Duration,
+    /// Between two requests on a kept connection.
+    pub keep_alive_timeout: Duration,
+    /// Without progress while a body is read (408) or an answer is written.
+    pub stall_timeout: Duration,
+    /// Requests on one connection; 0: no limit.
+    pub keep_alive_requests: u64,
+    /// Connections open at a time, all cores together.
+    pub connections: usize,
+}
+
+/// `[cache]`: the memory cache of whole responses (the FastTrack and Enterprise servers' `cache-init`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct CacheConfig {
+    /// Off: every answer is read from the file.
+    pub enabled: bool,
+    /// Most files (MaxNumberOfCachedFiles).
+    pub files: usize,
+    /// Most bytes, all files together (MaxTotalCachedFileSize).
+    pub bytes: u64,
+    /// Largest file (MaxCachedFileSize).
+    pub file_bytes: u64,
+}
+
+/// `[access_log]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct AccessLogConfig {
+    /// Where the lines go.
+    pub destination: LogDestination,
+    /// Their form.
+    pub format: AccessLogFormat,
+}
+
+/// Where log lines go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogDestination {
+    /// Nowhere.
+    Off,
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// A file, made if missing, appended to, opened again on SIGUSR1.
+    File(PathBuf),
+}
+
+/// The form of an access log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessLogFormat {
+    /// The Common Log Format.
+    Common,
+    /// Common with Referer and User-Agent.
+    Combined,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `[error_log]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct ErrorLogConfig {
+    /// Where the lines go.
+    pub destination: LogDestination,
+    /// The least that is written.
+    pub level: LogLevel,
+}
+
+/// How much an event matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// For finding faults.
+    Debug,
+    /// Normal events: start, reload, stop.
+    Info,
+    /// Something was refused or lost, and the server goes on.
+    Warning,
+    /// Something that the operator must mend.
+    Error,
+}
+
+/// `[[site]]`: hosts with their listeners and what answers them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SiteConfig {
+    /// Host names that it answers; empty: any that no other site names.
+    pub hosts: Vec<String>,
+    /// Addresses to listen on.
+    pub listen: Vec<SocketAddr>,
+    /// The directory that is served.
+    pub root: PathBuf,
+    /// Names tried in turn for a directory.
+    pub index: Vec<String>,
+    /// Where symbolic links may lead.
+    pub symlinks: SymlinkPolicy,
+    /// Serve names that begin with a dot (`/.well-known/` always is).
+    pub hidden_files: bool,
+    /// Content types by file name ending, before the built-in table.
+    pub mime_types: BTreeMap<String, String>,
+    /// Charset to add to text types; empty: none.
+    pub charset: String,
+    /// `Cache-Control` of every file; empty: none.
+    pub cache_control: String,
+}
+
+/// Where symbolic links below a root may lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SymlinkPolicy {
+    /// Only to places inside the root.
+    Inside,
+    /// Anywhere.
+    Anywhere,
+}
+
+/// The configuration of the quick form: one site for every host, and the default of every other key.
+///
+/// Relative paths are used as they are, so relative to the current directory.
+pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
+    Config {
+        server: ServerConfig::default(),
+        limits: LimitsConfig::default(),
+        cache: CacheConfig::default(),
+        access_log: AccessLogConfig::default(),
+        error_log: ErrorLogConfig::default(),
+        sites: vec![SiteConfig::new(root, vec![listen])],
+    }
+}
+
+impl SiteConfig {
+    /// A site for every host, with the default of every key that need not be given.
+    pub fn new(root: PathBuf, listen: Vec<SocketAddr>) -> SiteConfig {
+        SiteConfig { root, listen, ..keys::SITE.defaults() }
+    }
+}
+
+impl Default for ServerConfig {
+    fn default() -> ServerConfig {
+        keys::SERVER.defaults()
+    }
+}
+
+impl Default for LimitsConfig {
+    fn default() -> LimitsConfig {
+        keys::LIMITS.defaults()
+    }
+}
+
+impl Default for CacheConfig {
+    fn default() -> CacheConfig {
+        keys::CACHE.defaults()
+    }
+}
+
+impl Default for AccessLogConfig {
+    fn default() -> AccessLogConfig {
+        keys::ACCESS_LOG.defaults()
+    }
+}
+
+impl Default for ErrorLogConfig {
+    fn default() -> ErrorLogConfig {
+        keys::ERROR_LOG.defaults()
+    }
+}

@@ -1,0 +1,384 @@
+//! Reads a configuration: TOML with the place of every value, checked against the table of [`keys`](super::keys).
+//!
+//! All problems are found in one pass and said together, in the order of the text. Where the text is not TOML at
+//! all, only that is said: what could be read of the rest would give problems that are not there. This module is
+//! about the document, its sections and names; [`kinds`](super::kinds) reads the values.
+
+use std::borrow::Cow;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::keys::{self, Key, Section};
+use super::problem::problem_at;
+use super::values;
+use super::{Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, SiteConfig};
+
+/// The largest file that is read as a configuration, in bytes.
+const LARGEST_FILE_BYTES: u64 = 16 << 20;
+
+/// A configuration and where everything in it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Where its values stand, for problems that show only later.
+    pub places: ConfigPlaces,
+}
+
+/// Reads and checks a configuration file; relative paths in it are taken from its directory.
+pub fn read_file(path: &Path) -> Result<Config, Vec<ConfigProblem>> {
+    load_file(path).map(|loaded| loaded.config)
+}
+
+/// Checks a configuration that is in memory; relative paths in it are taken from the directory of `file_name`,
+/// which need not exist.
+pub fn parse(text: &str, file_name: &Path) -> Result<Config, Vec<ConfigProblem>> {
+    load_text(text, file_name).map(|loaded| loaded.config)
+}
+
+/// Reads and checks a configuration file, and keeps the places of its values.
+pub fn load_file(path: &Path) -> Result<Loaded, Vec<ConfigProblem>> {
+    let whole_file = |message: String| vec![problem_at(path, None, message)];
+    let bytes = read_bytes(path).map_err(|error| whole_file(format!("cannot be read: {error}")))?;
+    if bytes.len() as u64 > LARGEST_FILE_BYTES {
+        let limit = values::format_size(LARGEST_FILE_BYTES);
+        return Err(whole_file(format!("is larger than {limit}, which no configuration should be")));
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        let place = Lines::of(&valid).place(valid.len());
+        vec![problem_at(path, Some(place), "is not UTF-8 from here on")]
+    })?;
+    // Absolute, so that a later change of the current directory changes nothing.
+    let absolute =
+        std::path::absolute(path).map_err(|error| whole_file(format!("cannot be found: {error}")))?;
+    load(text, path, absolute.parent().unwrap_or(Path::new("/")))
+}
+
+/// Checks a configuration that is in memory, and keeps the places of its values.
+pub fn load_text(text: &str, file_name: &Path) -> Result<Loaded, Vec<ConfigProblem>> {
+    load(text, file_name, file_name.parent().unwrap_or(Path::new("")))
+}
+
+impl<C> Section<C> {
+    /// The section as it is when none of its keys are given; the keys that must be given stay empty.
+    pub fn defaults(&self) -> C {
+        let mut target = (self.blank)();
+        for key in self.keys {
+            let Some(text) = key.default else { continue };
+            // The table's own text; a test holds it to be right.
+            if let Ok(value) = DeValue::parse(text) {
+                Reader::new(text, Path::new(""), Path::new("")).value(key, &value, &mut target);
+            }
+        }
+        target
+    }
+}
+
+/// Reads at most one byte more than a configuration may have, so that `/dev/zero` ends too.
+fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(LARGEST_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn load(text: &str, file: &Path, base: &Path) -> Result<Loaded, Vec<ConfigProblem>> {
+    let mut reader = Reader::new(text, file, base);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        return Err(reader.syntax_problems(&errors));
+    }
+    let loaded = reader.document(document.get_ref());
+    reader.check_hosts(&loaded);
+    reader.problems.sort_by_key(|problem| (problem.line, problem.column));
+    if reader.problems.is_empty() { Ok(loaded) } else { Err(reader.problems) }
+}
+
+/// One pass over a text: where it is, and what has been found to be wrong.
+pub(super) struct Reader<'t> {
+    pub(super) text: &'t str,
+    lines: Lines<'t>,
+    file: &'t Path,
+    /// What relative paths are taken from.
+    pub(super) base: &'t Path,
+    problems: Vec<ConfigProblem>,
+}
+
+pub(super) type Value<'i> = Spanned<DeValue<'i>>;
+
+impl<'t> Reader<'t> {
+    fn new(text: &'t str, file: &'t Path, base: &'t Path) -> Reader<'t> {
+        Reader { text, lines: Lines::of(text), file, base, problems: Vec::new() }
+    }
+
+    pub(super) fn place(&self, offset: usize) -> Place {
+        self.lines.place(offset)
+    }
+
+    pub(super) fn problem(&mut self, place: Place, message: String) {
+        self.problems.push(problem_at(self.file, Some(place), message));
+    }
+
+    /// What is not TOML: the first error of each line, because what follows it on the line follows from it.
+    fn syntax_problems(mut self, errors: &[toml::de::Error]) -> Vec<ConfigProblem> {
+        let mut places: Vec<(Place, String)> = errors
+            .iter()
+            .map(|error| {
+                let place = self.place(error.span().map_or(0, |span| span.start));
+                let message = error.message().trim_end_matches(", expected nothing").replace('\n', " ");
+                (place, message)
+            })
+            .collect();
+        places.sort_by_key(|(place, _)| *place);
+        places.dedup_by_key(|(place, _)| place.line);
+        for (place, message) in places {
+            self.problem(place, format!("not TOML: {message}"));
+        }
+        self.problems
+    }
+
+    /// The whole document: its sections.
+    fn document(&mut self, document: &DeTable<'_>) -> Loaded {
+        let mut places = ConfigPlaces { file: self.file.to_path_buf(), ..ConfigPlaces::default() };
+        let config = Config {
+            server: self.single(&keys::SERVER, document, &mut places),
+            limits: self.single(&keys::LIMITS, document, &mut places),
+            cache: self.single(&keys::CACHE, document, &mut places),
+            access_log: self.single(&keys::ACCESS_LOG, document, &mut places),
+            error_log: self.single(&keys::ERROR_LOG, document, &mut places),
+            sites: self.sites(document, &mut places),
+        };
+        let names = keys::section_names();
+        let mut unknown_sections = false;
+        for (name, value) in document.iter().filter(|(name, _)| !names.contains(&name.get_ref().as_ref())) {
+            unknown_sections |= self.unknown_at_top(name, value);
+        }
+        // Where a section's name is wrong it may have been meant for the site: one problem is enough.
+        if !document.contains_key(keys::SITE.name) && !unknown_sections {
+            let message = "no [[site]]: at least one is needed, with 'listen' and 'root'".to_string();
+            self.problem(Place { line: 1, column: 1 }, message);
+        }
+        Loaded { config, places }
+    }
+
+    /// A section that may appear once.
+    fn single<C>(
+        &mut self,
+        section: &'static Section<C>,
+        document: &DeTable<'_>,
+        places: &mut ConfigPlaces,
+    ) -> C {
+        let Some((name, value)) = document.get_key_value(section.name) else { return section.defaults() };
+        let place = self.place(name.span().start);
+        let header = section.header();
+        match value.get_ref() {
+            DeValue::Table(table) => {
+                let (filled, section_places) = self.section(section, table, self.place(value.span().start));
+                places.sections.insert(section.name, section_places);
+                return filled;
+            }
+            DeValue::Array(items) if is_array_of_tables(items) => {
+                self.problem(place, format!("{header} may appear only once; write one pair of brackets"));
+            }
+            _ => self.problem(place, format!("'{}' is a section, not a key; write {header}", section.name)),
+        }
+        section.defaults()
+    }
+
+    /// The sites.
+    fn sites(&mut self, document: &DeTable<'_>, places: &mut ConfigPlaces) -> Vec<SiteConfig> {
+        let Some((name, value)) = document.get_key_value(keys::SITE.name) else { return Vec::new() };
+        let place = self.place(name.span().start);
+        let mut sites = Vec::new();
+        let mut read = |reader: &mut Self, table: &DeTable<'_>, header: usize| {
+            let (site, site_places) = reader.section(&keys::SITE, table, reader.place(header));
+            sites.push(site);
+            places.sites.push(site_places);
+        };
+        match value.get_ref() {
+            DeValue::Array(items) if is_array_of_tables(items) => {
+                for item in items.iter() {
+                    if let DeValue::Table(table) = item.get_ref() {
+                        read(self, table, item.span().start);
+                    }
+                }
+            }
+            DeValue::Table(table) => {
+                let message =
+                    "a site is written with two pairs of brackets, because there may be several: [[site]]";
+                self.problem(place, message.to_string());
+                read(self, table, value.span().start);
+            }
+            _ => self.problem(place, "'site' is a section, not a key; write [[site]]".to_string()),
+        }
+        sites
+    }
+
+    /// A name outside of every section that is not a section's. Gives whether it was meant to be one.
+    fn unknown_at_top(&mut self, name: &Spanned<Cow<'_, str>>, value: &Value<'_>) -> bool {
+        let text = values::shorten(name.get_ref());
+        let place = self.place(name.span().start);
+        let is_section = match value.get_ref() {
+            DeValue::Table(_) => true,
+            DeValue::Array(items) => is_array_of_tables(items),
+            _ => false,
+        };
+        let headers =
+            |names: &[&str]| words(&names.iter().map(|name| keys::section_header(name)).collect::<Vec<_>>());
+        let message = match (is_section, keys::sections_with_key(name.get_ref())) {
+            (true, _) => {
+                let advice = match values::nearest(name.get_ref(), keys::section_names()) {
+                    Some(near) => format!("did you mean {}?", keys::section_header(near)),
+                    None => format!("the sections are {}", headers(&keys::section_names())),
+                };
+                format!("unknown section '{text}'; {advice}")
+            }
+            (false, sections) if sections.is_empty() => {
+                format!("unknown key '{text}' outside of every section")
+            }
+            (false, sections) => format!("key '{text}' must stand in a section, {}", headers(&sections)),
+        };
+        self.problem(place, message);
+        is_section
+    }
+
+    /// The keys of one section.
+    fn section<C>(
+        &mut self,
+        section: &'static Section<C>,
+        table: &DeTable<'_>,
+        header: Place,
+    ) -> (C, SectionPlaces) {
+        let mut target = section.defaults();
+        let mut places = SectionPlaces { header, keys: BTreeMap::new() };
+        let mut meant = Vec::new();
+        for (name, value) in table.iter() {
+            match section.key(name.get_ref()) {
+                Some(key) => {
+                    let key_places = self.value(key, value, &mut target);
+                    places.keys.insert(key.name, key_places);
+                }
+                None => meant.extend(self.unknown_key(section, name)),
+            }
+        }
+        // A key that was only misspelt is not missing as well.
+        let is_missing = |key: &&Key<C>| !table.contains_key(key.name) && !meant.contains(&key.name);
+        for key in section.keys.iter().filter(|key| key.default.is_none()).filter(is_missing) {
+            let message =
+                format!("{} needs '{}', such as {} = {}", section.header(), key.name, key.name, key.example);
+            self.problem(header, message);
+        }
+        (target, places)
+    }
+
+    /// Gives the key that was probably meant.
+    fn unknown_key<C>(&mut self, section: &Section<C>, name: &Spanned<Cow<'_, str>>) -> Option<&'static str> {
+        let header = section.header();
+        let names = || section.keys.iter().map(|key| key.name);
+        let near = values::nearest(name.get_ref(), names());
+        let advice = match near {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => match keys::sections_with_key(name.get_ref()).first() {
+                Some(other) => format!("it belongs in {}", keys::section_header(other)),
+                None => format!("the keys are {}", words(&names().map(str::to_string).collect::<Vec<_>>())),
+            },
+        };
+        let place = self.place(name.span().start);
+        self.problem(
+            place,
+            format!("unknown key '{}' in {header}; {advice}", values::shorten(name.get_ref())),
+        );
+        near
+    }
+
+    /// Each host of an address must belong to one site, and at most one may be for all others.
+    fn check_hosts(&mut self, loaded: &Loaded) {
+        let mut owners: HashMap<(SocketAddr, Option<&str>), &SectionPlaces> = HashMap::new();
+        for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
+            let hosts: Vec<Option<&str>> = match site.hosts.is_empty() {
+                true => vec![None],
+                false => site.hosts.iter().map(|host| Some(host.as_str())).collect(),
+            };
+            for (position, host) in hosts.into_iter().enumerate() {
+                let mut taken = None;
+                for address in &site.listen {
+                    match owners.entry((*address, host)) {
+                        Entry::Occupied(owner) => {
+                            taken = taken.or(Some((*address, owner.get().header.line)));
+                        }
+                        Entry::Vacant(free) => {
+                            free.insert(places);
+                        }
+                    }
+                }
+                let Some((address, line)) = taken else { continue };
+                let message = match host {
+                    Some(host) => {
+                        format!(
+                            "'hosts': {host:?} on {address} already belongs to the [[site]] of line {line}"
+                        )
+                    }
+                    None => format!(
+                        "a [[site]] without 'hosts' answers every host on {address}, and so does the one of line \
+                         {line}; name the hosts of one of them"
+                    ),
+                };
+                self.problem(places.item("hosts", position), message);
+            }
+        }
+    }
+}
+
+/// Where the lines of a text begin.
+struct Lines<'t> {
+    text: &'t str,
+    starts: Vec<usize>,
+}
+
+impl<'t> Lines<'t> {
+    fn of(text: &'t str) -> Lines<'t> {
+        // A byte order mark takes no column.
+        let first = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        let newlines =
+            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(offset, _)| offset + 1);
+        Lines { text, starts: std::iter::once(first).chain(newlines).collect() }
+    }
+
+    fn place(&self, offset: usize) -> Place {
+        let line = self.starts.partition_point(|start| *start <= offset).max(1);
+        let before = self.text.get(self.starts[line - 1]..offset).unwrap_or("");
+        Place { line, column: before.chars().count() + 1 }
+    }
+}
+
+fn is_array_of_tables(items: &DeArray<'_>) -> bool {
+    !items.is_empty() && items.iter().all(|item| item.get_ref().is_table())
+}
+
+/// `a, b and c`
+fn words(list: &[String]) -> String {
+    join(list, "and")
+}
+
+/// `a, b or c`
+pub(super) fn alternatives(list: &[String]) -> String {
+    join(list, "or")
+}
+
+fn join(list: &[String], last: &str) -> String {
+    match list {
+        [] => String::new(),
+        [one] => one.clone(),
+        [rest @ .., end] => format!("{} {last} {end}", rest.join(", ")),
+    }
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

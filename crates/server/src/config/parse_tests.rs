@@ -1,0 +1,572 @@
+//! Tests of reading a configuration: the exact text of every refusal, the defaults, and that no text whatever makes
+//! it panic.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::keys::for_each_section;
+use crate::config::{
+    AccessLogConfig, AccessLogFormat, CacheConfig, ErrorLogConfig, LimitsConfig, LogDestination, LogLevel,
+    ServerConfig, SymlinkPolicy, complete_example, quick,
+};
+
+const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:80']\nroot = 'www'\n";
+
+/// The problems of a text, one a line.
+fn problems(text: &str) -> Vec<String> {
+    match parse(text, Path::new("site.toml")) {
+        Ok(config) => panic!("accepted: {config:#?}"),
+        Err(problems) => problems.iter().map(ConfigProblem::to_string).collect(),
+    }
+}
+
+/// The one problem of a text, to which a site that is right is added (before it, so on lines 1 to 3).
+fn problem_beside_a_site(text: &str) -> String {
+    let all = problems(&format!("{SITE}{text}"));
+    assert_eq!(all.len(), 1, "{all:#?}");
+    all.into_iter().next().unwrap_or_default()
+}
+
+/// The one problem of a site with this line as its fourth.
+fn problem_in_site(line: &str) -> String {
+    problem_beside_a_site(line)
+}
+
+#[test]
+fn defaults() {
+    let config = parse(SITE, Path::new("/etc/touchstone/site.toml")).unwrap();
+    assert_eq!(
+        config.server,
+        ServerConfig { cores: 0, pin_cores: false, drain_timeout: Duration::from_secs(30) }
+    );
+    assert_eq!(
+        config.limits,
+        LimitsConfig {
+            request_line_bytes: 8192,
+            header_bytes: 32768,
+            header_fields: 100,
+            body_bytes: 1 << 20,
+            ranges: 16,
+            header_timeout: Duration::from_secs(10),
+            keep_alive_timeout: Duration::from_secs(75),
+            stall_timeout: Duration::from_secs(30),
+            keep_alive_requests: 0,
+            connections: 65536,
+        }
+    );
+    assert_eq!(
+        config.cache,
+        CacheConfig { enabled: true, files: 16384, bytes: 256 << 20, file_bytes: 1 << 20 }
+    );
+    assert_eq!(
+        config.access_log,
+        AccessLogConfig { destination: LogDestination::Off, format: AccessLogFormat::Combined }
+    );
+    assert_eq!(
+        config.error_log,
+        ErrorLogConfig { destination: LogDestination::Stderr, level: LogLevel::Info }
+    );
+    assert_eq!(
+        config.sites,
+        [SiteConfig {
+            hosts: vec![],
+            listen: vec!["127.0.0.1:80".parse().unwrap()],
+            root: PathBuf::from("/etc/touchstone/www"),
+            index: vec!["index.html".to_string()],
+            symlinks: SymlinkPolicy::Inside,
+            hidden_files: false,
+            mime_types: BTreeMap::new(),
+            charset: String::new(),
+            cache_control: String::new(),
+        }]
+    );
+    let quick = quick(PathBuf::from("/etc/touchstone/www"), "127.0.0.1:80".parse().unwrap());
+    assert_eq!(quick, config);
+}
+
+/// The table's own texts are right: every default and example reads without a problem.
+#[test]
+fn the_table_is_right() {
+    for_each_section!(section => for key in section.keys {
+        for text in key.default.into_iter().chain([key.example]) {
+            let mut reader = Reader::new(text, Path::new("keys"), Path::new(""));
+            let value = DeValue::parse(text).unwrap();
+            reader.value(key, &value, &mut (section.blank)());
+            assert!(reader.problems.is_empty(), "{}: {text}: {:?}", key.name, reader.problems);
+        }
+        assert!(key.documentation.ends_with('.'), "{}", key.name);
+        assert!(!key.documentation.contains("  "), "{}", key.name);
+    });
+}
+
+#[test]
+fn every_key_is_read() {
+    let text = "\
+server = { cores = 3, pin_cores = true, drain_timeout = '1s' }
+[limits]
+request_line_bytes = 1000
+header_bytes = '64 KiB'
+header_fields = 0x10
+body_bytes = '1GB'
+ranges = 1_000
+header_timeout = '500ms'
+keep_alive_timeout = '2m'
+stall_timeout = '1h'
+keep_alive_requests = 7
+connections = 9
+[cache]
+enabled = false
+files = 1
+bytes = 2
+file_bytes = 3
+[access_log]
+path = 'stdout'
+format = 'common'
+[error_log]
+path = '../error.log'
+level = 'debug'
+[[site]]
+hosts = ['A.example', 'b.example.']
+listen = ['127.0.0.1:1', '[::1]:2']
+root = '/srv/a'
+index = []
+symlinks = 'anywhere'
+hidden_files = true
+charset = 'utf-8'
+cache_control = 'no-cache'
+[site.mime_types]
+WASM = 'application/wasm'
+'tar.gz' = 'application/gzip'
+[[site]]
+hosts = ['c.example']
+listen = ['127.0.0.1:1']
+root = 'b'
+";
+    let config = parse(text, Path::new("conf/site.toml")).unwrap();
+    assert_eq!(
+        config.server,
+        ServerConfig { cores: 3, pin_cores: true, drain_timeout: Duration::from_secs(1) }
+    );
+    assert_eq!(
+        config.limits,
+        LimitsConfig {
+            request_line_bytes: 1000,
+            header_bytes: 65536,
+            header_fields: 16,
+            body_bytes: 1_000_000_000,
+            ranges: 1000,
+            header_timeout: Duration::from_millis(500),
+            keep_alive_timeout: Duration::from_secs(120),
+            stall_timeout: Duration::from_secs(3600),
+            keep_alive_requests: 7,
+            connections: 9,
+        }
+    );
+    assert_eq!(config.cache, CacheConfig { enabled: false, files: 1, bytes: 2, file_bytes: 3 });
+    assert_eq!(
+        config.access_log,
+        AccessLogConfig { destination: LogDestination::Stdout, format: AccessLogFormat::Common }
+    );
+    assert_eq!(
+        config.error_log,
+        ErrorLogConfig {
+            destination: LogDestination::File(PathBuf::from("conf/../error.log")),
+            level: LogLevel::Debug
+        }
+    );
+    assert_eq!(config.sites.len(), 2);
+    let site = &config.sites[0];
+    assert_eq!(site.hosts, ["a.example", "b.example"]);
+    assert_eq!(site.listen, ["127.0.0.1:1".parse().unwrap(), "[::1]:2".parse().unwrap()]);
+    assert_eq!(site.root, Path::new("/srv/a"));
+    assert!(site.index.is_empty());
+    assert_eq!(site.symlinks, SymlinkPolicy::Anywhere);
+    assert!(site.hidden_files);
+    assert_eq!(site.charset, "utf-8");
+    assert_eq!(site.cache_control, "no-cache");
+    assert_eq!(
+        site.mime_types.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect::<Vec<_>>(),
+        [("tar.gz", "application/gzip"), ("wasm", "application/wasm")]
+    );
+    assert_eq!(config.sites[1].root, Path::new("conf/b"));
+}
+
+#[test]
+fn unknown_names() {
+    assert_eq!(
+        problems(&format!("[server]\ncores = 1\n\n{SITE}idnex = ['a']\n")),
+        ["site.toml:7:1: unknown key 'idnex' in [[site]]; did you mean 'index'?"]
+    );
+    assert_eq!(
+        problem_in_site("  keep-alive-timeout = '1s'"),
+        "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, root, index, \
+         symlinks, hidden_files, mime_types, charset and cache_control"
+    );
+    assert_eq!(
+        problem_in_site("drain_timeout = '1s'"),
+        "site.toml:4:1: unknown key 'drain_timeout' in [[site]]; it belongs in [server]"
+    );
+    assert_eq!(
+        problem_beside_a_site("[limit]\nranges = 1"),
+        "site.toml:4:2: unknown section 'limit'; did you mean [limits]?"
+    );
+    assert_eq!(
+        problem_beside_a_site("[upstream]\nranges = 1"),
+        "site.toml:4:2: unknown section 'upstream'; the sections are [server], [limits], [cache], [access_log], \
+         [error_log] and [[site]]"
+    );
+    assert_eq!(
+        problems("[[sites]]\nroot = 'x'\n"),
+        ["site.toml:1:3: unknown section 'sites'; did you mean [[site]]?"]
+    );
+    assert_eq!(
+        problems(&format!("root = 'x'\n{SITE}")),
+        ["site.toml:1:1: key 'root' must stand in a section, [[site]]"]
+    );
+    assert_eq!(
+        problems(&format!("path = 'x'\n{SITE}")),
+        ["site.toml:1:1: key 'path' must stand in a section, [access_log] and [error_log]"]
+    );
+    assert_eq!(
+        problems(&format!("'odd\u{e9}' = 'x'\n{SITE}")),
+        ["site.toml:1:1: unknown key 'odd\u{e9}' outside of every section"]
+    );
+}
+
+#[test]
+fn sections_in_the_wrong_form() {
+    assert_eq!(
+        problems("[site]\nlisten = ['127.0.0.1:80']\nroot = 'www'\n"),
+        [
+            "site.toml:1:2: a site is written with two pairs of brackets, because there may be several: [[site]]"
+        ]
+    );
+    assert_eq!(
+        problem_beside_a_site("[[server]]\ncores = 1"),
+        "site.toml:4:3: [server] may appear only once; write one pair of brackets"
+    );
+    assert_eq!(
+        problems(&format!("cache = true\n{SITE}")),
+        ["site.toml:1:1: 'cache' is a section, not a key; write [cache]"]
+    );
+    assert_eq!(problems("site = 'www'\n"), ["site.toml:1:1: 'site' is a section, not a key; write [[site]]"]);
+    assert_eq!(problems("site = []\n"), ["site.toml:1:1: 'site' is a section, not a key; write [[site]]"]);
+}
+
+#[test]
+fn what_is_missing() {
+    let no_site = "site.toml:1:1: no [[site]]: at least one is needed, with 'listen' and 'root'";
+    assert_eq!(problems(""), [no_site]);
+    assert_eq!(problems("[server]\ncores = 1\n"), [no_site]);
+    assert_eq!(
+        problems("\n  [[site]]\n"),
+        [
+            "site.toml:2:3: [[site]] needs 'listen', such as listen = [\"127.0.0.1:8080\", \"[::1]:8080\"]",
+            "site.toml:2:3: [[site]] needs 'root', such as root = \"www\"",
+        ]
+    );
+    assert_eq!(
+        problems("[[site]]\nroot = 'x'\nlisten = []\n"),
+        ["site.toml:3:10: 'listen' must hold at least one address"]
+    );
+}
+
+/// What was only misspelt is not said to be missing too.
+#[test]
+fn misspelt_keys_are_not_missing() {
+    assert_eq!(
+        problems("[[site]]\nrot = 'x'\nlistne = ['127.0.0.1:80']\n"),
+        [
+            "site.toml:2:1: unknown key 'rot' in [[site]]; did you mean 'root'?",
+            "site.toml:3:1: unknown key 'listne' in [[site]]; did you mean 'listen'?",
+        ]
+    );
+}
+
+#[test]
+fn wrong_types() {
+    for (line, message) in [
+        (
+            "hosts = 'a.example'",
+            "4:9: 'hosts' must be an array of strings (write [\"a.example\"]), not a string",
+        ),
+        ("hosts = 5", "4:9: 'hosts' must be an array of strings, not an integer"),
+        ("hosts = ['a', 5]", "4:15: 'hosts' must be a string, not an integer"),
+        ("index = [['a']]", "4:10: 'index' must be a string, not an array"),
+        ("hidden_files = 1", "4:16: 'hidden_files' must be true or false, not an integer"),
+        ("hidden_files = 'yes'", "4:16: 'hidden_files' must be true or false, not a string"),
+        ("symlinks = true", "4:12: 'symlinks' must be \"inside\" or \"anywhere\", not a boolean"),
+        ("charset = 1.5", "4:11: 'charset' must be a string, not a float"),
+        ("cache_control = 2020-01-01", "4:17: 'cache_control' must be a string, not a date or time"),
+        (
+            "mime_types = 'x'",
+            "4:14: 'mime_types' must be a table such as { md = \"text/markdown\" }, not a string",
+        ),
+        ("mime_types = { a = 5 }", "4:20: 'mime_types' must be a string, not an integer"),
+    ] {
+        assert_eq!(problem_in_site(line), format!("site.toml:{message}"));
+    }
+    for (line, message) in [
+        ("ranges = '5'", "5:10: 'ranges' must be an integer, not a string"),
+        ("ranges = 5.0", "5:10: 'ranges' must be an integer, not a float"),
+        (
+            "body_bytes = true",
+            "5:14: 'body_bytes' must be a size (an integer of bytes, or a string such as \"64KiB\"), not a boolean",
+        ),
+        (
+            "header_timeout = true",
+            "5:18: 'header_timeout' must be a duration (a string such as \"10s\"), not a boolean",
+        ),
+        ("header_timeout = 10", "5:18: 'header_timeout' must name its unit; write \"10s\" for 10 seconds"),
+    ] {
+        assert_eq!(problem_beside_a_site(&format!("[limits]\n{line}")), format!("site.toml:{message}"));
+    }
+}
+
+#[test]
+fn values_out_of_range() {
+    for (line, message) in [
+        ("ranges = -1", "5:10: 'ranges' must be from 0 to 1000, not -1"),
+        ("ranges = 0x10000", "5:10: 'ranges' must be from 0 to 1000, not 0x10000"),
+        (
+            "ranges = 999999999999999999999999999999999999999999999",
+            "5:10: 'ranges' must be from 0 to 1000, not 999999999999999999999999999999999999999999999",
+        ),
+        ("request_line_bytes = 10", "5:22: 'request_line_bytes' must be from 64 to 1MiB, not 10"),
+        ("header_bytes = '2 MiB'", "5:16: 'header_bytes' must be from 256 to 1MiB, not '2 MiB'"),
+        ("body_bytes = -5", "5:14: 'body_bytes' must be from 0 to 1TiB, not -5"),
+        ("header_timeout = \"10ms\"", "5:18: 'header_timeout' must be from 100ms to 1h, not \"10ms\""),
+        ("connections = 0", "5:15: 'connections' must be from 1 to 16777216, not 0"),
+    ] {
+        assert_eq!(problem_beside_a_site(&format!("[limits]\n{line}")), format!("site.toml:{message}"));
+    }
+}
+
+#[test]
+fn values_that_cannot_be() {
+    for (line, message) in [
+        ("hosts = ['a', 'A']", "4:15: 'hosts': 'A' is listed twice"),
+        ("hosts = ['a b']", "4:10: 'hosts': \"a b\" is not a host name, such as \"www.example.org\""),
+        ("index = ['a/b']", "4:10: 'index': \"a/b\" is a path; write the name of a file, without '/'"),
+        ("index = ['']", "4:10: 'index': \"\" is not the name of a file"),
+        (
+            "symlinks = 'insde'",
+            "4:12: 'symlinks' must be \"inside\" or \"anywhere\", not \"insde\"; did you mean \"inside\"?",
+        ),
+        ("symlinks = 'never'", "4:12: 'symlinks' must be \"inside\" or \"anywhere\", not \"never\""),
+        (
+            "charset = \"utf-8\\r\\nX: y\"",
+            "4:11: 'charset': \"utf-8\\r\\nX: y\" is not a name of letters, digits and '-', such as \"utf-8\"",
+        ),
+        (
+            "cache_control = \"a\\nb\"",
+            "4:17: 'cache_control': \"a\\nb\" holds a control character, which a header value must not",
+        ),
+        (
+            "mime_types = { a = \"text/a\\u0000\" }",
+            "4:20: 'mime_types': \"text/a\\0\" holds a control character, which a header value must not",
+        ),
+        ("mime_types = { a = 'x' }", "4:20: 'mime_types': \"x\" is not a media type, such as \"text/html\""),
+        ("mime_types = { '.a' = 'x/y' }", "4:16: 'mime_types': \".a\" begins with a dot; write \"a\""),
+        (
+            "mime_types = { A = 'x/y', a = 'x/z' }",
+            "4:27: 'mime_types': the ending \"a\" is listed twice; case does not matter",
+        ),
+    ] {
+        assert_eq!(problem_in_site(line), format!("site.toml:{message}"));
+    }
+    assert_eq!(
+        problems("[[site]]\nroot = ''\nlisten = ['localhost:80', '127.0.0.1:80', '127.0.0.1:80']\n"),
+        [
+            "site.toml:2:8: 'root': an empty string is not a path",
+            "site.toml:3:11: 'listen': \"localhost:80\" is not an address to listen on; write a numeric address and \
+             a port, such as \"127.0.0.1:8080\" or \"[::1]:8080\"",
+            "site.toml:3:43: 'listen': '127.0.0.1:80' is listed twice",
+        ]
+    );
+    assert_eq!(
+        problem_beside_a_site("[access_log]\nformat = 'comon'"),
+        "site.toml:5:10: 'format' must be \"common\", \"combined\" or \"json\", not \"comon\"; did you mean \"common\"?"
+    );
+    assert_eq!(
+        problem_beside_a_site("[access_log]\npath = 'log/'"),
+        "site.toml:5:8: 'path': \"log/\" is a directory; name a file"
+    );
+    assert_eq!(
+        problem_beside_a_site("[cache]\nbytes = '64K'"),
+        "site.toml:5:9: 'bytes': \"64K\" leaves open what a unit is; write \"64KiB\" (1,024 each) or \"64KB\" (1,000 each)"
+    );
+    assert_eq!(
+        problem_beside_a_site("[server]\ndrain_timeout = '10'"),
+        "site.toml:5:17: 'drain_timeout': \"10\" has no unit; write \"500ms\", \"10s\", \"2m\" or \"1h\""
+    );
+}
+
+#[test]
+fn hosts_of_two_sites() {
+    let text = "\
+[[site]]
+hosts = ['a', 'b']
+listen = ['127.0.0.1:80', '127.0.0.1:81']
+root = 'x'
+[[site]]
+hosts = ['c', 'B']
+listen = ['127.0.0.1:81', '127.0.0.1:80']
+root = 'y'
+[[site]]
+hosts = ['a']
+listen = ['127.0.0.1:82']
+root = 'z'
+";
+    assert_eq!(
+        problems(text),
+        ["site.toml:6:15: 'hosts': \"b\" on 127.0.0.1:81 already belongs to the [[site]] of line 1"]
+    );
+    assert_eq!(
+        problems(&format!("{SITE}{SITE}")),
+        [
+            "site.toml:4:1: a [[site]] without 'hosts' answers every host on 127.0.0.1:80, and so does the one of line \
+             1; name the hosts of one of them"
+        ]
+    );
+}
+
+#[test]
+fn texts_that_are_not_toml() {
+    assert_eq!(
+        problems("[[site]]\nroot = www\n"),
+        ["site.toml:2:8: not TOML: string values must be quoted, expected literal string"]
+    );
+    assert_eq!(
+        problems("[server\ncores = 1\n[cache]\nfiles == 1\n"),
+        ["site.toml:1:8: not TOML: unclosed table, expected `]`", "site.toml:4:8: not TOML: extra `=`",]
+    );
+    assert_eq!(problems("[server]\ncores = 1\ncores = 2\n"), ["site.toml:3:1: not TOML: duplicate key"]);
+    let deep = problems(&format!("a = {}", "[".repeat(100_000)));
+    assert_eq!(deep, ["site.toml:1:85: not TOML: cannot recurse further; max recursion depth met"]);
+}
+
+#[test]
+fn all_problems_are_said_in_the_order_of_the_text() {
+    let text = "[[site]]\nroot = 5\nlisten = ['x']\n[limits]\nfoo = 1\nranges = -1\n[cache]\nenabled = 0\n";
+    let places: Vec<String> =
+        problems(text).iter().map(|line| line.split(": ").next().unwrap().to_string()).collect();
+    assert_eq!(
+        places,
+        ["site.toml:2:8", "site.toml:3:11", "site.toml:5:1", "site.toml:6:10", "site.toml:8:11"]
+    );
+}
+
+#[test]
+fn columns_count_characters() {
+    let line = "index = ['\u{e9}\u{20ac}\u{1f600}', 5]";
+    assert_eq!(problem_in_site(line), "site.toml:4:17: 'index' must be a string, not an integer");
+    assert_eq!(
+        problems(&format!("\u{feff}foo = 1\r\n{SITE}")),
+        ["site.toml:1:1: unknown key 'foo' outside of every section"]
+    );
+    assert_eq!(
+        problems(&format!("[server]\r\ncores = 1\r\n  bar = 1\r\n{SITE}"))[0].split(';').next(),
+        Some("site.toml:3:3: unknown key 'bar' in [server]")
+    );
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = |path: &Path| {
+        let problems = read_file(path).unwrap_err();
+        assert_eq!(problems.len(), 1);
+        problems[0].to_string().replace(&format!("{}/", directory.path().display()), "")
+    };
+    let path = directory.path().join("none.toml");
+    assert_eq!(said(&path), "none.toml: cannot be read: No such file or directory (os error 2)");
+    let path = directory.path().join("directory.toml");
+    std::fs::create_dir(&path).unwrap();
+    assert_eq!(said(&path), "directory.toml: cannot be read: Is a directory (os error 21)");
+    let path = directory.path().join("latin.toml");
+    std::fs::write(&path, b"[server]\n# caf\xe9\n").unwrap();
+    assert_eq!(said(&path), "latin.toml:2:6: is not UTF-8 from here on");
+    assert_eq!(
+        said(Path::new("/dev/zero")),
+        "/dev/zero: is larger than 16MiB, which no configuration should be"
+    );
+}
+
+#[test]
+fn places_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("site.toml");
+    std::fs::write(&path, format!("[access_log]\npath = 'a'\n{SITE}")).unwrap();
+    let Loaded { config, places } = load_file(&path).unwrap();
+    assert_eq!(config.sites[0].root, directory.path().join("www"));
+    assert_eq!(
+        places.problem_in_section("access_log", "path", "m").to_string(),
+        format!("{}:2:8: m", path.display())
+    );
+    assert_eq!(
+        places.problem_in_section("error_log", "path", "m").to_string(),
+        format!("{}: m", path.display())
+    );
+    assert_eq!(places.problem_in_site(0, "root", "m").to_string(), format!("{}:5:8: m", path.display()));
+    assert_eq!(places.problem_in_site(0, "index", "m").to_string(), format!("{}:3:1: m", path.display()));
+    let listener = places.problem_with_listener(&config, "127.0.0.1:80".parse().unwrap(), "in use");
+    assert_eq!(listener.to_string(), format!("{}:4:11: in use", path.display()));
+    let unknown = places.problem_with_listener(&config, "127.0.0.1:81".parse().unwrap(), "in use");
+    assert_eq!(unknown.to_string(), format!("{}: in use", path.display()));
+}
+
+/// Pieces from which texts that are nearly right are made.
+fn piece() -> impl Strategy<Value = String> {
+    let known: Vec<String> = complete_example().lines().map(str::to_string).collect();
+    prop_oneof![
+        4 => prop::sample::select(known),
+        1 => prop::sample::select(vec!["[", "]]", "=", "'", "\"\"\"", "{", "site", "[site.mime_types]", "\u{feff}", "\0"])
+            .prop_map(str::to_string),
+        1 => ("[a-z_]{1,8}", "\\PC{0,12}").prop_map(|(key, value)| format!("{key} = {value}")),
+        1 => any::<String>(),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in any::<String>()) {
+        let _ = parse(&text, Path::new("site.toml"));
+    }
+
+    #[test]
+    fn no_nearly_right_text_makes_it_panic(pieces in prop::collection::vec(piece(), 0..40)) {
+        let text = pieces.join("\n");
+        if let Err(problems) = parse(&text, Path::new("site.toml")) {
+            prop_assert!(!problems.is_empty());
+            let lines = text.lines().count().max(1) + 1;
+            for problem in problems {
+                prop_assert!(problem.line >= 1 && problem.line <= lines && problem.column >= 1, "{problem}");
+                prop_assert!(!problem.to_string().contains('\n'), "{problem}");
+            }
+        }
+    }
+
+    /// A text of which one byte was changed is accepted or refused at places that exist.
+    #[test]
+    fn no_changed_byte_makes_it_panic(at in any::<prop::sample::Index>(), byte in 0u8..128) {
+        let mut bytes = complete_example().into_bytes();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Ok(text) = String::from_utf8(bytes) {
+            let _ = parse(&text, Path::new("site.toml"));
+        }
+    }
+
+    /// A number is accepted exactly where it is in its range.
+    #[test]
+    fn ranges_hold(number in any::<i64>(), small in -2i64..1100) {
+        for number in [number, small] {
+            let text = format!("{SITE}[limits]\nranges = {number}\n");
+            prop_assert_eq!(parse(&text, Path::new("site.toml")).is_ok(), (0..=1000).contains(&number));
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What is wrong with a configuration, and where: the form in which every refusal is said, and the places of the
+//! keys that were read, for problems that show only later.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::Config;
+
+/// One thing that is wrong with a configuration. It displays as `file:line:column: message`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigProblem {
+    /// The file as the user named it; empty where there is none (the quick form).
+    pub file: PathBuf,
+    /// The line, from 1; 0: the file as a whole.
+    pub line: usize,
+    /// The column in characters, from 1; 0: the file as a whole.
+    pub column: usize,
+    /// What is wrong and, where it can be said, what to write instead.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.file.as_os_str().is_empty() {
+            write!(formatter, "{}:", self.file.display())?;
+            if self.line != 0 {
+                write!(formatter, "{}:{}:", self.line, self.column)?;
+            }
+            formatter.write_str(" ")?;
+        }
+        formatter.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ConfigProblem {}
+
+/// A place in the text of a configuration; line 0 where the thing is not in the text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+}
+
+/// Where the value of a key stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyPlaces {
+    /// The value.
+    pub value: Place,
+    /// Each item, where the value is an array.
+    pub items: Vec<Place>,
+}
+
+/// Where a section and its keys stand.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SectionPlaces {
+    /// The header, or the first key where there is no header.
+    pub header: Place,
+    /// The keys that were given.
+    pub keys: BTreeMap<&'static str, KeyPlaces>,
+}
+
+/// Where everything stands that was read. The default knows no place: every problem is then said without one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConfigPlaces {
+    /// The file as the user named it.
+    pub file: PathBuf,
+    /// The sections that may appear once, by name.
+    pub sections: BTreeMap<&'static str, SectionPlaces>,
+    /// Each `[[site]]`, in the order of [`Config::sites`].
+    pub sites: Vec<SectionPlaces>,
+}
+
+impl ConfigPlaces {
+    /// A problem at the value of a key of a section that may appear once, such as `path` of `access_log`.
+    pub fn problem_in_section(&self, section: &str, key: &str, message: impl Into<String>) -> ConfigProblem {
+        problem_at(&self.file, self.sections.get(section).map(|places| places.key(key)), message)
+    }
+
+    /// A problem at the value of a key of the site at this position.
+    pub fn problem_in_site(&self, site: usize, key: &str, message: impl Into<String>) -> ConfigProblem {
+        problem_at(&self.file, self.sites.get(site).map(|places| places.key(key)), message)
+    }
+
+    /// A problem with an address that `config` listens on, at the first place that names it.
+    pub fn problem_with_listener(
+        &self,
+        config: &Config,
+        address: SocketAddr,
+        message: impl Into<String>,
+    ) -> ConfigProblem {
+        let place = config.sites.iter().zip(&self.sites).find_map(|(site, places)| {
+            let position = site.listen.iter().position(|listen| *listen == address)?;
+            Some(places.item("listen", position))
+        });
+        problem_at(&self.file, place, message)
+    }
+}
+
+impl SectionPlaces {
+    /// The value of a key, or the header where the key was not given.
+    pub fn key(&self, key: &str) -> Place {
+        self.keys.get(key).map_or(self.header, |places| places.value)
+    }
+
+    /// An item of a key's array, or the nearest place that is known.
+    pub fn item(&self, key: &str, position: usize) -> Place {
+        let item = self.keys.get(key).and_then(|places| places.items.get(position));
+        item.copied().unwrap_or_else(|| self.key(key))
+    }
+}
+
+/// A problem at a place of a file, or with the file as a whole.
+pub(super) fn problem_at(file: &Path, place: Option<Place>, message: impl Into<String>) -> ConfigProblem {
+    let Place { line, column } = place.unwrap_or_default();
+    ConfigProblem { file: file.to_path_buf(), line, column, message: message.into() }
+}

@@ -1,0 +1,177 @@
+//! What a configuration needs of the machine: roots that can be read, log files that can be written.
+//!
+//! These are asked before a start and by `touchstone check`. They can change a moment later, so whatever opens the
+//! files must still say what goes wrong.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+
+use super::{Config, ConfigPlaces, ConfigProblem, LogDestination};
+
+/// Everything that the machine lacks for this configuration, each at the place of the key that asks for it.
+///
+/// Without places (the quick form) give `&ConfigPlaces::default()`.
+pub fn check_surroundings(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
+    let mut problems = Vec::new();
+    for (position, site) in config.sites.iter().enumerate() {
+        if let Err(reason) = check_root(&site.root) {
+            let message = format!("root '{}' {reason}", site.root.display());
+            problems.push(places.problem_in_site(position, "root", message));
+        }
+    }
+    let logs = [("access_log", &config.access_log.destination), ("error_log", &config.error_log.destination)];
+    for (section, destination) in logs {
+        if let LogDestination::File(path) = destination
+            && let Err(reason) = check_log_file(path)
+        {
+            let message = format!("log file '{}' {reason}", path.display());
+            problems.push(places.problem_in_section(section, "path", message));
+        }
+    }
+    problems.sort_by_key(|problem| (problem.line, problem.column));
+    problems
+}
+
+fn check_root(root: &Path) -> Result<(), String> {
+    if !metadata(root)?.is_dir() {
+        return Err("is not a directory".to_string());
+    }
+    may(root, Access::READ_OK | Access::EXEC_OK, "cannot be read")
+}
+
+fn check_log_file(path: &Path) -> Result<(), String> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err("is a directory".to_string()),
+        Ok(_) => may(path, Access::WRITE_OK, "cannot be written"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => check_log_directory(&directory_of(path)),
+        Err(error) => Err(format!("cannot be opened: {error}")),
+    }
+}
+
+/// A log file is made where it is missing; its directory is not.
+fn check_log_directory(directory: &Path) -> Result<(), String> {
+    let about = |reason: String| format!("cannot be made: its directory '{}' {reason}", directory.display());
+    if !metadata(directory).map_err(about)?.is_dir() {
+        return Err(about("is not a directory".to_string()));
+    }
+    may(directory, Access::WRITE_OK | Access::EXEC_OK, "cannot be written").map_err(about)
+}
+
+fn metadata(path: &Path) -> Result<fs::Metadata, String> {
+    fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "does not exist".to_string(),
+        _ => format!("cannot be opened: {error}"),
+    })
+}
+
+/// Asks with the rights that the process has now (the effective ones).
+fn may(path: &Path, access: Access, otherwise: &str) -> Result<(), String> {
+    accessat(CWD, path, access, AtFlags::EACCESS)
+        .map_err(|error| format!("{otherwise}: {}", io::Error::from(error)))
+}
+
+fn directory_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{load_file, quick};
+
+    fn write(directory: &Path, text: &str) -> PathBuf {
+        let path = directory.join("site.toml");
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn problems(directory: &Path, text: &str) -> Vec<String> {
+        let loaded = load_file(&write(directory, text)).unwrap();
+        let prefix = format!("{}/", directory.display());
+        let problems = check_surroundings(&loaded.config, &loaded.places);
+        problems.iter().map(|problem| problem.to_string().replace(&prefix, "")).collect()
+    }
+
+    #[test]
+    fn nothing_is_wrong_with_what_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("www")).unwrap();
+        let text = "[access_log]\npath = 'access.log'\n[[site]]\nlisten = ['127.0.0.1:0']\nroot = 'www'\n";
+        assert_eq!(problems(directory.path(), text), Vec::<String>::new());
+        fs::write(directory.path().join("access.log"), "").unwrap();
+        assert_eq!(problems(directory.path(), text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_missing_is_said_with_its_place() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("file"), "").unwrap();
+        fs::create_dir(directory.path().join("www")).unwrap();
+        let text = "\
+[access_log]
+path = 'missing/access.log'
+[error_log]
+path = 'www'
+[[site]]
+listen = ['127.0.0.1:0']
+root = 'www'
+[[site]]
+listen = ['127.0.0.2:0']
+root = 'nowhere'
+[[site]]
+listen = ['127.0.0.3:0']
+root =   'file'
+";
+        assert_eq!(
+            problems(directory.path(), text),
+            [
+                "site.toml:2:8: log file 'missing/access.log' cannot be made: its directory 'missing' does not exist"
+                    .replace("'missing'", &format!("'{}'", directory.path().join("missing").display()))
+                    .replace(&format!("{}/", directory.path().display()), ""),
+                "site.toml:4:8: log file 'www' is a directory".to_string(),
+                "site.toml:10:8: root 'nowhere' does not exist".to_string(),
+                "site.toml:13:10: root 'file' is not a directory".to_string(),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_log_below_a_file_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("file"), "").unwrap();
+        fs::create_dir(directory.path().join("www")).unwrap();
+        let text = "[access_log]\npath = 'file/a'\n[[site]]\nlisten = ['127.0.0.1:0']\nroot = 'www'\n";
+        let expected = "site.toml:2:8: log file 'file/a' cannot be opened: Not a directory (os error 20)";
+        assert_eq!(problems(directory.path(), text), [expected]);
+    }
+
+    #[test]
+    fn a_root_without_rights_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("www");
+        fs::create_dir(&root).unwrap();
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o000)).unwrap();
+        let found = check_root(&root);
+        // The superuser may read everything.
+        if rustix::process::geteuid().is_root() {
+            assert_eq!(found, Ok(()));
+        } else {
+            assert_eq!(found, Err("cannot be read: Permission denied (os error 13)".to_string()));
+        }
+    }
+
+    #[test]
+    fn the_quick_form_has_no_places() {
+        let config = quick(PathBuf::from("/nowhere/at/all"), "127.0.0.1:0".parse().unwrap());
+        let problems = check_surroundings(&config, &ConfigPlaces::default());
+        assert_eq!(problems.len(), 1);
+        assert_eq!(problems[0].to_string(), "root '/nowhere/at/all' does not exist");
+    }
+}

@@ -1,0 +1,852 @@
+//! The life of an HTTP/1 connection (RFC 9112).
+//!
+//! A connection moves between a few named states, [`Next`]. The common one needs no task and no allocation: what was
+//! received is parsed where it lies, each plain GET of a cached file is answered by one write from the cache
+//! ([`Connection::serve_hits`]). Whatever else is asked takes [`Connection::answer_request`], where every step may
+//! wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use touchstone_files::cache::{Prepared, Variant};
+use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits};
+use touchstone_http::request::{
+    Expectation, KnownField, Method, Parsed, RequestBody, RequestError, RequestHead, Version,
+};
+use touchstone_http::target::{RequestTarget, is_plain_path, parse_target};
+
+use crate::answer::{Answer, Part};
+use crate::core::{Core, Hot};
+use crate::deadline::DeadlineGuard;
+use crate::log::access::Record;
+use crate::socket::Socket;
+use crate::static_files::{self, FileRequest};
+
+/// Answers to pipelined requests are gathered up to this size before they are written.
+const GATHER_BYTES: usize = 128 * 1024;
+
+/// How much of a file goes out before other connections get their turn.
+const FILE_TURN_BYTES: usize = 256 * 1024;
+
+/// After an answer that leaves part of the request unread: how long, and for how many bytes, the connection listens
+/// on so that the client can read the answer before it learns that the rest was not wanted (RFC 9112 section 9.6).
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES: usize = 1024 * 1024;
+
+/// What a connection has to do next.
+pub enum Next {
+    /// Wait for more bytes.
+    Receive,
+    /// Look at what was received already.
+    Buffered,
+    /// Answer the request at the start of the input, which is not a plain hit.
+    Answer,
+    /// Write the rest of a response that did not fit at once; the input begins with its request.
+    Finish {
+        /// The response.
+        prepared: Arc<Prepared>,
+        /// Bytes of it that are written.
+        sent: usize,
+    },
+    /// Refuse what stands at the start of the input.
+    Refuse(Refusal),
+    /// Let the client read the last answer, then end.
+    Linger,
+    /// End.
+    Close,
+}
+
+/// Why a request head is not answered as such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// It breaks the protocol or a limit.
+    Head(RequestError),
+    /// It did not become whole in time.
+    Timeout,
+}
+
+impl Refusal {
+    fn status(self) -> u16 {
+        match self {
+            Refusal::Head(error) => error.status(),
+            Refusal::Timeout => 408,
+        }
+    }
+}
+
+/// What the current wait for input is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    /// Nothing yet.
+    Nothing,
+    /// The first byte of a request.
+    Idle,
+    /// The rest of a head.
+    Head,
+}
+
+/// One connection.
+pub struct Connection {
+    core: Rc<Core>,
+    socket: Socket,
+    /// Where the client is; absent when nobody wants to know.
+    peer: Option<SocketAddr>,
+    /// The peer's address as text, made for the first log line.
+    peer_text: String,
+    /// The address that it was accepted on.
+    listener: SocketAddr,
+    /// Which generation of the configuration `listener_index` belongs to.
+    generation: u64,
+    /// Index of the listener in the snapshot; `None` when a reload removed it.
+    listener_index: Option<usize>,
+    /// Received and not consumed.
+    input: Vec<u8>,
+    /// Gathered answers that did not fit at once.
+    output: Vec<u8>,
+    /// Requests answered.
+    requests: u64,
+    waiting: Waiting,
+    deadline: Option<DeadlineGuard>,
+}
+
+/// What came of trying to answer from the cache.
+enum Hit {
+    /// Answered, or gathered to be; the connection goes on, or not.
+    Answered { persistent: bool },
+    /// Answered in part.
+    Partly { prepared: Arc<Prepared>, sent: usize },
+    /// It is not a plain hit.
+    Not,
+    /// The connection broke.
+    Broken,
+}
+
+impl Connection {
+    /// A connection that has just been accepted.
+    pub fn new(core: Rc<Core>, socket: Socket, peer: Option<SocketAddr>, listener: SocketAddr) -> Connection {
+        Connection {
+            core,
+            socket,
+            peer,
+            peer_text: String::new(),
+            listener,
+            generation: 0,
+            listener_index: None,
+            input: Vec::new(),
+            output: Vec::new(),
+            requests: 0,
+            waiting: Waiting::Nothing,
+            deadline: None,
+        }
+    }
+
+    /// Receives and answers what can be without waiting: most of what a connection for one request ever does.
+    pub fn begin(&mut self) -> Next {
+        let core = self.core.clone();
+        let hot = &mut *core.hot.borrow_mut();
+        let mut buffer = std::mem::take(&mut hot.receive_buffer);
+        let next = match self.socket.try_receive(&mut buffer) {
+            Ok(Some(0)) | Err(_) => Next::Close,
+            Ok(Some(received)) => self.take_in(hot, &buffer[..received]),
+            Ok(None) => Next::Receive,
+        };
+        hot.receive_buffer = buffer;
+        next
+    }
+
+    /// Runs the connection to its end, from where [`Connection::begin`] left it.
+    pub async fn run(mut self, mut next: Next) {
+        self.deadline = Some(self.core.deadlines.register());
+        loop {
+            if !self.output.is_empty() && self.flush_output().await.is_err() {
+                return;
+            }
+            next = match next {
+                Next::Receive => poll_fn(|context| self.poll_receive(context)).await,
+                Next::Buffered => self.serve_buffered(),
+                Next::Answer => Box::pin(self.answer_request()).await,
+                Next::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,
+                Next::Refuse(refusal) => Box::pin(self.refuse(refusal)).await,
+                Next::Linger => return Box::pin(self.linger()).await,
+                Next::Close => return,
+            };
+        }
+    }
+
+    // ---- receiving, and answering hits at once
+
+    /// Waits for bytes and serves them; ready with what cannot be done in passing.
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+        let core = self.core.clone();
+        loop {
+            if self.deadline.as_ref().is_some_and(|deadline| deadline.expired()) {
+                return Poll::Ready(match self.waiting {
+                    Waiting::Head => Next::Refuse(Refusal::Timeout),
+                    _ => Next::Close,
+                });
+            }
+            let hot = &mut *core.hot.borrow_mut();
+            let mut buffer = std::mem::take(&mut hot.receive_buffer);
+            let received = self.socket.poll_receive(context, &mut buffer);
+            let next = match received {
+                Poll::Ready(Ok(0) | Err(_)) => Some(Next::Close),
+                Poll::Ready(Ok(count)) => Some(self.take_in(hot, &buffer[..count])),
+                Poll::Pending => None,
+            };
+            hot.receive_buffer = buffer;
+            match next {
+                None => {
+                    self.arm_receive_deadline(context, hot);
+                    return Poll::Pending;
+                }
+                // Gathered answers are written before anything more is received.
+                Some(Next::Receive) if self.output.is_empty() => {}
+                Some(next) => return Poll::Ready(next),
+            }
+        }
+    }
+
+    /// Says until when the wait that begins now may last.
+    #[inline]
+    fn arm_receive_deadline(&mut self, context: &mut Context<'_>, hot: &Hot) {
+        let Some(deadline) = &self.deadline else { return };
+        deadline.wakes(context.waker());
+        let limits = &hot.snapshot.config.limits;
+        let now_ms = self.core.clock.coarse_ms();
+        if !self.input.is_empty() {
+            // Counted from the first byte: a client that sends one byte now and then gains nothing by it.
+            if self.waiting != Waiting::Head {
+                self.waiting = Waiting::Head;
+                deadline.set(now_ms, limits.header_timeout, false);
+            }
+        } else {
+            let limit = if self.requests == 0 { limits.header_timeout } else { limits.keep_alive_timeout };
+            self.waiting = Waiting::Idle;
+            deadline.set(now_ms, limit, true);
+        }
+    }
+
+    /// Takes in what was received: where nothing is left over from before it is served without being copied.
+    #[inline]
+    fn take_in(&mut self, hot: &mut Hot, received: &[u8]) -> Next {
+        if self.input.is_empty() {
+            let (consumed, next) = self.serve(hot, received);
+            self.input.extend_from_slice(&received[consumed..]);
+            next
+        } else {
+            let examined = self.input.len();
+            self.input.extend_from_slice(received);
+            // A head that was not whole becomes so by a line end, or too long; other bytes cannot change the verdict,
+            // and parsing again for each of them would let a slow client cost quadratic time.
+            let limits = &hot.limits;
+            let grown = self.input.len() > limits.request_line_bytes.min(limits.header_bytes);
+            if !grown && !received.contains(&b'\n') && examined > 0 {
+                return Next::Receive;
+            }
+            self.serve_input(hot)
+        }
+    }
+
+    fn serve_buffered(&mut self) -> Next {
+        if self.input.is_empty() {
+            return Next::Receive;
+        }
+        let core = self.core.clone();
+        self.serve_input(&mut core.hot.borrow_mut())
+    }
+
+    fn serve_input(&mut self, hot: &mut Hot) -> Next {
+        let mut input = std::mem::take(&mut self.input);
+        let (consumed, next) = self.serve(hot, &input);
+        input.drain(..consumed);
+        self.input = input;
+        next
+    }
+
+    /// Serves the requests in `bytes` as far as they are plain hits; gives how many bytes that took. What was
+    /// gathered is written, or in `output`, when it returns.
+    fn serve(&mut self, hot: &mut Hot, bytes: &[u8]) -> (usize, Next) {
+        hot.received_at = hot.log.wants_duration().then(Instant::now);
+        let served = self.serve_hits(hot, bytes);
+        if hot.gathered.is_empty() {
+            return served;
+        }
+        let written = self.socket.try_send(&hot.gathered, &[]);
+        let result = match written {
+            Err(_) => (served.0, Next::Close),
+            Ok(count) => {
+                self.output.extend_from_slice(&hot.gathered[count..]);
+                match served.1 {
+                    // The rest must go out before the connection ends.
+                    Next::Close if !self.output.is_empty() => (served.0, Next::Linger),
+                    next => (served.0, next),
+                }
+            }
+        };
+        hot.gathered.clear();
+        result
+    }
+
+    #[inline]
+    fn serve_hits(&mut self, hot: &mut Hot, bytes: &[u8]) -> (usize, Next) {
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let length = match hot.head.parse(rest, &hot.limits) {
+                Ok(Parsed::Complete(length)) => length,
+                Ok(Parsed::Partial) => return (at, Next::Receive),
+                Err(error) => return (at, Next::Refuse(Refusal::Head(error))),
+            };
+            let last = at + length == bytes.len();
+            match self.try_hit(hot, rest, last) {
+                Hit::Answered { persistent: true } => at += length,
+                Hit::Answered { persistent: false } if last => return (at + length, Next::Close),
+                Hit::Answered { persistent: false } => return (at + length, Next::Linger),
+                Hit::Partly { prepared, sent } => return (at, Next::Finish { prepared, sent }),
+                Hit::Not => return (at, Next::Answer),
+                Hit::Broken => return (bytes.len(), Next::Close),
+            }
+            if hot.gathered.len() > GATHER_BYTES {
+                // Written by `serve`; a client that does not read its answers is not read from meanwhile.
+                return (at, Next::Buffered);
+            }
+        }
+        (at, Next::Receive)
+    }
+
+    /// Answers the request in `hot.head` if it is a plain GET of a cached file.
+    #[inline]
+    fn try_hit(&mut self, hot: &mut Hot, bytes: &[u8], last: bool) -> Hit {
+        let head = &hot.head;
+        let plain = head.method == Method::Get
+            && head.body == RequestBody::None
+            && !head.conditional
+            && head.expectation == Expectation::None;
+        if !plain {
+            return Hit::Not;
+        }
+        let target = head.target.of(bytes);
+        let path = match memchr::memchr(b'?', target) {
+            Some(mark) => &target[..mark],
+            None => target,
+        };
+        if !is_plain_path(path) {
+            return Hit::Not;
+        }
+        if self.generation != hot.generation {
+            self.take_up(hot);
+        }
+        let Some(listener) = self.listener_index else { return Hit::Not };
+        let host = hot.head.host.map(|host| host.of(bytes));
+        let Some(site) = hot.snapshot.listeners[listener].site(host) else { return Hit::Not };
+        let variant = self.variant(hot);
+        let date = self.core.clock.second();
+        let Some(cache) = hot.caches.get_mut(site) else { return Hit::Not };
+        let Some(prepared) = cache.hit(path, variant, &date) else { return Hit::Not };
+
+        let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
+        if last && hot.gathered.is_empty() {
+            match self.socket.try_send(first, second) {
+                Ok(sent) if sent == first.len() + second.len() => {}
+                Ok(sent) => return Hit::Partly { prepared: prepared.clone(), sent },
+                Err(_) => return Hit::Broken,
+            }
+        } else {
+            hot.gathered.extend_from_slice(first);
+            hot.gathered.extend_from_slice(second);
+        }
+        let body_bytes = prepared.body_length() as u64;
+        self.requests += 1;
+        if hot.log.is_on() {
+            let client = client_text(&mut self.peer_text, self.peer);
+            let duration_us = hot.received_at.map_or(0, microseconds_since);
+            hot.log.record(&record(client, &hot.head, bytes, 200, body_bytes, duration_us));
+        }
+        Hit::Answered { persistent: variant != Variant::Close }
+    }
+
+    /// Takes up a new generation of the configuration.
+    #[cold]
+    fn take_up(&mut self, hot: &Hot) {
+        self.generation = hot.generation;
+        self.listener_index =
+            hot.snapshot.listeners.iter().position(|listener| listener.address == self.listener);
+    }
+
+    /// The form of head for an answer to `hot.head`.
+    #[inline]
+    fn variant(&self, hot: &Hot) -> Variant {
+        let most = hot.snapshot.config.limits.keep_alive_requests;
+        let last_request = most != 0 && self.requests + 1 >= most;
+        if !hot.head.persistent || last_request || self.core.draining.get() {
+            Variant::Close
+        } else if hot.head.version == Version::Http10 {
+            Variant::KeepAlive
+        } else {
+            Variant::Persistent
+        }
+    }
+
+    // ---- answers that may wait
+
+    /// Writes the rest of a hit that did not fit at once.
+    async fn finish_hit(&mut self, prepared: Arc<Prepared>, sent: usize) -> Next {
+        let started = Instant::now();
+        let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
+        let written = if sent < first.len() {
+            self.write(&first[sent..], second).await
+        } else {
+            self.write(&second[sent - first.len()..], &[]).await
+        };
+        let whole = prepared.body_length() as u64;
+        let core = self.core.clone();
+        let hot = &mut *core.hot.borrow_mut();
+        let input = std::mem::take(&mut self.input);
+        // It was whole when the hit was found, and nothing has taken from the input since.
+        let Ok(Parsed::Complete(length)) = hot.head.parse(&input, &hot.limits) else { return Next::Close };
+        self.log(hot, &input, 200, if written.is_ok() { whole } else { 0 }, started);
+        let variant = self.variant(hot);
+        self.requests += 1;
+        self.input = input;
+        self.input.drain(..length);
+        match written {
+            Err(_) => Next::Close,
+            Ok(()) if variant == Variant::Close => Next::Linger,
+            Ok(()) => Next::Buffered,
+        }
+    }
+
+    /// Answers the request at the start of the input, whatever it is.
+    async fn answer_request(&mut self) -> Next {
+        let started = Instant::now();
+        let core = self.core.clone();
+        let mut head = RequestHead::new();
+        let (snapshot, generation, limits) = {
+            let hot = core.hot.borrow();
+            (hot.snapshot.clone(), hot.generation, hot.limits)
+        };
+        let Ok(Parsed::Complete(length)) = head.parse(&self.input, &limits) else { return Next::Close };
+        if self.generation != generation {
+            self.take_up(&core.hot.borrow());
+        }
+        // The head's bytes leave the input, so that a body can come in while spans still point at them.
+        let head_bytes: Vec<u8> = self.input.drain(..length).collect();
+        let mut answer = match self.check(&snapshot.config, &head) {
+            Some(answer) => answer,
+            None => self.route(&snapshot, &head, &head_bytes).await,
+        };
+        // The body is read before the answer, so that the next request begins where this one ends; where an error
+        // is known already, a client that asked is told so at once instead of being asked for the body.
+        let refused_early = head.expectation != Expectation::None && answer.status >= 400;
+        let too_large = answer.status == 413;
+        let mut body_is_read = head.body == RequestBody::None;
+        if !body_is_read && !refused_early && !too_large {
+            match self.read_body(&head, snapshot.config.limits.body_bytes).await {
+                Ok(()) => body_is_read = true,
+                Err(BodyProblem::Gone) => return Next::Close,
+                Err(problem) => answer = Answer::error(problem.status()),
+            }
+        }
+        let variant = self.answer_variant(&head, body_is_read);
+        let written = self.write_answer(&answer, &head, variant).await;
+        let core_hot = &mut *core.hot.borrow_mut();
+        if core_hot.log.is_on() {
+            let client = client_text(&mut self.peer_text, self.peer);
+            let duration_us = microseconds_since(started);
+            let body_bytes = match written {
+                Ok(bytes) | Err((bytes, _)) => bytes,
+            };
+            core_hot.log.record(&record(client, &head, &head_bytes, answer.status, body_bytes, duration_us));
+        }
+        self.requests += 1;
+        match written {
+            Err(_) => Next::Close,
+            Ok(_) if variant != Variant::Close => Next::Buffered,
+            Ok(_) if body_is_read && self.input.is_empty() => Next::Close,
+            Ok(_) => Next::Linger,
+        }
+    }
+
+    /// What can be refused from the head alone, whichever handler it is for.
+    fn check(&self, config: &crate::config::Config, head: &RequestHead) -> Option<Answer> {
+        if head.expectation == Expectation::Unknown {
+            return Some(Answer::error(417));
+        }
+        if matches!(head.body, RequestBody::Length(length) if length > config.limits.body_bytes) {
+            return Some(Answer::error(413));
+        }
+        None
+    }
+
+    /// Finds who answers: target form, site, handler.
+    async fn route(&mut self, snapshot: &crate::site::Snapshot, head: &RequestHead, bytes: &[u8]) -> Answer {
+        let target = head.target.of(bytes);
+        let is_connect = head.method == Method::Connect;
+        let is_options = head.method == Method::Options;
+        let Ok(target) = parse_target(is_connect, is_options, target) else { return Answer::error(400) };
+        // RFC 9112 section 3.2.2: the authority of an absolute target replaces Host.
+        let (path, query, host) = match target {
+            RequestTarget::Origin { path, query } => (path, query, head.host.map(|host| host.of(bytes))),
+            RequestTarget::Absolute { authority, path, query, .. } => (path, query, Some(authority)),
+            RequestTarget::Asterisk => return Answer::new(204).field("Allow", static_files::ALLOWED_METHODS),
+            RequestTarget::Authority(_) => {
+                return Answer::error(405).field("Allow", static_files::ALLOWED_METHODS);
+            }
+        };
+        let listener = self.listener_index.and_then(|index| snapshot.listeners.get(index));
+        // RFC 9110 section 15.5.20: not a host of this address.
+        let Some(site) = listener.and_then(|listener| listener.site(host)) else { return Answer::error(421) };
+        let variant = self.answer_variant(head, true);
+        let request = FileRequest { snapshot, site, head, buffer: bytes, path, query, variant };
+        static_files::answer(&self.core, &request).await
+    }
+
+    fn answer_variant(&self, head: &RequestHead, body_is_read: bool) -> Variant {
+        let most = self.core.hot.borrow().snapshot.config.limits.keep_alive_requests;
+        let last_request = most != 0 && self.requests + 1 >= most;
+        let gone = self.listener_index.is_none();
+        if !head.persistent || !body_is_read || last_request || gone || self.core.draining.get() {
+            Variant::Close
+        } else if head.version == Version::Http10 {
+            Variant::KeepAlive
+        } else {
+            Variant::Persistent
+        }
+    }
+
+    /// Answers a head that could not be read, and ends.
+    async fn refuse(&mut self, refusal: Refusal) -> Next {
+        let started = Instant::now();
+        let answer = Answer::error(refusal.status());
+        if let Refusal::Head(error) = refusal {
+            self.core.error_log.debug(format_args!("refused a request: {}", error.explanation()));
+        }
+        let date = self.core.clock.second();
+        let head = answer.head(&date, Variant::Close);
+        let body = answer.body.iter().map(|part| if let Part::Bytes(bytes) = part { bytes } else { &[][..] });
+        let body = body.collect::<Vec<&[u8]>>().concat();
+        let written = self.write(&head, &body).await;
+        let core = self.core.clone();
+        let hot = &mut *core.hot.borrow_mut();
+        if hot.log.is_on() {
+            let client = client_text(&mut self.peer_text, self.peer);
+            let line_end = memchr::memchr2(b'\r', b'\n', &self.input).unwrap_or(self.input.len());
+            let line = &self.input[..line_end.min(hot.limits.request_line_bytes)];
+            let duration_us = microseconds_since(started);
+            hot.log.record(&Record {
+                client,
+                request_line: line,
+                status: answer.status,
+                body_bytes: body.len() as u64,
+                duration_us,
+                ..Record::default()
+            });
+        }
+        if written.is_ok() { Next::Linger } else { Next::Close }
+    }
+
+    fn log(&mut self, hot: &mut Hot, bytes: &[u8], status: u16, body_bytes: u64, started: Instant) {
+        if hot.log.is_on() {
+            let client = client_text(&mut self.peer_text, self.peer);
+            let duration_us = microseconds_since(started);
+            hot.log.record(&record(client, &hot.head, bytes, status, body_bytes, duration_us));
+        }
+    }
+
+    // ---- the request body
+
+    /// Reads the body and lets it go; asks for it first where the client waits to be asked.
+    async fn read_body(&mut self, head: &RequestHead, most_bytes: u64) -> Result<(), BodyProblem> {
+        if head.expectation == Expectation::Continue && self.input.is_empty() {
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n", &[]).await.map_err(|_| BodyProblem::Gone)?;
+        }
+        match head.body {
+            RequestBody::None => Ok(()),
+            RequestBody::Length(length) => self.read_counted_body(length).await,
+            RequestBody::Chunked => self.read_chunked_body(most_bytes).await,
+        }
+    }
+
+    async fn read_counted_body(&mut self, mut remaining: u64) -> Result<(), BodyProblem> {
+        loop {
+            let here = usize::try_from(remaining).unwrap_or(usize::MAX).min(self.input.len());
+            self.input.drain(..here);
+            remaining -= here as u64;
+            if remaining == 0 {
+                return Ok(());
+            }
+            self.receive_more().await?;
+        }
+    }
+
+    async fn read_chunked_body(&mut self, most_bytes: u64) -> Result<(), BodyProblem> {
+        let mut decoder = ChunkedDecoder::new(ChunkedLimits::default());
+        let mut body_bytes = 0u64;
+        loop {
+            while !self.input.is_empty() {
+                let decoded = decoder.decode(&self.input).map_err(|_| BodyProblem::Malformed)?;
+                body_bytes = body_bytes.saturating_add(decoded.data.len() as u64);
+                if body_bytes > most_bytes {
+                    return Err(BodyProblem::TooLarge);
+                }
+                self.input.drain(..decoded.consumed);
+                if decoded.done {
+                    return Ok(());
+                }
+                if decoded.consumed == 0 {
+                    break;
+                }
+            }
+            self.receive_more().await?;
+        }
+    }
+
+    /// Receives once, to the end of the input.
+    async fn receive_more(&mut self) -> Result<(), BodyProblem> {
+        let core = self.core.clone();
+        let limit = core.hot.borrow().snapshot.config.limits.stall_timeout;
+        self.set_deadline(limit);
+        let received = poll_fn(|context| {
+            if self.deadline_expired(context) {
+                return Poll::Ready(Err(BodyProblem::Timeout));
+            }
+            let hot = &mut *core.hot.borrow_mut();
+            match ready!(self.socket.poll_receive(context, &mut hot.receive_buffer)) {
+                Ok(0) | Err(_) => Poll::Ready(Err(BodyProblem::Gone)),
+                Ok(count) => {
+                    self.input.extend_from_slice(&hot.receive_buffer[..count]);
+                    Poll::Ready(Ok(()))
+                }
+            }
+        })
+        .await;
+        self.clear_deadline();
+        received
+    }
+
+    // ---- writing
+
+    /// Writes an answer and gives the body bytes that went out, also beside an error.
+    async fn write_answer(
+        &mut self,
+        answer: &Answer,
+        head: &RequestHead,
+        variant: Variant,
+    ) -> Result<u64, (u64, io::Error)> {
+        let answer_head = answer.head(&self.core.clock.second(), variant);
+        let has_body = head.method != Method::Head && !matches!(answer.status, 204 | 304);
+        let parts: &[Part] = if has_body { &answer.body } else { &[] };
+        let mut written = 0;
+        let mut pending: &[u8] = &answer_head;
+        for part in parts {
+            let result = match part {
+                Part::Bytes(bytes) => self.write(pending, bytes).await.map(|()| bytes.len() as u64),
+                Part::Cached(prepared, range) => {
+                    let bytes = &prepared.body()[range.clone()];
+                    self.write(pending, bytes).await.map(|()| bytes.len() as u64)
+                }
+                Part::File { file, offset, length } => {
+                    let mut sent = 0;
+                    let result = self.write_file(pending, file.as_fd(), *offset, *length, &mut sent).await;
+                    result.map(|()| sent).inspect_err(|_| {
+                        written += sent;
+                    })
+                }
+            };
+            match result {
+                Ok(bytes) => written += bytes,
+                Err(error) => return Err((written, error)),
+            }
+            pending = &[];
+        }
+        if !pending.is_empty() {
+            self.write(pending, &[]).await.map_err(|error| (0, error))?;
+        }
+        Ok(written)
+    }
+
+    /// Writes two buffers, waiting as needed.
+    async fn write(&mut self, mut first: &[u8], mut second: &[u8]) -> io::Result<()> {
+        if first.is_empty() {
+            std::mem::swap(&mut first, &mut second);
+        }
+        while !first.is_empty() {
+            let sent = self.socket.try_send(first, second)?;
+            if sent < first.len() {
+                first = &first[sent..];
+            } else {
+                (first, second) = (&second[sent - first.len()..], &[]);
+            }
+            if !first.is_empty() {
+                self.wait_sendable().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `head`, then a range of a file, in turns with other connections.
+    async fn write_file(
+        &mut self,
+        head: &[u8],
+        file: std::os::fd::BorrowedFd<'_>,
+        offset: u64,
+        length: u64,
+        sent_bytes: &mut u64,
+    ) -> io::Result<()> {
+        let mut head = head;
+        while !head.is_empty() {
+            let sent = self.socket.try_send_more(head)?;
+            head = &head[sent..];
+            if !head.is_empty() {
+                self.wait_sendable().await?;
+            }
+        }
+        let (mut at, end) = (offset, offset + length);
+        let mut turn_bytes = 0;
+        while at < end {
+            let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(FILE_TURN_BYTES - turn_bytes);
+            match self.socket.try_send_file(file, &mut at, count)? {
+                Some(0) => {
+                    let shorter = "the file became shorter while it was sent";
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, shorter));
+                }
+                Some(sent) => {
+                    turn_bytes += sent;
+                    *sent_bytes += sent as u64;
+                }
+                None => self.wait_sendable().await?,
+            }
+            if turn_bytes >= FILE_TURN_BYTES {
+                turn_bytes = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn flush_output(&mut self) -> io::Result<()> {
+        let output = std::mem::take(&mut self.output);
+        let result = self.write(&output, &[]).await;
+        // The capacity is not kept: most connections never gather again.
+        result
+    }
+
+    /// Waits until the client has taken some of what was sent.
+    async fn wait_sendable(&mut self) -> io::Result<()> {
+        let limit = self.core.hot.borrow().snapshot.config.limits.stall_timeout;
+        self.set_deadline(limit);
+        let result = poll_fn(|context| {
+            if self.deadline_expired(context) {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            self.socket.poll_sendable(context)
+        })
+        .await;
+        self.clear_deadline();
+        result
+    }
+
+    // ---- the end
+
+    /// Says that nothing more comes, and listens until the client is done or too much time or data has passed.
+    async fn linger(&mut self) {
+        if !self.output.is_empty() && self.flush_output().await.is_err() {
+            return;
+        }
+        self.socket.shut_down_sending();
+        self.set_deadline(LINGER);
+        let core = self.core.clone();
+        let mut listened = 0;
+        poll_fn(|context| {
+            while listened < LINGER_BYTES && !self.deadline_expired(context) {
+                let hot = &mut *core.hot.borrow_mut();
+                match ready!(self.socket.poll_receive(context, &mut hot.receive_buffer)) {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => listened += count,
+                }
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn set_deadline(&mut self, limit: Duration) {
+        self.waiting = Waiting::Nothing;
+        if let Some(deadline) = &self.deadline {
+            deadline.set(self.core.clock.coarse_ms(), limit, false);
+        }
+    }
+
+    fn clear_deadline(&mut self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.clear();
+        }
+    }
+
+    fn deadline_expired(&self, context: &mut Context<'_>) -> bool {
+        self.deadline.as_ref().is_some_and(|deadline| {
+            deadline.wakes(context.waker());
+            deadline.expired()
+        })
+    }
+}
+
+/// Why a body was not read to its end.
+enum BodyProblem {
+    Malformed,
+    TooLarge,
+    Timeout,
+    Gone,
+}
+
+impl BodyProblem {
+    fn status(&self) -> u16 {
+        match self {
+            BodyProblem::Malformed | BodyProblem::Gone => 400,
+            BodyProblem::TooLarge => 413,
+            BodyProblem::Timeout => 408,
+        }
+    }
+}
+
+fn microseconds_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+fn client_text(text: &mut String, peer: Option<SocketAddr>) -> &str {
+    if text.is_empty() {
+        *text = peer.map_or_else(|| "-".to_string(), |peer| peer.ip().to_canonical().to_string());
+    }
+    text
+}
+
+fn record<'a>(
+    client: &'a str,
+    head: &RequestHead,
+    bytes: &'a [u8],
+    status: u16,
+    body_bytes: u64,
+    duration_us: u64,
+) -> Record<'a> {
+    let host = head.host.map(|host| host.of(bytes));
+    Record {
+        client,
+        request_line: head.request_line.of(bytes),
+        method: head.method_span.of(bytes),
+        target: head.target.of(bytes),
+        // The parser let through nothing but `HTTP/` and two digits.
+        version: std::str::from_utf8(head.version_span.of(bytes)).unwrap_or_default(),
+        status,
+        body_bytes,
+        referer: head.value(bytes, KnownField::Referer),
+        user_agent: head.value(bytes, KnownField::UserAgent),
+        host,
+        duration_us,
+    }
+}

@@ -1,0 +1,179 @@
+//! Deadlines of waiting connections, without a timer for each.
+//!
+//! A busy connection starts and stops waiting for every request. To arm and disarm a timer each time would cost more
+//! than the answer, so a connection only notes until when it may wait, and the core looks through all notes once a
+//! tick. Deadlines are therefore late by up to one tick, never early.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Duration;
+
+use crate::clock::TICK;
+
+/// One connection's note.
+#[derive(Default)]
+pub struct Deadline {
+    /// In milliseconds of the core's clock; 0: none.
+    at_ms: Cell<u64>,
+    /// Waiting for the next request, nothing of it received: may be ended without harm.
+    idle: Cell<bool>,
+    expired: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Deadline {
+    /// The wait that begins now may last so long.
+    #[inline]
+    pub fn set(&self, now_ms: u64, limit: Duration, idle: bool) {
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        // The clock may be one tick behind; adding it keeps a deadline from coming early.
+        self.at_ms.set(now_ms.saturating_add(limit_ms).saturating_add(TICK.as_millis() as u64));
+        self.idle.set(idle);
+    }
+
+    /// Nothing is waited for.
+    #[inline]
+    pub fn clear(&self) {
+        self.at_ms.set(0);
+        self.idle.set(false);
+    }
+
+    /// True once the deadline has passed; stays so.
+    #[inline]
+    pub fn expired(&self) -> bool {
+        self.expired.get()
+    }
+
+    /// The task to wake when it passes. A task's waker is always the same, so it is kept once.
+    #[inline]
+    pub fn wakes(&self, waker: &Waker) {
+        if self.waker.borrow().is_none() {
+            *self.waker.borrow_mut() = Some(waker.clone());
+        }
+    }
+
+    fn expire(&self) {
+        self.expired.set(true);
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// All notes of one core.
+#[derive(Default)]
+pub struct Deadlines {
+    slots: RefCell<Vec<Option<Rc<Deadline>>>>,
+    free: RefCell<Vec<usize>>,
+}
+
+/// A connection's place among the notes; given back when it is dropped.
+pub struct DeadlineGuard {
+    deadline: Rc<Deadline>,
+    deadlines: Rc<Deadlines>,
+    slot: usize,
+}
+
+impl std::ops::Deref for DeadlineGuard {
+    type Target = Deadline;
+
+    fn deref(&self) -> &Deadline {
+        &self.deadline
+    }
+}
+
+impl Drop for DeadlineGuard {
+    fn drop(&mut self) {
+        self.deadlines.slots.borrow_mut()[self.slot] = None;
+        self.deadlines.free.borrow_mut().push(self.slot);
+    }
+}
+
+impl Deadlines {
+    /// A note for a new connection.
+    pub fn register(self: &Rc<Deadlines>) -> DeadlineGuard {
+        let deadline = Rc::new(Deadline::default());
+        let mut slots = self.slots.borrow_mut();
+        let slot = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            slots.push(None);
+            slots.len() - 1
+        });
+        slots[slot] = Some(deadline.clone());
+        DeadlineGuard { deadline, deadlines: self.clone(), slot }
+    }
+
+    /// Connections that have a note.
+    pub fn connections(&self) -> usize {
+        self.slots.borrow().len() - self.free.borrow().len()
+    }
+
+    /// Expires what is due.
+    pub fn sweep(&self, now_ms: u64) {
+        for deadline in self.slots.borrow().iter().flatten() {
+            let at_ms = deadline.at_ms.get();
+            if at_ms != 0 && at_ms <= now_ms && !deadline.expired.get() {
+                deadline.expire();
+            }
+        }
+    }
+
+    /// Expires up to `most` connections that only wait for a next request; gives how many.
+    pub fn expire_idle(&self, most: usize) -> usize {
+        let slots = self.slots.borrow();
+        let idle = slots.iter().flatten().filter(|deadline| deadline.idle.get() && !deadline.expired.get());
+        idle.take(most).map(|deadline| deadline.expire()).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expires_late_by_a_tick_at_most_and_never_early() {
+        let deadlines = Rc::new(Deadlines::default());
+        let guard = deadlines.register();
+        guard.set(1000, Duration::from_millis(500), false);
+        let tick = TICK.as_millis() as u64;
+        deadlines.sweep(1499 + tick);
+        assert!(!guard.expired());
+        deadlines.sweep(1500 + tick);
+        assert!(guard.expired());
+    }
+
+    #[test]
+    fn a_cleared_deadline_never_expires() {
+        let deadlines = Rc::new(Deadlines::default());
+        let guard = deadlines.register();
+        guard.set(0, Duration::from_millis(1), true);
+        guard.clear();
+        deadlines.sweep(u64::MAX);
+        assert!(!guard.expired());
+        assert_eq!(deadlines.expire_idle(9), 0);
+    }
+
+    #[test]
+    fn slots_are_used_again() {
+        let deadlines = Rc::new(Deadlines::default());
+        let first = deadlines.register();
+        let second = deadlines.register();
+        assert_eq!(deadlines.connections(), 2);
+        drop(first);
+        let third = deadlines.register();
+        assert_eq!(deadlines.connections(), 2);
+        assert_eq!(deadlines.slots.borrow().len(), 2);
+        drop((second, third));
+        assert_eq!(deadlines.connections(), 0);
+    }
+
+    #[test]
+    fn only_idle_connections_make_room() {
+        let deadlines = Rc::new(Deadlines::default());
+        let (busy, idle) = (deadlines.register(), deadlines.register());
+        busy.set(0, Duration::from_secs(1), false);
+        idle.set(0, Duration::from_secs(1), true);
+        assert_eq!(deadlines.expire_idle(9), 1);
+        assert!(idle.expired() && !busy.expired());
+    }
+}

@@ -1,0 +1,209 @@
+//! Listening sockets: made before anything is promised, accepted from with no event registration for what can be
+//! answered at once, and closed so that no client that got through is turned away.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rustix::net::SocketFlags;
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket as RawSocket, Type};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
+
+use crate::config::LogLevel;
+use crate::connection::{Connection, Next};
+use crate::core::Core;
+use crate::socket::Socket;
+
+/// Connections that the kernel holds for us while we are busy (it caps this at net.core.somaxconn).
+const BACKLOG: i32 = 4096;
+
+/// Accepted in one go before other connections get their turn.
+const ACCEPT_TURN: usize = 64;
+
+/// A connection is given to us when its first bytes are there, or after about so long.
+const DEFER_ACCEPT_SECONDS: u32 = 1;
+
+/// After new connections have been shut out, how long no connection may have come through before we close.
+const QUIET_BEFORE_CLOSE: Duration = Duration::from_millis(100);
+
+/// One socket for each core on one address; port 0 becomes the same free port for all.
+pub fn bind(address: SocketAddr, cores: usize) -> io::Result<(SocketAddr, Vec<TcpListener>)> {
+    // With SO_REUSEPORT two servers of one user could share a port without noticing. The first socket is bound
+    // without it: that fails if anyone else listens there.
+    let first = bind_one(address, false)?;
+    let address = first.local_addr()?;
+    if cores == 1 {
+        first.listen_now()?;
+        return Ok((address, vec![first.socket.into()]));
+    }
+    drop(first);
+    let mut listeners = Vec::with_capacity(cores);
+    for _ in 0..cores {
+        let bound = bind_one(address, true)?;
+        bound.listen_now()?;
+        listeners.push(bound.socket.into());
+    }
+    Ok((address, listeners))
+}
+
+struct Bound {
+    socket: RawSocket,
+}
+
+impl Bound {
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
+
+    fn listen_now(&self) -> io::Result<()> {
+        self.socket.listen(BACKLOG)
+    }
+}
+
+/// Every option is set once, here: the kernel hands them on to each accepted connection.
+fn bind_one(address: SocketAddr, shared: bool) -> io::Result<Bound> {
+    let socket =
+        RawSocket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if shared {
+        socket.set_reuse_port(true)?;
+    }
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_tcp_nodelay(true)?;
+    set_defer_accept(&socket, DEFER_ACCEPT_SECONDS);
+    socket.bind(&address.into())?;
+    Ok(Bound { socket })
+}
+
+/// TCP_DEFER_ACCEPT is only a help; where it fails nothing is lost but a wake-up.
+fn set_defer_accept(socket: &RawSocket, seconds: u32) {
+    let _ = crate::sys::set_defer_accept(socket.as_fd(), seconds);
+}
+
+/// One core's end of one address.
+pub struct Listener {
+    /// The address as configured (the port may have been chosen by the kernel).
+    pub configured: SocketAddr,
+    socket: AsyncFd<TcpListener>,
+    stop: Notify,
+}
+
+impl Listener {
+    /// Registers a socket with this core's event loop.
+    pub fn new(configured: SocketAddr, socket: TcpListener) -> io::Result<Rc<Listener>> {
+        Ok(Rc::new(Listener {
+            configured,
+            socket: crate::sys::register_listener(socket)?,
+            stop: Notify::new(),
+        }))
+    }
+
+    /// Ends the accept loop, gently.
+    pub fn stop(&self) {
+        self.stop.notify_one();
+    }
+
+    /// Accepts until told to stop, then lets those in who are at the door, and closes.
+    pub async fn run(self: Rc<Listener>, core: Rc<Core>) {
+        loop {
+            let ready = tokio::select! {
+                biased;
+                () = self.stop.notified() => break,
+                ready = self.socket.readable() => ready,
+            };
+            let Ok(mut ready) = ready else { return };
+            match self.accept_turn(&core) {
+                Turn::Drained(_) => ready.clear_ready(),
+                Turn::More => tokio::task::yield_now().await,
+                Turn::Exhausted => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+        self.close(&core).await;
+    }
+
+    fn accept_turn(&self, core: &Rc<Core>) -> Turn {
+        for accepted in 0..ACCEPT_TURN {
+            if !core.has_room() {
+                return Turn::Exhausted;
+            }
+            let (descriptor, peer) = match self.accept(core) {
+                Ok(accepted) => accepted,
+                Err(rustix::io::Errno::AGAIN) => return Turn::Drained(accepted),
+                // The client has gone again; RFC-wise it never was here.
+                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => continue,
+                Err(errno) => {
+                    let message = format_args!("cannot accept a connection: {errno}");
+                    core.error_log.limited(LogLevel::Error, "accept failed", message);
+                    return Turn::Exhausted;
+                }
+            };
+            let mut connection =
+                Connection::new(core.clone(), Socket::fresh(descriptor), peer, self.configured);
+            match connection.begin() {
+                Next::Close => {}
+                next => {
+                    tokio::task::spawn_local(connection.run(next));
+                }
+            }
+        }
+        Turn::More
+    }
+
+    /// The client's address is asked for only where a log will name it.
+    #[inline]
+    fn accept(&self, core: &Core) -> rustix::io::Result<(std::os::fd::OwnedFd, Option<SocketAddr>)> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        if core.wants_peers() {
+            let (descriptor, address) = rustix::net::acceptfrom_with(self.socket.get_ref(), flags)?;
+            Ok((descriptor, address.and_then(|address| SocketAddr::try_from(address).ok())))
+        } else {
+            Ok((rustix::net::accept_with(self.socket.get_ref(), flags)?, None))
+        }
+    }
+
+    /// Closing a listening socket resets every connection that waits in its queue. So first new ones are shut out
+    /// where they begin: a filter drops their SYN, whose sender tries again and finds the next server, or nobody.
+    /// Then whoever is through is accepted, until nobody comes any more.
+    async fn close(&self, core: &Rc<Core>) {
+        let socket = SockRef::from(self.socket.get_ref());
+        let filtered = socket.attach_filter(&REFUSE_NEW_CONNECTIONS).is_ok();
+        set_defer_accept(&socket, 0);
+        let mut quiet = Duration::ZERO;
+        let pause = QUIET_BEFORE_CLOSE / 10;
+        // Without the filter (forbidden by the container, say) there is no quiet to wait for under load.
+        let patience = if filtered { 100 } else { 1 };
+        for _ in 0..patience {
+            match self.accept_turn(core) {
+                Turn::Drained(0) => quiet += pause,
+                Turn::Drained(_) | Turn::More | Turn::Exhausted => quiet = Duration::ZERO,
+            }
+            if quiet >= QUIET_BEFORE_CLOSE {
+                break;
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+enum Turn {
+    /// Nobody waits any more; so many were accepted.
+    Drained(usize),
+    /// There may be more.
+    More,
+    /// No descriptor or no room for another: try later.
+    Exhausted,
+}
+
+/// Classic BPF on the TCP header: drop a segment that has SYN and not ACK, pass everything else.
+const REFUSE_NEW_CONNECTIONS: [SockFilter; 5] = [
+    SockFilter::new(0x30, 0, 0, 13),   // load the byte at offset 13: the flags
+    SockFilter::new(0x54, 0, 0, 0x12), // keep SYN (0x02) and ACK (0x10)
+    SockFilter::new(0x15, 0, 1, 0x02), // SYN alone?
+    SockFilter::new(0x06, 0, 0, 0),    // drop
+    SockFilter::new(0x06, 0, 0, 0xffff_ffff), // pass
+];

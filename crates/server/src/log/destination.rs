@@ -1,0 +1,101 @@
+//! Opens what a log writes to.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, openat};
+
+use crate::config::LogDestination;
+
+/// Opens a destination; `None` where the log is off. An error names what could not be opened.
+pub(super) fn open(destination: &LogDestination) -> io::Result<Option<File>> {
+    let opened = match destination {
+        LogDestination::Off => return Ok(None),
+        LogDestination::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
+        LogDestination::Stderr => io::stderr().as_fd().try_clone_to_owned().map(File::from),
+        LogDestination::File(path) => open_file(path),
+    };
+    match opened {
+        Ok(file) => Ok(Some(file)),
+        Err(error) => {
+            let message = format!("cannot open {}: {error}", name(destination));
+            Err(io::Error::new(error.kind(), message))
+        }
+    }
+}
+
+/// What a destination is called in a message.
+pub(super) fn name(destination: &LogDestination) -> String {
+    match destination {
+        LogDestination::Off => "no log".to_string(),
+        LogDestination::Stdout => "standard output".to_string(),
+        LogDestination::Stderr => "standard error".to_string(),
+        LogDestination::File(path) => format!("'{}'", path.display()),
+    }
+}
+
+/// Waits until something may be written, for as long as this many milliseconds. Standard output may be a pipe that
+/// another process has made non-blocking; everything else that is opened here blocks by itself.
+pub(super) fn wait_until_writable(file: &File, milliseconds: u32) {
+    let timeout = Timespec {
+        tv_sec: i64::from(milliseconds / 1_000),
+        tv_nsec: i64::from(milliseconds % 1_000) * 1_000_000,
+    };
+    // Whatever comes of it, the next write says what is the matter.
+    let _ = poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&timeout));
+}
+
+/// Opens a file to append to. Its mode keeps clients' addresses from other users of the machine.
+fn open_file(path: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
+    // Without NONBLOCK, opening a pipe that no one reads would never return; with it, that is an error (ENXIO).
+    let file = openat(CWD, path, flags | OFlags::NONBLOCK, Mode::from_raw_mode(0o640))?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(File::from(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_file_is_made_and_appended_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.log");
+        let destination = LogDestination::File(path.clone());
+        for line in ["one\n", "two\n"] {
+            open(&destination).unwrap().unwrap().write_all(line.as_bytes()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
+        // The umask may take more away.
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777 & !0o640, 0);
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("missing/a.log");
+        let error = open(&LogDestination::File(missing.clone())).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        let expected = format!("cannot open '{}': No such file or directory (os error 2)", missing.display());
+        assert_eq!(error.to_string(), expected);
+
+        let pipe = directory.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let error = open(&LogDestination::File(pipe.clone())).unwrap_err();
+        let expected = format!("cannot open '{}': No such device or address (os error 6)", pipe.display());
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn off_opens_nothing() {
+        assert!(open(&LogDestination::Off).unwrap().is_none());
+        assert!(open(&LogDestination::Stderr).unwrap().is_some());
+        assert!(open(&LogDestination::Stdout).unwrap().is_some());
+    }
+}

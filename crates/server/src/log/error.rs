@@ -1,0 +1,412 @@
+//! The error log: what the operator should know, one line each, written at once.
+//!
+//! ```text
+//! 2026-11-20T10:00:00.123Z info listening on http://127.0.0.1:8080
+//! ```
+//!
+//! Lines are small and rare, so they need no buffer and no thread. What a client or a fault could repeat without end
+//! goes through [`ErrorLog::limited`], which lets a few lines a second through and counts the rest.
+
+use std::fmt::{self, Display, Write as _};
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::clock::LogClock;
+use super::destination;
+use crate::config::{ErrorLogConfig, LogDestination, LogLevel};
+
+/// How many lines a second of one kind [`ErrorLog::limited`] lets through.
+pub const LIMITED_LINES_A_SECOND: u32 = 5;
+
+/// The longest line in bytes. A pipe takes as much at once (PIPE_BUF is 4,096), so lines of several processes do not
+/// mix.
+const LONGEST_LINE_BYTES: usize = 4_096;
+
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// A handle of the error log; clones are the same log.
+#[derive(Clone)]
+pub struct ErrorLog {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Locked only to take or replace the handle, never during a write.
+    sink: RwLock<Arc<Sink>>,
+    floods: Mutex<Vec<Flood>>,
+}
+
+struct Sink {
+    config: ErrorLogConfig,
+    /// `None` where the log is off.
+    file: Option<File>,
+}
+
+/// Lines of one kind within one second.
+struct Flood {
+    kind: &'static str,
+    level: LogLevel,
+    since: Instant,
+    written: u32,
+    held_back: u64,
+}
+
+impl ErrorLog {
+    /// Opens the log. The error names what could not be opened.
+    pub fn start(config: &ErrorLogConfig) -> io::Result<ErrorLog> {
+        let shared = Shared { sink: RwLock::new(Arc::new(Sink::open(config)?)), floods: Mutex::default() };
+        Ok(ErrorLog { shared: Arc::new(shared) })
+    }
+
+    /// Writes a line at [`LogLevel::Debug`]; `format_args!` is a message that costs nothing where it is not written.
+    pub fn debug(&self, message: impl Display) {
+        self.write(LogLevel::Debug, message);
+    }
+
+    /// Writes a line at [`LogLevel::Info`].
+    pub fn info(&self, message: impl Display) {
+        self.write(LogLevel::Info, message);
+    }
+
+    /// Writes a line at [`LogLevel::Warning`].
+    pub fn warning(&self, message: impl Display) {
+        self.write(LogLevel::Warning, message);
+    }
+
+    /// Writes a line at [`LogLevel::Error`].
+    pub fn error(&self, message: impl Display) {
+        self.write(LogLevel::Error, message);
+    }
+
+    /// Whether lines of this level are written.
+    pub fn is_on(&self, level: LogLevel) -> bool {
+        self.sink().is_on(level)
+    }
+
+    /// Writes a line.
+    pub fn write(&self, level: LogLevel, message: impl Display) {
+        let sink = self.sink();
+        if sink.is_on(level) {
+            sink.write(&line(&present(), level, &message));
+        }
+    }
+
+    /// Writes a line of a kind that could come without end: at most [`LIMITED_LINES_A_SECOND`] of each kind, then one
+    /// that says how many more there were. The kind names it in that line, so it should read well there:
+    /// `accept failed: and 812 more`.
+    pub fn limited(&self, level: LogLevel, kind: &'static str, message: impl Display) {
+        self.limited_at(Instant::now(), level, kind, message);
+    }
+
+    /// Says how many lines were held back in seconds that are over. Someone must call it about once a second, because
+    /// after a flood nothing else may be written for long.
+    pub fn tick(&self) {
+        self.tick_at(Instant::now());
+    }
+
+    /// Opens the file again, after it was renamed (SIGUSR1). Where that fails, the old one stays.
+    pub fn reopen(&self) -> io::Result<()> {
+        let config = self.sink().config.clone();
+        self.reconfigure(&config)
+    }
+
+    /// Goes on with another destination or level (SIGHUP). Where that cannot be opened, everything stays.
+    pub fn reconfigure(&self, config: &ErrorLogConfig) -> io::Result<()> {
+        let sink = Arc::new(Sink::open(config)?);
+        *self.shared.sink.write().unwrap_or_else(PoisonError::into_inner) = sink;
+        Ok(())
+    }
+
+    fn limited_at(&self, now: Instant, level: LogLevel, kind: &'static str, message: impl Display) {
+        if !self.is_on(level) {
+            return;
+        }
+        let mut more = None;
+        let within_limit = {
+            let mut floods = self.floods();
+            let position = floods.iter().position(|flood| flood.kind == kind).unwrap_or_else(|| {
+                floods.push(Flood { kind, level, since: now, written: 0, held_back: 0 });
+                floods.len() - 1
+            });
+            let flood = &mut floods[position];
+            if now.saturating_duration_since(flood.since) >= WINDOW {
+                more = flood.begin(now);
+            }
+            flood.level = level;
+            let within_limit = flood.written < LIMITED_LINES_A_SECOND;
+            match within_limit {
+                true => flood.written += 1,
+                false => flood.held_back += 1,
+            }
+            within_limit
+        };
+        // Written without the lock: the disk may be slow.
+        if let Some((level, text)) = more {
+            self.write(level, text);
+        }
+        if within_limit {
+            self.write(level, message);
+        }
+    }
+
+    fn tick_at(&self, now: Instant) {
+        let over =
+            |flood: &Flood| flood.held_back > 0 && now.saturating_duration_since(flood.since) >= WINDOW;
+        let said: Vec<(LogLevel, String)> = self
+            .floods()
+            .iter_mut()
+            .filter(|flood| over(flood))
+            .filter_map(|flood| flood.begin(now))
+            .collect();
+        for (level, text) in said {
+            self.write(level, text);
+        }
+    }
+
+    // No code that holds one of these locks can panic, so a poisoned one is as good as any.
+
+    fn sink(&self) -> Arc<Sink> {
+        Arc::clone(&self.shared.sink.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn floods(&self) -> MutexGuard<'_, Vec<Flood>> {
+        self.shared.floods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for ErrorLog {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("ErrorLog").field(&self.sink().config).finish()
+    }
+}
+
+impl Flood {
+    /// Begins a new second; gives what is to be said of the one before.
+    fn begin(&mut self, now: Instant) -> Option<(LogLevel, String)> {
+        let held_back = std::mem::take(&mut self.held_back);
+        self.since = now;
+        self.written = 0;
+        (held_back > 0).then(|| (self.level, format!("{}: and {held_back} more", self.kind)))
+    }
+}
+
+impl Sink {
+    fn open(config: &ErrorLogConfig) -> io::Result<Sink> {
+        let file = destination::open(&config.destination)
+            .map_err(|error| io::Error::new(error.kind(), format!("error log: {error}")))?;
+        Ok(Sink { config: config.clone(), file })
+    }
+
+    fn is_on(&self, level: LogLevel) -> bool {
+        self.file.is_some() && level >= self.config.level
+    }
+
+    /// One write for the whole line, so that lines of several threads do not mix.
+    fn write(&self, line: &str) {
+        let Some(mut file) = self.file.as_ref() else { return };
+        let mut written = file.write_all(line.as_bytes());
+        if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            destination::wait_until_writable(file, 100);
+            written = file.write_all(line.as_bytes());
+        }
+        // A full disk must not silence the log: there may be someone at standard error. If not, there is no one to
+        // tell.
+        if written.is_err() && matches!(self.config.destination, LogDestination::File(_)) {
+            let _ = io::stderr().write_all(line.as_bytes());
+        }
+    }
+}
+
+/// One line, with its end: control characters are shown as `\x0a`, so a message cannot make a second line.
+fn line(clock: &LogClock, level: LogLevel, message: &dyn Display) -> String {
+    let level = match level {
+        LogLevel::Debug => "debug",
+        LogLevel::Info => "info",
+        LogLevel::Warning => "warning",
+        LogLevel::Error => "error",
+    };
+    let mut line = String::with_capacity(128);
+    line.push_str(&String::from_utf8_lossy(clock.rfc3339()));
+    line.push(' ');
+    line.push_str(level);
+    line.push(' ');
+    for character in message.to_string().chars() {
+        if line.len() > LONGEST_LINE_BYTES - "...\n".len() - "\\xff".len() {
+            line.push_str("...");
+            break;
+        }
+        match character.is_control() {
+            // Writing to a String cannot fail. All control characters are below U+0100.
+            true => drop(write!(line, "\\x{:02x}", u32::from(character))),
+            false => line.push(character),
+        }
+    }
+    line.push('\n');
+    line
+}
+
+fn present() -> LogClock {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
+    LogClock::at(seconds, since_epoch.subsec_millis() as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn log_to(path: &Path, level: LogLevel) -> ErrorLog {
+        ErrorLog::start(&ErrorLogConfig { destination: LogDestination::File(path.to_path_buf()), level })
+            .unwrap()
+    }
+
+    /// The lines without their times, which are checked.
+    fn lines(path: &Path) -> Vec<String> {
+        let text = fs::read_to_string(path).unwrap();
+        let without_time = |line: &str| {
+            let (time, rest) = line.split_once(' ').unwrap();
+            assert_eq!(time.len(), "2026-11-20T10:00:00.123Z".len());
+            assert!(time.ends_with('Z') && time.as_bytes()[10] == b'T');
+            rest.to_string()
+        };
+        text.lines().map(without_time).collect()
+    }
+
+    fn new_log(level: LogLevel) -> (tempfile::TempDir, PathBuf, ErrorLog) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("error.log");
+        let log = log_to(&path, level);
+        (directory, path, log)
+    }
+
+    #[test]
+    fn the_form_of_a_line() {
+        let clock = LogClock::at(1_795_168_800, 123);
+        assert_eq!(
+            line(&clock, LogLevel::Warning, &"a \"b\" caf\u{e9}\n\r\x1b[2Jc"),
+            "2026-11-20T10:00:00.123Z warning a \"b\" caf\u{e9}\\x0a\\x0d\\x1b[2Jc\n"
+        );
+        let long = line(&clock, LogLevel::Info, &"\u{1f600}".repeat(5_000));
+        assert!(long.ends_with("\u{1f600}...\n"));
+        assert!(long.len() <= LONGEST_LINE_BYTES && long.len() > LONGEST_LINE_BYTES - 16, "{}", long.len());
+    }
+
+    #[test]
+    fn levels() {
+        let (_directory, path, log) = new_log(LogLevel::Warning);
+        log.debug("one");
+        log.info("two");
+        log.warning(format_args!("three {}", 3));
+        log.error(String::from("four"));
+        assert_eq!(lines(&path), ["warning three 3", "error four"]);
+        assert!(!log.is_on(LogLevel::Info) && log.is_on(LogLevel::Error));
+        let config =
+            ErrorLogConfig { destination: LogDestination::File(path.clone()), level: LogLevel::Debug };
+        let clone = log.clone();
+        log.reconfigure(&config).unwrap();
+        clone.debug("five");
+        assert_eq!(lines(&path)[2..], ["debug five"]);
+        log.reconfigure(&ErrorLogConfig { destination: LogDestination::Off, level: LogLevel::Debug })
+            .unwrap();
+        clone.error("six");
+        assert_eq!(lines(&path).len(), 3);
+    }
+
+    #[test]
+    fn reopen_after_a_rename() {
+        let (directory, path, log) = new_log(LogLevel::Info);
+        let renamed = directory.path().join("error.log.1");
+        log.info("one");
+        fs::rename(&path, &renamed).unwrap();
+        log.info("two");
+        log.clone().reopen().unwrap();
+        log.info("three");
+        assert_eq!(lines(&renamed), ["info one", "info two"]);
+        assert_eq!(lines(&path), ["info three"]);
+    }
+
+    #[test]
+    fn a_reopen_that_fails_keeps_the_old_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let [inner, moved] = ["inner", "moved"].map(|name| directory.path().join(name));
+        fs::create_dir(&inner).unwrap();
+        let log = log_to(&inner.join("error.log"), LogLevel::Info);
+        fs::rename(&inner, &moved).unwrap();
+        let error = log.reopen().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "error log: cannot open '{}': No such file or directory (os error 2)",
+                inner.join("error.log").display()
+            )
+        );
+        log.info("one");
+        assert_eq!(lines(&moved.join("error.log")), ["info one"]);
+    }
+
+    #[test]
+    fn a_full_disk_does_not_stop_it() {
+        let log = log_to(Path::new("/dev/full"), LogLevel::Error);
+        log.error("this line belongs to a test of a full disk");
+    }
+
+    #[test]
+    fn floods_are_counted() {
+        let (_directory, path, log) = new_log(LogLevel::Info);
+        let start = Instant::now();
+        let at = |milliseconds| start + Duration::from_millis(milliseconds);
+        for number in 0..10 {
+            log.limited_at(at(number), LogLevel::Warning, "accept failed", format_args!("number {number}"));
+            log.limited_at(at(number), LogLevel::Debug, "quiet", "never");
+        }
+        log.limited_at(at(20), LogLevel::Info, "other kind", "other");
+        log.tick_at(at(999));
+        let mut expected: Vec<String> = (0..5).map(|number| format!("warning number {number}")).collect();
+        expected.push("info other".to_string());
+        assert_eq!(lines(&path), expected);
+
+        // The next of its kind says it first...
+        log.limited_at(at(1_000), LogLevel::Warning, "accept failed", "again");
+        assert_eq!(lines(&path)[6..], ["warning accept failed: and 5 more", "warning again"]);
+        // ... or the tick does, once.
+        for _ in 0..7 {
+            log.limited_at(at(1_500), LogLevel::Error, "accept failed", "more");
+        }
+        log.tick_at(at(1_999));
+        assert_eq!(lines(&path).len(), 12);
+        log.tick_at(at(2_000));
+        log.tick_at(at(4_000));
+        assert_eq!(lines(&path)[12..], ["error accept failed: and 3 more"]);
+    }
+
+    #[test]
+    fn threads_do_not_mix_their_lines() {
+        let (_directory, path, log) = new_log(LogLevel::Info);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let log = log.clone();
+                scope.spawn(move || (0..200).for_each(|number| log.info(format_args!("{thread} {number}"))));
+            }
+        });
+        let mut lines = lines(&path);
+        lines.sort();
+        let mut expected: Vec<String> =
+            (0..4).flat_map(|thread| (0..200).map(move |number| format!("info {thread} {number}"))).collect();
+        expected.sort();
+        assert_eq!(lines, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn any_message_makes_one_line(message in any::<String>()) {
+            let text = line(&LogClock::at(0, 0), LogLevel::Error, &message);
+            prop_assert!(text.ends_with('\n') && text.len() <= LONGEST_LINE_BYTES);
+            prop_assert!(!text[..text.len() - 1].contains(char::is_control));
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The one thread that writes the access log of all cores, and what it says when it cannot.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use super::destination;
+use crate::config::LogDestination;
+
+/// How often problems are said, at most.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the former output stays open for lines that cores have made for it, after a change of configuration.
+/// Cores hand their lines over every 250 ms.
+const FORMER_OUTPUT_KEPT: Duration = Duration::from_secs(2);
+
+/// What the cores and the owner of the log ask of the writer. All share one queue, so things happen in this order.
+pub(super) enum Message {
+    /// Write these lines, then send the empty buffer home.
+    Lines {
+        /// Whole lines.
+        lines: Vec<u8>,
+        /// The output that they were made for.
+        generation: u32,
+        /// Where the buffer came from.
+        home: SyncSender<Vec<u8>>,
+    },
+    /// Open the file again: it has been renamed.
+    Reopen,
+    /// From now on, write to another output.
+    Switch(Output),
+    /// Everything has been said.
+    Finish,
+}
+
+/// Where lines go.
+pub(super) struct Output {
+    /// Tells this output from those before and after it.
+    pub(super) generation: u32,
+    /// Its name.
+    pub(super) destination: LogDestination,
+    /// `None`: lines are thrown away.
+    pub(super) file: Option<File>,
+    /// Whether the last byte that was written stands within a line.
+    mid_line: bool,
+}
+
+impl Output {
+    pub(super) fn open(generation: u32, destination: &LogDestination) -> io::Result<Output> {
+        let file = destination::open(destination)?;
+        Ok(Output { generation, destination: destination.clone(), file, mid_line: false })
+    }
+
+    /// Writes whole lines. Where that fails, gives how many lines are lost, and why.
+    fn write(&mut self, lines: &[u8]) -> Result<(), (u64, io::Error)> {
+        if self.mid_line {
+            // A line was cut off when the disk was full: end it, so that only one is spoilt.
+            self.write_bytes(b"\n").map_err(|(_, error)| (count_lines(lines), error))?;
+        }
+        self.write_bytes(lines)
+    }
+
+    fn write_bytes(&mut self, mut bytes: &[u8]) -> Result<(), (u64, io::Error)> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        while !bytes.is_empty() {
+            match file.write(bytes) {
+                Ok(0) => return Err((count_lines(bytes), io::ErrorKind::WriteZero.into())),
+                Ok(written) => {
+                    self.mid_line = bytes[written - 1] != b'\n';
+                    bytes = &bytes[written..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    destination::wait_until_writable(file, 1_000);
+                }
+                Err(error) => return Err((count_lines(bytes), error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many lines end within these bytes.
+pub(super) fn count_lines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// The thread's state.
+pub(super) struct Writer {
+    messages: Receiver<Message>,
+    problems: Arc<Problems>,
+    output: Output,
+    former: Option<(Output, Instant)>,
+    /// Gone when the thread is: that is how the owner knows.
+    _alive: SyncSender<()>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        messages: Receiver<Message>,
+        problems: Arc<Problems>,
+        output: Output,
+        alive: SyncSender<()>,
+    ) -> Writer {
+        Writer { messages, problems, output, former: None, _alive: alive }
+    }
+
+    /// Writes until it is told to finish, or no one is left who could ask for anything.
+    pub(super) fn run(mut self) {
+        loop {
+            match self.next() {
+                Ok(Message::Lines { mut lines, generation, home }) => {
+                    self.write(generation, &lines);
+                    lines.clear();
+                    // The core may be gone.
+                    let _ = home.try_send(lines);
+                }
+                Ok(Message::Reopen) => self.reopen(),
+                Ok(Message::Switch(output)) => {
+                    let former = std::mem::replace(&mut self.output, output);
+                    self.former = Some((former, Instant::now() + FORMER_OUTPUT_KEPT));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Message::Finish) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let now = Instant::now();
+            self.former.take_if(|(_, until)| now >= *until);
+            self.problems.report_if_due(now);
+        }
+        self.problems.report();
+    }
+
+    /// The next message; a timeout where something else is due before it.
+    fn next(&self) -> Result<Message, RecvTimeoutError> {
+        let now = Instant::now();
+        let former_ends = self.former.as_ref().map(|(_, until)| *until);
+        let due = [former_ends, self.problems.next_report(now)].into_iter().flatten().min();
+        match due {
+            Some(due) => self.messages.recv_timeout(due.saturating_duration_since(now)),
+            None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        }
+    }
+
+    fn write(&mut self, generation: u32, lines: &[u8]) {
+        let output = match &mut self.former {
+            Some((former, _)) if former.generation == generation => former,
+            _ => &mut self.output,
+        };
+        if let Err((lost, error)) = output.write(lines) {
+            self.problems.lost(lost, Some(format!("{}: {error}", destination::name(&output.destination))));
+        }
+    }
+
+    fn reopen(&mut self) {
+        match destination::open(&self.output.destination) {
+            Ok(file) => {
+                self.output.file = file;
+                self.output.mid_line = false;
+            }
+            Err(error) => self.problems.say(&format!("access log: {error}; the lines go to the old file")),
+        }
+    }
+}
+
+/// What goes wrong, counted at once and said at most once a second.
+pub(super) struct Problems {
+    say: Box<dyn Fn(&str) + Send + Sync>,
+    lost_lines: AtomicU64,
+    state: Mutex<ReportState>,
+}
+
+#[derive(Default)]
+struct ReportState {
+    reported_lines: u64,
+    reason: Option<String>,
+    last_report: Option<Instant>,
+}
+
+impl Problems {
+    pub(super) fn new(say: Box<dyn Fn(&str) + Send + Sync>) -> Problems {
+        Problems { say, lost_lines: AtomicU64::new(0), state: Mutex::default() }
+    }
+
+    /// All lines that were lost since the start.
+    pub(super) fn lost_lines(&self) -> u64 {
+        self.lost_lines.load(Ordering::Relaxed)
+    }
+
+    /// Says something now.
+    pub(super) fn say(&self, message: &str) {
+        (self.say)(message);
+    }
+
+    /// Counts lines that are lost, and says so where a second has passed since the last time. No reason: the writer
+    /// could not keep up. Cores call it too, because a writer that is stuck in a write cannot say so itself.
+    pub(super) fn lost(&self, lines: u64, reason: Option<String>) {
+        self.lost_lines.fetch_add(lines, Ordering::Relaxed);
+        if reason.is_some() {
+            self.locked().reason = reason;
+        }
+        self.report_if_due(Instant::now());
+    }
+
+    /// When the next report is due; `None` where there is nothing to say.
+    fn next_report(&self, now: Instant) -> Option<Instant> {
+        let state = self.locked();
+        let pending = state.reason.is_some() || self.lost_lines() > state.reported_lines;
+        pending.then(|| state.last_report.map_or(now, |last| last + REPORT_INTERVAL))
+    }
+
+    /// Says what there is to say, where a second has passed since the last time.
+    fn report_if_due(&self, now: Instant) {
+        if self.next_report(now).is_some_and(|due| now >= due) {
+            self.report();
+        }
+    }
+
+    /// Says what there is to say.
+    fn report(&self) {
+        let (lines, reason) = {
+            let mut state = self.locked();
+            let all = self.lost_lines();
+            let lines = all - state.reported_lines;
+            if lines == 0 && state.reason.is_none() {
+                return;
+            }
+            state.reported_lines = all;
+            state.last_report = Some(Instant::now());
+            (lines, state.reason.take())
+        };
+        let plural = if lines == 1 { "" } else { "s" };
+        let reason = reason.as_deref().unwrap_or("it cannot be written fast enough");
+        self.say(&format!("access log: {reason}; {lines} line{plural} lost"));
+    }
+
+    /// No code that holds the lock can panic, so a poisoned one is as good as any.
+    fn locked(&self) -> std::sync::MutexGuard<'_, ReportState> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems() -> (Arc<Problems>, Arc<Mutex<Vec<String>>>) {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let ears = Arc::clone(&said);
+        (Arc::new(Problems::new(Box::new(move |text| ears.lock().unwrap().push(text.to_string())))), said)
+    }
+
+    #[test]
+    fn a_flood_is_said_once_a_second() {
+        let (problems, said) = problems();
+        assert_eq!(problems.next_report(Instant::now()), None);
+        problems.lost(1, None);
+        assert_eq!(*said.lock().unwrap(), ["access log: it cannot be written fast enough; 1 line lost"]);
+        assert_eq!(problems.next_report(Instant::now()), None);
+        let last = problems.locked().last_report.unwrap();
+        problems.lost_lines.fetch_add(5, Ordering::Relaxed);
+        problems.report_if_due(last + Duration::from_millis(999));
+        assert_eq!(said.lock().unwrap().len(), 1);
+        problems.lost_lines.fetch_add(6, Ordering::Relaxed);
+        problems.report_if_due(last + Duration::from_millis(1000));
+        assert_eq!(said.lock().unwrap()[1], "access log: it cannot be written fast enough; 11 lines lost");
+        assert_eq!(problems.lost_lines(), 12);
+        problems.report_if_due(last + Duration::from_secs(100));
+        assert_eq!(said.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_cut_line_is_ended_before_the_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.log");
+        let mut output = Output::open(0, &LogDestination::File(path.clone())).unwrap();
+        output.write(b"one\ntw").unwrap();
+        assert!(output.mid_line);
+        output.write(b"three\n").unwrap();
+        assert!(!output.mid_line);
+        output.write(b"four\n").unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "one\ntw\nthree\nfour\n");
+    }
+}

@@ -1,0 +1,288 @@
+//! The process: starts the cores, waits for signals, reloads, stops.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use crate::config::{self, Config};
+use crate::core::{self, CoreSeed, Order};
+use crate::listener;
+use crate::log::access::AccessLog;
+use crate::log::error::ErrorLog;
+use crate::site::Snapshot;
+
+/// Why the server cannot start: one line for the operator.
+#[derive(Debug)]
+pub struct StartError(pub String);
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A server that holds all it needs and has answered nobody yet.
+pub struct Server {
+    snapshot: Arc<Snapshot>,
+    /// Read again on SIGHUP.
+    config_file: Option<PathBuf>,
+    access_log: AccessLog,
+    error_log: ErrorLog,
+    cores: usize,
+    /// For each configured address: where it really listens, and one socket a core.
+    listeners: Vec<(SocketAddr, SocketAddr, Vec<TcpListener>)>,
+    signals: Signals,
+}
+
+impl Server {
+    /// Opens roots, logs and listeners. Nothing is served before [`Server::run`].
+    pub fn bind(config: Config, config_file: Option<PathBuf>) -> Result<Server, StartError> {
+        // Before any thread starts: a signal that comes early must not end the process in the default way.
+        let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])
+            .map_err(|error| StartError(format!("cannot watch for signals: {error}")))?;
+        let error_log = ErrorLog::start(&config.error_log).map_err(|error| StartError(error.to_string()))?;
+        let cores = core_count(&config);
+        let access_log = {
+            let error_log = error_log.clone();
+            AccessLog::start(&config.access_log, Box::new(move |problem| error_log.error(problem)))
+                .map_err(|error| StartError(error.to_string()))?
+        };
+        let snapshot = Arc::new(Snapshot::open(config).map_err(|unusable| StartError(unusable.0))?);
+        if let Some(problem) = &snapshot.watcher_problem {
+            error_log.warning(format_args!(
+                "changes on disk are found once a second by comparison, not at once: {problem}"
+            ));
+        }
+        let listeners = snapshot
+            .listeners
+            .iter()
+            .map(|sites| bind(sites.address, cores))
+            .collect::<Result<Vec<_>, StartError>>()?;
+        raise_descriptor_limit(&error_log, snapshot.config.limits.connections);
+        Ok(Server { snapshot, config_file, access_log, error_log, cores, listeners, signals })
+    }
+
+    /// The addresses that it really listens on.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().map(|(_, bound, _)| *bound).collect()
+    }
+
+    /// Serves until SIGTERM or SIGINT, then finishes what was begun.
+    pub fn run(self) -> io::Result<()> {
+        let Server { snapshot, config_file, access_log, error_log, cores, listeners, mut signals } = self;
+        let mut running = Running {
+            cores: Vec::new(),
+            addresses: listeners.iter().map(|(configured, ..)| *configured).collect(),
+            snapshot: snapshot.clone(),
+            error_log: error_log.clone(),
+        };
+        for (_, bound, _) in &listeners {
+            error_log.info(format_args!("listening on http://{bound}"));
+        }
+        let mut shares =
+            shares(listeners.into_iter().map(|(configured, _, sockets)| (configured, sockets)), cores);
+        for index in (0..cores).rev() {
+            let (orders, received) = unbounded_channel();
+            let seed = CoreSeed {
+                index,
+                snapshot: snapshot.clone(),
+                listeners: shares.pop().unwrap_or_default(),
+                access_log: access_log.core_buffer(),
+                error_log: error_log.clone(),
+                orders: received,
+                cores,
+            };
+            running.cores.push((orders, spawn_core(seed, &snapshot.config)?));
+        }
+        drop(snapshot);
+        for signal in signals.forever() {
+            match signal {
+                SIGHUP => running.reload(config_file.as_deref(), &access_log),
+                SIGUSR1 => {
+                    access_log.reopen();
+                    match error_log.reopen() {
+                        Ok(()) => error_log.info("logs opened again"),
+                        Err(error) => error_log.error(format_args!("the error log stays as it was: {error}")),
+                    }
+                }
+                _ => break,
+            }
+        }
+        let result = running.stop();
+        access_log.finish();
+        error_log.info("stopped");
+        result
+    }
+}
+
+/// The cores at work.
+struct Running {
+    cores: Vec<(UnboundedSender<Order>, JoinHandle<io::Result<()>>)>,
+    addresses: Vec<SocketAddr>,
+    snapshot: Arc<Snapshot>,
+    error_log: ErrorLog,
+}
+
+impl Running {
+    /// Takes up the configuration file as it is now, or keeps everything as it was and says why.
+    fn reload(&mut self, config_file: Option<&Path>, access_log: &AccessLog) {
+        let Some(file) = config_file else {
+            self.error_log.warning("SIGHUP: there is no configuration file to read again");
+            return;
+        };
+        match self.try_reload(file, access_log) {
+            Ok(()) => self.error_log.info(format_args!("configuration {} taken up", file.display())),
+            Err(problems) => {
+                for problem in problems {
+                    self.error_log.error(problem);
+                }
+                self.error_log.error("the configuration was not taken up; the one before stays");
+            }
+        }
+    }
+
+    fn try_reload(&mut self, file: &Path, access_log: &AccessLog) -> Result<(), Vec<String>> {
+        let texts = |problems: Vec<config::ConfigProblem>| problems.iter().map(ToString::to_string).collect();
+        let config::Loaded { config, places } = config::load_file(file).map_err(texts)?;
+        let problems = config::check_surroundings(&config, &places);
+        if !problems.is_empty() {
+            return Err(texts(problems));
+        }
+        if config.server.cores != self.snapshot.config.server.cores
+            || config.server.pin_cores != self.snapshot.config.server.pin_cores
+        {
+            self.error_log
+                .warning("server.cores and server.pin_cores change only when the server is started anew");
+        }
+        let log_problem = |error: io::Error| vec![error.to_string()];
+        let snapshot = Arc::new(Snapshot::open(config).map_err(|unusable| vec![unusable.0])?);
+        let mut added = Vec::new();
+        for sites in snapshot.listeners.iter().filter(|sites| !self.addresses.contains(&sites.address)) {
+            let (configured, bound, sockets) =
+                bind(sites.address, self.cores.len()).map_err(|error| vec![error.0])?;
+            self.error_log.info(format_args!("listening on http://{bound}"));
+            added.push((configured, sockets));
+        }
+        if snapshot.config.access_log != self.snapshot.config.access_log {
+            access_log.reconfigure(&snapshot.config.access_log).map_err(log_problem)?;
+        }
+        if snapshot.config.error_log != self.snapshot.config.error_log {
+            self.error_log.reconfigure(&snapshot.config.error_log).map_err(log_problem)?;
+        }
+        self.addresses = snapshot.listeners.iter().map(|sites| sites.address).collect();
+        let mut shares = shares(added.into_iter(), self.cores.len());
+        for (orders, _) in &self.cores {
+            // A core that has ended is reported when the server stops.
+            let _ = orders.send(Order::Reload(snapshot.clone(), shares.pop().unwrap_or_default()));
+        }
+        self.snapshot = snapshot;
+        Ok(())
+    }
+
+    /// Drains every core.
+    fn stop(self) -> io::Result<()> {
+        self.error_log.info("stopping: requests under way are finished");
+        for (orders, _) in &self.cores {
+            let _ = orders.send(Order::Drain);
+        }
+        let mut result = Ok(());
+        for (_, core) in self.cores {
+            match core.join() {
+                Ok(ended) => result = result.and(ended),
+                Err(_) => result = Err(io::Error::other("a core panicked")),
+            }
+        }
+        result
+    }
+}
+
+/// Turns "sockets for each address" into "addresses with a socket for each core".
+fn shares(
+    listeners: impl Iterator<Item = (SocketAddr, Vec<TcpListener>)>,
+    cores: usize,
+) -> Vec<Vec<(SocketAddr, TcpListener)>> {
+    let mut shares: Vec<Vec<(SocketAddr, TcpListener)>> = (0..cores).map(|_| Vec::new()).collect();
+    for (configured, sockets) in listeners {
+        for (share, socket) in shares.iter_mut().zip(sockets) {
+            share.push((configured, socket));
+        }
+    }
+    shares
+}
+
+fn bind(address: SocketAddr, cores: usize) -> Result<(SocketAddr, SocketAddr, Vec<TcpListener>), StartError> {
+    match listener::bind(address, cores) {
+        Ok((bound, sockets)) => Ok((address, bound, sockets)),
+        Err(error) => {
+            let help = match error.kind() {
+                io::ErrorKind::AddrInUse => "another program listens there; stop it or choose another port",
+                io::ErrorKind::PermissionDenied => "ports below 1024 need root or CAP_NET_BIND_SERVICE",
+                io::ErrorKind::AddrNotAvailable => "this machine does not have that address",
+                _ => "the address cannot be used",
+            };
+            Err(StartError(format!("cannot listen on {address}: {error}: {help}")))
+        }
+    }
+}
+
+/// As many as configured, or as many as the process may run on.
+fn core_count(config: &Config) -> usize {
+    match config.server.cores {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        cores => cores,
+    }
+}
+
+fn spawn_core(seed: CoreSeed, config: &Config) -> io::Result<JoinHandle<io::Result<()>>> {
+    let (index, pin) = (seed.index, config.server.pin_cores);
+    std::thread::Builder::new().name(format!("core {index}")).spawn(move || {
+        let error_log = seed.error_log.clone();
+        if pin && let Err(error) = pin_to_processor(index) {
+            error_log.warning(format_args!("core {index} cannot be pinned: {error}"));
+        }
+        let result = core::run(seed);
+        if let Err(error) = &result {
+            error_log.error(format_args!("core {index} ended: {error}"));
+        }
+        result
+    })
+}
+
+/// Pins this thread to the nth processor that the process may run on.
+fn pin_to_processor(index: usize) -> io::Result<()> {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let allowed = sched_getaffinity(None)?;
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+    let Some(&processor) = processors.get(index % processors.len().max(1)) else { return Ok(()) };
+    let mut one = CpuSet::new();
+    one.set(processor);
+    Ok(sched_setaffinity(None, &one)?)
+}
+
+/// Each connection is a descriptor; the soft limit of most systems is far below what a server needs.
+fn raise_descriptor_limit(error_log: &ErrorLog, connections: usize) {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum || limit.maximum.is_none() {
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            error_log.warning(format_args!("cannot raise the limit of open files: {error}"));
+        }
+    }
+    let descriptors = getrlimit(Resource::Nofile).current;
+    if let Some(descriptors) = descriptors
+        && (connections as u64) + 64 > descriptors
+    {
+        error_log.debug(format_args!(
+            "limits.connections is {connections}, but the process may open only {descriptors} files"
+        ));
+    }
+}

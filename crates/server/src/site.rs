@@ -1,0 +1,127 @@
+//! Sites as the cores use them: the checked configuration with its roots opened and its hosts ready to be looked up.
+//!
+//! A [`Snapshot`] never changes. A reload makes a new one, and each core takes it up between two requests.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use touchstone_files::cache::{CacheLimits, FileCache};
+use touchstone_files::mime::ContentTypes;
+use touchstone_files::root::{Root, SymlinkPolicy};
+
+use crate::config::{self, Config, SiteConfig};
+
+/// One generation of the configuration, ready for use.
+pub struct Snapshot {
+    /// The configuration that it was made from.
+    pub config: Config,
+    /// The sites, in the order of the configuration.
+    pub sites: Vec<Site>,
+    /// Each address with the sites that listen on it.
+    pub listeners: Vec<ListenerSites>,
+    /// The memory cache; `None` when it is switched off.
+    pub cache: Option<Arc<FileCache>>,
+    /// Why changes on disk are found by comparison alone, if so.
+    pub watcher_problem: Option<io::Error>,
+}
+
+/// One site.
+pub struct Site {
+    /// Its configuration.
+    pub config: SiteConfig,
+    /// Its document root.
+    pub root: Arc<Root>,
+    /// Content types by file name ending.
+    pub content_types: ContentTypes,
+}
+
+/// The sites of one address.
+pub struct ListenerSites {
+    /// The address as configured.
+    pub address: SocketAddr,
+    /// Host name in lower case, and the site's index.
+    hosts: Vec<(Box<[u8]>, usize)>,
+    /// The site for hosts that none names.
+    any: Option<usize>,
+    /// True when host names need not be looked at.
+    single: bool,
+}
+
+impl ListenerSites {
+    /// The site that answers `host` (with or without port); `None`: no site here does.
+    #[inline]
+    pub fn site(&self, host: Option<&[u8]>) -> Option<usize> {
+        if self.single {
+            return self.any;
+        }
+        self.look_up(host.unwrap_or_default())
+    }
+
+    fn look_up(&self, host: &[u8]) -> Option<usize> {
+        let name = touchstone_http::host::split_port(host).0;
+        let named =
+            self.hosts.iter().find(|(known, _)| touchstone_http::host::equals_lower_case(name, known));
+        named.map(|(_, site)| *site).or(self.any)
+    }
+}
+
+/// A configuration that reads well but cannot be used here.
+#[derive(Debug)]
+pub struct Unusable(pub String);
+
+impl std::fmt::Display for Unusable {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl Snapshot {
+    /// Opens every root and prepares the lookups.
+    pub fn open(config: Config) -> Result<Snapshot, Unusable> {
+        let sites = config.sites.iter().map(open_site).collect::<Result<Vec<Site>, Unusable>>()?;
+        let mut addresses: Vec<SocketAddr> =
+            config.sites.iter().flat_map(|site| site.listen.iter().copied()).collect();
+        addresses.sort();
+        addresses.dedup();
+        let listeners = addresses.into_iter().map(|address| listener_sites(address, &config.sites)).collect();
+        let (cache, watcher_problem) = if config.cache.enabled {
+            let (cache, problem) = FileCache::new(CacheLimits {
+                files: config.cache.files,
+                bytes: config.cache.bytes,
+                file_bytes: config.cache.file_bytes,
+            });
+            (Some(cache), problem)
+        } else {
+            (None, None)
+        };
+        Ok(Snapshot { config, sites, listeners, cache, watcher_problem })
+    }
+}
+
+fn open_site(config: &SiteConfig) -> Result<Site, Unusable> {
+    let policy = match config.symlinks {
+        config::SymlinkPolicy::Inside => SymlinkPolicy::Inside,
+        config::SymlinkPolicy::Anywhere => SymlinkPolicy::Anywhere,
+    };
+    let root = Root::new(&config.root, policy).map_err(|error| {
+        let path: PathBuf = config.root.clone();
+        Unusable(format!("cannot serve {}: {error}", path.display()))
+    })?;
+    let charset = Some(config.charset.as_str()).filter(|charset| !charset.is_empty());
+    let content_types = ContentTypes::new(config.mime_types.clone(), charset)
+        .map_err(|error| Unusable(format!("cannot serve {}: {error}", config.root.display())))?;
+    Ok(Site { config: config.clone(), root: Arc::new(root), content_types })
+}
+
+fn listener_sites(address: SocketAddr, sites: &[SiteConfig]) -> ListenerSites {
+    let here = || sites.iter().enumerate().filter(move |(_, site)| site.listen.contains(&address));
+    let hosts: Vec<(Box<[u8]>, usize)> = here()
+        .flat_map(|(index, site)| site.hosts.iter().map(move |host| (host.as_bytes().into(), index)))
+        .collect();
+    // Where no site is for every host, the first one answers for the others too, as most servers do.
+    let any = here().find(|(_, site)| site.hosts.is_empty()).or(here().next()).map(|(index, _)| index);
+    let single = here().count() == 1;
+    ListenerSites { address, hosts, any, single }
+}

@@ -1,0 +1,162 @@
+//! The only place that touches a connection's socket: so that the reactor under it can be changed.
+//!
+//! A socket begins *fresh*: known to the kernel but not to the event loop, because most of what a new connection
+//! needs (receive, send, close) can be done at once. It is *registered* for events when it first has to wait.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll, ready};
+
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// A connection's socket; always non-blocking.
+pub enum Socket {
+    /// Not registered for events.
+    Fresh(OwnedFd),
+    /// Registered for events.
+    Registered(TcpStream),
+    /// Between the two, or after a failed registration: every call fails.
+    Gone,
+}
+
+impl Socket {
+    /// A socket that has just been accepted, non-blocking.
+    pub fn fresh(descriptor: OwnedFd) -> Socket {
+        Socket::Fresh(descriptor)
+    }
+
+    /// Receives what is there now; `None` when nothing is.
+    #[inline]
+    pub fn try_receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match rustix::net::recv(self.descriptor()?, buffer, RecvFlags::empty()) {
+            Ok((received, _)) => Ok(Some(received)),
+            Err(rustix::io::Errno::AGAIN) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Waits for bytes and receives them; 0 is the client's end.
+    #[inline]
+    pub fn poll_receive(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let stream = self.register()?;
+        loop {
+            ready!(stream.poll_read_ready(context))?;
+            let mut received = Ok(0);
+            let asked = buffer.len();
+            let tried = stream.try_io(Interest::READABLE, || {
+                received =
+                    rustix::net::recv(&*stream, &mut *buffer, RecvFlags::empty()).map(|(count, _)| count);
+                match received {
+                    // A short read has emptied the socket: "would block" makes the event loop wait for the next
+                    // event, without the second system call that would say the same. At the client's end there is
+                    // no next event to wait for.
+                    Ok(count) if count > 0 && count < asked => Err(io::ErrorKind::WouldBlock.into()),
+                    Err(rustix::io::Errno::AGAIN) => Err(io::ErrorKind::WouldBlock.into()),
+                    _ => Ok(()),
+                }
+            });
+            match (received, tried) {
+                (Err(rustix::io::Errno::AGAIN), _) => {}
+                // The event loop knew better and did not try.
+                (Ok(0), Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
+                (Ok(count), _) => return Poll::Ready(Ok(count)),
+                (Err(errno), _) => return Poll::Ready(Err(errno.into())),
+            }
+        }
+    }
+
+    /// Sends what fits now and gives the count; 0 when nothing does.
+    #[inline]
+    pub fn try_send(&self, first: &[u8], second: &[u8]) -> io::Result<usize> {
+        let descriptor = self.descriptor()?;
+        let sent = if second.is_empty() {
+            rustix::net::send(descriptor, first, SendFlags::NOSIGNAL)
+        } else {
+            // The process ignores SIGPIPE, so the flag that writev cannot take is not missed.
+            rustix::io::writev(descriptor, &[io::IoSlice::new(first), io::IoSlice::new(second)])
+        };
+        none_now_is_zero(sent)
+    }
+
+    /// Like [`Socket::try_send`], for a head whose file follows at once: the kernel may put both in one packet.
+    pub fn try_send_more(&self, bytes: &[u8]) -> io::Result<usize> {
+        none_now_is_zero(rustix::net::send(self.descriptor()?, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
+    }
+
+    /// Sends what fits now from a file, from `offset`, which moves on. `None` when nothing fits, 0 at the file's end.
+    pub fn try_send_file(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: &mut u64,
+        count: usize,
+    ) -> io::Result<Option<usize>> {
+        match rustix::fs::sendfile(self.descriptor()?, file, Some(offset), count) {
+            Ok(sent) => Ok(Some(sent)),
+            Err(rustix::io::Errno::AGAIN) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Waits until something can be sent. Call after a send that gave less than was asked for.
+    pub fn poll_sendable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let stream = self.register()?;
+        loop {
+            ready!(stream.poll_write_ready(context))?;
+            // The event loop only knows that the socket was writable once; ask whether it still is.
+            let writable = stream.try_io(Interest::WRITABLE, || {
+                let mut slots = [rustix::event::PollFd::new(stream, rustix::event::PollFlags::OUT)];
+                match rustix::event::poll(
+                    &mut slots,
+                    Some(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 }),
+                )? {
+                    0 => Err(io::ErrorKind::WouldBlock.into()),
+                    _ => Ok(()),
+                }
+            });
+            match writable {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return Poll::Ready(other),
+            }
+        }
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn shut_down_sending(&self) {
+        if let Ok(descriptor) = self.descriptor() {
+            // The client may have gone; then there is nothing left to say.
+            let _ = rustix::net::shutdown(descriptor, Shutdown::Write);
+        }
+    }
+
+    /// Registers the socket for events, once.
+    fn register(&mut self) -> io::Result<&mut TcpStream> {
+        if let Socket::Fresh(_) = self
+            && let Socket::Fresh(descriptor) = std::mem::replace(self, Socket::Gone)
+        {
+            *self = Socket::Registered(TcpStream::from_std(descriptor.into())?);
+        }
+        match self {
+            Socket::Registered(stream) => Ok(stream),
+            _ => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    #[inline]
+    fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        match self {
+            Socket::Fresh(descriptor) => Ok(descriptor.as_fd()),
+            Socket::Registered(stream) => Ok(stream.as_fd()),
+            Socket::Gone => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+}
+
+fn none_now_is_zero(sent: rustix::io::Result<usize>) -> io::Result<usize> {
+    match sent {
+        Ok(count) => Ok(count),
+        Err(rustix::io::Errno::AGAIN) => Ok(0),
+        Err(errno) => Err(errno.into()),
+    }
+}

@@ -1,0 +1,40 @@
+//! System calls that no safe library offers, each behind a safe function.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Registers a listening socket with this thread's event loop.
+pub fn register_listener(socket: TcpListener) -> io::Result<AsyncFd<TcpListener>> {
+    // SAFETY: a TcpListener owns its descriptor: as_raw_fd gives the same open one until it is dropped, which it is
+    // after the AsyncFd that it is moved into has deregistered it.
+    Ok(unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }?)
+}
+
+/// Registers an owned descriptor that becomes readable with this thread's event loop.
+pub fn register_descriptor(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an OwnedFd is open, and as_raw_fd the same, until it is dropped, which is after the AsyncFd that it is
+    // moved into has deregistered it.
+    Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
+}
+
+/// Gives connections of a listening socket to the server when their first bytes are there, or after about `seconds`;
+/// 0 switches that off (tcp(7), TCP_DEFER_ACCEPT).
+pub fn set_defer_accept(listener: BorrowedFd<'_>, seconds: u32) -> io::Result<()> {
+    let value: libc::c_int = seconds.try_into().unwrap_or(libc::c_int::MAX);
+    // SAFETY: the descriptor is open for the length of the borrow; the option takes one int, whose address and size
+    // are given; the kernel only reads it.
+    let result = unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

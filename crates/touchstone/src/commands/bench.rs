@@ -1,0 +1,346 @@
+//! `touchstone bench`: runs a suite on one or more systems under test, and leaves a result and its report.
+#![allow(clippy::print_stderr)]
+
+use super::print::print;
+use crate::exit::Exit;
+use serde_json::{Value, json};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+use touchstone_lab::bench::{self, BenchError, Event, Finished, Observer, Options, Tick, Turn};
+use touchstone_lab::figures::{clients, count, milliseconds, rate};
+use touchstone_lab::placement::{Wishes, parse_list};
+use touchstone_lab::result::{MixResult, RunStatus, SystemResult};
+use touchstone_lab::{table, verdict};
+
+/// Run a suite on one or more systems under test and write a report.
+///
+/// Load and server run on this machine, each on processors of its own. With several systems the mixes alternate
+/// between them, so that noise hits all alike. Ctrl-C ends a run early: what was measured is kept.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A built-in suite (touchstone suites) or the path of a suite file
+    #[arg(value_name = "SUITE")]
+    suite: String,
+
+    /// A system (touchstone systems), the URL of a server that runs already, or the path of a definition; several
+    /// separated by commas or by repeating the option [default: touchstone]
+    #[arg(long = "sut", value_name = "NAME|URL", value_delimiter = ',')]
+    systems: Vec<String>,
+
+    /// The suite's short form: about a minute for each system
+    #[arg(long)]
+    quick: bool,
+
+    /// The directory for the result; it must be new or empty [default: results/<UTC time>-<suite>]
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// These numbers of virtual clients instead of the suite's mixes, for example 1,2,4
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    clients: Option<Vec<usize>>,
+
+    /// Length of each mix, ramps included, for example 30s or 2m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    length: Option<Duration>,
+
+    /// Time at the beginning of each mix that is not counted
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    ramp_up: Option<Duration>,
+
+    /// Time at the end of each mix that is not counted
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    ramp_down: Option<Duration>,
+
+    /// How many processors the system under test gets [default: half of them]
+    #[arg(long, value_name = "N")]
+    cores: Option<usize>,
+
+    /// Exactly these processors for the system under test, for example 0,2-3
+    #[arg(long, value_name = "LIST", conflicts_with = "cores")]
+    sut_cores: Option<String>,
+
+    /// Exactly these processors for the load engine [default: those that the system does not get]
+    #[arg(long, value_name = "LIST")]
+    load_cores: Option<String>,
+
+    /// The port for the system under test, the next ones for further systems [default: any that are free]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+
+    /// The process of the server that --sut names by its URL, so that its processor time is watched
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+
+    /// Seed of the choice of requests
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Print where the result is and its summary as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Do not write the HTML report
+    #[arg(long)]
+    no_report: bool,
+}
+
+/// Runs the suite.
+pub fn run(arguments: Arguments) -> Exit {
+    let as_json = arguments.json;
+    let options = match options(arguments) {
+        Ok(options) => options,
+        Err(message) => return refuse(&message),
+    };
+    let interrupt = match bench::interrupt_on_signals() {
+        Ok(interrupt) => interrupt,
+        Err(error) => return refuse(&format!("signals cannot be handled: {error}")),
+    };
+    let mut display = Display::new();
+    let finished = bench::run(options, &mut display, &interrupt);
+    display.clear();
+    match finished {
+        Ok(finished) => {
+            print(&if as_json { format!("{:#}", summary_json(&finished)) } else { summary(&finished) });
+            match finished.result.status {
+                RunStatus::Complete => Exit::Done,
+                RunStatus::Incomplete(_) => Exit::Failed,
+            }
+        }
+        Err(BenchError::Refused(message)) => refuse(&message),
+        Err(BenchError::Failed(message)) => {
+            eprintln!("touchstone bench: {message}");
+            Exit::Failed
+        }
+    }
+}
+
+fn refuse(message: &str) -> Exit {
+    eprintln!("touchstone bench: {message}");
+    Exit::Usage
+}
+
+fn options(arguments: Arguments) -> Result<Options, String> {
+    let list = |option: &str, text: Option<String>| {
+        text.map(|text| parse_list(&text).map_err(|error| format!("{option}: {error}"))).transpose()
+    };
+    Ok(Options {
+        suite: arguments.suite,
+        systems: arguments.systems,
+        quick: arguments.quick,
+        output: arguments.output,
+        clients: arguments.clients,
+        length: arguments.length,
+        ramp_up: arguments.ramp_up,
+        ramp_down: arguments.ramp_down,
+        placement: Wishes {
+            cores: arguments.cores,
+            system: list("--sut-cores", arguments.sut_cores)?,
+            load: list("--load-cores", arguments.load_cores)?,
+        },
+        port: arguments.port,
+        pid: arguments.pid,
+        seed: arguments.seed,
+        report: !arguments.no_report,
+        command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+    })
+}
+
+/// Reads `10s`, `500ms`, `2m`, `1h`, or a number of seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let seconds_in_unit = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("the unit {unit:?} is not ms, s, m or h")),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| "write a time such as 10s, 500ms or 2m".to_string())?;
+    let seconds = number * seconds_in_unit;
+    if (0.0..=86_400.0).contains(&seconds) {
+        return Ok(Duration::from_secs_f64(seconds));
+    }
+    Err("a time is from 0 to 24h".to_string())
+}
+
+/// What is printed at the end: the table, the verdict, what to beware of, and where everything is.
+fn summary(finished: &Finished) -> String {
+    let result = &finished.result;
+    let mut text = format!("\n{}\n\n{}", result.suite.title, table::summary(result));
+    for system in &result.systems {
+        if let Some(words) = &system.last_words {
+            text.push_str(&format!("The last words of {}:\n{}\n\n", system.title, indented(words)));
+        }
+    }
+    text.push_str("Verdict\n");
+    verdict::sentences(result).iter().for_each(|sentence| text.push_str(&format!("  {sentence}\n")));
+    if !result.warnings.is_empty() {
+        text.push_str("\nBeware\n");
+        result.warnings.iter().for_each(|warning| text.push_str(&format!("  {warning}\n")));
+    }
+    text.push_str(&format!("\nresult: {}\n", finished.directory.join("result.json").display()));
+    if let Some(report) = &finished.report {
+        text.push_str(&format!("report: {}\n", report.display()));
+    }
+    text
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn summary_json(finished: &Finished) -> Value {
+    let result = &finished.result;
+    json!({
+        "result": finished.directory.join("result.json").display().to_string(),
+        "report": finished.report.as_ref().map(|report| report.display().to_string()),
+        "status": result.status,
+        "suite": result.suite.name,
+        "verdict": verdict::sentences(result),
+        "warnings": result.warnings,
+        "systems": result.systems.iter().map(system_json).collect::<Vec<_>>(),
+    })
+}
+
+fn system_json(system: &SystemResult) -> Value {
+    json!({
+        "name": system.name,
+        "title": system.title,
+        "is_limit": system.is_limit,
+        "peak": verdict::peak(system).map(mix_json),
+        "mixes": system.mixes.iter().map(mix_json).collect::<Vec<_>>(),
+        "last_words": system.last_words,
+    })
+}
+
+fn mix_json(mix: &MixResult) -> Value {
+    json!({
+        "name": mix.name,
+        "clients": mix.clients,
+        "window_s": mix.window_s,
+        "requests": mix.requests,
+        "requests_per_second": mix.requests_per_second,
+        "megabits_per_second": mix.megabits_per_second,
+        "errors": mix.errors.total(),
+        "mean_us": mix.latency.mean_us,
+        "p50_us": mix.latency.p50_us,
+        "p99_us": mix.latency.p99_us,
+        "littles_law_clients": mix.littles_law_clients,
+        "server_cpu_us_per_request": mix.server.as_ref().map(|server| server.cpu_us_per_request),
+        "load_cpu_us_per_request": mix.load.cpu_us_per_request,
+        "generator_saturated": mix.generator_saturated,
+        "complete": mix.complete,
+    })
+}
+
+/// Live progress on standard error: one line that changes on a terminal, plain lines elsewhere.
+struct Display {
+    terminal: bool,
+    /// Which mix goes on, for the line at its end.
+    place: String,
+}
+
+impl Display {
+    fn new() -> Display {
+        Display { terminal: std::io::stderr().is_terminal(), place: String::new() }
+    }
+
+    /// Puts the line in the place of the one before.
+    fn line(&self, text: &str) {
+        if self.terminal {
+            // Back to the first column, erase; no wrapping while it is written, so that it stays one line.
+            eprint!("\r\x1b[2K\x1b[?7l{text}\x1b[?7h");
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    fn plain(&self, text: &str) {
+        if !self.terminal {
+            eprintln!("{text}");
+        }
+    }
+
+    fn clear(&self) {
+        if self.terminal {
+            eprint!("\r\x1b[2K");
+        }
+    }
+}
+
+impl Observer for Display {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Starting { system } => self.line(&format!("starting {system}")),
+            Event::Ready { system } => {
+                self.line(&format!("{system} is ready"));
+                self.plain(&format!("{system} is ready"));
+            }
+            Event::MixStarted(turn) => {
+                self.place = place(&turn);
+                self.line(&self.place);
+            }
+            Event::Tick(tick) => self.line(&tick_line(&tick)),
+            Event::MixFinished { result, .. } => self.plain(&finished_line(&self.place, result)),
+        }
+    }
+}
+
+fn place(turn: &Turn<'_>) -> String {
+    let width = turn.of.to_string().len();
+    format!("[{:>width$}/{}] {}, {}", turn.number, turn.of, turn.system, clients(turn.clients as u64))
+}
+
+fn tick_line(tick: &Tick<'_>) -> String {
+    format!(
+        "{}: {} requests/s, {} errors, {} left",
+        place(&tick.turn),
+        rate(tick.requests_per_second),
+        count(tick.errors),
+        time_left(tick.seconds_left)
+    )
+}
+
+fn finished_line(place: &str, mix: &MixResult) -> String {
+    let cut = if mix.complete { "" } else { " (cut short)" };
+    format!(
+        "{place}: {} requests/s, mean {} ms, p99 {} ms, {} errors{cut}",
+        rate(mix.requests_per_second),
+        milliseconds(mix.latency.mean_us),
+        milliseconds(mix.latency.p99_us),
+        count(mix.errors.total())
+    )
+}
+
+fn time_left(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).ceil() as u64;
+    if seconds < 60 { format!("{seconds} s") } else { format!("{} min {} s", seconds / 60, seconds % 60) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_units() {
+        let milliseconds = |text: &str| duration(text).map(|time| time.as_millis());
+        assert_eq!(milliseconds("10s"), Ok(10_000));
+        assert_eq!(milliseconds("500ms"), Ok(500));
+        assert_eq!(milliseconds("1.5m"), Ok(90_000));
+        assert_eq!(milliseconds("1h"), Ok(3_600_000));
+        assert_eq!(milliseconds("7"), Ok(7_000));
+        for bad in ["", "s", "-1s", "10x", "1e9h", "nan", "25h"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn progress_lines_say_where_and_how_fast() {
+        let turn = Turn { system: "nginx 1.22.1", mix: "16_clients", clients: 16, number: 5, of: 21 };
+        let tick = Tick { turn, requests_per_second: 41_234.4, errors: 3, seconds_left: 91.2 };
+        let expected = "[ 5/21] nginx 1.22.1, 16 clients: 41,234 requests/s, 3 errors, 1 min 32 s left";
+        assert_eq!(tick_line(&tick), expected);
+        assert_eq!(time_left(0.2), "1 s");
+    }
+}

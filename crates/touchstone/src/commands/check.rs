@@ -1,0 +1,138 @@
+//! `touchstone check`: says everything that is wrong with a configuration, with file, line and column.
+//!
+//! The text is checked first. Where that is right, so is what it needs of the machine: roots that can be read, log
+//! files that can be written.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use touchstone_server::config::{ConfigProblem, check_surroundings, explain, load_file};
+
+use crate::exit::Exit;
+
+/// What to check, and how to say it.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The configuration file
+    #[arg(long, value_name = "FILE", required_unless_present = "explain")]
+    config: Option<PathBuf>,
+
+    /// Print a JSON array of the problems: file, line, column and message of each (line and column 0: the whole file)
+    #[arg(long)]
+    json: bool,
+
+    /// Explain a key ("limits.ranges"), the keys of a section ("limits"), or without a name every key
+    #[arg(long, value_name = "KEY", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["config", "json"])]
+    explain: Option<String>,
+}
+
+/// Checks, and prints what is found.
+pub(crate) fn run(arguments: Arguments) -> Exit {
+    match (arguments.explain, arguments.config) {
+        (Some(name), _) => print_explanation(&name),
+        (None, Some(path)) => check(&path, arguments.json),
+        // The arguments' own rules leave no such case.
+        (None, None) => Exit::Usage,
+    }
+}
+
+fn check(path: &Path, as_json: bool) -> Exit {
+    let problems = problems(path);
+    if as_json {
+        say(std::io::stdout(), &format!("{:#}", problems.iter().map(to_json).collect::<Value>()));
+    } else if problems.is_empty() {
+        say(std::io::stdout(), &format!("{}: no problems found", path.display()));
+    } else {
+        problems.iter().for_each(|problem| say(std::io::stderr(), &problem.to_string()));
+    }
+    if problems.is_empty() { Exit::Done } else { Exit::Failed }
+}
+
+fn problems(path: &Path) -> Vec<ConfigProblem> {
+    match load_file(path) {
+        Ok(loaded) => check_surroundings(&loaded.config, &loaded.places),
+        Err(problems) => problems,
+    }
+}
+
+fn to_json(problem: &ConfigProblem) -> Value {
+    json!({
+        "file": problem.file.to_string_lossy(),
+        "line": problem.line,
+        "column": problem.column,
+        "message": problem.message,
+    })
+}
+
+fn print_explanation(name: &str) -> Exit {
+    match explain(Some(name).filter(|name| !name.is_empty())) {
+        Ok(text) => {
+            say(std::io::stdout(), text.trim());
+            Exit::Done
+        }
+        Err(message) => {
+            say(std::io::stderr(), &format!("touchstone check: {message}"));
+            Exit::Usage
+        }
+    }
+}
+
+/// One line. A reader who has heard enough (`| head`) is no fault: the exit code says the rest.
+fn say(mut to: impl Write, text: &str) {
+    let _ = writeln!(to, "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Whole {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn arguments(words: &[&str]) -> Result<Arguments, clap::Error> {
+        Whole::try_parse_from(["check"].iter().chain(words)).map(|whole| whole.arguments)
+    }
+
+    fn exit(words: &[&str]) -> Exit {
+        run(arguments(words).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    #[test]
+    fn one_of_config_and_explain_is_needed() {
+        assert!(arguments(&[]).is_err());
+        assert!(arguments(&["--json"]).is_err());
+        assert!(arguments(&["--config", "a", "--explain"]).is_err());
+        assert!(arguments(&["--config", "a", "--json"]).is_ok());
+        assert_eq!(exit(&["--explain"]), Exit::Done);
+        assert_eq!(exit(&["--explain", "site.root"]), Exit::Done);
+        assert_eq!(exit(&["--explain", "site.rot"]), Exit::Usage);
+    }
+
+    #[test]
+    fn exit_codes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("site.toml");
+        let path_text = path.to_str().unwrap();
+        assert_eq!(exit(&["--config", path_text]), Exit::Failed);
+        std::fs::write(&path, "[[site]]\nlisten = ['127.0.0.1:0']\nroot = '.'\n").unwrap();
+        assert_eq!(exit(&["--config", path_text]), Exit::Done);
+        assert_eq!(exit(&["--config", path_text, "--json"]), Exit::Done);
+        std::fs::write(&path, "[[site]]\nlisten = ['127.0.0.1:0']\nroot = 'missing'\n").unwrap();
+        assert_eq!(exit(&["--config", path_text]), Exit::Failed);
+        std::fs::write(&path, "[[site]]\nlisten = ['127.0.0.1']\nrot = '.'\n").unwrap();
+        assert_eq!(exit(&["--config", path_text, "--json"]), Exit::Failed);
+    }
+
+    #[test]
+    fn json_of_a_problem() {
+        let problem =
+            ConfigProblem { file: "a.toml".into(), line: 7, column: 1, message: "a \"b\"".to_string() };
+        let expected = json!({ "file": "a.toml", "line": 7, "column": 1, "message": "a \"b\"" });
+        assert_eq!(to_json(&problem), expected);
+    }
+}

@@ -1,0 +1,38 @@
+//! The commands, one module each: its arguments (which are its help) and how it runs.
+
+use crate::exit::Exit;
+
+mod bench;
+mod check;
+mod print;
+mod serve;
+mod suites;
+mod systems;
+
+/// What to do.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Serve sites: from a configuration file, or one directory at once
+    Serve(serve::Arguments),
+    /// Say what is wrong with a configuration, with file and line
+    Check(check::Arguments),
+    /// Run a suite on one or more systems under test and write a report
+    Bench(bench::Arguments),
+    /// List the suites that can be run, or print one
+    Suites(suites::Arguments),
+    /// List the systems that suites can be run against
+    Systems(systems::Arguments),
+}
+
+impl Command {
+    /// Carries the command out.
+    pub fn run(self) -> Exit {
+        match self {
+            Command::Serve(arguments) => serve::run(arguments),
+            Command::Check(arguments) => check::run(arguments),
+            Command::Bench(arguments) => bench::run(arguments),
+            Command::Suites(arguments) => suites::run(arguments),
+            Command::Systems(arguments) => systems::run(arguments),
+        }
+    }
+}

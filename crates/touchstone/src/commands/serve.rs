@@ -1,0 +1,128 @@
+//! `touchstone serve`: serves sites from a configuration file, or one directory at once.
+#![allow(clippy::print_stderr)]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use touchstone_server::Server;
+use touchstone_server::config::{
+    AccessLogFormat, Config, LogDestination, check_surroundings, load_file, quick,
+};
+
+use crate::exit::Exit;
+
+/// What to serve, and where.
+///
+/// Signals: SIGTERM and SIGINT finish what was begun and end; SIGHUP reads the configuration file again; SIGUSR1
+/// opens the log files again.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The configuration file (docs/configuration.md; `touchstone check --explain` lists every key)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "listen"], required_unless_present = "root")]
+    config: Option<PathBuf>,
+
+    /// Quick form: the directory to serve
+    #[arg(long, value_name = "DIR", requires = "listen")]
+    root: Option<PathBuf>,
+
+    /// Quick form: the address and port to listen on; port 0 picks a free one
+    #[arg(long, value_name = "ADDR:PORT", requires = "root")]
+    listen: Option<SocketAddr>,
+
+    /// Event loops, one a core [default: server.cores, or every processor that the process may run on]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    cores: Option<u16>,
+
+    /// Where the access log goes: a file, "stdout", "stderr" or "off" [default: access_log.path, or off]
+    #[arg(long, value_name = "FILE|off")]
+    access_log: Option<String>,
+
+    /// The form of an access log line [default: access_log.format, or combined]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    access_log_format: Option<Format>,
+
+    /// Where the error log goes: a file, "stdout", "stderr" or "off" [default: error_log.path, or stderr]
+    #[arg(long, value_name = "FILE|off")]
+    error_log: Option<String>,
+}
+
+/// The form of an access log line.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    /// The Common Log Format
+    Common,
+    /// Common with Referer and User-Agent
+    Combined,
+    /// One JSON object a line
+    Json,
+}
+
+/// Serves until a signal ends it.
+pub fn run(arguments: Arguments) -> Exit {
+    let config_file = arguments.config.clone();
+    let Some(config) = configuration(arguments) else { return Exit::Usage };
+    let server = match Server::bind(config, config_file) {
+        Ok(server) => server,
+        Err(error) => {
+            eprintln!("touchstone serve: {error}");
+            return Exit::Usage;
+        }
+    };
+    match server.run() {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            eprintln!("touchstone serve: {error}");
+            Exit::Failed
+        }
+    }
+}
+
+/// The configuration that the arguments ask for; where it cannot work, says why.
+fn configuration(arguments: Arguments) -> Option<Config> {
+    let mut config = match (arguments.config, arguments.root, arguments.listen) {
+        (Some(file), ..) => {
+            let loaded = load_file(&file).map(|loaded| {
+                let problems = check_surroundings(&loaded.config, &loaded.places);
+                if problems.is_empty() { Ok(loaded.config) } else { Err(problems) }
+            });
+            match loaded.and_then(|checked| checked) {
+                Ok(config) => config,
+                Err(problems) => {
+                    for problem in problems {
+                        eprintln!("{problem}");
+                    }
+                    return None;
+                }
+            }
+        }
+        (None, Some(root), Some(listen)) => quick(root, listen),
+        // The arguments' own rules leave no such case.
+        _ => return None,
+    };
+    if let Some(cores) = arguments.cores {
+        config.server.cores = usize::from(cores);
+    }
+    if let Some(destination) = arguments.access_log {
+        config.access_log.destination = log_destination(destination);
+    }
+    if let Some(format) = arguments.access_log_format {
+        config.access_log.format = match format {
+            Format::Common => AccessLogFormat::Common,
+            Format::Combined => AccessLogFormat::Combined,
+            Format::Json => AccessLogFormat::Json,
+        };
+    }
+    if let Some(destination) = arguments.error_log {
+        config.error_log.destination = log_destination(destination);
+    }
+    Some(config)
+}
+
+fn log_destination(text: String) -> LogDestination {
+    match text.as_str() {
+        "off" => LogDestination::Off,
+        "stdout" => LogDestination::Stdout,
+        "stderr" => LogDestination::Stderr,
+        _ => LogDestination::File(text.into()),
+    }
+}

@@ -1,0 +1,113 @@
+//! `touchstone suites`: what can be run.
+
+#![allow(clippy::print_stderr)]
+
+use super::print::print;
+use crate::exit::Exit;
+use serde_json::json;
+use std::path::PathBuf;
+use touchstone_lab::suite::{Mix, Suite, tree};
+
+/// The arguments of `touchstone suites`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Print this suite's TOML text: a built-in suite's name or a suite file's path
+    #[arg(value_name = "SUITE")]
+    suite: Option<String>,
+
+    /// Write the suite's files below this directory, to serve them from a server of your own
+    #[arg(long, value_name = "DIR", requires = "suite")]
+    tree: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Lists the suites, prints one, or writes its files.
+pub fn run(arguments: Arguments) -> Exit {
+    let outcome = match (&arguments.suite, &arguments.tree) {
+        (None, _) => list(arguments.json),
+        (Some(name), None) => show(name, arguments.json),
+        (Some(name), Some(directory)) => write_tree(name, directory),
+    };
+    outcome.unwrap_or_else(|message| {
+        eprintln!("touchstone suites: {message}");
+        Exit::Usage
+    })
+}
+
+fn list(as_json: bool) -> Result<Exit, String> {
+    let suites = Suite::built_in().map_err(|error| error.to_string())?;
+    if as_json {
+        print(&format!("{:#}", json!({ "suites": suites.iter().map(to_json).collect::<Vec<_>>() })));
+        return Ok(Exit::Done);
+    }
+    let mut text = String::new();
+    for suite in &suites {
+        let (mixes, quick) = (in_words(&suite.mixes), in_words(&suite.quick_mixes));
+        text += &format!("{}\n    {}.\n    {mixes}; with --quick {quick}.\n\n", suite.name, suite.description);
+    }
+    text += "touchstone suites NAME prints a suite's TOML text; a copy of it, changed, is a suite of your own.";
+    print(&text);
+    Ok(Exit::Done)
+}
+
+fn show(name: &str, as_json: bool) -> Result<Exit, String> {
+    let suite = Suite::find(name).map_err(|error| error.to_string())?;
+    if as_json {
+        print(&format!("{:#}", to_json(&suite)));
+    } else {
+        print(&suite.text);
+    }
+    Ok(Exit::Done)
+}
+
+fn write_tree(name: &str, directory: &std::path::Path) -> Result<Exit, String> {
+    let suite = Suite::find(name).map_err(|error| error.to_string())?;
+    tree::write(&suite.workload, directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let workload = &suite.workload;
+    let (files, bytes) = (workload.files(), workload.tree_bytes());
+    print(&format!("{files} files, {bytes} bytes, below {}", directory.display()));
+    Ok(Exit::Done)
+}
+
+fn to_json(suite: &Suite) -> serde_json::Value {
+    let mixes = |mixes: &[Mix]| {
+        let mix = |mix: &Mix| {
+            json!({
+                "name": mix.name,
+                "clients": mix.clients,
+                "ramp_up_s": mix.ramp_up_s,
+                "length_s": mix.length_s,
+                "ramp_down_s": mix.ramp_down_s,
+                "delay_s": mix.delay_s,
+                "think_time_s": mix.think_time_s,
+            })
+        };
+        mixes.iter().map(mix).collect::<Vec<_>>()
+    };
+    json!({
+        "name": suite.name,
+        "title": suite.title,
+        "description": suite.description,
+        "source": suite.source,
+        "workload": suite.workload.name,
+        "mean_body_bytes": suite.workload.mean_body_bytes(),
+        "files": suite.workload.files(),
+        "tree_bytes": suite.workload.tree_bytes(),
+        "mixes": mixes(&suite.mixes),
+        "quick_mixes": mixes(&suite.quick_mixes),
+    })
+}
+
+/// For example `13 mixes of 1 to 144 clients, 26 min 0 s a system`.
+fn in_words(mixes: &[Mix]) -> String {
+    let clients = mixes.iter().map(|mix| mix.clients);
+    let (Some(fewest), Some(most)) = (clients.clone().min(), clients.max()) else {
+        return "nothing".to_string();
+    };
+    let seconds = mixes.iter().map(|mix| mix.length_s).sum::<f64>().round() as u64;
+    let mixes = mixes.len();
+    format!("{mixes} mixes of {fewest} to {most} clients, {} min {} s a system", seconds / 60, seconds % 60)
+}

@@ -1,0 +1,63 @@
+//! `touchstone systems`: against what a suite can be run.
+
+#![allow(clippy::print_stderr)]
+
+use super::print::print;
+use crate::exit::Exit;
+use serde_json::json;
+use touchstone_lab::system::Definition;
+
+/// The arguments of `touchstone systems`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Lists the systems with their versions, or with what installs them.
+pub fn run(arguments: Arguments) -> Exit {
+    let systems = match Definition::built_in() {
+        Ok(systems) => systems,
+        Err(error) => {
+            eprintln!("touchstone systems: {error}");
+            return Exit::Failed;
+        }
+    };
+    if arguments.json {
+        print(&format!("{:#}", json!({ "systems": systems.iter().map(to_json).collect::<Vec<_>>() })));
+        return Exit::Done;
+    }
+    let width = systems.iter().map(|system| system.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for system in &systems {
+        text += &format!("{:width$}  {}\n{:width$}  {}\n", system.name, state(system), "", system.description);
+    }
+    text += "\nA server that runs already is named by its URL: touchstone bench SUITE --sut http://HOST:PORT";
+    print(&text);
+    Exit::Done
+}
+
+fn state(system: &Definition) -> String {
+    match system.installed() {
+        Some(installed) => match installed.version {
+            Some(version) => format!("{version}  ({})", installed.executable.display()),
+            None => format!("({})", installed.executable.display()),
+        },
+        None => format!("not installed: {}", system.how_to_install()),
+    }
+}
+
+fn to_json(system: &Definition) -> serde_json::Value {
+    let installed = system.installed();
+    json!({
+        "name": system.name,
+        "description": system.description,
+        "installed": installed.is_some(),
+        "version": installed.as_ref().and_then(|installed| installed.version.clone()),
+        "executable": installed.as_ref().map(|installed| installed.executable.display().to_string()),
+        "package": system.package,
+        "capabilities": system.capabilities,
+        "is_limit": system.is_limit,
+    })
+}

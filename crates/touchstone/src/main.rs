@@ -1,0 +1,23 @@
+//! `touchstone`: a web server, an accelerator and the laboratory that measures both.
+//!
+//! This crate only glues: each command is a module of [`commands`] that turns its arguments into a call of the
+//! library that does the work, and the outcome into text and an exit code.
+
+mod commands;
+mod exit;
+
+use clap::Parser;
+
+/// A web server that runs every kind of program, an accelerator for any other server, and the laboratory
+/// that proves what either can carry.
+#[derive(Parser)]
+#[command(name = "touchstone", version, arg_required_else_help = true, propagate_version = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> std::process::ExitCode {
+    let arguments = Arguments::parse();
+    arguments.command.run().into()
+}

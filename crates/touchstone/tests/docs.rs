@@ -1,0 +1,491 @@
+//! The documentation says what the program does: help texts, commands, links and configurations in every `*.md`.
+//!
+//! Each command has a page, `docs/COMMAND.md`, whose help stands between two markers and is compared with what the
+//! program prints. `BLESS=1 cargo test -p touchstone --test docs` writes the present help into the pages.
+//! In fenced blocks marked `sh` or `console` every `touchstone` command line must name a command and options
+//! that exist, and every `make` line a target. A block marked `toml` is a whole configuration and must pass `check`.
+
+// A test fails by panicking, in its helpers too.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const HELP_START: &str = "<!-- help:start -->";
+const HELP_END: &str = "<!-- help:end -->";
+
+#[test]
+fn every_command_has_a_page_with_its_help() {
+    let bless = std::env::var_os("BLESS").is_some();
+    let mut faults = Vec::new();
+    for command in commands() {
+        let path = top().join("docs").join(format!("{command}.md"));
+        let Ok(page) = std::fs::read_to_string(&path) else {
+            faults.push(format!("docs/{command}.md is missing"));
+            continue;
+        };
+        let wanted = help_block(&help(&[&command]));
+        match block_between_markers(&page) {
+            Some(block) if block == wanted => {}
+            _ if bless => std::fs::write(&path, with_help(&page, &wanted)).unwrap(),
+            Some(_) => {
+                faults.push(format!("docs/{command}.md: its help is not what `{command} --help` prints"))
+            }
+            None => faults.push(format!("docs/{command}.md has no {HELP_START} ... {HELP_END}")),
+        }
+    }
+    assert!(faults.is_empty(), "{}\nBLESS=1 writes the present help into the pages", faults.join("\n"));
+}
+
+#[test]
+fn every_page_is_in_the_index() {
+    let index = std::fs::read_to_string(top().join("docs/README.md")).unwrap();
+    let missing: Vec<String> = std::fs::read_dir(top().join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".md") && name != "README.md" && !index.contains(&format!("({name})")))
+        .collect();
+    assert!(missing.is_empty(), "docs/README.md does not link to {missing:?}");
+}
+
+#[test]
+fn help_stands_only_on_pages_of_commands() {
+    let commands = commands();
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let name = page.file_stem().unwrap().to_str().unwrap();
+        let is_a_command_page =
+            page.parent() == Some(top().join("docs").as_path()) && commands.iter().any(|it| it == name);
+        let has_help = text.lines().any(|line| line == HELP_START);
+        assert!(!has_help || is_a_command_page, "{}: `touchstone {name}` is no command", page.display());
+    }
+}
+
+#[test]
+fn command_lines_in_the_documentation_exist() {
+    let options: BTreeMap<String, BTreeSet<String>> =
+        commands().into_iter().map(|command| (command.clone(), options_in(&help(&[&command])))).collect();
+    let makefile = std::fs::read_to_string(top().join("Makefile")).unwrap();
+    let mut faults = Vec::new();
+    let mut seen = 0;
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for block in fenced_blocks(&text).iter().filter(|block| block.info == "sh" || block.info == "console")
+        {
+            for words in command_lines(block) {
+                seen += 1;
+                if let Err(fault) = check_command_line(&words, &options, &makefile) {
+                    faults.push(format!("{}: `{}`: {fault}", shown(&page), words.join(" ")));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(seen > 10, "only {seen} command lines were found: are the blocks still marked sh or console?");
+}
+
+#[test]
+fn suites_and_systems_in_the_documentation_exist() {
+    let (suites, systems) = (printed("suites"), printed("systems"));
+    let mut faults = Vec::new();
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for block in fenced_blocks(&text).iter().filter(|block| block.info == "sh" || block.info == "console")
+        {
+            for words in
+                command_lines(block).iter().filter(|words| words.get(1).is_some_and(|it| it == "bench"))
+            {
+                let unknown = unknown_names(words, &suites, &systems);
+                faults.extend(unknown.iter().map(|name| format!("{}: no {name}", shown(&page))));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn configurations_in_the_documentation_pass_check() {
+    let mut faults = Vec::new();
+    let mut seen = 0;
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for block in fenced_blocks(&text).iter().filter(|block| block.info == "toml") {
+            seen += 1;
+            if let Err(fault) = check_configuration(&block.text) {
+                faults.push(format!("{}: {fault}\n{}", shown(&page), block.text));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(seen > 0, "no configuration was found: are the blocks still marked toml?");
+}
+
+#[test]
+fn relative_links_resolve() {
+    let mut faults = Vec::new();
+    let mut seen = 0;
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for link in links(&text) {
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            seen += 1;
+            if let Err(fault) = resolve(&page, &link) {
+                faults.push(format!("{}: {link}: {fault}", shown(&page)));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(seen > 10, "only {seen} links were found");
+}
+
+// The pieces below are checked too: a check that finds nothing must not pass for one that finds no fault.
+
+#[test]
+fn links_are_found_in_text_and_in_html_but_not_in_code() {
+    let text = "[a](x.md) and ![b](img/y.png \"title\"), <img src=\"z.png\"><source srcset=\"w.png\">\n\
+                `[c](no.md)`\n```sh\n[d](no.md)\n```\n[e]: ref.md\n";
+    assert_eq!(links(text), ["x.md", "img/y.png", "z.png", "w.png", "ref.md"]);
+}
+
+#[test]
+fn headings_become_anchors_as_on_github() {
+    assert_eq!(anchors("# A `b` c, d!\n## Same\n## Same\n```sh\n# no\n```\n"), ["a-b-c-d", "same", "same-1"]);
+}
+
+#[test]
+fn command_lines_end_at_comments_and_pipes() {
+    let block = Block {
+        info: "console".into(),
+        text: "$ touchstone load http://127.0.0.1/ \\\n    --json | jq .\nnot a command\n$ A=1 make test # all\n".into(),
+    };
+    assert_eq!(
+        command_lines(&block),
+        [vec!["touchstone", "load", "http://127.0.0.1/", "--json"], vec!["make", "test"]]
+    );
+}
+
+#[test]
+fn unknown_commands_options_and_targets_are_faults() {
+    let options =
+        BTreeMap::from([("load".to_string(), options_in("  -c, --clients <N>  how many [default: 8]"))]);
+    let check = |line: &str| {
+        let words: Vec<String> = line.split(' ').map(str::to_string).collect();
+        check_command_line(&words, &options, "test: setup\n").is_ok()
+    };
+    assert!(check("touchstone load URL --clients=3"));
+    assert!(check("touchstone --help"));
+    assert!(check("make test"));
+    assert!(!check("touchstone loud URL"));
+    assert!(!check("touchstone load URL --client 3"));
+    assert!(!check("make tests"));
+}
+
+#[test]
+fn unknown_suites_and_systems_are_faults() {
+    let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<BTreeSet<_>>();
+    let line = "touchstone bench old --quick --sut ours,theirs,http://127.0.0.1/";
+    let words: Vec<String> = line.split(' ').map(str::to_string).collect();
+    assert!(unknown_names(&words, &names(&["old"]), &names(&["ours", "theirs"])).is_empty());
+    assert_eq!(unknown_names(&words, &names(&["new"]), &names(&["ours"])), ["suite old", "system theirs"]);
+}
+
+/// The top of the source tree.
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn shown(page: &Path) -> String {
+    page.strip_prefix(top()).unwrap().display().to_string()
+}
+
+/// Every Markdown file of the tree, without what was built, measured or is hidden.
+fn pages() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut directories = vec![top()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_string();
+            if path.is_dir() && !name.starts_with('.') && name != "target" && name != "results" {
+                directories.push(path);
+            } else if name.ends_with(".md") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What `touchstone ARGUMENTS --help` prints, at a fixed width.
+fn help(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+        .args(arguments)
+        .arg("--help")
+        .env("COLUMNS", "100")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "touchstone {arguments:?} --help: {}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The words that a command without arguments prints.
+fn printed(command: &str) -> BTreeSet<String> {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_touchstone")).arg(command).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "touchstone {command}: {}", output.status);
+    String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_string).collect()
+}
+
+/// What a `touchstone bench` line names and is neither a suite nor a system; URLs and paths are systems and suites of
+/// the reader's own.
+fn unknown_names(words: &[String], suites: &BTreeSet<String>, systems: &BTreeSet<String>) -> Vec<String> {
+    let own = |name: &str| name.contains('/');
+    let suite =
+        words[2..].first().filter(|name| !name.starts_with('-') && !own(name) && !suites.contains(*name));
+    let named = words.windows(2).filter(|pair| pair[0] == "--sut").flat_map(|pair| pair[1].split(','));
+    let mut unknown: Vec<String> = suite.map(|name| format!("suite {name}")).into_iter().collect();
+    unknown.extend(
+        named.filter(|name| !own(name) && !systems.contains(*name)).map(|name| format!("system {name}")),
+    );
+    unknown
+}
+
+/// The commands, as `touchstone --help` lists them.
+fn commands() -> Vec<String> {
+    let help = help(&[]);
+    let (_, listed) = help.split_once("Commands:\n").expect("the help lists the commands");
+    let listed: Vec<String> = listed
+        .lines()
+        .take_while(|line| line.starts_with("  "))
+        .filter(|line| !line.starts_with("   "))
+        .map(|line| line.split_whitespace().next().unwrap().to_string())
+        .filter(|command| command != "help")
+        .collect();
+    assert!(!listed.is_empty(), "no command in:\n{help}");
+    listed
+}
+
+/// The help as it stands between the markers.
+fn help_block(help: &str) -> String {
+    let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+    format!("\n```text\n{}\n```\n", lines.join("\n"))
+}
+
+fn block_between_markers(page: &str) -> Option<&str> {
+    let (_, rest) = page.split_once(HELP_START)?;
+    Some(rest.split_once(HELP_END)?.0)
+}
+
+/// The page with the help in its place; at its end, where it has none.
+fn with_help(page: &str, block: &str) -> String {
+    match (page.split_once(HELP_START), page.split_once(HELP_END)) {
+        (Some((before, _)), Some((_, after))) => format!("{before}{HELP_START}{block}{HELP_END}{after}"),
+        _ => format!("{}\n\n## Options\n\n{HELP_START}{block}{HELP_END}\n", page.trim_end()),
+    }
+}
+
+/// Everything in a help text that looks like an option: `--clients`, `-c`.
+fn options_in(help: &str) -> BTreeSet<String> {
+    help.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
+        .filter(|word| word.starts_with('-') && word.len() > 1)
+        .map(str::to_string)
+        .collect()
+}
+
+/// A fenced block of a page.
+struct Block {
+    info: String,
+    text: String,
+}
+
+fn fenced_blocks(text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for line in text.lines() {
+        match (line.trim_start().strip_prefix("```"), &mut open) {
+            (Some(info), None) => open = Some(Block { info: info.trim().into(), text: String::new() }),
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some(block)) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a fenced block is not closed:\n{text}");
+    blocks
+}
+
+/// The command lines of a block that begin with `touchstone` or `make`, in words.
+fn command_lines(block: &Block) -> Vec<Vec<String>> {
+    let joined = block.text.replace("\\\n", " ");
+    let typed = joined.lines().filter_map(|line| match block.info.as_str() {
+        "console" => line.strip_prefix("$ "),
+        _ => Some(line),
+    });
+    typed
+        .map(|line| {
+            line.split_whitespace()
+                .skip_while(|word| word.contains('=') && !word.starts_with('-') || *word == "sudo")
+                .take_while(|word| !word.starts_with(['#', '|', '>', '&', ';']) && !word.starts_with("2>"))
+                .map(str::to_string)
+                .collect::<Vec<_>>()
+        })
+        .filter(|words| words.first().is_some_and(|word| word == "make" || program(word) == "touchstone"))
+        .collect()
+}
+
+/// The last part of a path.
+fn program(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+fn check_command_line(
+    words: &[String],
+    options: &BTreeMap<String, BTreeSet<String>>,
+    makefile: &str,
+) -> Result<(), String> {
+    if words[0] == "make" {
+        let targets = words[1..].iter().filter(|word| !word.contains('='));
+        return match targets
+            .into_iter()
+            .find(|target| !format!("\n{makefile}").contains(&format!("\n{target}:")))
+        {
+            Some(target) => Err(format!("the Makefile has no target {target}")),
+            None => Ok(()),
+        };
+    }
+    let Some(command) = words.get(1).filter(|word| !word.starts_with('-')) else { return Ok(()) };
+    let Some(known) = options.get(command) else { return Err(format!("no command {command}")) };
+    for word in &words[2..] {
+        let option = word.split('=').next().unwrap_or(word);
+        if option.starts_with('-') && option.len() > 1 && !known.contains(option) {
+            return Err(format!("{command} has no option {option}"));
+        }
+    }
+    Ok(())
+}
+
+/// Runs `touchstone check` on a configuration, in a directory where the roots and log directories that it names
+/// exist.
+fn check_configuration(text: &str) -> Result<(), String> {
+    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let file = directory.path().join("touchstone.toml");
+    let mut placed = String::new();
+    for line in text.lines() {
+        placed.push_str(&in_directory(line, directory.path())?);
+        placed.push('\n');
+    }
+    std::fs::write(&file, placed).map_err(|error| error.to_string())?;
+    let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+        .args(["check", "--config"])
+        .arg(&file)
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "check: {}\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )),
+    }
+}
+
+/// A line whose value is an absolute path, moved below `directory`, with what it needs made there.
+fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
+    let Some((key, value)) = line.split_once(" = \"") else { return Ok(line.to_string()) };
+    let value = value.split('"').next().unwrap_or(value);
+    let place = directory.join(value.trim_start_matches('/'));
+    let made = match key {
+        "root" => std::fs::create_dir_all(&place),
+        "path" if value.contains('/') => std::fs::create_dir_all(place.parent().unwrap_or(directory)),
+        _ => return Ok(line.to_string()),
+    };
+    made.map_err(|error| error.to_string())?;
+    Ok(format!("{key} = \"{}\"", place.display()))
+}
+
+/// The targets of all links and pictures outside code.
+fn links(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut in_fence = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            in_fence = !in_fence;
+            continue;
+        }
+        if in_fence {
+            continue;
+        }
+        // Every second piece between back quotes is code.
+        let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
+        for (start, end) in [("](", ')'), ("src=\"", '"'), ("srcset=\"", '"'), ("href=\"", '"')] {
+            for piece in prose.split(start).skip(1) {
+                let target = piece.split(end).next().unwrap_or(piece);
+                found.push(target.split_whitespace().next().unwrap_or_default().to_string());
+            }
+        }
+        if let Some((_, target)) = prose.split_once("]: ").filter(|(label, _)| label.starts_with('[')) {
+            found.push(target.trim().to_string());
+        }
+    }
+    found
+}
+
+/// The anchors of a page's headings.
+fn anchors(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut in_fence = false;
+    for line in text.lines() {
+        in_fence ^= line.trim_start().starts_with("```");
+        if in_fence || !line.starts_with('#') {
+            continue;
+        }
+        let slug: String = line
+            .trim_start_matches('#')
+            .trim()
+            .to_lowercase()
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+            .map(|c| if c == ' ' { '-' } else { c })
+            .collect();
+        let same = |number: usize| if number == 0 { slug.clone() } else { format!("{slug}-{number}") };
+        let free = (0..).map(same).find(|candidate| !found.contains(candidate));
+        found.extend(free);
+    }
+    found
+}
+
+/// Whether a link of a page leads somewhere: an existing file, and there to an existing heading.
+fn resolve(page: &Path, link: &str) -> Result<(), String> {
+    let (file, anchor) = match link.split_once('#') {
+        Some((file, anchor)) => (file, Some(anchor)),
+        None => (link, None),
+    };
+    let target = match file {
+        "" => page.to_path_buf(),
+        _ => page.parent().unwrap_or(page).join(file),
+    };
+    if !target.exists() {
+        return Err("no such file".to_string());
+    }
+    match anchor {
+        Some(anchor) => {
+            let text = std::fs::read_to_string(&target).map_err(|error| error.to_string())?;
+            match anchors(&text).iter().any(|it| it == anchor) {
+                true => Ok(()),
+                false => Err(format!("no heading #{anchor}")),
+            }
+        }
+        None => Ok(()),
+    }
+}

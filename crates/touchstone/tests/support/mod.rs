@@ -1,0 +1,32 @@
+//! What the end-to-end tests share: a server started from the built binary on a directory made for the test, a raw
+//! socket client that reads exactly one answer by its framing, a strict parser for those answers, and the files that
+//! are served.
+//!
+//! Nothing here knows the server's code: the tests see what any client, operator or log reader sees.
+
+// Each test file is a crate of its own and uses its own part of this module.
+#![allow(dead_code, unused_imports)]
+
+mod client;
+mod date;
+mod response;
+mod server;
+mod tools;
+mod tree;
+
+pub(crate) use client::{Broken, Client};
+pub(crate) use date::{parse_common_log_date, parse_http_date, parse_rfc_3339, unix_now};
+pub(crate) use response::{AnswerTo, Response, parse_all, parse_multipart, parse_one};
+pub(crate) use server::{Server, error_lines, free_port, run};
+pub(crate) use tools::{curl, raise_open_files, skipped, unprivileged_user, wait_until};
+pub(crate) use tree::{ALPHABET, FIXED_TIME, FIXED_TIME_TEXT, SECOND, Tree, bytes_of, numbers};
+
+/// Bytes as text for a failure message: printable ASCII as it is, the rest escaped, long middles left out.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    const MOST: usize = 1200;
+    if bytes.len() <= MOST {
+        return bytes.escape_ascii().to_string();
+    }
+    let (start, end) = (&bytes[..MOST - 200], &bytes[bytes.len() - 200..]);
+    format!("{}[... {} bytes ...]{}", start.escape_ascii(), bytes.len() - MOST, end.escape_ascii())
+}

@@ -1,0 +1,292 @@
+//! The server under test: the built binary, started and watched as an operator would, and killed when the test ends.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Client, Response};
+
+/// Far longer than a start or a stop takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running server.
+pub(crate) struct Server {
+    child: Child,
+    addresses: Vec<SocketAddr>,
+    error_log: Arc<Lines>,
+    readers: Vec<JoinHandle<()>>,
+    output: Arc<Lines>,
+}
+
+/// The lines that one of the server's outputs has given so far.
+#[derive(Default)]
+struct Lines {
+    so_far: Mutex<(Vec<String>, bool)>,
+    changed: Condvar,
+}
+
+impl Server {
+    /// The quick form: one directory on a port that the kernel chooses, without an access log.
+    pub(crate) fn quick(root: &Path) -> Server {
+        let root = root.to_str().expect("a test directory's name is text");
+        Server::start(["--root", root, "--listen", "127.0.0.1:0", "--access-log", "off"])
+    }
+
+    /// `touchstone serve` with these arguments.
+    pub(crate) fn start(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Server {
+        let mut command = binary();
+        command.arg("serve").args(arguments);
+        Server::start_command(command)
+    }
+
+    /// The same, as another user (who is root's to choose).
+    pub(crate) fn start_as(user: u32, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Server {
+        let mut command = binary();
+        command.arg("serve").args(arguments).uid(user).gid(user);
+        Server::start_command(command)
+    }
+
+    /// With a configuration file of this text in `directory`.
+    pub(crate) fn configured(directory: &Path, text: &str) -> Server {
+        let path = directory.join("touchstone.toml");
+        fs::write(&path, text).expect("the configuration is written");
+        Server::start([OsStr::new("--config"), path.as_os_str()])
+    }
+
+    fn start_command(mut command: Command) -> Server {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let (error_log, output) = (Arc::default(), Arc::default());
+        let readers = vec![
+            collect(child.stderr.take().expect("stderr is piped"), &error_log),
+            collect(child.stdout.take().expect("stdout is piped"), &output),
+        ];
+        let mut server = Server { child, addresses: Vec::new(), error_log, readers, output };
+        let started = server.error_log.wait_for(PATIENCE, |line| line.contains("listening on http://"));
+        assert!(started, "the server did not start: {command:?}\n{}", server.error_text());
+        server.addresses = server.announced_addresses();
+        server
+    }
+
+    /// The first address that it listens on.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
+    /// Every address that it has said it listens on, so far.
+    pub(crate) fn announced_addresses(&self) -> Vec<SocketAddr> {
+        let lines = self.error_log.all();
+        let announcing = lines.iter().filter(|line| line.contains("listening on"));
+        announcing
+            .flat_map(|line| line.split("http://").skip(1))
+            .map(|text| text.split([' ', ',', '/', '"']).next().unwrap_or_default())
+            .map(|text| text.parse().unwrap_or_else(|error| panic!("listening on {text:?}: {error}")))
+            .collect()
+    }
+
+    /// A new connection to it.
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address())
+    }
+
+    /// Asks for a target on a connection of its own.
+    pub(crate) fn get(&self, target: &str) -> Response {
+        let mut client = self.connect();
+        let response =
+            client.ask(format!("GET {target} HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"));
+        client.end();
+        response
+    }
+
+    /// Fails the test unless a good request is answered well.
+    pub(crate) fn assert_serves(&self, target: &str, body: &[u8]) {
+        let response = self.get(target);
+        assert_eq!(response.status, 200, "{target}");
+        assert!(response.body == body, "{target}: another body ({} bytes)", response.body.len());
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("the server can be signalled");
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let status = wait_for_exit(&mut self.child, PATIENCE);
+        for reader in self.readers.drain(..) {
+            reader.join().expect("the reader of the server's output");
+        }
+        status.unwrap_or_else(|| panic!("the server did not end in {PATIENCE:?}\n{}", self.error_text()))
+    }
+
+    /// Stops it with SIGTERM and fails the test unless it ends with exit code 0.
+    pub(crate) fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        let status = self.wait();
+        assert_eq!(status.code(), Some(0), "exit after SIGTERM: {status}\n{}", self.error_text());
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("its state can be asked").is_none()
+    }
+
+    /// Waits until a line of the error log satisfies the condition.
+    pub(crate) fn wait_for_error_line(&self, what: &str, condition: impl Fn(&str) -> bool) {
+        let found = self.error_log.wait_for(PATIENCE, condition);
+        assert!(found, "no line of the error log {what}:\n{}", self.error_text());
+    }
+
+    /// The error log (standard error) so far.
+    pub(crate) fn error_text(&self) -> String {
+        self.error_log.all().join("\n")
+    }
+
+    /// Standard output so far, by lines.
+    pub(crate) fn output_lines(&self) -> Vec<String> {
+        self.output.all()
+    }
+
+    /// How many sockets it holds open, its listeners and its own plumbing among them.
+    pub(crate) fn open_sockets(&self) -> usize {
+        let directory = format!("/proc/{}/fd", self.child.id());
+        let entries = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{directory}: {error}"));
+        entries
+            .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+            .filter(|target| target.as_os_str().as_encoded_bytes().starts_with(b"socket:"))
+            .count()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Server {
+    /// Kills it, shows its last words if the test failed, and fails the test if it panicked.
+    fn drop(&mut self) {
+        let running = self.is_running();
+        self.child.kill().expect("the server can be killed");
+        self.child.wait().expect("the server can be waited for");
+        for reader in self.readers.drain(..) {
+            reader.join().expect("the reader of the server's output");
+        }
+        let text = self.error_text();
+        if std::thread::panicking() {
+            let state = if running { "was running" } else { "had ended" };
+            eprint_captured(&format!("the server {state}; its error log:\n{text}\n"));
+        } else {
+            assert!(!text.contains("panicked at"), "the server panicked:\n{text}");
+        }
+    }
+}
+
+impl Lines {
+    fn all(&self) -> Vec<String> {
+        self.so_far.lock().expect("no reader panics").0.clone()
+    }
+
+    /// Waits until a line satisfies the condition; false if none did before the output or the time ended.
+    fn wait_for(&self, most: Duration, condition: impl Fn(&str) -> bool) -> bool {
+        let until = Instant::now() + most;
+        let mut so_far = self.so_far.lock().expect("no reader panics");
+        loop {
+            if so_far.0.iter().any(|line| condition(line)) {
+                return true;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if so_far.1 || left.is_zero() {
+                return false;
+            }
+            so_far = self.changed.wait_timeout(so_far, left).expect("no reader panics").0;
+        }
+    }
+}
+
+/// Runs `touchstone` with these arguments to its end.
+pub(crate) fn run(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+    let mut command = binary();
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (errors, output) = (Arc::default(), Arc::default());
+    let readers = [
+        collect(child.stderr.take().expect("stderr is piped"), &errors),
+        collect(child.stdout.take().expect("stdout is piped"), &output),
+    ];
+    let status = wait_for_exit(&mut child, PATIENCE);
+    if status.is_none() {
+        child.kill().expect("it can be killed");
+        child.wait().expect("it can be waited for");
+    }
+    for reader in readers {
+        reader.join().expect("the reader of its output");
+    }
+    let text = |lines: &Lines| lines.all().iter().map(|line| format!("{line}\n")).collect::<String>();
+    let (stdout, stderr) = (text(&output), text(&errors));
+    let status =
+        status.unwrap_or_else(|| panic!("{command:?} did not end in {PATIENCE:?}:\n{stdout}{stderr}"));
+    Output { status, stdout: stdout.into_bytes(), stderr: stderr.into_bytes() }
+}
+
+/// The lines that a command wrote on standard error.
+pub(crate) fn error_lines(output: &Output) -> Vec<String> {
+    String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned).collect()
+}
+
+/// A port that nothing listens on at the moment.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    listener.local_addr().expect("it is bound").port()
+}
+
+fn binary() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_touchstone"))
+}
+
+fn wait_for_exit(child: &mut Child, most: Duration) -> Option<ExitStatus> {
+    let until = Instant::now() + most;
+    loop {
+        if let Some(status) = child.try_wait().expect("its state can be asked") {
+            return Some(status);
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn collect(output: impl Read + Send + 'static, lines: &Arc<Lines>) -> JoinHandle<()> {
+    let lines = Arc::clone(lines);
+    std::thread::spawn(move || {
+        let mut output = BufReader::new(output);
+        let mut line = Vec::new();
+        while matches!(output.read_until(b'\n', &mut line), Ok(count) if count > 0) {
+            let text = String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned();
+            lines.so_far.lock().expect("no waiter panics").0.push(text);
+            lines.changed.notify_all();
+            line.clear();
+        }
+        lines.so_far.lock().expect("no waiter panics").1 = true;
+        lines.changed.notify_all();
+    })
+}
+
+/// Standard error as the test harness captures it: shown only if the test fails.
+#[allow(clippy::print_stderr)]
+fn eprint_captured(text: &str) {
+    eprint!("{text}");
+}

@@ -1,0 +1,54 @@
+//! Tools around a test: curl, waiting for a condition, and the visible skip.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Says that a check was left out, and why, where the test harness does not hide it.
+pub(crate) fn skipped(why: &str) {
+    // Not `eprintln!`, which the harness captures and drops when the test passes.
+    writeln!(std::io::stderr(), "SKIPPED: {why}").expect("standard error is open");
+}
+
+/// Runs curl, quietly and with a time limit; `None`, with a visible word, where it is not installed.
+pub(crate) fn curl(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Output> {
+    let fixed = ["--silent", "--show-error", "--max-time", "30", "--noproxy", "*"];
+    match Command::new("curl").args(fixed).args(arguments).output() {
+        Ok(output) => Some(output),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            skipped("checks with curl (install curl)");
+            None
+        }
+        Err(error) => panic!("curl: {error}"),
+    }
+}
+
+/// Waits until the condition holds; fails the test when it does not within `most`.
+pub(crate) fn wait_until(what: &str, most: Duration, mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + most;
+    while !condition() {
+        assert!(Instant::now() < until, "not within {most:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The user to run a server as so that permissions bind it; `None` where the tests are not run by root, and so are
+/// bound themselves.
+pub(crate) fn unprivileged_user() -> Option<u32> {
+    const NOBODY: u32 = 65_534;
+    rustix::process::geteuid().is_root().then_some(NOBODY)
+}
+
+/// Makes sure that this process, and the servers it starts, may hold this many files open.
+pub(crate) fn raise_open_files(count: u64) -> bool {
+    let limit = getrlimit(Resource::Nofile);
+    let enough = |value: Option<u64>| value.is_none_or(|value| value >= count);
+    if enough(limit.current) {
+        return true;
+    }
+    let wanted = Rlimit { current: Some(count), maximum: limit.maximum };
+    enough(limit.maximum) && setrlimit(Resource::Nofile, wanted).is_ok()
+}

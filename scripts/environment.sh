@@ -1,0 +1,28 @@
+# shellcheck shell=bash disable=SC2034
+# Sourced by the other scripts: where things are. Sets `top`, `target`, `pinned_rust` and PATH, chooses the Rust
+# toolchain, and goes to the top of the tree.
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$top" || exit 1
+
+# Debian keeps servers in /usr/sbin, which is not in everybody's PATH; rustup puts cargo below the home directory.
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin"
+export PATH
+
+target=${CARGO_TARGET_DIR:-$top/target}
+
+# The toolchain that rust-toolchain.toml pins, for example 1.95.0.
+pinned_rust=$(sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml)
+
+# rustup would fetch the pinned toolchain where it is not installed under that very name. Where the toolchain
+# that is installed as "stable" is the same version, use it: nothing has to be fetched then.
+if [ -z "${RUSTUP_TOOLCHAIN:-}" ] && command -v rustup >/dev/null; then
+    toolchains=$(rustup toolchain list 2>/dev/null || true)
+    case $toolchains in
+        *"$pinned_rust"*) ;;
+        *stable*)
+            case $(RUSTUP_TOOLCHAIN=stable rustc --version 2>/dev/null) in
+                "rustc $pinned_rust "*) export RUSTUP_TOOLCHAIN=stable ;;
+            esac ;;
+    esac
+fi

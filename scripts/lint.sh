@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Format, lints, and what the dependencies bring with them. Fails on the first that is not in order.
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+# A version that builds with the pinned Rust; installed only where there is no cargo-deny at all.
+cargo_deny_version=0.20.2
+
+main() {
+    step cargo fmt --all --check
+    step cargo clippy --workspace --all-targets --locked -- -D warnings
+    step check_dependencies
+}
+
+step() {
+    echo "lint: $*"
+    "$@"
+}
+
+check_dependencies() {
+    if ! cargo deny --version >/dev/null 2>&1; then
+        echo "lint: installing cargo-deny $cargo_deny_version (some minutes, once)"
+        cargo install cargo-deny --locked --version "$cargo_deny_version"
+    fi
+    cargo deny --locked check bans licenses sources
+    check_advisories
+}
+
+# Known vulnerabilities are looked up in a database that is a git repository; where it cannot be fetched, that is
+# said, and is no failure: the rest has been checked.
+check_advisories() {
+    local fetch_log
+    fetch_log=$(mktemp)
+    if timeout 120 cargo deny --locked fetch db >"$fetch_log" 2>&1 </dev/null; then
+        rm -f "$fetch_log"
+        cargo deny --locked check --disable-fetch advisories
+    else
+        sed 's/^/    /' "$fetch_log" | tail -n 6
+        rm -f "$fetch_log"
+        echo "lint: ADVISORIES NOT CHECKED: the advisory database cannot be fetched (see above)"
+    fi
+}
+
+main

@@ -1,0 +1,251 @@
+#!/usr/bin/env bash
+# Installs what the build, the tests and the demo use, or names what is missing and how to get it.
+#
+#   scripts/setup.sh              what building needs, and what the tests and the demo use
+#   scripts/setup.sh --rivals     the other servers to measure against, too
+#   scripts/setup.sh --brief      says nothing when all is there (the other targets of the Makefile call it so)
+#
+# Where all is there it looks and installs nothing. Only what building needs can make it fail; without the rest,
+# tests say SKIPPED and the demo leaves a server out. Environment: SETUP_INSTALL=no looks and never installs.
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+export LC_ALL=C
+
+# need | what to look for (commands, any of them; or a file) | Debian packages | what it is for
+# need: building (must be there), testing (installed as well), rival (installed with --rivals)
+tools() {
+    cat <<'END'
+building|cc|gcc libc6-dev|linking
+building|make|make|the Makefile
+building|pkg-config|pkg-config|finding C libraries
+building|/etc/ssl/certs/ca-certificates.crt|ca-certificates|fetching crates
+testing|curl|curl|end-to-end tests
+testing|openssl|openssl|end-to-end tests
+testing|nginx|nginx|the demo's second server
+testing|wrk|wrk|comparing the load engine
+testing|strace|strace|counting system calls
+testing|chromium chromium-browser google-chrome|chromium|looking at the report
+rival|h2o|h2o|a system under test
+rival|lighttpd|lighttpd|a system under test
+rival|apache2|apache2|a system under test
+rival|varnishd|varnish|a system under test
+rival|haproxy|haproxy|a system under test
+rival|ab|apache2-utils|a load generator
+rival|h2load|nghttp2-client|a load generator
+END
+}
+
+main() {
+    local brief=no rivals=no argument
+    for argument in "$@"; do
+        case $argument in
+            --brief) brief=yes ;;
+            --rivals) rivals=yes ;;
+            -h | --help) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; return 0 ;;
+            *) echo "setup: unknown argument $argument (see scripts/setup.sh --help)" >&2; return 2 ;;
+        esac
+    done
+
+    local wanted="building testing"
+    [ $rivals = no ] || wanted="$wanted rival"
+    local before after
+    before=$(missing "$wanted")
+    if [ -n "$before" ] && [ "${SETUP_INSTALL:-yes}" != no ] && ! tried_in_vain $brief "$before"; then
+        install_packages "$before"
+    fi
+    install_rust || true
+    after=$(missing "$wanted")
+    remember_attempt "$after"
+
+    if [ $brief = no ] || [ -n "$after" ] || [ "$before" != "$after" ] || ! rust_works; then
+        print_table "$before"
+        print_advice "$after" $rivals
+    fi
+    rust_works && [ -z "$(missing building)" ]
+}
+
+# --- looking -------------------------------------------------------------------------------------------------------
+
+# found "cc" | found "a b c" | found "/a/file": is one of them there?
+found() {
+    local candidate
+    for candidate in $1; do
+        case $candidate in
+            /*) [ -e "$candidate" ] && return 0 ;;
+            *) command -v "$candidate" >/dev/null && return 0 ;;
+        esac
+    done
+    return 1
+}
+
+# The packages of the given needs whose tools are not there, one word each.
+missing() {
+    local need look packages purpose
+    tools | while IFS='|' read -r need look packages purpose; do
+        case " $1 " in *" $need "*) found "$look" || printf '%s ' "$packages" ;; esac
+    done
+}
+
+# The Rust that building takes is there, with the two components that `make lint` uses: through rustup the pinned
+# version, otherwise that version or a later one.
+rust_works() {
+    local version
+    if command -v rustup >/dev/null; then
+        # Asked first, because rustc itself would begin to fetch a toolchain that is not there.
+        [ -n "${RUSTUP_TOOLCHAIN:-}" ] || rustup toolchain list 2>/dev/null | grep -q "^$pinned_rust" || return 1
+    fi
+    version=$(rustc --version 2>/dev/null | cut -d' ' -f2) && [ -n "$version" ] || return 1
+    [ "$(printf '%s\n%s\n' "$pinned_rust" "$version" | sort -V | head -n 1)" = "$pinned_rust" ] || return 1
+    command -v cargo >/dev/null && cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1
+}
+
+print_table() {
+    local before=" $1 " need look packages purpose state
+    printf '%-16s %-28s %-10s %s\n' tool for need state
+    state=missing
+    rust_works && state=found
+    printf '%-16s %-28s %-10s %s\n' "rust $pinned_rust" building needed $state
+    tools | while IFS='|' read -r need look packages purpose; do
+        state=missing
+        if found "$look"; then
+            state=found
+            case $before in *" ${packages%% *} "*) state=installed ;; esac
+        fi
+        case $need in building) need=needed ;; *) need=optional ;; esac
+        case $look in /*) look=$packages ;; esac
+        printf '%-16s %-28s %-10s %s\n' "${look%% *}" "$purpose" $need $state
+    done
+}
+
+print_advice() {
+    local absent=$1 rivals=$2
+    if ! rust_works; then
+        echo "Rust $pinned_rust with rustfmt and clippy is needed to build: install rustup (https://rustup.rs), then"
+        echo "  rustup toolchain install $pinned_rust --profile minimal --component rustfmt --component clippy"
+    fi
+    if [ -n "$absent" ]; then
+        if command -v apt-get >/dev/null; then
+            echo "What is missing is got with: sudo apt-get install --no-install-recommends ${absent% }"
+        else
+            echo "This is not a Debian system: install what is missing with its own package manager."
+            echo "Debian's names are: ${absent% }"
+        fi
+    fi
+    if [ "$rivals" = no ] && [ -n "$(missing rival)" ]; then
+        echo "The other servers to measure against are installed with: make rivals"
+    fi
+}
+
+# --- installing ----------------------------------------------------------------------------------------------------
+
+# An attempt that left the same packages missing is not made again by every `make test`, only by `make setup`.
+tried_in_vain() {
+    [ "$1" = yes ] && [ "${CI:-}" != true ] && [ "$(cat "$target/setup-missing" 2>/dev/null)" = "$2" ]
+}
+
+remember_attempt() {
+    if [ -n "$1" ]; then
+        mkdir -p "$target" && printf '%s\n' "$1" >"$target/setup-missing"
+    else
+        rm -f "$target/setup-missing"
+    fi
+}
+
+# Runs a command as root: as it is, or through sudo, which may ask for the password on a terminal only.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+        sudo "$@"
+    else
+        return 1
+    fi
+}
+
+apt_get() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 \
+        -o Acquire::Retries=2 -o Acquire::http::Timeout=30 "$@" </dev/null
+}
+
+# Installs packages; says what went wrong and goes on, because most of them are optional.
+install_packages() {
+    command -v apt-get >/dev/null || return 0
+    if ! as_root true; then
+        echo "setup: not root and no sudo: nothing is installed"
+        return 0
+    fi
+    local package fresh=no
+    echo "setup: installing $1"
+    keep_services_stopped
+    # Package lists are fetched only where there are none, or where they proved to be too old.
+    if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
+        apt_get update || true
+        fresh=yes
+    fi
+    # shellcheck disable=SC2086 # words are packages
+    if ! apt_get install --no-install-recommends $1; then
+        [ $fresh = yes ] || apt_get update || true
+        for package in $1; do
+            apt_get install --no-install-recommends "$package" || echo "setup: $package could not be installed"
+        done
+    fi
+    disable_new_services "$1"
+    allow_services
+}
+
+# Debian starts a server as soon as its package is installed, which would take port 80 from whoever has it.
+# invoke-rc.d asks /usr/sbin/policy-rc.d first: one that always says no (101) stands there while we install.
+policy=/usr/sbin/policy-rc.d
+policy_is_ours=no
+policy_kept=
+
+keep_services_stopped() {
+    if [ -x $policy ]; then
+        local answer=0
+        $policy nginx start >/dev/null 2>&1 </dev/null || answer=$?
+        [ $answer != 101 ] || return 0
+        policy_kept=$policy.kept-by-touchstone-setup
+        as_root mv $policy $policy_kept
+    fi
+    trap allow_services EXIT
+    policy_is_ours=yes
+    printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null
+    as_root chmod 755 $policy
+}
+
+allow_services() {
+    [ $policy_is_ours = yes ] || return 0
+    policy_is_ours=no
+    as_root rm -f $policy
+    [ -z "$policy_kept" ] || as_root mv $policy_kept $policy
+}
+
+# Nor shall a server that came only to be measured start with the machine from now on.
+disable_new_services() {
+    local service
+    for service in ${1/varnish/varnish varnishncsa}; do
+        case $service in nginx | h2o | lighttpd | apache2 | varnish | varnishncsa | haproxy) ;; *) continue ;; esac
+        [ -e "/lib/systemd/system/$service.service" ] || [ -e "/etc/init.d/$service" ] || continue
+        if command -v systemctl >/dev/null; then
+            as_root systemctl disable --quiet "$service" >/dev/null 2>&1 </dev/null || true
+        elif command -v update-rc.d >/dev/null; then
+            as_root update-rc.d "$service" disable >/dev/null 2>&1 </dev/null || true
+        fi
+        echo "setup: $service is installed to be measured; it is not started, now or with the machine"
+    done
+}
+
+# The pinned toolchain, where rustup is there (or Debian has it) and the toolchain is not.
+install_rust() {
+    rust_works && return 0
+    [ "${SETUP_INSTALL:-yes}" != no ] || return 1
+    if ! command -v rustup >/dev/null && command -v apt-cache >/dev/null &&
+        apt-cache policy rustup | grep -q 'Candidate: [^(]'; then
+        apt_get install --no-install-recommends rustup || true
+    fi
+    command -v rustup >/dev/null || return 1
+    rustup toolchain install "$pinned_rust" --profile minimal --component rustfmt --component clippy </dev/null
+}
+
+main "$@"

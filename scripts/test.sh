@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Runs every test, shows the output as it comes, and ends with the sum on a line of its own:
+#
+#   N passed, N failed, N skipped
+#
+#   scripts/test.sh                               the whole workspace, documentation examples included
+#   scripts/test.sh -p touchstone-http ranges     what `cargo test` would run with these arguments
+#
+# Skipped are tests marked #[ignore], and tests that found a tool missing and said so in a line that begins with
+# "SKIPPED: ". Such a line fails the run where CI=true: there, everything must have been run.
+# Exit codes: 0 all passed, 1 a test failed or did not compile, or none was run.
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+passed=0 failed=0 ignored=0 skipped=0
+
+main() {
+    if [ "$#" = 0 ]; then
+        set -- --workspace
+    fi
+    # --show-output makes the harness print what passing tests wrote: the SKIPPED lines are there.
+    case " $* " in *" -- "*) set -- "$@" --show-output ;; *) set -- "$@" -- --show-output ;; esac
+    [ ! -t 1 ] || export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-always}
+
+    local status=0
+    exec 3< <(exec cargo test --no-fail-fast "$@" 2>&1 </dev/null)
+    local cargo=$!
+    read_output <&3
+    wait "$cargo" || status=$?
+
+    if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
+        echo "test: cargo test failed (exit $status) before or beside the tests" >&2
+        failed=1
+    elif [ $((passed + failed)) = 0 ]; then
+        echo "test: no test was run" >&2
+        status=1
+    fi
+    if [ "$skipped" != 0 ]; then
+        echo "test: $skipped skipped because a tool is missing (see the SKIPPED lines; make setup installs it)" >&2
+        [ "${CI:-}" != true ] || status=1
+    fi
+    echo "$((passed - skipped)) passed, $failed failed, $((ignored + skipped)) skipped"
+    [ "$status" = 0 ] && [ "$failed" = 0 ]
+}
+
+# Copies the harness's output and adds up. Of what passing tests wrote ("successes:" up to the result line) only
+# SKIPPED lines are shown. Each test counts once, however many such lines it wrote.
+read_output() {
+    local line inside=no test='' counted=''
+    while IFS= read -r line || [ -n "$line" ]; do
+        case $line in
+            "successes:") inside=yes ;;
+            "failures:") inside=no ;;
+            "test result: "*) inside=no && add_result "$line" ;;
+            "---- "*" stdout ----") test=$line ;;
+            *"SKIPPED: "*)
+                [ $inside = no ] || printf '%s\n' "SKIPPED: ${line#*SKIPPED: }"
+                # Outside the block of a passing test the writer's name is not known: each line is one test.
+                if [ $inside = no ] || [ "$counted" != "$test" ]; then
+                    skipped=$((skipped + 1))
+                    counted=$test
+                fi ;;
+        esac
+        [ $inside = yes ] || printf '%s\n' "$line"
+    done
+}
+
+# add_result "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s"
+add_result() {
+    if [[ $1 =~ ([0-9]+)\ passed\;\ ([0-9]+)\ failed\;\ ([0-9]+)\ ignored ]]; then
+        passed=$((passed + BASH_REMATCH[1]))
+        failed=$((failed + BASH_REMATCH[2]))
+        ignored=$((ignored + BASH_REMATCH[3]))
+    fi
+}
+
+main "$@"
