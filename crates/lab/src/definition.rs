@@ -137,7 +137,9 @@ impl<'t> Table<'t> {
         let expected = format!("a whole number from {} to {}", limits.start(), limits.end());
         self.read(key, &expected, |value| {
             let integer = value.as_integer()?;
-            u64::from_str_radix(integer.as_str(), integer.radix()).ok().filter(|number| limits.contains(number))
+            u64::from_str_radix(integer.as_str(), integer.radix())
+                .ok()
+                .filter(|number| limits.contains(number))
         })
     }
 
@@ -161,8 +163,7 @@ impl<'t> Table<'t> {
     /// A table under this one.
     pub(crate) fn table(&self, key: &'static str) -> Result<Option<Table<'t>>, DefinitionError> {
         let Some((at, value)) = self.find(key) else { return Ok(None) };
-        let values =
-            value.as_table().ok_or_else(|| self.wrong_type(key, at.clone(), "a table", value))?;
+        let values = value.as_table().ok_or_else(|| self.wrong_type(key, at.clone(), "a table", value))?;
         Ok(Some(Table::new(self.document, self.name_below(key), at, values)))
     }
 
@@ -241,7 +242,13 @@ impl<'t> Table<'t> {
         self.values.get(key).map(|value| (value.span(), value.get_ref()))
     }
 
-    fn wrong_type(&self, key: &str, at: Range<usize>, expected: &str, found: &DeValue<'_>) -> DefinitionError {
+    fn wrong_type(
+        &self,
+        key: &str,
+        at: Range<usize>,
+        expected: &str,
+        found: &DeValue<'_>,
+    ) -> DefinitionError {
         let written = match found {
             DeValue::Integer(number) => number.to_string(),
             DeValue::Float(number) => number.to_string(),
@@ -295,16 +302,34 @@ mod tests {
     #[test]
     fn every_error_names_file_line_and_column() {
         let cases = [
-            ("colour = 'red'\ncolor = 'blue'\n", "paint.toml:2:1: unknown key `color` in the top level; did you mean `colour`?"),
-            ("colour = 'red'\n[pot]\n  litrs = 1\n", "paint.toml:3:3: unknown key `litrs` in [pot]; did you mean `litres`?"),
-            ("colour = 'red'\n[pot]\nzzz = 1\n", "paint.toml:3:1: unknown key `zzz` in [pot]; known here: litres, coats"),
+            (
+                "colour = 'red'\ncolor = 'blue'\n",
+                "paint.toml:2:1: unknown key `color` in the top level; did you mean `colour`?",
+            ),
+            (
+                "colour = 'red'\n[pot]\n  litrs = 1\n",
+                "paint.toml:3:3: unknown key `litrs` in [pot]; did you mean `litres`?",
+            ),
+            (
+                "colour = 'red'\n[pot]\nzzz = 1\n",
+                "paint.toml:3:1: unknown key `zzz` in [pot]; known here: litres, coats",
+            ),
             ("[pot]\n", "paint.toml:1:1: the top level needs `colour`"),
             ("colour = 3\n", "paint.toml:1:10: `colour` must be a text in quotes; it is 3"),
             ("colour = ' '\n", "paint.toml:1:10: `colour` must not be empty"),
             ("colour = 'é'\npot = 3\n", "paint.toml:2:7: `pot` must be a table; it is 3"),
-            ("colour = 'red'\n[pot]\nlitres = 0.1\n", "paint.toml:3:10: `litres` must be a number from 0.5 to 20; it is 0.1"),
-            ("colour = 'red'\n[pot]\nlitres = nan\n", "paint.toml:3:10: `litres` must be a number from 0.5 to 20; it is nan"),
-            ("colour = 'red'\n[pot]\ncoats = -1\n", "paint.toml:3:9: `coats` must be a whole number from 1 to 9; it is -1"),
+            (
+                "colour = 'red'\n[pot]\nlitres = 0.1\n",
+                "paint.toml:3:10: `litres` must be a number from 0.5 to 20; it is 0.1",
+            ),
+            (
+                "colour = 'red'\n[pot]\nlitres = nan\n",
+                "paint.toml:3:10: `litres` must be a number from 0.5 to 20; it is nan",
+            ),
+            (
+                "colour = 'red'\n[pot]\ncoats = -1\n",
+                "paint.toml:3:9: `coats` must be a whole number from 1 to 9; it is -1",
+            ),
         ];
         for (text, expected) in cases {
             assert_eq!(read_colour(text).unwrap_err().to_string(), expected, "for {text:?}");

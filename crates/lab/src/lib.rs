@@ -11,6 +11,7 @@
 pub mod bench;
 mod definition;
 pub mod figures;
+pub mod limit;
 pub mod machine;
 pub mod monitor;
 pub mod output;
@@ -20,6 +21,8 @@ pub mod report;
 pub mod result;
 #[cfg(test)]
 mod sample;
+#[cfg(test)]
+mod schema;
 pub mod suite;
 pub mod system;
 pub mod table;

@@ -106,7 +106,8 @@ fn memory_bytes(meminfo: &str) -> u64 {
 
 /// What shows that this is a virtual machine, where something does.
 fn hypervisor(cpu_info: &str) -> Option<String> {
-    let flagged = field(cpu_info, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+    let flagged =
+        field(cpu_info, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
     let named = [read("/sys/hypervisor/type"), dmi("sys_vendor", "product_name")];
     let name = named.into_iter().find(|name| !name.is_empty());
     flagged.then(|| name.unwrap_or_else(|| "a hypervisor that does not name itself".to_string()))

@@ -20,6 +20,8 @@ pub const RESULT_FILE: &str = "result.json";
 #[derive(Debug, Clone)]
 pub struct ResultDirectory {
     path: PathBuf,
+    /// The directories that were made for it, the innermost first.
+    made: Vec<PathBuf>,
 }
 
 /// One mix's latency histogram, with where it belongs.
@@ -39,15 +41,19 @@ impl ResultDirectory {
     /// Makes the directory; one that is there must be empty, so that no earlier result is overwritten.
     pub fn create(path: &Path) -> Result<ResultDirectory, String> {
         let place = path.display();
-        fs::create_dir_all(path).map_err(|error| format!("the output directory {place} cannot be made: {error}"))?;
+        let missing = path.ancestors().filter(|ancestor| *ancestor != Path::new("") && !ancestor.exists());
+        let made: Vec<PathBuf> = missing.filter_map(|ancestor| std::path::absolute(ancestor).ok()).collect();
+        fs::create_dir_all(path)
+            .map_err(|error| format!("the output directory {place} cannot be made: {error}"))?;
         // Servers are given paths below it, and run in directories of their own.
-        let path = fs::canonicalize(path).map_err(|error| format!("the output directory {place}: {error}"))?;
-        let mut entries =
-            fs::read_dir(&path).map_err(|error| format!("the output directory {place} cannot be read: {error}"))?;
+        let path =
+            fs::canonicalize(path).map_err(|error| format!("the output directory {place}: {error}"))?;
+        let mut entries = fs::read_dir(&path)
+            .map_err(|error| format!("the output directory {place} cannot be read: {error}"))?;
         if entries.next().is_some() {
             return Err(format!("the output directory {place} is not empty; name another with --output"));
         }
-        let directory = ResultDirectory { path };
+        let directory = ResultDirectory { path, made };
         write_atomically(&directory.path.join(".writable"), b"")
             .and_then(|()| fs::remove_file(directory.path.join(".writable")))
             .map_err(|error| format!("the output directory {place} cannot be written: {error}"))?;
@@ -83,9 +89,11 @@ impl ResultDirectory {
 
     /// Takes the directory away again if the run was refused before it left anything in it.
     pub fn remove_if_empty(&self) {
-        // Both calls remove a directory only when nothing is in it.
+        // A directory is removed only when nothing is in it.
         let _ = fs::remove_dir(self.path.join("systems"));
-        let _ = fs::remove_dir(&self.path);
+        for directory in &self.made {
+            let _ = fs::remove_dir(directory);
+        }
     }
 }
 
@@ -162,7 +170,11 @@ fn clients_csv(result: &ResultFile) -> String {
 
 /// A field by RFC 4180: quoted where it must be.
 fn csv_text(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_string() }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_string()
+    }
 }
 
 /// Empty for what was not measured.
@@ -184,7 +196,8 @@ fn interval_log(result: &ResultFile, histograms: &[LoggedHistogram]) -> io::Resu
         .with_max_value_divisor(1e6)
         .begin_log_with(&mut log, &mut serializer)?;
     for logged in histograms {
-        let tag: String = logged.tag.chars().map(|c| if c == ',' || c.is_whitespace() { '_' } else { c }).collect();
+        let tag: String =
+            logged.tag.chars().map(|c| if c == ',' || c.is_whitespace() { '_' } else { c }).collect();
         let since_start = logged.window_start.duration_since(start).unwrap_or_default();
         writer
             .write_histogram(&logged.latency_ns, since_start, logged.window, Tag::new(&tag))
@@ -205,14 +218,16 @@ mod tests {
         let path = place.path().join("results/one");
         let directory = ResultDirectory::create(&path).unwrap();
         directory.remove_if_empty();
-        assert!(!path.exists());
+        assert!(!path.exists() && !place.path().join("results").exists() && place.path().exists());
         let directory = ResultDirectory::create(&path).unwrap();
         fs::write(directory.result_path(), "{}").unwrap();
         assert!(ResultDirectory::create(&path).unwrap_err().contains("is not empty"));
         directory.remove_if_empty();
         assert!(directory.result_path().exists());
         fs::write(place.path().join("file"), "").unwrap();
-        assert!(ResultDirectory::create(&place.path().join("file/below")).unwrap_err().contains("cannot be made"));
+        assert!(
+            ResultDirectory::create(&place.path().join("file/below")).unwrap_err().contains("cannot be made")
+        );
     }
 
     #[test]

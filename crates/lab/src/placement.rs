@@ -42,7 +42,8 @@ impl Placement {
 
 /// Splits the processors that this process may use.
 pub fn place(wishes: &Wishes) -> Result<Placement, String> {
-    let allowed = allowed().map_err(|error| format!("the processors of this process cannot be read: {error}"))?;
+    let allowed =
+        allowed().map_err(|error| format!("the processors of this process cannot be read: {error}"))?;
     split(&allowed, wishes)
 }
 

@@ -59,13 +59,15 @@ fn parse(received: &[u8], ended: bool) -> io::Result<Option<Answer>> {
     };
     let head = std::str::from_utf8(&received[..head_length]).map_err(|_| invalid("the head is not text"))?;
     let mut lines = head.split("\r\n");
-    let status = status(lines.next().unwrap_or_default()).ok_or_else(|| invalid("the answer is not HTTP/1"))?;
+    let status =
+        status(lines.next().unwrap_or_default()).ok_or_else(|| invalid("the answer is not HTTP/1"))?;
     let rest = &received[head_length + 4..];
     let (mut length, mut chunked) = (None, false);
     for line in lines {
         let Some((name, value)) = line.split_once(':') else { continue };
         if name.eq_ignore_ascii_case("content-length") {
-            length = Some(value.trim().parse::<usize>().map_err(|_| invalid("Content-Length is not a number"))?);
+            length =
+                Some(value.trim().parse::<usize>().map_err(|_| invalid("Content-Length is not a number"))?);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
             chunked = value.trim().eq_ignore_ascii_case("chunked");
         }
@@ -90,14 +92,19 @@ fn unchunk(mut rest: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let mut body = Vec::new();
     loop {
         let Some(line_end) = rest.windows(2).position(|two| two == b"\r\n") else { return Ok(None) };
-        let line = std::str::from_utf8(&rest[..line_end]).map_err(|_| invalid("a chunk's size is not text"))?;
+        let line =
+            std::str::from_utf8(&rest[..line_end]).map_err(|_| invalid("a chunk's size is not text"))?;
         let digits = line.split(';').next().unwrap_or_default().trim();
-        let size = usize::from_str_radix(digits, 16).map_err(|_| invalid("a chunk's size is not a number"))?;
+        let size =
+            usize::from_str_radix(digits, 16).map_err(|_| invalid("a chunk's size is not a number"))?;
         if size == 0 {
             return Ok(Some(body));
         }
         let start = line_end + 2;
-        let end = start.checked_add(size).and_then(|end| end.checked_add(2)).ok_or_else(|| invalid("a huge chunk"))?;
+        let end = start
+            .checked_add(size)
+            .and_then(|end| end.checked_add(2))
+            .ok_or_else(|| invalid("a huge chunk"))?;
         let Some(chunk) = rest.get(start..end - 2) else { return Ok(None) };
         body.extend_from_slice(chunk);
         let Some(following) = rest.get(end..) else { return Ok(None) };
@@ -122,7 +129,11 @@ mod tests {
             ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", false, None),
             ("HTTP/1.1 200 OK\r\n\r\nab", false, None),
             ("HTTP/1.0 404 Not Found\r\n\r\nab", true, Some((404, "ab"))),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n", false, Some((200, "abc"))),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n",
+                false,
+                Some((200, "abc")),
+            ),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", false, None),
             ("HTTP/1.1 200 OK\r\nContent-Le", false, None),
         ];
@@ -135,7 +146,9 @@ mod tests {
 
     #[test]
     fn what_is_not_http_is_refused() {
-        for text in ["SSH-2.0-x\r\n\r\n", "HTTP/1.1 banana\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"] {
+        for text in
+            ["SSH-2.0-x\r\n\r\n", "HTTP/1.1 banana\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"]
+        {
             assert!(parse(text.as_bytes(), false).is_err(), "{text:?}");
         }
     }

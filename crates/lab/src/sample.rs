@@ -6,7 +6,11 @@ use crate::result::*;
 pub(crate) fn result() -> ResultFile {
     ResultFile {
         schema_version: SCHEMA_VERSION,
-        tool: ToolFacts { name: "touchstone".into(), version: "0.1.0".into(), binary_sha256: Some("00".repeat(32)) },
+        tool: ToolFacts {
+            name: "touchstone".into(),
+            version: "0.1.0".into(),
+            binary_sha256: Some("00".repeat(32)),
+        },
         started_at: "2026-11-20T10:00:00Z".into(),
         finished_at: "2026-11-20T10:03:00Z".into(),
         command_line: ["touchstone", "bench", "webbench-1.1-static", "--quick"].map(String::from).to_vec(),
@@ -98,7 +102,15 @@ fn latency(count: u64, mean_us: f64) -> LatencyRecord {
 }
 
 fn client_row(client: u64, requests: u64, mean_us: f64) -> ClientRow {
-    ClientRow { client, requests, errors: 0, bytes: requests * 8_600, mean_us, p95_us: mean_us * 1.5, max_us: mean_us * 9.0 }
+    ClientRow {
+        client,
+        requests,
+        errors: 0,
+        bytes: requests * 8_600,
+        mean_us,
+        p95_us: mean_us * 1.5,
+        max_us: mean_us * 9.0,
+    }
 }
 
 fn machine() -> MachineUse {

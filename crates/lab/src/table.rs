@@ -28,7 +28,9 @@ pub fn summary(result: &ResultFile) -> String {
 
 fn row(mix: &MixResult) -> [String; 8] {
     let server = |figure: fn(f64, f64) -> String| {
-        mix.server.as_ref().map_or("-".to_string(), |server| figure(server.cpu_us_per_request, server.cpu_share))
+        mix.server
+            .as_ref()
+            .map_or("-".to_string(), |server| figure(server.cpu_us_per_request, server.cpu_share))
     };
     [
         mix.clients.to_string(),
@@ -55,10 +57,15 @@ fn mark(mix: &MixResult, peak_name: Option<&str>) -> &'static str {
 /// Columns set to the right, each as wide as its widest cell.
 fn block(rows: &[[String; 8]], marks: &[&str]) -> String {
     let width = |column: usize| {
-        rows.iter().map(|row| row[column].chars().count()).chain([COLUMNS[column].chars().count()]).max().unwrap_or(0)
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .chain([COLUMNS[column].chars().count()])
+            .max()
+            .unwrap_or(0)
     };
     let line = |cells: &dyn Fn(usize) -> String, mark: &str| {
-        let cells: Vec<String> = (0..COLUMNS.len()).map(|at| format!("{:>w$}", cells(at), w = width(at))).collect();
+        let cells: Vec<String> =
+            (0..COLUMNS.len()).map(|at| format!("{:>w$}", cells(at), w = width(at))).collect();
         format!("  {}{mark}", cells.join("  ")).trim_end().to_string() + "\n"
     };
     let mut text = line(&|at| COLUMNS[at].to_string(), "");

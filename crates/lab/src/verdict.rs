@@ -11,6 +11,8 @@ use crate::result::{MixResult, ResultFile, RunStatus, SystemResult};
 const EQUAL_BAND: f64 = 0.03;
 /// From this share of its processors on, a server is held back by them.
 const PROCESSORS_FULL: f64 = 0.95;
+/// From this many processors on, work other than server and load engine disturbs the figures.
+pub(crate) const OTHER_WORK_CPUS: f64 = 0.1;
 /// A rate that rose by more than this to the last mix has not come to its peak.
 const STILL_RISING: f64 = 0.05;
 
@@ -27,6 +29,15 @@ pub fn peak(system: &SystemResult) -> Option<&MixResult> {
     highest(true).or_else(|| highest(false))
 }
 
+/// The processors that work other than the system under test and the load engine used in the window; absent where the
+/// system was not watched. (Time in softirqs belongs to nobody and is left out.)
+pub fn other_work_cpus(mix: &MixResult) -> Option<f64> {
+    let (server, machine) = (mix.server.as_ref()?, mix.machine.as_ref()?);
+    let used: f64 = machine.cpus.iter().map(|cpu| cpu.user + cpu.system).sum();
+    let own = (server.user_s + server.system_s + mix.load.user_s + mix.load.system_s) / mix.window_s;
+    Some((used - own).max(0.0)).filter(|cpus| cpus.is_finite())
+}
+
 /// What the result says, a sentence each, most important first.
 pub fn sentences(result: &ResultFile) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -35,8 +46,9 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
     }
     let rivals: Vec<&SystemResult> = result.systems.iter().filter(|system| !system.is_limit).collect();
     sentences.extend(rivals.iter().map(|system| peak_sentence(system)));
-    sentences.extend(comparison(&rivals));
-    sentences.extend(processor_time(&rivals));
+    let ranked = by_rate(&rivals, &result.status);
+    sentences.extend(comparison(&ranked, &result.status));
+    sentences.extend(processor_time(&ranked));
     if let Some(limit) = result.systems.iter().find(|system| system.is_limit) {
         sentences.extend(rivals.iter().filter_map(|system| distance_from_limit(system, limit)));
     }
@@ -61,16 +73,26 @@ fn peak_sentence(system: &SystemResult) -> String {
     }
 }
 
-/// The rivals with a peak, the fastest first.
-fn by_rate<'a>(rivals: &[&'a SystemResult]) -> Vec<(&'a SystemResult, &'a MixResult)> {
-    let mut ranked: Vec<_> = rivals.iter().filter_map(|system| Some((*system, peak(system)?))).collect();
+/// A rival and the mix that it is compared by.
+type Ranked<'a> = (&'a SystemResult, &'a MixResult);
+
+/// The rivals with their peaks, the fastest first. Where the run did not come to its end, only the mixes that all
+/// rivals completed are looked at: the others would compare different loads.
+fn by_rate<'a>(rivals: &[&'a SystemResult], status: &RunStatus) -> Vec<Ranked<'a>> {
+    let whole = matches!(status, RunStatus::Complete);
+    let in_all = |mix: &MixResult| rivals.iter().all(|rival| at_clients(rival, mix.clients).is_some());
+    let peak_in_all = |system: &'a SystemResult| {
+        let common = system.mixes.iter().filter(|mix| mix.complete && in_all(mix));
+        common.reduce(|best, mix| if mix.requests_per_second > best.requests_per_second { mix } else { best })
+    };
+    let chosen = |system| if whole { peak(system) } else { peak_in_all(system) };
+    let mut ranked: Vec<_> = rivals.iter().filter_map(|system| Some((*system, chosen(system)?))).collect();
     ranked.sort_by(|left, right| right.1.requests_per_second.total_cmp(&left.1.requests_per_second));
     ranked
 }
 
 /// How many times faster the fastest is than each other.
-fn comparison(rivals: &[&SystemResult]) -> Option<String> {
-    let ranked = by_rate(rivals);
+fn comparison(ranked: &[Ranked<'_>], status: &RunStatus) -> Option<String> {
     let ((fastest, best), others) = ranked.split_first()?;
     if others.is_empty() {
         return None;
@@ -79,8 +101,10 @@ fn comparison(rivals: &[&SystemResult]) -> Option<String> {
     let (equal, slower): (Vec<_>, Vec<_>) = others.iter().partition(|(_, mix)| ratio(mix) - 1.0 < EQUAL_BAND);
     let mut parts = Vec::new();
     if !slower.is_empty() {
-        let times: Vec<String> =
-            slower.iter().map(|(system, mix)| format!("{} times {}", significant(ratio(mix)), system.title)).collect();
+        let times: Vec<String> = slower
+            .iter()
+            .map(|(system, mix)| format!("{} times {}", significant(ratio(mix)), system.title))
+            .collect();
         parts.push(format!("{} is ahead: its peak rate is {}", fastest.title, list(&times)));
     }
     if !equal.is_empty() {
@@ -92,19 +116,26 @@ fn comparison(rivals: &[&SystemResult]) -> Option<String> {
             percent(EQUAL_BAND)
         ));
     }
-    Some(capitalised(&format!("{}.", parts.join("; "))))
+    Some(match status {
+        RunStatus::Complete => capitalised(&format!("{}.", parts.join("; "))),
+        RunStatus::Incomplete(_) => format!("In the mixes that all of them completed, {}.", parts.join("; ")),
+    })
 }
 
 /// The processor time of a request, at equal numbers of clients where both were measured with them.
-fn processor_time(rivals: &[&SystemResult]) -> Option<String> {
-    let ranked = by_rate(rivals);
+fn processor_time(ranked: &[Ranked<'_>]) -> Option<String> {
     let ((fastest, best), others) = ranked.split_first()?;
     let own = cpu_us(best)?;
     let times: Vec<String> = others
         .iter()
         .filter_map(|(system, _)| {
             let other = cpu_us(at_clients(system, best.clients)?)?;
-            Some(format!("{} times that of {} ({} µs)", significant(own / other), system.title, significant(other)))
+            Some(format!(
+                "{} times that of {} ({} µs)",
+                significant(own / other),
+                system.title,
+                significant(other)
+            ))
         })
         .collect();
     (!times.is_empty()).then(|| {
@@ -142,9 +173,13 @@ fn bottleneck(system: &SystemResult) -> Option<String> {
     let saturated = mix.generator_saturated.as_ref().map(|sign| sign.trim_end_matches('.'));
     let share = mix.server.as_ref().map(|server| server.cpu_share);
     let full = share.filter(|share| *share >= PROCESSORS_FULL);
+    let other_work = other_work_cpus(mix).filter(|cpus| *cpus >= OTHER_WORK_CPUS);
     Some(match (full, saturated) {
         (Some(share), None) => {
-            format!("At its peak {name} kept its processors {} busy: they were the bottleneck.", percent(share.min(1.0)))
+            format!(
+                "At its peak {name} kept its processors {} busy: they were the bottleneck.",
+                percent(share.min(1.0))
+            )
         }
         (Some(share), Some(sign)) => format!(
             "At its peak {name} kept its processors {} busy: they were the bottleneck. The load engine was near its \
@@ -153,6 +188,11 @@ fn bottleneck(system: &SystemResult) -> Option<String> {
         ),
         (None, Some(sign)) => format!(
             "At the peak of {name} the load engine was the bottleneck ({sign}): the figures of {name} are a lower bound."
+        ),
+        (None, None) if other_work.is_some() => format!(
+            "At the peak of {name} other work used {} processors of this machine: the figures of {name} are a lower \
+             bound.",
+            significant(other_work.unwrap_or_default())
         ),
         (None, None) if still_rising(system, mix) => format!(
             "The rate of {name} was still rising at {}, the most that were tried: its peak may lie higher.",
@@ -169,7 +209,8 @@ fn still_rising(system: &SystemResult, peak: &MixResult) -> bool {
     let complete = || system.mixes.iter().filter(|mix| mix.complete);
     let before = complete().filter(|mix| mix.clients < peak.clients).max_by_key(|mix| mix.clients);
     let last = complete().all(|mix| mix.clients <= peak.clients);
-    last && before.is_some_and(|mix| peak.requests_per_second > mix.requests_per_second * (1.0 + STILL_RISING))
+    last && before
+        .is_some_and(|mix| peak.requests_per_second > mix.requests_per_second * (1.0 + STILL_RISING))
 }
 
 fn errors(system: &SystemResult) -> Option<String> {
@@ -260,7 +301,8 @@ mod tests {
         let mut result = sample::result();
         let same = result.systems[0].mixes[2].requests_per_second;
         result.systems[1].mixes[2].requests_per_second = same * 0.98;
-        let sentence = comparison(&result.systems.iter().take(2).collect::<Vec<_>>()).unwrap();
+        let rivals: Vec<&SystemResult> = result.systems.iter().take(2).collect();
+        let sentence = comparison(&by_rate(&rivals, &result.status), &result.status).unwrap();
         assert_eq!(
             sentence,
             "Between touchstone 0.1.0 and nginx 1.22.1 this run shows no difference in rate (less than 3.0 %)."
@@ -294,16 +336,46 @@ mod tests {
     }
 
     #[test]
+    fn other_work_is_what_neither_server_nor_load_engine_used() {
+        let mut result = sample::result();
+        let mix = &mut result.systems[0].mixes[2];
+        // Of 1.4 processors busy, the server used 0.96 and the load engine 0.6.
+        assert_eq!(other_work_cpus(mix), Some(0.0));
+        let server = mix.server.as_mut().unwrap();
+        (server.user_s, server.system_s, server.cpu_share) = (0.1, 0.4, 0.1);
+        assert!((other_work_cpus(mix).unwrap() - 0.7).abs() < 1e-9);
+        assert!(bottleneck(&result.systems[0]).unwrap().contains("other work used 0.700 processors"));
+        result.systems[0].mixes[2].server = None;
+        assert_eq!(other_work_cpus(&result.systems[0].mixes[2]), None);
+    }
+
+    #[test]
     fn incomplete_runs_and_errors_are_said() {
         let mut result = sample::result();
         result.status = RunStatus::Incomplete("nginx ended in mid-mix".to_string());
         result.systems[1].mixes[0].errors.reset = 3;
         let all = sentences(&result);
         assert_eq!(all[0], "The run is incomplete: nginx ended in mid-mix.");
-        assert!(all.iter().any(|sentence| sentence.starts_with("nginx 1.22.1 failed 3 requests (0.001 %")), "{all:?}");
+        assert!(
+            all.iter().any(|sentence| sentence.starts_with("nginx 1.22.1 failed 3 requests (0.001 %")),
+            "{all:?}"
+        );
         assert!(all.last().unwrap().starts_with("Valid only as far as it goes"));
         result.systems.clear();
         assert_eq!(sentences(&result).len(), 2);
+    }
+
+    #[test]
+    fn an_incomplete_run_compares_only_what_all_completed() {
+        let mut result = sample::result();
+        result.status = RunStatus::Incomplete("nginx died".to_string());
+        result.systems[1].mixes.truncate(2);
+        let expected = "In the mixes that all of them completed, touchstone 0.1.0 is ahead: its peak rate is 1.50 times nginx 1.22.1.";
+        let all = sentences(&result);
+        assert!(all.iter().any(|sentence| sentence == expected), "{all:?}");
+        assert!(all.iter().any(|sentence| sentence.starts_with("With 4 clients, touchstone")), "{all:?}");
+        result.systems[1].mixes.clear();
+        assert!(!sentences(&result).iter().any(|sentence| sentence.contains("is ahead")));
     }
 
     #[test]

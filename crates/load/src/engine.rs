@@ -137,8 +137,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) think_ns: u64,
     pub(crate) schedule: Option<RateSchedule>,
     pub(crate) epoll: OwnedFd,
-    /// Brings an event each [`HOUSEKEEPING_NS`] as long as it is open.
-    _timer: OwnedFd,
+    /// Brings an event when it is time to keep house.
+    timer: OwnedFd,
     pub(crate) clients: Vec<Client>,
     /// The last head that answered each request of the plan.
     pub(crate) heads: Vec<ResponseHead>,
@@ -184,7 +184,7 @@ impl<'a> Engine<'a> {
             think_ns: nanoseconds(plan.think_time),
             schedule: plan.rate.map(|rate| RateSchedule::new(rate, plan.clients)),
             epoll,
-            _timer: timer,
+            timer,
             heads: plan.requests.iter().map(|_| ResponseHead::new()).collect(),
             buffer: vec![0; plan.receive_buffer_bytes],
             timers: Timers::with_capacity(clients.len()),
@@ -225,7 +225,7 @@ impl<'a> Engine<'a> {
             self.now_ns = now_ns();
             self.start_due();
             if self.now_ns >= self.housekeeping_ns {
-                self.keep_house();
+                self.keep_house()?;
             }
         }
         Ok(self.finish())
@@ -264,7 +264,7 @@ impl<'a> Engine<'a> {
         if self.coarse_wait {
             wait_ns = wait_ns.next_multiple_of(1_000_000);
         }
-        Some(Timespec { tv_sec: (wait_ns / 1_000_000_000) as i64, tv_nsec: (wait_ns % 1_000_000_000) as i64 })
+        Some(timespec(wait_ns))
     }
 
     fn on_event(&mut self, event: &Event) {
@@ -321,7 +321,7 @@ impl<'a> Engine<'a> {
     }
 
     /// What is done every few milliseconds, whatever the sockets do.
-    fn keep_house(&mut self) {
+    fn keep_house(&mut self) -> Result<(), PlanError> {
         self.look_for_stop();
         self.note_window_edges();
         if self.now_ns >= self.sweep_ns {
@@ -333,6 +333,16 @@ impl<'a> Engine<'a> {
             if edge_ns > self.now_ns {
                 self.housekeeping_ns = self.housekeeping_ns.min(edge_ns);
             }
+        }
+        self.set_timer()
+    }
+
+    /// Setting the timer again also clears what it brought, so that it need not be read.
+    fn set_timer(&self) -> Result<(), PlanError> {
+        let once = Itimerspec { it_interval: timespec(0), it_value: timespec(self.housekeeping_ns) };
+        match timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(PlanError(format!("the timer of an engine thread cannot be set: {error}"))),
         }
     }
 
@@ -395,16 +405,16 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The timer is edge-triggered: it brings an event each time and need not be read.
 fn new_epoll_with_timer() -> Result<(OwnedFd, OwnedFd), Errno> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
     let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-    let interval = Timespec { tv_sec: 0, tv_nsec: HOUSEKEEPING_NS as i64 };
-    let each = Itimerspec { it_interval: interval, it_value: interval };
-    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &each)?;
     epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
     Ok((epoll, timer))
+}
+
+fn timespec(nanoseconds: u64) -> Timespec {
+    Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as i64 }
 }
 
 fn pin_to(core: usize) -> Result<(), PlanError> {

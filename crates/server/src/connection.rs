@@ -160,9 +160,14 @@ impl Connection {
         next
     }
 
-    /// Runs the connection to its end, from where [`Connection::begin`] left it.
-    pub async fn run(mut self, mut next: Next) {
+    /// Makes the connection one that waits, from where [`Connection::begin`] left it: it is counted from now on.
+    pub fn start(mut self, next: Next) {
         self.deadline = Some(self.core.deadlines.register());
+        tokio::task::spawn_local(self.run(next));
+    }
+
+    /// Runs the connection to its end.
+    async fn run(mut self, mut next: Next) {
         loop {
             if !self.output.is_empty() && self.flush_output().await.is_err() {
                 return;
@@ -242,11 +247,12 @@ impl Connection {
         } else {
             let examined = self.input.len();
             self.input.extend_from_slice(received);
-            // A head that was not whole becomes so by a line end, or too long; other bytes cannot change the verdict,
-            // and parsing again for each of them would let a slow client cost quadratic time.
+            // A head that was not whole becomes so by a line end, or too long. Parsing again for every other byte would
+            // let a slow client cost quadratic time.
             let limits = &hot.limits;
             let grown = self.input.len() > limits.request_line_bytes.min(limits.header_bytes);
-            if !grown && !received.contains(&b'\n') && examined > 0 {
+            let after_return = self.input[examined - 1] == b'\r';
+            if !grown && !after_return && !received.contains(&b'\n') {
                 return Next::Receive;
             }
             self.serve_input(hot)
@@ -333,6 +339,8 @@ impl Connection {
         }
         let target = head.target.of(bytes);
         let path = match memchr::memchr(b'?', target) {
+            // A fragment has no place in a request (RFC 9112 section 3.2); the slow way says so.
+            Some(mark) if memchr::memchr(b'#', &target[mark..]).is_some() => return Hit::Not,
             Some(mark) => &target[..mark],
             None => target,
         };

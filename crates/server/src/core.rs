@@ -9,6 +9,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -55,8 +56,8 @@ pub struct CoreSeed {
     pub error_log: ErrorLog,
     /// Orders.
     pub orders: UnboundedReceiver<Order>,
-    /// How many cores there are; limits are divided by it.
-    pub cores: usize,
+    /// The connections of all cores.
+    pub connections: Arc<Connections>,
 }
 
 /// What every request uses.
@@ -94,8 +95,19 @@ pub struct Core {
     /// A stop has begun: every answer ends its connection.
     pub draining: Cell<bool>,
     index: usize,
-    most_connections: Cell<usize>,
-    cores: usize,
+    /// Connections of all cores.
+    connections: Arc<Connections>,
+    /// Connections of this core that `connections` knows of.
+    counted: Cell<usize>,
+}
+
+/// The open connections of all cores together. Cores count theirs in when they first wait; a connection that is
+/// answered and closed at once is none.
+#[derive(Default)]
+pub struct Connections {
+    open: AtomicUsize,
+    /// Raised by a core that has no room for another: the others let go of idle ones at their next tick.
+    wanted: AtomicUsize,
 }
 
 /// Runs a core on this thread until it has drained.
@@ -110,7 +122,7 @@ pub fn run(seed: CoreSeed) -> io::Result<()> {
 
 impl Core {
     async fn live(seed: CoreSeed) -> io::Result<()> {
-        let CoreSeed { index, snapshot, listeners, access_log, error_log, mut orders, cores } = seed;
+        let CoreSeed { index, snapshot, listeners, access_log, error_log, mut orders, connections } = seed;
         let core = Rc::new(Core {
             hot: RefCell::new(Hot {
                 receive_buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
@@ -128,8 +140,8 @@ impl Core {
             error_log,
             draining: Cell::new(false),
             index,
-            most_connections: Cell::new(connections_of_one_core(&snapshot, cores)),
-            cores,
+            connections,
+            counted: Cell::new(0),
         });
         let mut open = Vec::new();
         core.clone().listen(listeners, &mut open)?;
@@ -169,7 +181,6 @@ impl Core {
             hot.generation += 1;
             hot.snapshot = snapshot.clone();
         }
-        self.most_connections.set(connections_of_one_core(&snapshot, self.cores));
         let named = |listener: &Rc<Listener>| {
             snapshot.listeners.iter().any(|sites| sites.address == listener.configured)
         };
@@ -184,6 +195,8 @@ impl Core {
         while ticker.tick().await.is_ok() {
             let new_second = self.clock.tick();
             self.deadlines.sweep(self.clock.coarse_ms());
+            self.count_connections();
+            self.make_wanted_room();
             let hot = &mut *self.hot.borrow_mut();
             hot.log.flush();
             if new_second {
@@ -240,15 +253,41 @@ impl Core {
     /// True when another connection may be accepted; makes room by ending idle ones.
     #[inline]
     pub fn has_room(&self) -> bool {
-        self.deadlines.connections() < self.most_connections.get() || self.make_room()
+        self.count_connections();
+        let most = self.hot.borrow().snapshot.config.limits.connections;
+        self.connections.open.load(Ordering::Relaxed) < most || self.make_room()
+    }
+
+    /// Brings what all cores know up to what this one knows.
+    #[inline]
+    fn count_connections(&self) {
+        let (now, before) =
+            (self.deadlines.connections(), self.counted.replace(self.deadlines.connections()));
+        match now.cmp(&before) {
+            std::cmp::Ordering::Equal => {}
+            std::cmp::Ordering::Greater => {
+                _ = self.connections.open.fetch_add(now - before, Ordering::Relaxed)
+            }
+            std::cmp::Ordering::Less => _ = self.connections.open.fetch_sub(before - now, Ordering::Relaxed),
+        }
     }
 
     #[cold]
     fn make_room(&self) -> bool {
         let message = "limits.connections is reached; idle connections are ended";
         self.error_log.limited(LogLevel::Warning, "connections over the limit", message);
-        self.deadlines.expire_idle(MAKE_ROOM);
+        if self.deadlines.expire_idle(MAKE_ROOM) == 0 {
+            self.connections.wanted.store(MAKE_ROOM, Ordering::Relaxed);
+        }
         false
+    }
+
+    /// Makes room for a connection that another core has no room for.
+    fn make_wanted_room(&self) {
+        if self.connections.wanted.load(Ordering::Relaxed) > 0 {
+            let wanted = self.connections.wanted.swap(0, Ordering::Relaxed);
+            self.deadlines.expire_idle(wanted);
+        }
     }
 
     /// True when somebody will want to know where a client is.
@@ -297,8 +336,4 @@ fn head_limits(snapshot: &Snapshot) -> Limits {
 fn caches(snapshot: &Snapshot) -> Vec<CoreCache> {
     let Some(cache) = &snapshot.cache else { return Vec::new() };
     (0..snapshot.sites.len()).map(|site| CoreCache::new(cache.clone(), site)).collect()
-}
-
-fn connections_of_one_core(snapshot: &Snapshot, cores: usize) -> usize {
-    snapshot.config.limits.connections.div_ceil(cores).max(1)
 }

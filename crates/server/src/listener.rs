@@ -146,9 +146,7 @@ impl Listener {
                 Connection::new(core.clone(), Socket::fresh(descriptor), peer, self.configured);
             match connection.begin() {
                 Next::Close => {}
-                next => {
-                    tokio::task::spawn_local(connection.run(next));
-                }
+                next => connection.start(next),
             }
         }
         Turn::More

@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::config::{self, Config};
-use crate::core::{self, CoreSeed, Order};
+use crate::core::{self, Connections, CoreSeed, Order};
 use crate::listener;
 use crate::log::access::AccessLog;
 use crate::log::error::ErrorLog;
@@ -89,6 +89,7 @@ impl Server {
         }
         let mut shares =
             shares(listeners.into_iter().map(|(configured, _, sockets)| (configured, sockets)), cores);
+        let connections = Arc::new(Connections::default());
         for index in (0..cores).rev() {
             let (orders, received) = unbounded_channel();
             let seed = CoreSeed {
@@ -98,7 +99,7 @@ impl Server {
                 access_log: access_log.core_buffer(),
                 error_log: error_log.clone(),
                 orders: received,
-                cores,
+                connections: connections.clone(),
             };
             running.cores.push((orders, spawn_core(seed, &snapshot.config)?));
         }

@@ -81,10 +81,12 @@ impl Snapshot {
     /// Opens every root and prepares the lookups.
     pub fn open(config: Config) -> Result<Snapshot, Unusable> {
         let sites = config.sites.iter().map(open_site).collect::<Result<Vec<Site>, Unusable>>()?;
-        let mut addresses: Vec<SocketAddr> =
-            config.sites.iter().flat_map(|site| site.listen.iter().copied()).collect();
-        addresses.sort();
-        addresses.dedup();
+        let mut addresses: Vec<SocketAddr> = Vec::new();
+        for &address in config.sites.iter().flat_map(|site| &site.listen) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
         let listeners = addresses.into_iter().map(|address| listener_sites(address, &config.sites)).collect();
         let (cache, watcher_problem) = if config.cache.enabled {
             let (cache, problem) = FileCache::new(CacheLimits {

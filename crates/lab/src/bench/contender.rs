@@ -1,7 +1,7 @@
 //! A system under test in a run: started (or reached), checked, warmed, watched and at last stopped.
 
-use super::prepare::{Entrant, EntrantKind, Prepared};
 use super::BenchError;
+use super::prepare::{Entrant, EntrantKind, Prepared};
 use crate::probe;
 use crate::result::{ConfigurationFile, SystemResult};
 use crate::suite::tree::file_content;
@@ -159,11 +159,12 @@ impl Contender {
         let class = &workload.classes[class_index];
         let path = format!("{}{}", self.path_prefix(), class.path(file));
         let length = if self.entrant.is_limit { limit_body_bytes(prepared) } else { class.file_bytes };
-        let answer = probe::get(self.target.address, &self.target.host, &path, length as usize, REQUEST_TIME_LIMIT)
-            .map_err(|error| Problem {
-                text: format!("did not answer a request for {path}: {error}"),
-                answered: error.kind() == std::io::ErrorKind::InvalidData,
-            })?;
+        let answer =
+            probe::get(self.target.address, &self.target.host, &path, length as usize, REQUEST_TIME_LIMIT)
+                .map_err(|error| Problem {
+                    text: format!("did not answer a request for {path}: {error}"),
+                    answered: error.kind() == std::io::ErrorKind::InvalidData,
+                })?;
         let wrong = |text: String| Err(Problem { text, answered: true });
         if answer.status != 200 {
             return wrong(format!("answered {} to a request for {path}", answer.status));
@@ -244,8 +245,9 @@ fn launch(entrant: Entrant, target: Target, prepared: &Prepared) -> Result<Conte
 
 fn check_interrupt(interrupt: &AtomicBool, title: &str) -> Result<(), BenchError> {
     if interrupt.load(Ordering::Relaxed) {
-        return Err(BenchError::Failed(format!("interrupted while {title} was started; nothing was measured")));
+        return Err(BenchError::Failed(format!(
+            "interrupted while {title} was started; nothing was measured"
+        )));
     }
     Ok(())
 }
-

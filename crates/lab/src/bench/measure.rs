@@ -67,51 +67,88 @@ impl Measurement<'_> {
         })
         .map_err(|error| format!("the monitor cannot be started: {error}"))?;
         let (outcome, ending) = std::thread::scope(|scope| {
+            // Should the observer panic, the engine must not run on to the mix's end.
+            let _stop = StopOnDrop(&progress);
             let engine = scope.spawn(|| touchstone_load::run(&self.plan, &progress));
-            let ending = self.look_after(contender, observer, interrupt, &progress, start, &|| engine.is_finished());
+            let lookout = Lookout { measurement: self, progress: &progress, monitor: &monitor, start };
+            let ending = lookout.until(&|| engine.is_finished(), contender, observer, interrupt);
             (engine.join(), ending)
         });
         let recording = monitor.finish();
-        let outcome = outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(|error| error.to_string())?;
+        let outcome = outcome
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            .map_err(|error| error.to_string())?;
         Ok(Measured { outcome, recording, ending, window_start })
     }
+}
 
-    /// Looks after a mix until the engine has ended.
-    fn look_after(
+/// Looks after a mix that goes on.
+struct Lookout<'a> {
+    measurement: &'a Measurement<'a>,
+    progress: &'a Progress,
+    monitor: &'a Monitor,
+    start: Instant,
+}
+
+impl Lookout<'_> {
+    /// Until the engine has ended, looks whether the system lives and whether there was an interrupt, and tells of the
+    /// progress.
+    fn until(
         &self,
+        engine_has_ended: &dyn Fn() -> bool,
         contender: &mut Contender,
         observer: &mut dyn Observer,
         interrupt: &AtomicBool,
-        progress: &Progress,
-        start: Instant,
-        engine_has_ended: &dyn Fn() -> bool,
     ) -> Ending {
         let mut ending = Ending::Whole;
-        let mut rate = LiveRate::starting(start);
-        let mut next_tick = start + TICK_PERIOD;
+        let mut rate = LiveRate::starting(self.start);
+        let mut next_tick = self.start + TICK_PERIOD;
         while !engine_has_ended() {
             std::thread::sleep(LOOK_PERIOD);
             if ending == Ending::Whole && !engine_has_ended() {
-                if let Some(end) = contender.has_ended() {
-                    ending = Ending::SystemDied(end);
-                } else if interrupt.load(Ordering::Relaxed) {
-                    ending = Ending::Interrupted;
+                ending = early_ending(contender, interrupt);
+                if ending != Ending::Whole {
+                    self.progress.stop.store(true, Ordering::Relaxed);
+                    self.monitor.end();
                 }
-                progress.stop.store(ending != Ending::Whole, Ordering::Relaxed);
             }
             let now = Instant::now();
             if now >= next_tick {
                 next_tick = now + TICK_PERIOD;
-                let left = self.plan.length.saturating_sub(now - start).as_secs_f64() + self.seconds_after;
-                observer.event(Event::Tick(Tick {
-                    turn: self.turn,
-                    requests_per_second: rate.at(now, progress.requests.load(Ordering::Relaxed)),
-                    errors: progress.errors.load(Ordering::Relaxed),
-                    seconds_left: left,
-                }));
+                observer.event(Event::Tick(self.tick(now, &mut rate)));
             }
         }
         ending
+    }
+
+    fn tick(&self, now: Instant, rate: &mut LiveRate) -> Tick<'_> {
+        let Measurement { plan, turn, seconds_after, .. } = self.measurement;
+        Tick {
+            turn: *turn,
+            requests_per_second: rate.at(now, self.progress.requests.load(Ordering::Relaxed)),
+            errors: self.progress.errors.load(Ordering::Relaxed),
+            seconds_left: plan.length.saturating_sub(now - self.start).as_secs_f64() + seconds_after,
+        }
+    }
+}
+
+/// Whether something ends the mix before its time.
+fn early_ending(contender: &mut Contender, interrupt: &AtomicBool) -> Ending {
+    if let Some(end) = contender.has_ended() {
+        Ending::SystemDied(end)
+    } else if interrupt.load(Ordering::Relaxed) {
+        Ending::Interrupted
+    } else {
+        Ending::Whole
+    }
+}
+
+/// Ends the engine's run when it is dropped.
+struct StopOnDrop<'a>(&'a Progress);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::Relaxed);
     }
 }
 

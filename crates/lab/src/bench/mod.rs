@@ -94,7 +94,11 @@ pub struct Finished {
 }
 
 /// Runs a suite from its options to its report. `interrupt` ends it early when it becomes true.
-pub fn run(options: Options, observer: &mut dyn Observer, interrupt: &AtomicBool) -> Result<Finished, BenchError> {
+pub fn run(
+    options: Options,
+    observer: &mut dyn Observer,
+    interrupt: &AtomicBool,
+) -> Result<Finished, BenchError> {
     let prepared = prepare(options).map_err(BenchError::Refused)?;
     let directory = prepared.directory.clone();
     // From here on this thread, and whatever it starts that is not the server, keeps to the load engine's processors.

@@ -247,10 +247,14 @@ fn give_ports(entrants: &mut [Entrant], first: Option<u16>) -> Result<(), String
     let mut next = first;
     for entrant in entrants {
         let EntrantKind::Started { port, .. } = &mut entrant.kind else { continue };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, next.unwrap_or(0))).map_err(|error| match next {
-            Some(port) => format!("port {port} of 127.0.0.1 cannot be had for {} ({error}); name another with --port", entrant.name),
-            None => format!("no port of 127.0.0.1 is free for {}: {error}", entrant.name),
-        })?;
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, next.unwrap_or(0))).map_err(|error| match next {
+                Some(port) => format!(
+                    "port {port} of 127.0.0.1 cannot be had for {} ({error}); name another with --port",
+                    entrant.name
+                ),
+                None => format!("no port of 127.0.0.1 is free for {}: {error}", entrant.name),
+            })?;
         *port = listener.local_addr().map_err(|error| error.to_string())?.port();
         held.push(listener);
         next = match next {
@@ -299,7 +303,8 @@ fn entrant_warnings(
     };
     let mut warnings = Vec::new();
     if let Some(largest) = mixes.iter().max_by_key(|mix| mix.clients) {
-        warnings = suite.plan(largest, &drive).check().map_err(|error| format!("{}: {error}", entrant.name))?;
+        warnings =
+            suite.plan(largest, &drive).check().map_err(|error| format!("{}: {error}", entrant.name))?;
     }
     if let EntrantKind::Running { url, pid } = &entrant.kind
         && url.is_this_machine()
@@ -356,7 +361,10 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let cases = [
-            (Options { suite: "webbench".into(), ..options(&[]) }, "there is no suite `webbench`; did you mean"),
+            (
+                Options { suite: "webbench".into(), ..options(&[]) },
+                "there is no suite `webbench`; did you mean",
+            ),
             (options(&["ngnix"]), "there is no system `ngnix`; did you mean `nginx`?"),
             (options(&["https://127.0.0.1/"]), "does not speak TLS yet"),
             (Options { port: Some(port), ..options(&["limit"]) }, "cannot be had for limit"),
@@ -367,9 +375,15 @@ mod tests {
             (Options { clients: Some(vec![4, 4]), ..options(&["limit"]) }, "--clients names 4 twice"),
             (Options { clients: Some(vec![0]), ..options(&["limit"]) }, "has no clients"),
             (Options { clients: Some(vec![90_000_000]), ..options(&["limit"]) }, "90000000 clients need"),
-            (Options { length: Some(Duration::from_secs(40)), ..options(&["limit"]) }, "leave nothing to count"),
             (
-                Options { placement: placement::Wishes { cores: Some(9999), ..Default::default() }, ..options(&["limit"]) },
+                Options { length: Some(Duration::from_secs(40)), ..options(&["limit"]) },
+                "leave nothing to count",
+            ),
+            (
+                Options {
+                    placement: placement::Wishes { cores: Some(9999), ..Default::default() },
+                    ..options(&["limit"])
+                },
                 "--cores must be from 1 to",
             ),
         ];
@@ -391,10 +405,12 @@ mod tests {
     fn systems_named_twice_get_numbers_and_all_get_ports_of_their_own() {
         let place = tempfile::tempdir().unwrap();
         let output = Some(place.path().join("out"));
-        let prepared = prepare(Options { output, ..options(&["limit", "limit", "http://127.0.0.1:1/x"]) }).unwrap();
+        let prepared =
+            prepare(Options { output, ..options(&["limit", "limit", "http://127.0.0.1:1/x"]) }).unwrap();
         let names: Vec<&str> = prepared.entrants.iter().map(|entrant| entrant.name.as_str()).collect();
         assert_eq!(names, ["limit", "limit#2", "http://127.0.0.1:1/x"]);
-        let ports: Vec<u16> = prepared.entrants.iter().map(|entrant| entrant.target().address.port()).collect();
+        let ports: Vec<u16> =
+            prepared.entrants.iter().map(|entrant| entrant.target().address.port()).collect();
         assert!(ports[0] != ports[1] && ports[2] == 1);
         assert!(prepared.machine.same_host && prepared.tree.join("CLASS_4K/3.html").exists());
         assert!(prepared.warnings.iter().any(|warning| warning.contains("was not started here")));

@@ -88,7 +88,8 @@ fn client_rows(outcome: &Outcome) -> Vec<ClientRow> {
 fn timeline_row(interval: &Interval, recording: &Recording) -> TimelineRow {
     let (from_s, to_s) = (interval.start_s, interval.start_s + interval.length_s);
     let latency = &interval.latency_ns;
-    let quantile_us = |quantile| (!latency.is_empty()).then(|| latency.value_at_quantile(quantile) as f64 / 1000.0);
+    let quantile_us =
+        |quantile| (!latency.is_empty()).then(|| latency.value_at_quantile(quantile) as f64 / 1000.0);
     TimelineRow {
         at_s: from_s,
         requests_per_second: ratio(interval.requests as f64, interval.length_s),
@@ -167,7 +168,9 @@ mod tests {
         assert_eq!(record.curve[0].0, 0.0);
         assert_eq!(*record.curve.last().unwrap(), (100.0, record.max_us));
         let close = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.002;
-        assert!(close(record.mean_us, 100_000.5) && close(record.p99_us, 198_000.0) && record.count == 200_000);
+        assert!(
+            close(record.mean_us, 100_000.5) && close(record.p99_us, 198_000.0) && record.count == 200_000
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::figures::{clients, count, percent, significant};
 use crate::result::{MixResult, ResultFile, SystemResult};
+use crate::verdict;
 
 /// How far Little's law may be off before it is said.
 const LITTLES_LAW_TOLERANCE: f64 = 0.03;
@@ -18,6 +19,7 @@ pub(super) fn of(result: &ResultFile) -> Vec<String> {
         warnings.extend(saturation(system));
         warnings.extend(system.mixes.iter().filter_map(|mix| littles_law(system, mix)));
         warnings.extend(system.mixes.iter().filter_map(|mix| steal(system, mix)));
+        warnings.extend(other_work(system));
         warnings.extend(system.mixes.iter().filter_map(|mix| errors(system, mix)));
     }
     warnings
@@ -31,7 +33,8 @@ pub(super) fn add(warnings: &mut Vec<String>, warning: String) {
 }
 
 fn saturation(system: &SystemResult) -> Option<String> {
-    let saturated: Vec<&MixResult> = system.mixes.iter().filter(|mix| mix.generator_saturated.is_some()).collect();
+    let saturated: Vec<&MixResult> =
+        system.mixes.iter().filter(|mix| mix.generator_saturated.is_some()).collect();
     let sign = saturated.first()?.generator_saturated.as_deref()?.trim_end_matches('.');
     let numbers: Vec<String> = saturated.iter().map(|mix| count(mix.clients)).collect();
     Some(format!(
@@ -73,6 +76,19 @@ fn steal(system: &SystemResult, mix: &MixResult) -> Option<String> {
     })
 }
 
+/// Said once a system, with the worst mix.
+fn other_work(system: &SystemResult) -> Option<String> {
+    let used = |mix: &MixResult| verdict::other_work_cpus(mix).unwrap_or(0.0);
+    let worst = system.mixes.iter().max_by(|left, right| used(left).total_cmp(&used(right)))?;
+    (used(worst) >= verdict::OTHER_WORK_CPUS).then(|| {
+        format!(
+            "{}: other work used up to {} processors of this machine while it was measured.",
+            system.title,
+            significant(used(worst))
+        )
+    })
+}
+
 fn errors(system: &SystemResult, mix: &MixResult) -> Option<String> {
     let errors = &mix.errors;
     let kinds = [
@@ -83,10 +99,18 @@ fn errors(system: &SystemResult, mix: &MixResult) -> Option<String> {
         (errors.bad_status, "had a bad status"),
         (errors.malformed, "were not HTTP"),
     ];
-    let named: Vec<String> =
-        kinds.iter().filter(|(number, _)| *number > 0).map(|(number, kind)| format!("{} {kind}", count(*number))).collect();
+    let named: Vec<String> = kinds
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, kind)| format!("{} {kind}", count(*number)))
+        .collect();
     (!named.is_empty()).then(|| {
-        format!("{}, {}: requests failed: {}.", system.title, clients(mix.clients), crate::figures::list(&named))
+        format!(
+            "{}, {}: requests failed: {}.",
+            system.title,
+            clients(mix.clients),
+            crate::figures::list(&named)
+        )
     })
 }
 
@@ -110,6 +134,7 @@ mod tests {
         let mixes = &mut result.systems[1].mixes;
         mixes[0].littles_law_clients = 0.9;
         mixes[1].machine.as_mut().unwrap().cpus[1].steal = 0.08;
+        (mixes[0].load.user_s, mixes[0].load.system_s) = (0.0, 0.0);
         mixes[1].errors.timeout = 2;
         mixes[1].errors.reset = 1500;
         mixes[1].generator_saturated = Some("a thread was busy.".into());
@@ -119,6 +144,7 @@ mod tests {
              are a lower bound.",
             "nginx 1.22.1, 1 client: by Little's law rate and latency imply 0.900 clients (10 % off).",
             "nginx 1.22.1, 4 clients: the hypervisor took 8.0 % of processor 1's time.",
+            "nginx 1.22.1: other work used up to 0.440 processors of this machine while it was measured.",
             "nginx 1.22.1, 4 clients: requests failed: 1,500 broke off and 2 came too late.",
         ];
         assert_eq!(of(&result), expected);

@@ -53,10 +53,15 @@ impl Monitor {
         Ok(Monitor { stop, thread })
     }
 
-    /// Ends the watch and gives what was seen. If the window had begun and not ended, it ends now.
-    pub fn finish(self) -> Recording {
-        // A send fails only when the thread is gone, and then joining it is all that is left.
+    /// Ends the watch now: nothing that comes later is looked at. If the window had begun and not ended, it ends, too.
+    pub fn end(&self) {
+        // A send fails only when the thread is gone, and then the watch has ended.
         let _ = self.stop.send(());
+    }
+
+    /// Ends the watch, if it goes on, and gives what was seen.
+    pub fn finish(self) -> Recording {
+        self.end();
         self.thread.join().unwrap_or_default()
     }
 }
@@ -149,7 +154,9 @@ mod tests {
         std::thread::sleep(Duration::from_millis(1200));
         let recording = monitor.finish();
         let window = recording.window().unwrap();
-        assert!(window.end.at >= Duration::from_millis(1100) && window.start.at >= Duration::from_millis(100));
+        assert!(
+            window.end.at >= Duration::from_millis(1100) && window.start.at >= Duration::from_millis(100)
+        );
         assert!(window.end.at > window.start.at);
 
         let used = recording.process_use(1000, 1).unwrap();

@@ -55,7 +55,10 @@ impl Snapshot {
 
     /// Busy and all clock ticks of all processors.
     fn machine_ticks(&self) -> (u64, u64) {
-        self.machine.cpus.iter().fold((0, 0), |(busy, all), cpu| (busy + cpu.total() - cpu.idle, all + cpu.total()))
+        self.machine
+            .cpus
+            .iter()
+            .fold((0, 0), |(busy, all), cpu| (busy + cpu.total() - cpu.idle, all + cpu.total()))
     }
 }
 
@@ -125,13 +128,18 @@ impl Recording {
     /// The system under test's resident memory at a moment: that of the nearest snapshot.
     pub fn server_resident_bytes(&self, at_s: f64) -> Option<u64> {
         let distance = |snapshot: &&Snapshot| (snapshot.at.as_secs_f64() - at_s).abs();
-        let nearest = self.snapshots.iter().min_by(|left, right| distance(left).total_cmp(&distance(right)))?;
+        let nearest =
+            self.snapshots.iter().min_by(|left, right| distance(left).total_cmp(&distance(right)))?;
         nearest.tree.map(|tree| tree.resident_bytes)
     }
 
     fn in_window(&self) -> impl Iterator<Item = &Snapshot> {
         let (start, end) = (self.window_start.unwrap_or(1), self.window_end.unwrap_or(0));
-        self.snapshots.iter().enumerate().filter(move |(index, _)| (start..=end).contains(index)).map(|(_, s)| s)
+        self.snapshots
+            .iter()
+            .enumerate()
+            .filter(move |(index, _)| (start..=end).contains(index))
+            .map(|(_, s)| s)
     }
 
     /// How fast a counter grew between two moments, a second. The counter is interpolated between snapshots.
@@ -184,7 +192,8 @@ mod tests {
 
     /// Processor 0 busy for `at` seconds of 100 ticks, processor 3 idle; the server uses half a processor.
     fn snapshot(at: u64) -> Snapshot {
-        let busy = CpuTimes { cpu: 0, user: at * 60, system: at * 30, softirq: at * 5, steal: at * 5, idle: 0 };
+        let busy =
+            CpuTimes { cpu: 0, user: at * 60, system: at * 30, softirq: at * 5, steal: at * 5, idle: 0 };
         let idle = CpuTimes { cpu: 3, idle: at * 100, ..CpuTimes::default() };
         Snapshot {
             at: Duration::from_secs(at),
@@ -222,7 +231,10 @@ mod tests {
         assert_eq!((server.resident_bytes_max, server.processes, server.threads), (1008, 2, 3));
 
         let machine = recording.machine_use().unwrap();
-        assert_eq!(machine.cpus[0], CpuShares { cpu: 0, user: 0.6, system: 0.3, softirq: 0.05, steal: 0.05, idle: 0.0 });
+        assert_eq!(
+            machine.cpus[0],
+            CpuShares { cpu: 0, user: 0.6, system: 0.3, softirq: 0.05, steal: 0.05, idle: 0.0 }
+        );
         assert_eq!((machine.cpus[1].cpu, machine.cpus[1].idle), (3, 1.0));
         assert_eq!(machine.memory_used_bytes_max, 4998);
         assert_eq!(machine.network_out_bytes_per_second, 2000.0);

@@ -49,6 +49,7 @@ pub(super) fn section(view: &View) -> Markup {
     let measured: Vec<(usize, &SystemView)> =
         view.systems.iter().enumerate().filter(|(_, system)| !system.mixes.is_empty()).collect();
     let (canvas, class) = match measured.len() {
+        0 | 1 if view.clients.counts().len() < 2 => (Canvas::HALF, "figures"),
         0 | 1 => (Canvas::WIDE, "figures"),
         2 | 4 => (Canvas::HALF, "figures two"),
         _ => (Canvas::THIRD, "figures three"),

@@ -9,11 +9,16 @@ use super::view::View;
 
 /// The section of the two figures.
 pub(super) fn section(view: &View) -> Markup {
+    // A lone number of clients gives a dot a system and no curve: it does not need the whole width.
+    let lone = view.clients.counts().len() < 2;
+    let canvas = if lone { Canvas::HALF } else { Canvas::WIDE };
     html! {
         section aria-labelledby="rates" {
             h2 id="rates" { "Requests and throughput" }
-            (requests().figure(view, Canvas::WIDE).write())
-            (throughput().figure(view, Canvas::WIDE).write())
+            div class=[lone.then_some("figures two")] {
+                (requests().figure(view, canvas).write())
+                (throughput().figure(view, canvas).write())
+            }
         }
     }
 }

@@ -60,7 +60,7 @@ impl Table {
         html! {
             div class="scroll" role="region" tabindex="0" aria-label={ "Table: " (self.caption) } {
                 table {
-                    caption { (self.caption) }
+                    caption { span { (self.caption) } }
                     thead {
                         @if !self.groups.is_empty() { (self.group_row()) }
                         tr {
@@ -82,7 +82,7 @@ impl Table {
                     @if heading.is_empty() {
                         td colspan=(columns) {}
                     } @else {
-                        th scope="colgroup" colspan=(columns) { (heading) }
+                        th class="first" scope="colgroup" colspan=(columns) { (heading) }
                     }
                 }
             }
@@ -93,7 +93,7 @@ impl Table {
         html! {
             tbody {
                 @if let Some(heading) = &part.heading {
-                    tr class="part" { th scope="rowgroup" colspan=(self.columns.len()) { (heading) } }
+                    tr class="part" { th scope="rowgroup" colspan=(self.columns.len()) { span { (heading) } } }
                 }
                 @for row in &part.rows {
                     tr class=[row.strong.then_some("strong")] {
@@ -107,8 +107,20 @@ impl Table {
         }
     }
 
+    /// Whether the column holds words, and whether a group of columns begins with it.
     fn class(&self, column: usize) -> Option<&'static str> {
-        self.words.contains(&column).then_some("words")
+        let mut first = 0;
+        let begins = column > 0
+            && self.groups.iter().any(|(_, columns)| {
+                let begins = first == column;
+                first += columns;
+                begins
+            });
+        match (self.words.contains(&column), begins) {
+            (true, _) => Some("words"),
+            (false, true) => Some("first"),
+            (false, false) => None,
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use maud::{Markup, html};
 
 use super::figure::Figure;
-use super::number::{self, NOT_MEASURED};
+use super::number;
 use super::scale::ValueScale;
 use super::style::pixel;
 use super::table::{Part, Row, Table};
@@ -17,6 +17,8 @@ use crate::result::{MixResult, TimelineRow};
 
 /// The most steps of time in a panel, and rows in its table.
 const STEPS_MAX: f64 = 60.0;
+/// Mixes in a table: as many as fit on a printed page.
+const TABLE_MIXES: usize = 4;
 /// Lengths of a step, seconds.
 const STEP_LENGTHS: [f64; 17] =
     [0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
@@ -69,7 +71,7 @@ fn figure(index: usize, system: &SystemView, scales: &Scales) -> Figure {
                 (draw(&id, system, &strips, scales, Sheet::NARROW))
             }
         }),
-        tables: strips.chunks(Sheet::WIDE.across).map(|strips| table(system, strips)).collect(),
+        tables: strips.chunks(TABLE_MIXES).map(|strips| table(system, strips)).collect(),
         id,
         caption,
     }
@@ -282,7 +284,7 @@ impl Axes {
             g class="axis" aria-hidden="true" {
                 (lines(&self.rate, &|tick| self.rate_height(top, tick)))
                 (lines(&self.cpus, &|tick| self.cpus_height(top, tick)))
-                text class="unit" x="0" y=(pixel(top + 12.0)) { "requests/s; below: the server\u{2019}s processors" }
+                @if top == 0.0 { text class="unit" x="0" y="12" { "requests/s; below: the server\u{2019}s processors" } }
             }
         }
     }
@@ -381,29 +383,30 @@ fn table(system: &SystemView, strips: &[Strip]) -> Table {
         strips.iter().flat_map(|strip| strip.steps.iter().map(|step| step.at_s)).collect();
     times.sort_by(f64::total_cmp);
     times.dedup();
+    let mixes: Vec<String> = strips.iter().map(|strip| words::clients(strip.mix.clients)).collect();
+    let failed = strips.iter().any(|strip| strip.steps.iter().any(|step| step.errors > 0));
     let mut groups = vec![(String::new(), 1)];
     let mut columns = vec!["Seconds".to_owned()];
     for strip in strips {
-        groups.push((words::clients(strip.mix.clients), 3));
-        columns.extend(["requests/s", "processors", "errors"].map(str::to_owned));
+        groups.push((words::clients(strip.mix.clients), if failed { 3 } else { 2 }));
+        columns.extend(["requests/s", "processors"].map(str::to_owned));
+        columns.extend(failed.then(|| "errors".to_owned()));
     }
     let rows = times
         .iter()
         .map(|&time| {
-            let cells =
-                strips.iter().flat_map(|strip| match strip.steps.iter().find(|step| step.at_s == time) {
-                    Some(step) => [
-                        number::rate(step.requests_per_second),
-                        processors(step.server_cpus),
-                        number::count(step.errors),
-                    ],
-                    None => [NOT_MEASURED, "", ""].map(str::to_owned),
-                });
-            Row::new(number::grouped(time, if time.fract() == 0.0 { 0 } else { 2 }), cells.collect())
+            let mut cells = Vec::new();
+            for strip in strips {
+                let step = strip.steps.iter().find(|step| step.at_s == time);
+                cells.push(number::optional(step, |step| number::rate(step.requests_per_second)));
+                cells.push(processors(step.and_then(|step| step.server_cpus)));
+                cells.extend(failed.then(|| number::optional(step, |step| number::count(step.errors))));
+            }
+            Row::new(number::grouped(time, if time.fract() == 0.0 { 0 } else { 2 }), cells)
         })
         .collect();
     Table {
-        caption: format!("Time line of {}", system.label),
+        caption: format!("Time line of {}: {}", system.label, words::list(&mixes)),
         groups,
         columns,
         words: Vec::new(),

@@ -16,13 +16,11 @@ pub(super) fn section(view: &View) -> Markup {
     html! {
         section class="verdict" aria-labelledby="verdict" {
             h2 id="verdict" { "Verdict" }
-            @if let [first, rest @ ..] = sentences.as_slice() {
-                p class="first" { (first) }
-                @if !rest.is_empty() {
-                    ul class="further" { @for sentence in rest { li { (sentence) } } }
-                }
-            }
+            @if let Some(first) = sentences.first() { p class="first" { (first) } }
             (peaks(view))
+            @if sentences.len() > 1 {
+                ul class="further" { @for sentence in &sentences[1..] { li { (sentence) } } }
+            }
         }
     }
 }
@@ -96,5 +94,6 @@ fn facts(system: &SystemView, peak: &MixResult, limit: Option<f64>) -> String {
     if is_lower_bound(peak) {
         facts.push("a lower bound".to_owned());
     }
-    facts.join("  ·  ")
+    // Where the line breaks, the dot stays at its end.
+    facts.join("\u{a0}· ")
 }

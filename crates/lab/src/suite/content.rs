@@ -5,9 +5,9 @@
 
 /// The words that the text is made of.
 const WORDS: [&str; 32] = [
-    "server", "request", "answer", "client", "network", "page", "measure", "weight", "class", "latency", "rate",
-    "byte", "header", "cache", "socket", "kernel", "thread", "buffer", "stone", "gold", "proof", "ramp", "mix",
-    "suite", "load", "peak", "limit", "clock", "second", "queue", "core", "log",
+    "server", "request", "answer", "client", "network", "page", "measure", "weight", "class", "latency",
+    "rate", "byte", "header", "cache", "socket", "kernel", "thread", "buffer", "stone", "gold", "proof",
+    "ramp", "mix", "suite", "load", "peak", "limit", "clock", "second", "queue", "core", "log",
 ];
 
 /// Exactly `bytes` bytes of content for one file.

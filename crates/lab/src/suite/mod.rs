@@ -276,7 +276,10 @@ fn unknown_suite(name: &str) -> String {
     let names = BUILT_IN.iter().map(|(name, _)| *name);
     let advice = match nearest(name, names.clone()) {
         Some(known) => format!("did you mean `{known}`?"),
-        None => format!("built in: {}; a suite of your own is named by its path", names.collect::<Vec<_>>().join(", ")),
+        None => format!(
+            "built in: {}; a suite of your own is named by its path",
+            names.collect::<Vec<_>>().join(", ")
+        ),
     };
     format!("there is no suite `{name}`; {advice}")
 }

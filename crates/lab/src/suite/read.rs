@@ -119,13 +119,17 @@ fn quick_mixes(table: &Table<'_>, shared: MixTimes) -> Result<Vec<Mix>, Definiti
 fn mixes(table: &Table<'_>, shared: MixTimes) -> Result<Vec<Mix>, DefinitionError> {
     let tables = table.tables("mixes")?;
     if tables.len() > MIXES_MAX {
-        return Err(table.error(format!("{} mixes are more than the {MIXES_MAX} that are allowed", tables.len())));
+        return Err(
+            table.error(format!("{} mixes are more than the {MIXES_MAX} that are allowed", tables.len()))
+        );
     }
     let mut mixes: Vec<Mix> = Vec::with_capacity(tables.len());
     for table in &tables {
         let mix = mix(table, shared)?;
         if mixes.iter().any(|other| other.name == mix.name) {
-            return Err(table.error(format!("the mix `{}` is there twice; give one another `name`", mix.name)));
+            return Err(
+                table.error(format!("the mix `{}` is there twice; give one another `name`", mix.name))
+            );
         }
         mixes.push(mix);
     }
@@ -232,8 +236,9 @@ fn workload_problem(workload: &Workload) -> Option<String> {
     if workload.files() > FILES_MAX {
         return Some(format!("the tree has {} files; at most {FILES_MAX} are allowed", workload.files()));
     }
-    (workload.tree_bytes() > TREE_BYTES_MAX)
-        .then(|| format!("the tree has {} bytes; at most {TREE_BYTES_MAX} are allowed", workload.tree_bytes()))
+    (workload.tree_bytes() > TREE_BYTES_MAX).then(|| {
+        format!("the tree has {} bytes; at most {TREE_BYTES_MAX} are allowed", workload.tree_bytes())
+    })
 }
 
 /// A name that can stand in a path, a CSV file and a histogram's tag.
@@ -294,21 +299,65 @@ file_bytes = 1000
         let cases = [
             ("title =", "titel =", "two.toml:1:1: the top level needs `title`"),
             ("files = 2", "file = 2", "two.toml:15:1: [workload.class] needs `files`"),
-            ("ramp_up_s = 1", "ramp_upp_s = 1", "two.toml:7:1: unknown key `ramp_upp_s` in [mix]; did you mean `ramp_up_s`?"),
-            ("weight_percent = 33.5", "weight_percent = 30", "two.toml:13:1: the weights of the classes must sum to 100; they sum to 96.5"),
-            ("weight_percent = 33.5", "weight_percent = 0", "two.toml:17:18: a class of weight 0 is never asked for; leave it out"),
-            ("length_s = 3", "length_s = 2", "two.toml:5:10: the ramps of the mix 1_client (1 s up, 1 s down) leave nothing to count of its length of 2 s"),
+            (
+                "ramp_up_s = 1",
+                "ramp_upp_s = 1",
+                "two.toml:7:1: unknown key `ramp_upp_s` in [mix]; did you mean `ramp_up_s`?",
+            ),
+            (
+                "weight_percent = 33.5",
+                "weight_percent = 30",
+                "two.toml:13:1: the weights of the classes must sum to 100; they sum to 96.5",
+            ),
+            (
+                "weight_percent = 33.5",
+                "weight_percent = 0",
+                "two.toml:17:18: a class of weight 0 is never asked for; leave it out",
+            ),
+            (
+                "length_s = 3",
+                "length_s = 2",
+                "two.toml:5:10: the ramps of the mix 1_client (1 s up, 1 s down) leave nothing to count of its length of 2 s",
+            ),
             ("length_s = 3", "", "two.toml:5:10: the mix 1_client needs a `length_s`, here or under [mix]"),
-            ("{ clients = 1 }", "{ clients = 0 }", "two.toml:5:22: `clients` must be a whole number from 1 to 100000; it is 0"),
+            (
+                "{ clients = 1 }",
+                "{ clients = 0 }",
+                "two.toml:5:22: `clients` must be a whole number from 1 to 100000; it is 0",
+            ),
             ("{ clients = 1 }", "{ }", "two.toml:5:10: [mixes] needs `clients`"),
-            ("{ clients = 1 }", "{ clients = 1, thinktime = 2 }", "two.toml:5:25: unknown key `thinktime` in [mixes]; did you mean `think_time_s`?"),
-            ("http_version = \"1.0\"", "http_version = \"2\"", "two.toml:12:16: `http_version` must be \"1.0\" or \"1.1\"; it is \"2\""),
-            ("file_bytes = 100\n", "file_bytes = 0\n", "two.toml:19:14: `file_bytes` must be a whole number from 1 to 1073741824; it is 0"),
+            (
+                "{ clients = 1 }",
+                "{ clients = 1, thinktime = 2 }",
+                "two.toml:5:25: unknown key `thinktime` in [mixes]; did you mean `think_time_s`?",
+            ),
+            (
+                "http_version = \"1.0\"",
+                "http_version = \"2\"",
+                "two.toml:12:16: `http_version` must be \"1.0\" or \"1.1\"; it is \"2\"",
+            ),
+            (
+                "file_bytes = 100\n",
+                "file_bytes = 0\n",
+                "two.toml:19:14: `file_bytes` must be a whole number from 1 to 1073741824; it is 0",
+            ),
             ("name = \"LARGE\"", "name = \"SMALL\"", "two.toml:20:1: the class `SMALL` is there twice"),
-            ("name = \"LARGE\"", "name = \"../up\"", "two.toml:21:8: a class's name has 1 to 100 letters, digits, `.`, `-` and `_`, and does not begin with a dot"),
-            (", name = \"thinkers\"", ", name = \"1_client\"", "two.toml:5:27: the mix `1_client` is there twice; give one another `name`"),
+            (
+                "name = \"LARGE\"",
+                "name = \"../up\"",
+                "two.toml:21:8: a class's name has 1 to 100 letters, digits, `.`, `-` and `_`, and does not begin with a dot",
+            ),
+            (
+                ", name = \"thinkers\"",
+                ", name = \"1_client\"",
+                "two.toml:5:27: the mix `1_client` is there twice; give one another `name`",
+            ),
             ("[client]", "[klient]", "two.toml:1:1: the suite needs a [client]"),
-            ("use_keep_alives = true", "use_keep_alives = 1", "two.toml:11:19: `use_keep_alives` must be true or false; it is 1"),
+            (
+                "use_keep_alives = true",
+                "use_keep_alives = 1",
+                "two.toml:11:19: `use_keep_alives` must be true or false; it is 1",
+            ),
         ];
         for (from, to, expected) in cases {
             assert!(GOOD.contains(from), "{from}");
@@ -319,10 +368,13 @@ file_bytes = 1000
 
     #[test]
     fn a_quick_form_must_have_mixes_and_inherits_the_times() {
-        let with = |quick: &str| suite("two.toml", &GOOD.replacen("[client]", &format!("{quick}\n[client]"), 1));
+        let with =
+            |quick: &str| suite("two.toml", &GOOD.replacen("[client]", &format!("{quick}\n[client]"), 1));
         let quick = with("[quick]\nlength_s = 9\nmixes = [{ clients = 4 }]").unwrap().quick_mixes;
         assert_eq!((quick.len(), quick[0].length_s, quick[0].ramp_up_s), (1, 9.0, 1.0));
-        assert!(with("[quick]\nlength_s = 9").unwrap_err().to_string().contains("[quick] needs at least one mix"));
+        assert!(
+            with("[quick]\nlength_s = 9").unwrap_err().to_string().contains("[quick] needs at least one mix")
+        );
     }
 
     proptest! {

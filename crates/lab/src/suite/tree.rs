@@ -23,7 +23,8 @@ pub fn prepare(workload: &Workload) -> io::Result<PathBuf> {
             Err(error) => refusals.push(format!("{}: {error}", root.display())),
         }
     }
-    let message = format!("no place for the workload's files ({}); set TOUCHSTONE_CACHE", refusals.join("; "));
+    let message =
+        format!("no place for the workload's files ({}); set TOUCHSTONE_CACHE", refusals.join("; "));
     Err(io::Error::other(message))
 }
 

@@ -147,8 +147,10 @@ impl Definition {
         }
         let printed = printed_by(executable, &self.version_arguments).ok()?;
         let (_, after) = printed.split_once(&self.version_after)?;
-        let version: String =
-            after.chars().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_')).collect();
+        let version: String = after
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_'))
+            .collect();
         (!version.is_empty()).then_some(version)
     }
 }
@@ -235,7 +237,8 @@ mod tests {
             assert_eq!(system.name, name);
             let prepared = system.prepare(&values(Path::new("/results/x")));
             assert_eq!(prepared.command[0], "/usr/sbin/server");
-            let all = prepared.command.join(" ") + &prepared.files.iter().map(|f| f.text.as_str()).collect::<String>();
+            let all = prepared.command.join(" ")
+                + &prepared.files.iter().map(|f| f.text.as_str()).collect::<String>();
             assert!(all.contains("8080"), "{name} is not told its port");
             for placeholder in template::PLACEHOLDERS {
                 assert!(!all.contains(&format!("{{{placeholder}}}")), "{name} keeps {placeholder}");
@@ -248,7 +251,13 @@ mod tests {
     fn nginx_is_configured_fairly() {
         let nginx = Definition::find("nginx").unwrap();
         let text = nginx.prepare(&values(Path::new("/results/nginx"))).files[0].text.clone();
-        let expected = ["worker_processes 3;", "sendfile on;", "tcp_nopush on;", "open_file_cache max=", "access_log off;"];
+        let expected = [
+            "worker_processes 3;",
+            "sendfile on;",
+            "tcp_nopush on;",
+            "open_file_cache max=",
+            "access_log off;",
+        ];
         for directive in expected {
             assert!(text.contains(directive), "{directive}");
         }
@@ -257,7 +266,11 @@ mod tests {
 
     #[test]
     fn unknown_systems_are_refused_with_the_nearest_name() {
-        assert!(Definition::find("ngnix").unwrap_err().starts_with("there is no system `ngnix`; did you mean `nginx`?"));
+        assert!(
+            Definition::find("ngnix")
+                .unwrap_err()
+                .starts_with("there is no system `ngnix`; did you mean `nginx`?")
+        );
         assert!(Definition::find("zzz").unwrap_err().contains("known: touchstone, limit, nginx"));
         assert!(Definition::find("/nowhere/x.toml").unwrap_err().contains("/nowhere/x.toml"));
     }

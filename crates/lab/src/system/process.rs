@@ -186,7 +186,8 @@ mod tests {
     fn it_runs_on_its_processors_in_its_own_group_and_directory() {
         let place = tempfile::tempdir().unwrap();
         let first = crate::placement::allowed().unwrap()[0];
-        let mut process = shell("grep Cpus_allowed_list /proc/self/status; pwd; cut -d' ' -f5 /proc/$$/stat", place.path());
+        let mut process =
+            shell("grep Cpus_allowed_list /proc/self/status; pwd; cut -d' ' -f5 /proc/$$/stat", place.path());
         wait_for_end(&mut process);
         let words = process.last_words().unwrap();
         let lines: Vec<&str> = words.lines().collect();

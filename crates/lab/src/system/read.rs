@@ -130,12 +130,32 @@ template = "listen {port}; events { }"
     fn bad_definitions_are_refused_with_the_place_and_the_reason() {
         let cases = [
             ("titl = 1\n", "title = \"tiny {version}\"\n", "tiny.toml:1:1: the top level needs `title`"),
-            ("pakage = \"x\"\ntitle", "title", "tiny.toml:2:1: unknown key `pakage` in the top level; did you mean `package`?"),
-            ("\"{prot}\"]", "\"{port}\"]", "tiny.toml:5:11: there is no placeholder {prot}; did you mean {port}?"),
-            ("capabilities = [\"cgi\"]", "capabilities = [\"files\"]", "tiny.toml:6:16: there is no capability `cgi`; known: files"),
-            ("executables = []", "executables = [\"tiny\"]", "tiny.toml:4:15: `executables` names no executable"),
+            (
+                "pakage = \"x\"\ntitle",
+                "title",
+                "tiny.toml:2:1: unknown key `pakage` in the top level; did you mean `package`?",
+            ),
+            (
+                "\"{prot}\"]",
+                "\"{port}\"]",
+                "tiny.toml:5:11: there is no placeholder {prot}; did you mean {port}?",
+            ),
+            (
+                "capabilities = [\"cgi\"]",
+                "capabilities = [\"files\"]",
+                "tiny.toml:6:16: there is no capability `cgi`; known: files",
+            ),
+            (
+                "executables = []",
+                "executables = [\"tiny\"]",
+                "tiny.toml:4:15: `executables` names no executable",
+            ),
             ("name = \"../x\"", "name = \"tiny.conf\"", "tiny.toml:10:8: a file's name is one plain word"),
-            ("listen {prot};", "listen {port};", "tiny.toml:11:12: there is no placeholder {prot}; did you mean {port}?"),
+            (
+                "listen {prot};",
+                "listen {port};",
+                "tiny.toml:11:12: there is no placeholder {prot}; did you mean {port}?",
+            ),
         ];
         for (to, from, expected) in cases {
             assert!(GOOD.contains(from), "{from}");

@@ -6,7 +6,8 @@
 use std::path::Path;
 
 /// The placeholders that there are.
-pub(super) const PLACEHOLDERS: [&str; 6] = ["executable", "root", "directory", "port", "cores", "mean_body_bytes"];
+pub(super) const PLACEHOLDERS: [&str; 6] =
+    ["executable", "root", "directory", "port", "cores", "mean_body_bytes"];
 
 /// What stands for the placeholders.
 #[derive(Debug, Clone, Copy)]

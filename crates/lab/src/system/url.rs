@@ -24,7 +24,9 @@ impl SystemUrl {
     pub fn parse(url: &str) -> Result<SystemUrl, String> {
         let parsed = HttpUrl::parse(url).map_err(|error| error.to_string())?;
         if parsed.path.contains('?') {
-            return Err(format!("{url:?} holds a query: a system under test is named by http://HOST[:PORT][/PATH]"));
+            return Err(format!(
+                "{url:?} holds a query: a system under test is named by http://HOST[:PORT][/PATH]"
+            ));
         }
         let target = parsed.resolve().map_err(|error| error.to_string())?;
         let path_prefix = parsed.path.trim_end_matches('/').to_string();

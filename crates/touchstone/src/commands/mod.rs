@@ -5,6 +5,7 @@ use crate::exit::Exit;
 mod bench;
 mod check;
 mod print;
+mod report;
 mod serve;
 mod suites;
 mod systems;
@@ -18,6 +19,8 @@ pub enum Command {
     Check(check::Arguments),
     /// Run a suite on one or more systems under test and write a report
     Bench(bench::Arguments),
+    /// Make the report of a result again, or one of several results side by side
+    Report(report::Arguments),
     /// List the suites that can be run, or print one
     Suites(suites::Arguments),
     /// List the systems that suites can be run against
@@ -31,6 +34,7 @@ impl Command {
             Command::Serve(arguments) => serve::run(arguments),
             Command::Check(arguments) => check::run(arguments),
             Command::Bench(arguments) => bench::run(arguments),
+            Command::Report(arguments) => report::run(arguments),
             Command::Suites(arguments) => suites::run(arguments),
             Command::Systems(arguments) => systems::run(arguments),
         }

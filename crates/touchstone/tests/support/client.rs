@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Why no answer could be read.
 #[derive(Debug)]
 pub(crate) enum Broken {
-    /// Nothing more came for ten seconds.
+    /// Nothing more came in the time that a read waits (ten seconds, unless set).
     Silent { received: Vec<u8> },
     /// The server closed the connection (FIN) before the answer was whole.
     Closed { received: Vec<u8> },
@@ -32,7 +32,7 @@ pub(crate) enum Broken {
 impl fmt::Display for Broken {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, received) = match self {
-            Broken::Silent { received } => ("silence for 10 s".to_owned(), received),
+            Broken::Silent { received } => ("silence until the time ran out".to_owned(), received),
             Broken::Closed { received } => ("closed by the server".to_owned(), received),
             Broken::Reset { received } => ("reset by the server".to_owned(), received),
             Broken::Malformed { why, received } => (format!("malformed answer: {why}"), received),

@@ -1,0 +1,97 @@
+//! The limit server in a process of its own, so that its processor time can be told from the load engine's.
+
+use std::io::{self, BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+/// What the server prints before its address once it listens.
+pub const READY: &str = "listening on ";
+
+/// A limit server that runs in a child process; it ends when this is dropped, and also when this process dies.
+#[derive(Debug)]
+pub(super) struct ServerProcess {
+    child: Child,
+    address: SocketAddr,
+    /// The server ends when this is closed.
+    _input: Option<ChildStdin>,
+}
+
+impl ServerProcess {
+    /// Starts `executable limit --serve ...` and waits until it listens.
+    pub(super) fn start(executable: &Path, body_bytes: usize) -> io::Result<ServerProcess> {
+        let mut child = Command::new(executable)
+            .args([
+                "limit",
+                "--serve",
+                "127.0.0.1:0",
+                "--until-input-ends",
+                "--bytes",
+                &body_bytes.to_string(),
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", executable.display())))?;
+        let input = child.stdin.take();
+        let mut line = String::new();
+        if let Some(output) = child.stdout.take() {
+            BufReader::new(output).read_line(&mut line)?;
+        }
+        let address = line.trim_end().strip_prefix(READY).and_then(|address| address.parse().ok());
+        // From here on the child ends with the value that holds it.
+        let mut server = ServerProcess { child, address: ([127, 0, 0, 1], 0).into(), _input: input };
+        match address {
+            Some(address) => server.address = address,
+            None => {
+                let text = format!("{} did not start to serve: it said {line:?}", executable.display());
+                return Err(io::Error::other(text));
+            }
+        }
+        Ok(server)
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Processor time that the server has used so far, in microseconds.
+    pub(super) fn used_us(&self) -> io::Result<f64> {
+        let pid = self.child.id();
+        // The scheduler's own account, in nanoseconds; exact while the process sleeps.
+        if let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/schedstat"))
+            && let Some(used_ns) =
+                text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok())
+            && used_ns > 0.0
+        {
+            return Ok(used_ns / 1e3);
+        }
+        // Some kernels have no such account: clock ticks then, a hundred a second.
+        let stat = procfs::process::Process::new(pid as i32)
+            .and_then(|process| process.stat())
+            .map_err(io::Error::other)?;
+        Ok((stat.utime + stat.stime) as f64 * 1e6 / procfs::ticks_per_second() as f64)
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_does_not_serve_is_an_error() {
+        let error = ServerProcess::start(Path::new("/bin/echo"), 1).unwrap_err();
+        assert!(error.to_string().contains("did not start to serve"), "{error}");
+        let error = ServerProcess::start(Path::new("/nowhere/program"), 1).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/program"), "{error}");
+    }
+}

@@ -1,0 +1,325 @@
+//! The limit of requests: the least that a server can do for each on this kernel.
+//!
+//! One thread, epoll, and one fixed answer for whatever arrives: no parsing, no files, no log. A request on a kept
+//! connection costs one receive and one send; a new connection costs an accept and a close more, and is registered
+//! for events only if it is kept. What any real server spends beyond this is its own.
+
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, accept_with, bind, getsockname, ipproto,
+    listen, recv, send, socket_with, sockopt,
+};
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+
+/// The largest body that the limit answers with, in bytes.
+pub const MAXIMUM_BODY_BYTES: usize = 1 << 30;
+
+const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
+const EVENTS_AT_ONCE: usize = 256;
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 4096;
+/// What marks the events of the listener and of the sign to end; connections are marked with their descriptor.
+const LISTENER: u64 = u64::MAX;
+const END: u64 = u64::MAX - 1;
+
+/// A server that is as fast as one can be, and of no other use.
+#[derive(Debug)]
+pub struct LimitServer {
+    listener: OwnedFd,
+    address: SocketAddr,
+    kept_answer: Vec<u8>,
+    closing_answer: Vec<u8>,
+}
+
+impl LimitServer {
+    /// Listens on the address (port 0: any free one) and prepares an answer with a body of this many bytes.
+    pub fn bind(address: SocketAddr, body_bytes: usize) -> io::Result<LimitServer> {
+        if body_bytes > MAXIMUM_BODY_BYTES {
+            let text = format!("a body of {body_bytes} bytes: at most {MAXIMUM_BODY_BYTES} are possible");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let listener = new_listener(address)?;
+        let address = SocketAddr::try_from(getsockname(&listener)?)?;
+        Ok(LimitServer {
+            listener,
+            address,
+            kept_answer: answer("", body_bytes),
+            closing_answer: answer("Connection: close\r\n", body_bytes),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `end`, if there is one, has something to read or is closed at its other side.
+    pub fn run(&self, end: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &self.listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        if let Some(end) = end {
+            epoll::add(&epoll, end, EventData::new_u64(END), EventFlags::IN)?;
+        }
+        let mut serving =
+            Serving { server: self, epoll, connections: Vec::new(), buffer: vec![0; RECEIVE_BUFFER_BYTES] };
+        let mut space = [MaybeUninit::<Event>::uninit(); EVENTS_AT_ONCE];
+        loop {
+            let (events, _) = match epoll::wait(&serving.epoll, &mut space, None) {
+                Err(Errno::INTR) => continue,
+                waited => waited?,
+            };
+            for event in events.iter() {
+                match event.data.u64() {
+                    LISTENER => serving.accept_all()?,
+                    END => return Ok(()),
+                    descriptor => serving.on_event(descriptor as usize),
+                }
+            }
+        }
+    }
+}
+
+/// The state of a server that runs.
+struct Serving<'a> {
+    server: &'a LimitServer,
+    epoll: OwnedFd,
+    /// Connections that are registered for events, by their descriptor's number.
+    connections: Vec<Option<Connection>>,
+    buffer: Vec<u8>,
+}
+
+struct Connection {
+    socket: OwnedFd,
+    /// What could not be sent at once.
+    unsent: Option<Unsent>,
+}
+
+/// The rest of an answer that the socket did not take whole.
+#[derive(Clone, Copy)]
+struct Unsent {
+    closing: bool,
+    sent: usize,
+}
+
+/// What becomes of a connection.
+enum Next {
+    /// It waits for the next request.
+    Wait,
+    /// It waits until it takes more of this.
+    Send(Unsent),
+    /// It is over.
+    Close,
+}
+
+impl Serving<'_> {
+    fn accept_all(&mut self) -> io::Result<()> {
+        loop {
+            match accept_with(&self.server.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                Ok(socket) => self.begin(socket),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                // Nothing can be accepted until a connection ends, so the ones that wait go on waiting.
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Reads at once: the listener gives connections out when their first bytes have come.
+    fn begin(&mut self, socket: OwnedFd) {
+        let next = self.exchange(&socket);
+        let unsent = match next {
+            Next::Close => return,
+            Next::Wait => None,
+            Next::Send(unsent) => Some(unsent),
+        };
+        let mut interest = EventFlags::IN | EventFlags::ET;
+        if unsent.is_some() {
+            interest |= EventFlags::OUT;
+        }
+        let descriptor = socket.as_raw_fd() as usize;
+        if epoll::add(&self.epoll, &socket, EventData::new_u64(descriptor as u64), interest).is_err() {
+            return;
+        }
+        if self.connections.len() <= descriptor {
+            self.connections.resize_with(descriptor + 1, || None);
+        }
+        self.connections[descriptor] = Some(Connection { socket, unsent });
+    }
+
+    fn on_event(&mut self, descriptor: usize) {
+        let Some(connection) = self.connections.get_mut(descriptor).and_then(Option::take) else { return };
+        let next = match connection.unsent {
+            Some(unsent) => self.send(&connection.socket, unsent),
+            None => self.exchange(&connection.socket),
+        };
+        let unsent = match next {
+            Next::Close => return,
+            Next::Wait => None,
+            Next::Send(unsent) => {
+                let interest = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
+                let mark = EventData::new_u64(descriptor as u64);
+                if epoll::modify(&self.epoll, &connection.socket, mark, interest).is_err() {
+                    return;
+                }
+                Some(unsent)
+            }
+        };
+        self.connections[descriptor] = Some(Connection { unsent, ..connection });
+    }
+
+    /// One receive, one send. Whatever a receive brings is taken for one request.
+    fn exchange(&mut self, socket: &OwnedFd) -> Next {
+        match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
+            Ok((0, _)) => Next::Close,
+            Ok((received, _)) => {
+                let closing = memchr::memmem::find(&self.buffer[..received], b"onnection: close").is_some();
+                self.send(socket, Unsent { closing, sent: 0 })
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Next::Wait,
+            Err(_) => Next::Close,
+        }
+    }
+
+    fn send(&self, socket: &OwnedFd, unsent: Unsent) -> Next {
+        let answer = if unsent.closing { &self.server.closing_answer } else { &self.server.kept_answer };
+        let sent = match send(socket, &answer[unsent.sent..], SendFlags::NOSIGNAL) {
+            Ok(sent) => unsent.sent + sent,
+            Err(Errno::AGAIN | Errno::INTR) => unsent.sent,
+            Err(_) => return Next::Close,
+        };
+        match (sent == answer.len(), unsent.closing) {
+            (false, closing) => Next::Send(Unsent { closing, sent }),
+            (true, true) => Next::Close,
+            (true, false) => Next::Wait,
+        }
+    }
+}
+
+fn answer(connection_field: &str, body_bytes: usize) -> Vec<u8> {
+    let mut bytes = format!(
+        "HTTP/1.1 200 OK\r\nServer: limit\r\nDate: Fri, 20 Nov 2026 09:42:00 GMT\r\nContent-Type: text/html\r\n\
+         {connection_field}Content-Length: {body_bytes}\r\n\r\n"
+    )
+    .into_bytes();
+    bytes.resize(bytes.len() + body_bytes, b'x');
+    bytes
+}
+
+fn new_listener(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let listener = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    sockopt::set_socket_reuseaddr(&listener, true)?;
+    // Connections take this over from the listener, so that it costs nothing for each.
+    sockopt::set_tcp_nodelay(&listener, true)?;
+    set_defer_accept(listener.as_fd())?;
+    bind(&listener, &address)?;
+    listen(&listener, BACKLOG)?;
+    Ok(listener)
+}
+
+/// Has the listener give out a connection only when its first bytes have come, for up to a second (tcp(7)).
+fn set_defer_accept(listener: BorrowedFd<'_>) -> io::Result<()> {
+    let seconds: libc::c_int = 1;
+    // SAFETY: the descriptor is open, as it is borrowed, and the kernel reads as many bytes from `seconds` as the last
+    // argument says, which is its size.
+    let result = unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    /// Runs a server with a body of this length while `client` does its work.
+    fn while_serving(body_bytes: usize, client: impl FnOnce(SocketAddr)) {
+        let server = LimitServer::bind(([127, 0, 0, 1], 0).into(), body_bytes).unwrap();
+        let (end, ending) = io::pipe().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| server.run(Some(end.as_fd())).unwrap());
+            // Closed when the client is done or fails, so that the server ends in either case.
+            let _ending = ending;
+            client(server.address());
+        });
+    }
+
+    fn read_answer(stream: &mut TcpStream, body_bytes: usize) -> String {
+        let mut bytes = Vec::new();
+        let mut piece = [0; 4096];
+        loop {
+            let text = String::from_utf8_lossy(&bytes);
+            if let Some(head) = text.find("\r\n\r\n")
+                && bytes.len() == head + 4 + body_bytes
+            {
+                return text[..head].to_string();
+            }
+            let length = stream.read(&mut piece).unwrap();
+            assert!(length > 0, "the connection ended in the answer");
+            bytes.extend_from_slice(&piece[..length]);
+        }
+    }
+
+    #[test]
+    fn a_kept_connection_is_answered_again_and_again() {
+        while_serving(300, |address| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            for _ in 0..3 {
+                stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+                let head = read_answer(&mut stream, 300);
+                assert!(
+                    head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("Content-Length: 300"),
+                    "{head}"
+                );
+                assert!(!head.contains("close"), "{head}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_connection_that_is_to_close_is_closed() {
+        while_serving(0, |address| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            assert!(text.contains("Connection: close\r\n") && text.ends_with("\r\n\r\n"), "{text}");
+        });
+    }
+
+    #[test]
+    fn a_long_answer_goes_out_whole_to_a_slow_reader() {
+        let body_bytes = 20_000_000;
+        while_serving(body_bytes, |address| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let mut bytes = Vec::new();
+            stream.read_to_end(&mut bytes).unwrap();
+            assert!(bytes.len() > body_bytes && bytes.ends_with(b"xxx"));
+        });
+    }
+
+    #[test]
+    fn an_address_in_use_is_an_error() {
+        let server = LimitServer::bind(([127, 0, 0, 1], 0).into(), 1).unwrap();
+        let error = LimitServer::bind(server.address(), 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        let error = LimitServer::bind(([127, 0, 0, 1], 0).into(), MAXIMUM_BODY_BYTES + 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+}

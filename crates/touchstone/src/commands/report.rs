@@ -1,0 +1,114 @@
+//! `touchstone report`: makes the report of a result again, or one report of several results side by side.
+
+#![allow(clippy::print_stderr)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use touchstone_lab::report::{self, ReadError};
+use touchstone_lab::result::ResultFile;
+
+use super::print::print;
+use crate::exit::Exit;
+
+/// The arguments of `touchstone report`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Result directories, or their result.json files; several stand side by side in one report
+    #[arg(value_name = "RESULT", required = true)]
+    results: Vec<PathBuf>,
+
+    /// Where to write the report; with one result it is report.html in its directory unless this is given
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Open the report in the browser
+    #[arg(long)]
+    open: bool,
+}
+
+/// Why there is no report, and how the command ends.
+struct Failure(Exit, String);
+
+/// Makes the report, says where it is, and opens it if asked to.
+pub fn run(arguments: Arguments) -> Exit {
+    let outcome = write(&arguments).and_then(|path| {
+        print(&path.display().to_string());
+        if arguments.open { open(&path) } else { Ok(()) }
+    });
+    match outcome {
+        Ok(()) => Exit::Done,
+        Err(Failure(exit, message)) => {
+            eprintln!("touchstone report: {message}");
+            exit
+        }
+    }
+}
+
+/// Writes the report and gives its path.
+fn write(arguments: &Arguments) -> Result<PathBuf, Failure> {
+    let mut results = Vec::with_capacity(arguments.results.len());
+    for path in &arguments.results {
+        results.push(report::read(path)?);
+    }
+    let page = match results.as_slice() {
+        [(result, _)] => report::html(result),
+        _ => report::side_by_side(&labelled(&arguments.results, &results))
+            .map_err(|error| Failure(Exit::Usage, error.to_string()))?,
+    };
+    let target = match (&arguments.output, results.as_slice()) {
+        (Some(output), _) => output.clone(),
+        (None, [(_, directory)]) => directory.join(report::FILE_NAME),
+        (None, _) => {
+            let message = "several results make one report: say where with --output FILE".to_owned();
+            return Err(Failure(Exit::Usage, message));
+        }
+    };
+    report::write_file(&target, &page)
+        .map_err(|error| Failure(Exit::Usage, format!("cannot write {}: {error}", target.display())))?;
+    Ok(target)
+}
+
+/// The results with labels that tell them apart: the names of their directories, or the whole paths where two of the
+/// names are the same.
+fn labelled(paths: &[PathBuf], results: &[(ResultFile, PathBuf)]) -> Vec<(String, ResultFile)> {
+    let short: Vec<String> = results.iter().map(|(_, directory)| directory_name(directory)).collect();
+    let unique = short.iter().enumerate().all(|(index, name)| !short[..index].contains(name));
+    let labels = if unique { short } else { paths.iter().map(|path| path.display().to_string()).collect() };
+    labels.into_iter().zip(results).map(|(label, (result, _))| (label, result.clone())).collect()
+}
+
+fn directory_name(directory: &Path) -> String {
+    // `.` and `..` have no name until they are resolved.
+    let resolved = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    match resolved.file_name() {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => directory.display().to_string(),
+    }
+}
+
+/// Opens the report in the reader's browser.
+fn open(path: &Path) -> Result<(), Failure> {
+    let nothing = |error| {
+        let message = format!(
+            "the report is written, but cannot be opened here (xdg-open: {error}); open {}",
+            path.display()
+        );
+        Failure(Exit::Failed, message)
+    };
+    // It may live as long as the browser, and what it prints is not ours: it is started and left alone.
+    Command::new("xdg-open")
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map(|_| ())
+        .map_err(nothing)
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Failure {
+        Failure(Exit::Usage, error.to_string())
+    }
+}
