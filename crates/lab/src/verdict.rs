@@ -116,6 +116,12 @@ fn comparison(ranked: &[Ranked<'_>], status: &RunStatus) -> Option<String> {
             percent(EQUAL_BAND)
         ));
     }
+    if ranked.iter().any(|(_, mix)| !rate_is_the_servers(mix)) {
+        parts.push(
+            "but the load engine, not the servers, set some of these rates: compare the processor time a request"
+                .to_string(),
+        );
+    }
     Some(match status {
         RunStatus::Complete => capitalised(&format!("{}.", parts.join("; "))),
         RunStatus::Incomplete(_) => format!("In the mixes that all of them completed, {}.", parts.join("; ")),
@@ -149,21 +155,33 @@ fn processor_time(ranked: &[Ranked<'_>]) -> Option<String> {
     })
 }
 
+/// How far a system is from the kernel's limit with as many clients. Rates are compared only where both are the
+/// servers' own, and on one processor: the limit is a single thread.
 fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<String> {
     let own = peak(system)?;
     let bound = at_clients(limit, own.clients)?;
-    let share = percent(own.requests_per_second / bound.requests_per_second);
-    let of_rate = format!("carried {share} of the rate of the kernel's limit with {}", clients(own.clients));
-    Some(match (cpu_us(own), cpu_us(bound)) {
-        (Some(own_us), Some(bound_us)) => format!(
-            "{} {of_rate}, and spent {} µs of processor time a request where the limit is {} µs ({} times).",
-            system.title,
+    let name = &system.title;
+    let comparable = system.cpus.len() <= 1 && rate_is_the_servers(own) && rate_is_the_servers(bound);
+    let of_rate = comparable.then(|| {
+        let share = percent(own.requests_per_second / bound.requests_per_second);
+        format!("carried {share} of the rate of the kernel's limit")
+    });
+    let of_time = cpu_us(own).zip(cpu_us(bound)).map(|(own_us, bound_us)| {
+        format!(
+            "spent {} µs of processor time a request where the kernel's limit is {} µs ({} times)",
             significant(own_us),
             significant(bound_us),
             significant(own_us / bound_us)
-        ),
-        _ => format!("{} {of_rate}.", system.title),
-    })
+        )
+    });
+    let parts: Vec<String> = of_rate.into_iter().chain(of_time).collect();
+    (!parts.is_empty()).then(|| format!("With {}, {name} {}.", clients(own.clients), list(&parts)))
+}
+
+/// Whether the server and not the load engine set the rate: the engine had room, or the server had none.
+fn rate_is_the_servers(mix: &MixResult) -> bool {
+    let full = mix.server.as_ref().is_some_and(|server| server.cpu_share >= PROCESSORS_FULL);
+    mix.generator_saturated.is_none() || full
 }
 
 /// What held the system back at its peak, as far as it is evident.
@@ -284,10 +302,10 @@ mod tests {
             "touchstone 0.1.0 is ahead: its peak rate is 1.50 times nginx 1.22.1.",
             "With 16 clients, touchstone 0.1.0 spent 16.0 µs of processor time a request: 0.667 times that of nginx \
              1.22.1 (24.0 µs).",
-            "touchstone 0.1.0 carried 92 % of the rate of the kernel's limit with 16 clients, and spent 16.0 µs of \
-             processor time a request where the limit is 14.8 µs (1.08 times).",
-            "nginx 1.22.1 carried 62 % of the rate of the kernel's limit with 16 clients, and spent 24.0 µs of processor \
-             time a request where the limit is 14.8 µs (1.62 times).",
+            "With 16 clients, touchstone 0.1.0 carried 92 % of the rate of the kernel's limit and spent 16.0 µs of \
+             processor time a request where the kernel's limit is 14.8 µs (1.08 times).",
+            "With 16 clients, nginx 1.22.1 carried 62 % of the rate of the kernel's limit and spent 24.0 µs of processor \
+             time a request where the kernel's limit is 14.8 µs (1.62 times).",
             "At its peak touchstone 0.1.0 kept its processors 96 % busy: they were the bottleneck.",
             "At its peak nginx 1.22.1 kept its processors 96 % busy: they were the bottleneck.",
             "Indicative: load and server shared one machine, and the quick form's windows are short. Ratios between \
@@ -307,6 +325,27 @@ mod tests {
             sentence,
             "Between touchstone 0.1.0 and nginx 1.22.1 this run shows no difference in rate (less than 3.0 %)."
         );
+    }
+
+    #[test]
+    fn rates_that_the_load_engine_set_are_not_held_against_the_limit() {
+        let mut result = sample::result();
+        let mix = &mut result.systems[0].mixes[2];
+        mix.generator_saturated = Some("a thread was busy".into());
+        mix.server.as_mut().unwrap().cpu_share = 0.7;
+        let all = sentences(&result);
+        let starts = |start: &str| all.iter().any(|sentence| sentence.starts_with(start));
+        assert!(
+            starts("With 16 clients, touchstone 0.1.0 spent 16.0 µs of processor time a request where"),
+            "{all:?}"
+        );
+        assert!(all[2].ends_with("; but the load engine, not the servers, set some of these rates: compare the processor time a request."));
+        result.systems[0].mixes[2].generator_saturated = None;
+        result.systems[0].cpus = vec![0, 1];
+        let sentence = distance_from_limit(&result.systems[0], &result.systems[2]).unwrap();
+        assert!(!sentence.contains("carried"), "{sentence}");
+        result.systems[0].mixes[2].server = None;
+        assert_eq!(distance_from_limit(&result.systems[0], &result.systems[2]), None);
     }
 
     #[test]

@@ -37,9 +37,10 @@ const EVENTS_AT_ONCE: usize = 256;
 /// start of very many clients does not hold up the answers to the first.
 const STARTS_AT_ONCE: usize = 64;
 /// How often a thread looks at what is not tied to a socket: progress, the caller's stop, time limits. A timer of the
-/// thread brings an event then, so that a wait for sockets needs no time limit of its own: the kernel would have to
-/// set and clear a timer for each, which costs as much as a system call.
+/// thread brings an event then. Waits for sockets have no time limit of their own: it would be in milliseconds, and
+/// the kernel would have to set and clear a timer for each wait.
 const HOUSEKEEPING_NS: u64 = 10_000_000;
+const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// What marks the timer's events; sockets are marked with the number of their client.
 const TIMER: u64 = u64::MAX;
 /// After a stop, answers that are under way are awaited for this long.
@@ -137,8 +138,10 @@ pub(crate) struct Engine<'a> {
     pub(crate) think_ns: u64,
     pub(crate) schedule: Option<RateSchedule>,
     pub(crate) epoll: OwnedFd,
-    /// Brings an event when it is time to keep house.
+    /// Ends a wait in time: it brings an event when it is time to keep house, or a client's moment has come.
     timer: OwnedFd,
+    /// What the timer is set to; the end of time when it is not set.
+    timer_ns: u64,
     pub(crate) clients: Vec<Client>,
     /// The last head that answered each request of the plan.
     pub(crate) heads: Vec<ResponseHead>,
@@ -158,8 +161,6 @@ pub(crate) struct Engine<'a> {
     published: Published,
     window_start: Option<ThreadTime>,
     window_end: Option<ThreadTime>,
-    /// The kernel cannot wait for less than a millisecond (before Linux 5.11).
-    coarse_wait: bool,
 }
 
 /// What the shared counters already know of this thread.
@@ -185,6 +186,7 @@ impl<'a> Engine<'a> {
             schedule: plan.rate.map(|rate| RateSchedule::new(rate, plan.clients)),
             epoll,
             timer,
+            timer_ns: u64::MAX,
             heads: plan.requests.iter().map(|_| ResponseHead::new()).collect(),
             buffer: vec![0; plan.receive_buffer_bytes],
             timers: Timers::with_capacity(clients.len()),
@@ -199,7 +201,6 @@ impl<'a> Engine<'a> {
             published: Published::default(),
             window_start: None,
             window_end: None,
-            coarse_wait: false,
         };
         engine.set_first_starts();
         Ok(engine)
@@ -214,18 +215,17 @@ impl<'a> Engine<'a> {
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let mut space = [MaybeUninit::<Event>::uninit(); EVENTS_AT_ONCE];
         while self.goes_on() {
-            let timeout = self.wait_time();
-            match epoll::wait(&self.epoll, &mut space, timeout.as_ref()) {
+            let timeout = if self.prepare_wait()? { None } else { Some(&NO_WAIT) };
+            match epoll::wait(&self.epoll, &mut space, timeout) {
                 Ok((events, _)) => events.iter().for_each(|event| self.on_event(event)),
                 Err(Errno::INTR) => {}
-                Err(Errno::NOSYS) if !self.coarse_wait => self.coarse_wait = true,
                 Err(error) => return Err(PlanError(format!("waiting for sockets failed: {error}"))),
             }
             self.receive_unfinished();
             self.now_ns = now_ns();
             self.start_due();
             if self.now_ns >= self.housekeeping_ns {
-                self.keep_house()?;
+                self.keep_house();
             }
         }
         Ok(self.finish())
@@ -254,23 +254,24 @@ impl<'a> Engine<'a> {
         self.under_way > 0 && (stopped_ns == 0 || self.now_ns < stopped_ns + STOP_GRACE_NS)
     }
 
-    /// How long to wait for an event: until the next client's moment, or until something comes.
-    fn wait_time(&self) -> Option<Timespec> {
-        let mut wait_ns = if self.unfinished.is_empty() {
-            self.timers.next_ns().filter(|_| self.now_ns < self.stop_ns)?.saturating_sub(self.now_ns)
-        } else {
-            0
-        };
-        if self.coarse_wait {
-            wait_ns = wait_ns.next_multiple_of(1_000_000);
+    /// Whether to wait for an event at all; if so, the timer is set to end the wait in time.
+    fn prepare_wait(&mut self) -> Result<bool, PlanError> {
+        let next_start_ns = self.timers.next_ns().filter(|_| self.now_ns < self.stop_ns).unwrap_or(u64::MAX);
+        if !self.unfinished.is_empty() || next_start_ns <= self.now_ns {
+            return Ok(false);
         }
-        Some(timespec(wait_ns))
+        let until_ns = self.housekeeping_ns.min(next_start_ns);
+        if until_ns < self.timer_ns {
+            self.set_timer(until_ns)?;
+        }
+        Ok(true)
     }
 
     fn on_event(&mut self, event: &Event) {
         let flags = event.flags;
         let mark = event.data.u64();
         if mark == TIMER {
+            self.timer_ns = u64::MAX;
             return;
         }
         let index = mark as usize;
@@ -321,7 +322,7 @@ impl<'a> Engine<'a> {
     }
 
     /// What is done every few milliseconds, whatever the sockets do.
-    fn keep_house(&mut self) -> Result<(), PlanError> {
+    fn keep_house(&mut self) {
         self.look_for_stop();
         self.note_window_edges();
         if self.now_ns >= self.sweep_ns {
@@ -334,12 +335,12 @@ impl<'a> Engine<'a> {
                 self.housekeeping_ns = self.housekeeping_ns.min(edge_ns);
             }
         }
-        self.set_timer()
     }
 
     /// Setting the timer again also clears what it brought, so that it need not be read.
-    fn set_timer(&self) -> Result<(), PlanError> {
-        let once = Itimerspec { it_interval: timespec(0), it_value: timespec(self.housekeeping_ns) };
+    fn set_timer(&mut self, at_ns: u64) -> Result<(), PlanError> {
+        let once = Itimerspec { it_interval: NO_WAIT, it_value: timespec(at_ns) };
+        self.timer_ns = at_ns;
         match timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once) {
             Ok(_) => Ok(()),
             Err(error) => Err(PlanError(format!("the timer of an engine thread cannot be set: {error}"))),

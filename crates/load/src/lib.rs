@@ -24,7 +24,7 @@ pub use check::{
     MAXIMUM_CLIENTS, MAXIMUM_LENGTH, MAXIMUM_PATH_BYTES, MAXIMUM_RECEIVE_BUFFER_BYTES, MAXIMUM_REQUESTS,
     allowed_cores,
 };
-pub use outcome::{ClientOutcome, EngineUse, ErrorCounts, Interval, Outcome, Saturation};
+pub use outcome::{ClientOutcome, EngineUse, ErrorCounts, Interval, Outcome, Saturation, TimeSummary};
 pub use plan::{
     ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, HttpVersion, Plan, PlanError,
     PlannedRequest, Progress, Target,

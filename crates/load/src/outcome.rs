@@ -1,6 +1,6 @@
 //! What a run measured.
 
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 use std::time::Duration;
 
 /// Failed requests by kind. A failed request counts in no rate, no byte figure and no latency.
@@ -198,4 +198,99 @@ impl Outcome {
 
 fn per_second(count: u64, window: Duration) -> f64 {
     if window.is_zero() { 0.0 } else { count as f64 / window.as_secs_f64() }
+}
+
+/// The figures of a distribution of times, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TimeSummary {
+    /// Values in the distribution.
+    pub count: u64,
+    /// The smallest.
+    pub min_us: f64,
+    /// The mean.
+    pub mean_us: f64,
+    /// The standard deviation.
+    pub deviation_us: f64,
+    /// The median.
+    pub p50_us: f64,
+    /// 90 % are not above it.
+    pub p90_us: f64,
+    /// 95 % are not above it.
+    pub p95_us: f64,
+    /// 99 % are not above it.
+    pub p99_us: f64,
+    /// 99.9 % are not above it.
+    pub p999_us: f64,
+    /// The largest.
+    pub max_us: f64,
+}
+
+impl TimeSummary {
+    /// The figures of a histogram in nanoseconds; `None` where nothing was measured.
+    pub fn of<T: Counter>(histogram_ns: &Histogram<T>) -> Option<TimeSummary> {
+        if histogram_ns.is_empty() {
+            return None;
+        }
+        let quantile_us = |quantile: f64| histogram_ns.value_at_quantile(quantile) as f64 / 1e3;
+        Some(TimeSummary {
+            count: histogram_ns.len(),
+            min_us: histogram_ns.min() as f64 / 1e3,
+            mean_us: histogram_ns.mean() / 1e3,
+            deviation_us: histogram_ns.stdev() / 1e3,
+            p50_us: quantile_us(0.5),
+            p90_us: quantile_us(0.9),
+            p95_us: quantile_us(0.95),
+            p99_us: quantile_us(0.99),
+            p999_us: quantile_us(0.999),
+            max_us: histogram_ns.max() as f64 / 1e3,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_is_summed_up_in_microseconds() {
+        let mut histogram = Histogram::<u64>::new(3).expect("three digits are within the limits");
+        assert_eq!(TimeSummary::of(&histogram), None);
+        for value_us in 1..=1000 {
+            histogram.record(value_us * 1000).expect("the histogram resizes itself");
+        }
+        let summary = TimeSummary::of(&histogram).expect("there are values");
+        assert_eq!(summary.count, 1000);
+        for (figure, exact) in [
+            (summary.min_us, 1.0),
+            (summary.mean_us, 500.5),
+            (summary.deviation_us, 288.7),
+            (summary.p50_us, 500.0),
+            (summary.p90_us, 900.0),
+            (summary.p95_us, 950.0),
+            (summary.p99_us, 990.0),
+            (summary.p999_us, 999.0),
+            (summary.max_us, 1000.0),
+        ] {
+            assert!((figure / exact - 1.0).abs() < 2e-3, "{figure} instead of {exact}");
+        }
+    }
+
+    #[test]
+    fn every_kind_of_error_is_counted_by_its_name() {
+        let mut errors = ErrorCounts::default();
+        for kind in [
+            ErrorKind::Connect,
+            ErrorKind::Reset,
+            ErrorKind::Timeout,
+            ErrorKind::ShortBody,
+            ErrorKind::BadStatus,
+            ErrorKind::Malformed,
+        ] {
+            errors.count(kind);
+        }
+        assert!(errors.by_kind().iter().all(|(_, count)| *count == 1));
+        let mut sum = errors.clone();
+        sum.add(&errors);
+        assert_eq!((errors.total(), sum.total()), (6, 12));
+    }
 }

@@ -1,10 +1,14 @@
 //! The URL of a target: read strictly (RFC 3986, RFC 9110 section 4.2.1), resolved before the run.
 
 use crate::plan::Target;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
 
 /// The longest URL, in bytes.
 pub const MAXIMUM_URL_BYTES: usize = 8 * 1024;
+
+/// How long one of several addresses may take to accept a connection.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An `http://` URL in its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,21 +60,32 @@ impl HttpUrl {
         if self.port == 80 { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// Looks the host's address up, once; where it has several, the first one that the system names is taken.
+    /// Looks the host's address up, once. Where it has several, as `localhost` often has, each is tried in its order,
+    /// and the first that accepts a connection is taken; if none does, the first of all.
     pub fn resolve(&self) -> Result<Target, UrlError> {
         let address = match self.host.parse::<IpAddr>() {
             Ok(address) => SocketAddr::new(address, self.port),
-            Err(_) => self.look_up()?,
+            Err(_) => choose(&self.look_up()?),
         };
         Ok(Target { address, host: self.host_field() })
     }
 
-    fn look_up(&self) -> Result<SocketAddr, UrlError> {
+    /// At least one address.
+    fn look_up(&self) -> Result<Vec<SocketAddr>, UrlError> {
         let none = |reason: String| UrlError(format!("no address was found for {:?}: {reason}", self.host));
-        let mut addresses =
-            (self.host.as_str(), self.port).to_socket_addrs().map_err(|error| none(error.to_string()))?;
-        addresses.next().ok_or_else(|| none("the name has none".to_string()))
+        let addresses = (self.host.as_str(), self.port).to_socket_addrs();
+        let addresses: Vec<SocketAddr> = addresses.map_err(|error| none(error.to_string()))?.collect();
+        if addresses.is_empty() { Err(none("the name has none".to_string())) } else { Ok(addresses) }
     }
+}
+
+fn choose(addresses: &[SocketAddr]) -> SocketAddr {
+    let first = addresses[0];
+    if addresses.iter().all(|address| *address == first) {
+        return first;
+    }
+    let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PATIENCE).is_ok();
+    addresses.iter().find(accepts).copied().unwrap_or(first)
 }
 
 fn refuse<T>(text: String) -> Result<T, UrlError> {
@@ -254,6 +269,20 @@ mod tests {
         let target =
             HttpUrl::parse("http://localhost:8080/").and_then(|url| url.resolve()).expect("localhost");
         assert!(target.address.ip().is_loopback());
+    }
+
+    #[test]
+    fn of_several_addresses_the_one_that_answers_is_taken() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback interface is there");
+        let there = listener.local_addr().expect("a bound socket has an address");
+        let gone = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|other| other.local_addr())
+            .expect("an address");
+        assert_eq!(choose(&[gone, there]), there);
+        assert_eq!(choose(&[there, gone]), there);
+        assert_eq!(choose(&[gone]), gone);
+        drop(listener);
+        assert_eq!(choose(&[gone, there]), gone);
     }
 
     proptest! {

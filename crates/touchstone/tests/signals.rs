@@ -4,7 +4,7 @@ mod support;
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -141,7 +141,7 @@ fn under_load(load: &Load<'_>, meanwhile: impl FnOnce()) {
 #[test]
 fn sigterm_under_load_fails_no_request() {
     // From the cache in one write, and a body that takes several turns.
-    for (size, rounds) in [(6_250, 6), (700_000, 3)] {
+    for (size, rounds) in [(6_250, 4), (700_000, 2)] {
         let body = bytes_of(size);
         for _ in 0..rounds {
             let tree = Tree::empty();
@@ -164,7 +164,7 @@ fn sigint_stops_as_sigterm_does() {
     server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
     server.signal(Signal::INT);
     assert_eq!(server.wait().code(), Some(0));
-    assert!(Client::try_connect(server.address()).is_err(), "somebody still listens");
+    assert!(is_refused(server.address()), "somebody still listens");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_download_under_way_is_finished() {
     client.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
     client.wait_for_bytes(500_000);
     server.signal(Signal::TERM);
-    wait_until("nobody listens any more", PATIENCE, || Client::try_connect(server.address()).is_err());
+    wait_until("nobody listens any more", PATIENCE, || is_refused(server.address()));
     assert!(server.is_running(), "it ended with a download under way");
     let answer = client.answer();
     assert!(answer.body == body, "{} of {} bytes", answer.body.len(), body.len());
@@ -228,7 +228,7 @@ fn a_request_under_way_is_finished_and_told_close() {
         server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
     }
     server.signal(Signal::TERM);
-    wait_until("nobody listens any more", PATIENCE, || Client::try_connect(server.address()).is_err());
+    wait_until("nobody listens any more", PATIENCE, || is_refused(server.address()));
     in_head.send("\r\n");
     new.send("\r\n");
     in_body.send("lo");
@@ -257,6 +257,14 @@ fn the_drain_ends_after_its_timeout() {
     assert_eq!(server.wait().code(), Some(0), "the drain's end is no failure");
     let (received, _) = stalled.read_to_end();
     assert!(received.len() < 64 << 20);
+}
+
+/// Whether the kernel says that nobody listens. A connection that is only left without an answer is not refused: its
+/// client would wait for the length of its own timeout, and a successor could not listen there.
+fn is_refused(address: SocketAddr) -> bool {
+    // A SYN that was dropped while the listener was being closed is sent again after one second.
+    let attempt = TcpStream::connect_timeout(&address, Duration::from_secs(2));
+    attempt.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
 fn write_configuration(path: &Path, text: &str) {

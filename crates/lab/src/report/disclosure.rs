@@ -26,7 +26,7 @@ pub(super) fn banner(view: &View) -> Markup {
                 @for (source, reason) in incomplete {
                     p {
                         @if view.sources.len() > 1 { strong { (words::line(&source.label, 80)) ": " } }
-                        (words::visible(reason))
+                        (words::line(reason, words::SENTENCE_LIMIT))
                     }
                 }
                 p { "The figures are those that were measured until then." }
@@ -68,7 +68,7 @@ pub(super) fn section(view: &View) -> Markup {
 
 fn warnings(view: &View) -> Markup {
     let mut warnings: Vec<String> =
-        view.result.warnings.iter().map(|warning| words::visible(warning)).collect();
+        view.result.warnings.iter().map(|warning| words::line(warning, words::SENTENCE_LIMIT)).collect();
     warnings.dedup();
     html! {
         @if warnings.is_empty() {

@@ -382,7 +382,7 @@ fn timeline(rate: f64, share: f64, mean_us: f64, tail: f64) -> Vec<TimelineRow> 
             let ramp = if second == 1 || second == 8 { 0.55 } else { 1.0 };
             let spread = ((f64::from(second) * 0.618_034 + rate).fract() - 0.5) * 0.05 * tail;
             TimelineRow {
-                at_s: f64::from(second) + 0.002,
+                at_s: f64::from(second - 1) + 0.002,
                 requests_per_second: rate * (1.0 + spread) * ramp,
                 errors: 0,
                 p50_us: Some(mean_us * 0.9),

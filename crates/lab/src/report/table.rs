@@ -82,7 +82,7 @@ impl Table {
                     @if heading.is_empty() {
                         td colspan=(columns) {}
                     } @else {
-                        th class="first" scope="colgroup" colspan=(columns) { (heading) }
+                        th class="begins" scope="colgroup" colspan=(columns) { (heading) }
                     }
                 }
             }
@@ -118,7 +118,7 @@ impl Table {
             });
         match (self.words.contains(&column), begins) {
             (true, _) => Some("words"),
-            (false, true) => Some("first"),
+            (false, true) => Some("begins"),
             (false, false) => None,
         }
     }

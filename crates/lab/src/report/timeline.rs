@@ -80,10 +80,14 @@ fn figure(index: usize, system: &SystemView, scales: &Scales) -> Figure {
 /// How much the counted seconds of the peak differ, in a sentence.
 fn steadiness(system: &SystemView) -> String {
     let Some(peak) = system.peak else { return String::new() };
+    let distance = sample_length(peak);
     let rates: Vec<f64> = peak
         .timeline
         .iter()
-        .filter(|row| row.at_s > peak.ramp_up_s + 0.5 && row.at_s <= peak.length_s - peak.ramp_down_s + 0.5)
+        .filter(|row| {
+            let counted = peak.ramp_up_s - 0.05..=peak.length_s - peak.ramp_down_s + 0.05;
+            counted.contains(&row.at_s) && counted.contains(&(row.at_s + distance))
+        })
         .filter_map(|row| drawable(row.requests_per_second))
         .collect();
     if rates.len() < 2 {
@@ -102,42 +106,43 @@ fn steadiness(system: &SystemView) -> String {
 /// One mix's time line in equal steps.
 struct Strip<'a> {
     mix: &'a MixResult,
+    step_s: f64,
     steps: Vec<Step>,
 }
 
-/// The samples of one step of time.
+/// The samples of one step of time, from its beginning on.
 struct Step {
-    at_s: f64,
+    from_s: f64,
     requests_per_second: f64,
     server_cpus: Option<f64>,
     errors: u64,
 }
 
 impl<'a> Strip<'a> {
-    fn new(mix: &'a MixResult, step: f64) -> Strip<'a> {
+    fn new(mix: &'a MixResult, step_s: f64) -> Strip<'a> {
         let mut rows: Vec<(i64, &TimelineRow)> = mix
             .timeline
             .iter()
             .filter(|row| drawable(row.at_s).is_some() && drawable(row.requests_per_second).is_some())
-            // A sample at 2.98 or 3.03 seconds belongs to the step that ends at 3.
-            .map(|row| (((row.at_s - 0.25 * step.min(1.0)) / step).ceil().max(0.0) as i64, row))
+            // A sample that begins at 2.98 or 3.03 seconds belongs to the step that begins at 3.
+            .map(|row| (((row.at_s + 0.25 * step_s.min(1.0)) / step_s).floor() as i64, row))
             .collect();
         rows.sort_by_key(|row| row.0);
         let steps = rows
             .chunk_by(|a, b| a.0 == b.0)
             .map(|rows| Step {
-                at_s: rows[0].0 as f64 * step,
+                from_s: rows[0].0 as f64 * step_s,
                 requests_per_second: mean(rows.iter().map(|(_, row)| row.requests_per_second)).unwrap_or(0.0),
                 server_cpus: mean(rows.iter().filter_map(|(_, row)| row.server_cpus.and_then(drawable))),
                 errors: rows.iter().map(|(_, row)| row.errors).fold(0, u64::saturating_add),
             })
             .collect();
-        Strip { mix, steps }
+        Strip { mix, step_s, steps }
     }
 
     /// The time at the right end of its panel.
     fn end(&self) -> f64 {
-        let last = self.steps.last().map_or(0.0, |step| step.at_s);
+        let last = self.steps.last().map_or(0.0, |step| step.from_s + self.step_s / 2.0);
         drawable(self.mix.length_s).unwrap_or(0.0).max(last).max(1.0)
     }
 }
@@ -147,6 +152,14 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (number > 0).then(|| sum / f64::from(number))
 }
 
+/// How long the samples of a mix are, seconds: the distance of their beginnings.
+fn sample_length(mix: &MixResult) -> f64 {
+    let times = || mix.timeline.iter().filter_map(|row| drawable(row.at_s));
+    let span = times().fold(0.0, f64::max) - times().fold(f64::INFINITY, f64::min);
+    let steps = times().count().saturating_sub(1);
+    if steps > 0 && span > 0.0 { span / steps as f64 } else { 1.0 }
+}
+
 /// The shortest step that is no shorter than the samples' distance and leaves no more than [`STEPS_MAX`] of them.
 fn step_length(system: &SystemView) -> f64 {
     let needed = system
@@ -154,8 +167,7 @@ fn step_length(system: &SystemView) -> f64 {
         .iter()
         .map(|mix| {
             let last = mix.timeline.iter().filter_map(|row| drawable(row.at_s)).fold(0.0, f64::max);
-            let distance = if mix.timeline.is_empty() { 0.0 } else { last / mix.timeline.len() as f64 };
-            (distance * 0.8).max(last / STEPS_MAX)
+            (sample_length(mix) * 0.8).max(last / STEPS_MAX)
         })
         .fold(0.0, f64::max);
     STEP_LENGTHS
@@ -206,7 +218,11 @@ impl Scales {
         let steps = || strips.iter().flat_map(|strip| &strip.steps);
         Scales {
             rate: ValueScale::from_zero(steps().map(|step| step.requests_per_second).fold(0.0, f64::max), 4),
-            cpus: ValueScale::from_zero(steps().filter_map(|step| step.server_cpus).fold(0.0, f64::max), 2),
+            // A processor that seems busy for a little more than all of the time is a rounding of its clock ticks.
+            cpus: ValueScale::from_zero(
+                0.97 * steps().filter_map(|step| step.server_cpus).fold(0.0, f64::max),
+                2,
+            ),
         }
     }
 }
@@ -295,20 +311,18 @@ fn panel(strip: &Strip, axes: &Axes, column: usize, top: f64, with_targets: bool
     let end = strip.end();
     let across = |seconds: f64| left + axes.panel_width * (seconds / end).clamp(0.0, 1.0);
     let floor = top + TITLE + RATE_HEIGHT + BETWEEN + CPU_HEIGHT;
-    let rate = strip
-        .steps
-        .iter()
-        .map(|step| (across(step.at_s), Some(axes.rate_height(top, step.requests_per_second))));
-    let cpus = strip
-        .steps
-        .iter()
-        .map(|step| (across(step.at_s), step.server_cpus.map(|value| axes.cpus_height(top, value))));
+    let rate = strip.steps.iter().map(|step| {
+        (across(step.from_s + strip.step_s / 2.0), Some(axes.rate_height(top, step.requests_per_second)))
+    });
+    let cpus = strip.steps.iter().map(|step| {
+        (across(step.from_s + strip.step_s / 2.0), step.server_cpus.map(|value| axes.cpus_height(top, value)))
+    });
     html! {
         (ramps(strip, &across, top + TITLE, floor))
         path class="line thin" d=(path(rate)) {}
         path class="line thin" stroke-dasharray="3 2" d=(path(cpus)) {}
         @for step in strip.steps.iter().filter(|step| step.errors > 0) {
-            path class="failure" d={ "M" (pixel(across(step.at_s) - 3.5)) " " (pixel(top + TITLE + RATE_HEIGHT - 3.5)) "l7 7m0 -7l-7 7" } {}
+            path class="failure" d={ "M" (pixel(across(step.from_s + strip.step_s / 2.0) - 3.5)) " " (pixel(top + TITLE + RATE_HEIGHT - 3.5)) "l7 7m0 -7l-7 7" } {}
         }
         @if with_targets { (targets(strip, &across, top + TITLE, floor)) }
         g class="axis" aria-hidden="true" {
@@ -337,18 +351,13 @@ fn ramps(strip: &Strip, across: &dyn Fn(f64) -> f64, top: f64, floor: f64) -> Ma
 
 /// Unseen columns over the panel that say their figures under the pointer.
 fn targets(strip: &Strip, across: &dyn Fn(f64) -> f64, top: f64, floor: f64) -> Markup {
-    let mut left = across(0.0);
-    let columns = strip.steps.iter().map(|step| {
-        let right = across(step.at_s);
-        let column = (left, (right - left).max(1.0), step);
-        left = right;
-        column
-    });
     html! {
-        @for (x, width, step) in columns {
+        @for step in &strip.steps {
+            @let x = across(step.from_s);
+            @let width = (across(step.from_s + strip.step_s) - x).max(1.0);
             rect class="target" x=(pixel(x)) y=(pixel(top)) width=(pixel(width)) height=(pixel(floor - top)) {
                 title {
-                    (words::clients(strip.mix.clients)) ", " (number::seconds(step.at_s)) ": "
+                    (words::clients(strip.mix.clients)) ", from " (number::seconds(step.from_s)) ": "
                     (number::rate(step.requests_per_second)) " requests/s, "
                     (processors(step.server_cpus)) " processors"
                 }
@@ -380,13 +389,13 @@ fn path(points: impl Iterator<Item = (f64, Option<f64>)>) -> String {
 /// The numbers of a row of panels: a row a step of time, two columns a mix.
 fn table(system: &SystemView, strips: &[Strip]) -> Table {
     let mut times: Vec<f64> =
-        strips.iter().flat_map(|strip| strip.steps.iter().map(|step| step.at_s)).collect();
+        strips.iter().flat_map(|strip| strip.steps.iter().map(|step| step.from_s)).collect();
     times.sort_by(f64::total_cmp);
     times.dedup();
     let mixes: Vec<String> = strips.iter().map(|strip| words::clients(strip.mix.clients)).collect();
     let failed = strips.iter().any(|strip| strip.steps.iter().any(|step| step.errors > 0));
     let mut groups = vec![(String::new(), 1)];
-    let mut columns = vec!["Seconds".to_owned()];
+    let mut columns = vec!["From second".to_owned()];
     for strip in strips {
         groups.push((words::clients(strip.mix.clients), if failed { 3 } else { 2 }));
         columns.extend(["requests/s", "processors"].map(str::to_owned));
@@ -397,7 +406,7 @@ fn table(system: &SystemView, strips: &[Strip]) -> Table {
         .map(|&time| {
             let mut cells = Vec::new();
             for strip in strips {
-                let step = strip.steps.iter().find(|step| step.at_s == time);
+                let step = strip.steps.iter().find(|step| step.from_s == time);
                 cells.push(number::optional(step, |step| number::rate(step.requests_per_second)));
                 cells.push(processors(step.and_then(|step| step.server_cpus)));
                 cells.extend(failed.then(|| number::optional(step, |step| number::count(step.errors))));
@@ -422,32 +431,44 @@ mod tests {
     #[test]
     fn samples_near_a_second_fall_on_it() {
         let mut mix = fixture::mix("touchstone", 4, 10_000.0);
-        mix.timeline.truncate(3);
-        for (row, at_s) in mix.timeline.iter_mut().zip([0.98, 2.03, 3.0]) {
+        mix.timeline.truncate(4);
+        for (row, at_s) in mix.timeline.iter_mut().zip([0.0, 0.98, 2.03, 3.0]) {
             row.at_s = at_s;
         }
-        let times: Vec<f64> = Strip::new(&mix, 1.0).steps.iter().map(|step| step.at_s).collect();
-        assert_eq!(times, [1.0, 2.0, 3.0]);
+        let times: Vec<f64> = Strip::new(&mix, 1.0).steps.iter().map(|step| step.from_s).collect();
+        assert_eq!(times, [0.0, 1.0, 2.0, 3.0]);
     }
 
     #[test]
     fn long_mixes_are_averaged() {
         let mut result = fixture::full();
         let template = result.systems[0].mixes[0].timeline[0].clone();
-        result.systems[0].mixes[0].timeline = (1..=600)
-            .map(|second| TimelineRow {
-                at_s: f64::from(second),
-                requests_per_second: f64::from(second),
-                ..template.clone()
-            })
-            .collect();
+        let row = |second: u32| TimelineRow {
+            at_s: f64::from(second),
+            requests_per_second: f64::from(second),
+            ..template.clone()
+        };
+        result.systems[0].mixes[0].timeline = (0..600).map(row).collect();
         let sources = [super::super::Source::of("", &result)];
         let view = View::new(&result, &sources);
         let step = step_length(&view.systems[0]);
         assert_eq!(step, 10.0);
         let strip = Strip::new(&result.systems[0].mixes[0], step);
-        assert!(strip.steps.len() <= 61, "{}", strip.steps.len());
-        let total: f64 = strip.steps.iter().map(|step| step.requests_per_second).sum();
-        assert!((total / strip.steps.len() as f64 - 300.0).abs() < 12.0);
+        let means: Vec<f64> = strip.steps.iter().map(|step| step.requests_per_second).collect();
+        assert_eq!(means.len(), 60);
+        assert_eq!((means[0], means[59]), (4.5, 594.5));
+    }
+
+    #[test]
+    fn only_what_lies_between_the_ramps_is_called_counted() {
+        let mut result = fixture::full();
+        for row in &mut result.systems[0].mixes[4].timeline {
+            let counted = row.at_s > 0.9 && row.at_s < 6.9;
+            row.requests_per_second = if counted { 55_000.0 + row.at_s.round() } else { 1.0 };
+        }
+        let sources = [super::super::Source::of("", &result)];
+        let view = View::new(&result, &sources);
+        let sentence = steadiness(&view.systems[0]);
+        assert!(sentence.contains("between 55,001 and 55,006 requests/s"), "{sentence}");
     }
 }

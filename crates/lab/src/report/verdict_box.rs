@@ -6,13 +6,16 @@ use super::number;
 use super::style::pixel;
 use super::view::{SystemView, View, drawable, is_lower_bound};
 use super::words;
-use crate::result::MixResult;
+use crate::result::{MixResult, ResultFile, RunStatus};
 use crate::verdict;
 
 /// The section.
 pub(super) fn section(view: &View) -> Markup {
-    let sentences: Vec<String> =
-        verdict::sentences(view.result).iter().map(|sentence| words::visible(sentence)).collect();
+    let sentences: Vec<String> = verdict::sentences(view.result)
+        .iter()
+        .filter(|sentence| !is_in_the_banner(view.result, sentence))
+        .map(|sentence| words::line(sentence, words::SENTENCE_LIMIT))
+        .collect();
     html! {
         section class="verdict" aria-labelledby="verdict" {
             h2 id="verdict" { "Verdict" }
@@ -22,6 +25,14 @@ pub(super) fn section(view: &View) -> Markup {
                 ul class="further" { @for sentence in &sentences[1..] { li { (sentence) } } }
             }
         }
+    }
+}
+
+/// Whether a sentence only says again why the run ended early, which stands above the verdict.
+fn is_in_the_banner(result: &ResultFile, sentence: &str) -> bool {
+    match &result.status {
+        RunStatus::Complete => false,
+        RunStatus::Incomplete(reason) => sentence.contains(reason.trim_end_matches('.')),
     }
 }
 

@@ -3,6 +3,9 @@
 
 use std::fmt::Write;
 
+/// The most characters of a sentence that came with the result: a reason, a warning.
+pub(super) const SENTENCE_LIMIT: usize = 1000;
+
 /// An outside string as it may be shown: control characters become their pictures (ESC is `␛`), and characters that
 /// turn the direction of the text, or are invisible, become their code points. Newlines and tabs stay.
 pub(super) fn visible(text: &str) -> String {

@@ -13,11 +13,14 @@ use touchstone_lab::placement::{Wishes, parse_list};
 use touchstone_lab::result::{MixResult, RunStatus, SystemResult};
 use touchstone_lab::{table, verdict};
 
-/// Run a suite on one or more systems under test and write a report.
-///
-/// Load and server run on this machine, each on processors of its own. With several systems the mixes alternate
-/// between them, so that noise hits all alike. Ctrl-C ends a run early: what was measured is kept.
+/// The arguments of `touchstone bench`.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Load and server run on this machine, each on processors of its own. With several systems the \
+mixes alternate between them, so that noise hits all alike. Ctrl-C ends a run early: what was \
+measured is kept.
+
+  touchstone bench webbench-1.1-static --quick --sut touchstone,nginx,limit")]
 pub struct Arguments {
     /// A built-in suite (touchstone suites) or the path of a suite file
     #[arg(value_name = "SUITE")]
@@ -147,7 +150,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
 }
 
 /// Reads `10s`, `500ms`, `2m`, `1h`, or a number of seconds.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
     let seconds_in_unit = match unit {
@@ -157,7 +160,8 @@ fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         _ => return Err(format!("the unit {unit:?} is not ms, s, m or h")),
     };
-    let number: f64 = number.trim().parse().map_err(|_| "write a time such as 10s, 500ms or 2m".to_string())?;
+    let number: f64 =
+        number.trim().parse().map_err(|_| "write a time such as 10s, 500ms or 2m".to_string())?;
     let seconds = number * seconds_in_unit;
     if (0.0..=86_400.0).contains(&seconds) {
         return Ok(Duration::from_secs_f64(seconds));

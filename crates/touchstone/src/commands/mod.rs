@@ -4,6 +4,8 @@ use crate::exit::Exit;
 
 mod bench;
 mod check;
+mod limit;
+mod load;
 mod print;
 mod report;
 mod serve;
@@ -17,6 +19,8 @@ pub enum Command {
     Serve(serve::Arguments),
     /// Say what is wrong with a configuration, with file and line
     Check(check::Arguments),
+    /// Drive one URL with virtual clients and print the figures
+    Load(load::Arguments),
     /// Run a suite on one or more systems under test and write a report
     Bench(bench::Arguments),
     /// Make the report of a result again, or one of several results side by side
@@ -25,6 +29,8 @@ pub enum Command {
     Suites(suites::Arguments),
     /// List the systems that suites can be run against
     Systems(systems::Arguments),
+    /// Measure this machine's limits: what any server could do at best
+    Limit(limit::Arguments),
 }
 
 impl Command {
@@ -33,10 +39,12 @@ impl Command {
         match self {
             Command::Serve(arguments) => serve::run(arguments),
             Command::Check(arguments) => check::run(arguments),
+            Command::Load(arguments) => load::run(arguments),
             Command::Bench(arguments) => bench::run(arguments),
             Command::Report(arguments) => report::run(arguments),
             Command::Suites(arguments) => suites::run(arguments),
             Command::Systems(arguments) => systems::run(arguments),
+            Command::Limit(arguments) => limit::run(arguments),
         }
     }
 }

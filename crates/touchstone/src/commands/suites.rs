@@ -46,9 +46,11 @@ fn list(as_json: bool) -> Result<Exit, String> {
     let mut text = String::new();
     for suite in &suites {
         let (mixes, quick) = (in_words(&suite.mixes), in_words(&suite.quick_mixes));
-        text += &format!("{}\n    {}.\n    {mixes}; with --quick {quick}.\n\n", suite.name, suite.description);
+        text +=
+            &format!("{}\n    {}.\n    {mixes}; with --quick {quick}.\n\n", suite.name, suite.description);
     }
-    text += "touchstone suites NAME prints a suite's TOML text; a copy of it, changed, is a suite of your own.";
+    text +=
+        "touchstone suites NAME prints a suite's TOML text; a copy of it, changed, is a suite of your own.";
     print(&text);
     Ok(Exit::Done)
 }
@@ -101,13 +103,17 @@ fn to_json(suite: &Suite) -> serde_json::Value {
     })
 }
 
-/// For example `13 mixes of 1 to 144 clients, 26 min 0 s a system`.
+/// For example `13 mixes of 1 to 144 clients, 26 min a system`.
 fn in_words(mixes: &[Mix]) -> String {
     let clients = mixes.iter().map(|mix| mix.clients);
     let (Some(fewest), Some(most)) = (clients.clone().min(), clients.max()) else {
         return "nothing".to_string();
     };
     let seconds = mixes.iter().map(|mix| mix.length_s).sum::<f64>().round() as u64;
-    let mixes = mixes.len();
-    format!("{mixes} mixes of {fewest} to {most} clients, {} min {} s a system", seconds / 60, seconds % 60)
+    let time = match (seconds / 60, seconds % 60) {
+        (0, seconds) => format!("{seconds} s"),
+        (minutes, 0) => format!("{minutes} min"),
+        (minutes, seconds) => format!("{minutes} min {seconds} s"),
+    };
+    format!("{} mixes of {fewest} to {most} clients, {time} a system", mixes.len())
 }

@@ -31,7 +31,8 @@ pub fn run(arguments: Arguments) -> Exit {
     let width = systems.iter().map(|system| system.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for system in &systems {
-        text += &format!("{:width$}  {}\n{:width$}  {}\n", system.name, state(system), "", system.description);
+        text +=
+            &format!("{:width$}  {}\n{:width$}  {}\n", system.name, state(system), "", system.description);
     }
     text += "\nA server that runs already is named by its URL: touchstone bench SUITE --sut http://HOST:PORT";
     print(&text);

@@ -1,0 +1,50 @@
+//! TLS 1.2 and 1.3 (RFC 5246, RFC 8446), with rustls and aws-lc-rs, and without I/O.
+//!
+//! A [`TlsEndpoint`] is what one listening address needs: the certificates of its sites, chosen by the name that the
+//! client asks for (SNI), and the rules of each site ([`Policy`]). It watches the files that it was made from, and
+//! swaps what changed while connections go on. Each connection has a [`TlsSession`] of its own, which turns received
+//! bytes into plaintext, and plaintext into bytes to send ([`CiphertextBuffer`]).
+//!
+//! | module | |
+//! |---|---|
+//! | `settings` | what a site may ask for |
+//! | `pem`, `certificate` | reading certificates and keys, and what is wrong with them |
+//! | `self_signed` | the development certificate |
+//! | `server_names` | names and wildcards, and what they stand for |
+//! | `watched` | files that are read again when they change |
+//! | `endpoint` | from settings to rustls configurations, and the swap |
+//! | `shared` | what all endpoints of the process share: ticket keys, stored sessions, ACME challenges |
+//! | `client_authorities` | who may sign client certificates |
+//! | `client_certificate`, `distinguished_name` | who the client is |
+//! | `client_hello` | the name asked for, read before rustls is given a configuration |
+//! | `ciphertext`, `session` | one connection |
+
+mod certificate;
+mod ciphertext;
+mod client_authorities;
+mod client_certificate;
+mod client_hello;
+mod distinguished_name;
+mod endpoint;
+mod pem;
+mod self_signed;
+mod server_names;
+mod session;
+mod settings;
+mod shared;
+mod watched;
+
+pub use certificate::LoadedCertificate;
+pub use ciphertext::CiphertextBuffer;
+pub use client_certificate::ClientCertificate;
+pub use endpoint::{ActiveTls, Notice, NoticeLevel, TlsEndpoint, UnusableTls};
+pub use self_signed::{DevelopmentCertificate, development_certificate};
+pub use session::{RECORD_BYTES, Received, TlsError, TlsSession};
+pub use settings::{
+    CertificateSource, ClientAuthorities, ClientCertificateMode, EndpointSettings, MinimumVersion, Policy, Resumption,
+    SiteSettings, UnknownNames,
+};
+pub use shared::TlsShared;
+
+#[cfg(test)]
+mod tests;

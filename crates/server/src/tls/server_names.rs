@@ -1,0 +1,125 @@
+//! Names and wildcards, and what each stands for.
+
+use std::collections::HashMap;
+
+/// A table from server names to values. An exact name comes before a wildcard, a longer wildcard before a shorter one.
+///
+/// `*.example.org` stands for every name below `example.org`, at any depth, and not for `example.org` itself.
+#[derive(Debug, Clone)]
+pub struct ServerNames<T> {
+    exact: HashMap<Box<str>, T>,
+    /// By what follows `*.`.
+    wildcards: HashMap<Box<str>, T>,
+}
+
+impl<T> ServerNames<T> {
+    /// An empty table.
+    pub fn new() -> ServerNames<T> {
+        ServerNames { exact: HashMap::new(), wildcards: HashMap::new() }
+    }
+
+    /// The value of `name`, a name in lower case or a wildcard, as it was put in; put in by `or_insert` if it is new.
+    pub fn entry(&mut self, name: &str, or_insert: impl FnOnce() -> T) -> &mut T {
+        let (table, key) = match name.strip_prefix("*.") {
+            Some(parent) => (&mut self.wildcards, parent),
+            None => (&mut self.exact, name),
+        };
+        table.entry(without_last_dot(key).into()).or_insert_with(or_insert)
+    }
+
+    /// True when the table has this very name or wildcard.
+    pub fn contains(&self, name: &str) -> bool {
+        match name.strip_prefix("*.") {
+            Some(parent) => self.wildcards.contains_key(without_last_dot(parent)),
+            None => self.exact.contains_key(without_last_dot(name)),
+        }
+    }
+
+    /// What stands for `name`, which must be in lower case.
+    pub fn find(&self, name: &str) -> Option<&T> {
+        let name = without_last_dot(name);
+        if let Some(value) = self.exact.get(name) {
+            return Some(value);
+        }
+        if self.wildcards.is_empty() {
+            return None;
+        }
+        let mut rest = name;
+        while let Some((_, parent)) = rest.split_once('.') {
+            if let Some(value) = self.wildcards.get(parent) {
+                return Some(value);
+            }
+            rest = parent;
+        }
+        None
+    }
+}
+
+/// `example.org.` is the same name as `example.org`.
+fn without_last_dot(name: &str) -> &str {
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn table(names: &[&'static str]) -> ServerNames<&'static str> {
+        let mut table = ServerNames::new();
+        for name in names {
+            table.entry(name, || name);
+        }
+        table
+    }
+
+    #[test]
+    fn exact_before_wildcard_and_longer_before_shorter() {
+        let table = table(&["example.org", "*.example.org", "*.deep.example.org", "www.example.org", "*.org"]);
+        let cases = [
+            ("example.org", Some("example.org")),
+            ("example.org.", Some("example.org")),
+            ("www.example.org", Some("www.example.org")),
+            ("other.example.org", Some("*.example.org")),
+            ("a.b.example.org", Some("*.example.org")),
+            ("deep.example.org", Some("*.example.org")),
+            ("a.deep.example.org", Some("*.deep.example.org")),
+            ("elsewhere.org", Some("*.org")),
+            ("org", None),
+            ("example.net", None),
+            ("", None),
+            (".", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(table.find(name).copied(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_wildcard_is_not_the_name_itself() {
+        let table = table(&["*.example.org"]);
+        assert_eq!(table.find("example.org"), None);
+        assert_eq!(table.find("notexample.org"), None);
+        assert_eq!(table.find("*.example.org").copied(), Some("*.example.org"));
+    }
+
+    #[test]
+    fn the_first_stays() {
+        let mut table = ServerNames::new();
+        *table.entry("a.org", || 1) += 10;
+        table.entry("a.org", || 2);
+        assert_eq!(table.find("a.org"), Some(&11));
+        assert!(table.contains("a.org.") && !table.contains("*.a.org"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_can_be_looked_up(name in "[a-z.*-]{0,80}") {
+            let table = table(&["a.b", "*.c", "*.b.c"]);
+            if let Some(found) = table.find(&name) {
+                let parent = found.strip_prefix("*.").unwrap_or(found);
+                prop_assert!(name.trim_end_matches('.').ends_with(parent));
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What a listening address and its sites may ask of TLS, as plain data; the configuration is turned into this.
+
+use std::path::PathBuf;
+
+/// TLS on one listening address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointSettings {
+    /// The sites that listen there. The first is the default: it is chosen when a client names none of them.
+    pub sites: Vec<SiteSettings>,
+    /// What becomes of clients that name no site of this address.
+    pub unknown_names: UnknownNames,
+}
+
+/// TLS of one site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteSettings {
+    /// What messages call the site.
+    pub label: String,
+    /// The names that it answers to, in lower case: `example.org`, or `*.example.org` for every name below it. When
+    /// there are none the names in its certificates count.
+    pub hosts: Vec<String>,
+    /// Its certificates; several for one name differ in their kind of key.
+    pub certificates: Vec<CertificateSource>,
+    /// Its rules.
+    pub policy: Policy,
+}
+
+/// Where a certificate and its key come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// PEM files, looked at again about once a second.
+    Files {
+        /// The certificate, then those that lead to its authority.
+        chain: PathBuf,
+        /// Its private key; may be the same file.
+        key: PathBuf,
+        /// True for files that another part of the server writes (ACME): they may be absent for now. Until they come,
+        /// handshakes for the site are refused.
+        may_be_absent: bool,
+    },
+    /// A certificate for development that no browser trusts by itself. See
+    /// [`development_certificate`](super::development_certificate).
+    SelfSigned {
+        /// Names and addresses besides `localhost`, `127.0.0.1` and `::1`.
+        names: Vec<String>,
+        /// Where it is kept over restarts; without, it lives as long as the process.
+        directory: Option<PathBuf>,
+    },
+}
+
+/// The rules of a site. Sites with equal rules share sessions; a session never crosses from one to another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// The oldest version that is spoken.
+    pub minimum_version: MinimumVersion,
+    /// Whether clients show certificates.
+    pub client_authorities: Option<ClientAuthorities>,
+    /// Application protocols (ALPN, RFC 7301), the most wanted first: `h2`, `http/1.1`. A client that offers only
+    /// others is refused; one that offers none is taken.
+    pub protocols: Vec<String>,
+    /// How sessions are taken up again.
+    pub resumption: Resumption,
+}
+
+/// The oldest version of TLS that is spoken. What is older than 1.2 is not to be used (RFC 8996).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MinimumVersion {
+    /// 1.2 and 1.3.
+    Tls12,
+    /// 1.3 only.
+    Tls13,
+}
+
+/// Certificates of clients (mTLS).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ClientAuthorities {
+    /// A PEM file with the authorities whose clients are trusted.
+    pub authorities: PathBuf,
+    /// PEM files with revocation lists. When there is one, every authority on the way from a client's certificate
+    /// needs one.
+    pub revocation_lists: Vec<PathBuf>,
+    /// Whether a client may come without.
+    pub mode: ClientCertificateMode,
+}
+
+/// Whether a client may come without a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClientCertificateMode {
+    /// It may; but one that it shows must be valid.
+    Optional,
+    /// It may not: the handshake fails.
+    Required,
+}
+
+/// How sessions are taken up again, which saves a client and us most of the handshake.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Resumption {
+    /// Sessions travel as tickets, sealed with keys that change every six hours and never leave the process.
+    pub tickets: bool,
+    /// Tickets for each TLS 1.3 handshake, at most [`Resumption::MOST_TICKETS`]. One is enough for a client that keeps
+    /// its connections; each costs some 3 % of a resumed handshake. 0: TLS 1.3 clients cannot resume.
+    pub tickets_per_handshake: usize,
+    /// Sessions kept in memory for TLS 1.2 clients that take no tickets, and for all clients where tickets are off.
+    /// About 1 KiB each. 0: none.
+    pub stored_sessions: usize,
+}
+
+impl Resumption {
+    /// The largest useful [`Resumption::tickets_per_handshake`].
+    pub const MOST_TICKETS: usize = 4;
+}
+
+impl Default for Resumption {
+    fn default() -> Resumption {
+        Resumption { tickets: true, tickets_per_handshake: 1, stored_sessions: 4096 }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            minimum_version: MinimumVersion::Tls12,
+            client_authorities: None,
+            protocols: vec!["http/1.1".to_string()],
+            resumption: Resumption::default(),
+        }
+    }
+}
+
+/// What becomes of a client that names no site, or none at all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UnknownNames {
+    /// It is shown the default site's certificate.
+    #[default]
+    DefaultCertificate,
+    /// Its handshake is refused.
+    Refuse,
+}

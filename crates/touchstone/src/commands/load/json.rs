@@ -1,0 +1,136 @@
+//! The figures of a load as JSON. Units stand in the names; what was not measured is null.
+
+use super::Finished;
+use serde_json::{Value, json};
+use touchstone_load::{
+    ClientOutcome, ConnectionUse, ErrorCounts, HttpVersion, Interval, Outcome, Plan, Saturation, TimeSummary,
+};
+
+/// Everything that is printed.
+pub(super) fn of(finished: &Finished) -> Value {
+    let Finished { url, plan, outcome, per_client } = finished;
+    let mut value = json!({
+        "url": format!("http://{}{}", url.host_field(), url.path),
+        "address": plan.target.address.to_string(),
+        "clients": plan.clients,
+        "duration_s": plan.length.as_secs_f64(),
+        "plan": planned(plan),
+        // The whole run, so that the server's log can be held against it; the rest is counted within the window.
+        "requests": outcome.total_requests,
+        "errors": outcome.total_errors,
+        "errors_by_kind": errors(&outcome.total_errors_by_kind),
+        "connections": outcome.total_connections,
+        "retries": outcome.total_retries,
+        "window": counted(outcome),
+        "rate": outcome.requests_per_second(),
+        "bytes": outcome.bytes,
+        "bytes_per_second": outcome.bytes_per_second(),
+        "megabits_per_second": outcome.bytes_per_second() * 8.0 / 1e6,
+        "latency_us": times(TimeSummary::of(&outcome.latency_ns)),
+        "service_us": times(TimeSummary::of(&outcome.service_ns)),
+        "connect_us": times(TimeSummary::of(&outcome.connect_ns)),
+        "littles_law_clients": outcome.implied_clients(plan.think_time),
+        "intervals": outcome.intervals.iter().map(interval).collect::<Vec<_>>(),
+        "engine": engine(outcome),
+        "saturated": outcome.saturation != Saturation::Clear,
+        "interrupted": outcome.interrupted,
+        "warnings": outcome.warnings,
+    });
+    if *per_client {
+        let window_s = outcome.window.as_secs_f64();
+        value["per_client"] = outcome.clients.iter().map(|one| client(one, window_s)).collect();
+    }
+    value
+}
+
+fn planned(plan: &Plan) -> Value {
+    json!({
+        "connections": match plan.connections {
+            ConnectionUse::Kept => "kept",
+            ConnectionUse::New => "new",
+        },
+        "http_version": match plan.version {
+            HttpVersion::Http10 => "1.0",
+            HttpVersion::Http11 => "1.1",
+        },
+        "rate": plan.rate,
+        "think_time_s": plan.think_time.as_secs_f64(),
+        "delay_s": plan.delay.as_secs_f64(),
+        "timeout_s": plan.timeout.as_secs_f64(),
+        "ramp_up_s": plan.ramp_up.as_secs_f64(),
+        "ramp_down_s": plan.ramp_down.as_secs_f64(),
+        "receive_buffer_bytes": plan.receive_buffer_bytes,
+        "headers": plan.headers,
+        "cores": plan.cores,
+        "seed": plan.seed,
+    })
+}
+
+/// What ended between the ramps.
+fn counted(outcome: &Outcome) -> Value {
+    json!({
+        "length_s": outcome.window.as_secs_f64(),
+        "requests": outcome.requests,
+        "errors": outcome.errors.total(),
+        "errors_by_kind": errors(&outcome.errors),
+        "connections": outcome.connections,
+        "bytes": outcome.bytes,
+        "body_bytes": outcome.body_bytes,
+    })
+}
+
+fn errors(errors: &ErrorCounts) -> Value {
+    errors.by_kind().into_iter().map(|(kind, count)| (kind.to_string(), json!(count))).collect()
+}
+
+fn times(summary: Option<TimeSummary>) -> Value {
+    let Some(times) = summary else { return Value::Null };
+    json!({
+        "count": times.count,
+        "min": times.min_us,
+        "mean": times.mean_us,
+        "deviation": times.deviation_us,
+        "p50": times.p50_us,
+        "p90": times.p90_us,
+        "p95": times.p95_us,
+        "p99": times.p99_us,
+        "p999": times.p999_us,
+        "max": times.max_us,
+    })
+}
+
+fn interval(interval: &Interval) -> Value {
+    let times = TimeSummary::of(&interval.latency_ns);
+    json!({
+        "start_s": interval.start_s,
+        "length_s": interval.length_s,
+        "requests": interval.requests,
+        "errors": interval.errors,
+        "bytes": interval.bytes,
+        "latency_mean_us": times.map(|times| times.mean_us),
+        "latency_p99_us": times.map(|times| times.p99_us),
+    })
+}
+
+fn engine(outcome: &Outcome) -> Value {
+    json!({
+        "user_s": outcome.engine.user_s,
+        "system_s": outcome.engine.system_s,
+        "us_per_request": outcome.engine_us_per_request(),
+        "busiest_thread": outcome.engine.busiest_thread,
+        "saturation": match &outcome.saturation {
+            Saturation::Clear => None,
+            Saturation::Saturated(sign) => Some(sign),
+        },
+    })
+}
+
+fn client(client: &ClientOutcome, window_s: f64) -> Value {
+    json!({
+        "requests": client.requests,
+        "errors": client.errors,
+        "bytes": client.bytes,
+        "rate": if window_s > 0.0 { client.requests as f64 / window_s } else { 0.0 },
+        "latency_us": times(TimeSummary::of(&client.latency_ns)),
+    })
+}

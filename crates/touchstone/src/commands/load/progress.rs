@@ -1,0 +1,90 @@
+//! Progress while a load runs: a line that changes each second on a terminal, a plain line now and then elsewhere.
+
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use touchstone_lab::figures::{count, rate};
+use touchstone_load::{Plan, Progress};
+
+/// How often a plain line is written where standard error is not a terminal.
+const PLAIN_LINE_EACH: Duration = Duration::from_secs(10);
+/// How often the interrupt is looked at.
+const LOOK_EACH: Duration = Duration::from_millis(20);
+
+/// Does the work and shows its progress meanwhile; hands the interrupt on to the engine.
+pub(super) fn shown_while<T>(
+    plan: &Plan,
+    progress: &Progress,
+    interrupt: &AtomicBool,
+    work: impl FnOnce() -> T,
+) -> T {
+    let finished = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let display = scope.spawn(|| show(plan, progress, interrupt, &finished));
+        let result = work();
+        finished.store(true, Ordering::Relaxed);
+        // The line is cleared before anything else is printed. A display that failed has nothing to say.
+        let _ = display.join();
+        result
+    })
+}
+
+fn show(plan: &Plan, progress: &Progress, interrupt: &AtomicBool, finished: &AtomicBool) {
+    let terminal = std::io::stderr().is_terminal();
+    let each = if terminal { Duration::from_secs(1) } else { PLAIN_LINE_EACH };
+    let start = Instant::now();
+    let (mut last, mut last_requests) = (start, 0);
+    while !finished.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK_EACH);
+        if interrupt.load(Ordering::Relaxed) {
+            progress.stop.store(true, Ordering::Relaxed);
+        }
+        if last.elapsed() < each {
+            continue;
+        }
+        let requests = progress.requests.load(Ordering::Relaxed);
+        let a_second = (requests - last_requests) as f64 / last.elapsed().as_secs_f64();
+        let line = line(start.elapsed(), plan.length, a_second, progress);
+        if terminal {
+            eprint!("\r\x1b[2K{line}");
+            let _ = std::io::stderr().flush();
+        } else {
+            eprintln!("{line}");
+        }
+        (last, last_requests) = (Instant::now(), requests);
+    }
+    if terminal {
+        eprint!("\r\x1b[2K");
+    }
+}
+
+fn line(elapsed: Duration, length: Duration, a_second: f64, progress: &Progress) -> String {
+    let state = if elapsed < length {
+        format!("{} s of {} s", elapsed.as_secs(), length.as_secs_f64())
+    } else {
+        "waiting for the last answers".to_string()
+    };
+    format!(
+        "{state}: {} requests, {} a second now, {} errors",
+        count(progress.requests.load(Ordering::Relaxed)),
+        rate(a_second),
+        count(progress.errors.load(Ordering::Relaxed))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_how_far_and_how_fast() {
+        let progress = Progress::default();
+        progress.requests.store(12_345, Ordering::Relaxed);
+        let (elapsed, length) = (Duration::from_millis(3200), Duration::from_secs(10));
+        assert_eq!(
+            line(elapsed, length, 4115.3, &progress),
+            "3 s of 10 s: 12,345 requests, 4,115 a second now, 0 errors"
+        );
+        assert!(line(length, length, 0.0, &progress).starts_with("waiting for the last answers"));
+    }
+}
