@@ -230,7 +230,9 @@ pub struct ErrorRecord {
 impl ErrorRecord {
     /// All kinds together.
     pub fn total(&self) -> u64 {
-        self.connect + self.reset + self.timeout + self.short_body + self.bad_status + self.malformed
+        [self.connect, self.reset, self.timeout, self.short_body, self.bad_status, self.malformed]
+            .into_iter()
+            .fold(0, u64::saturating_add)
     }
 }
 
@@ -351,7 +353,7 @@ pub struct LoadUse {
 /// One second of a mix.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 pub struct TimelineRow {
-    /// Seconds since the mix's start.
+    /// Seconds since the mix's start at which the row's sample begins.
     pub at_s: f64,
     /// Valid answers a second.
     pub requests_per_second: f64,

@@ -1,7 +1,7 @@
 //! The verdict: what a result says, in words. Pure functions of a [`ResultFile`]; every sentence follows from figures
 //! that stand in it.
 //!
-//! The order is that in which a reader asks: did the run end well, how far did each system come, which one is ahead,
+//! The order is that in which a reader asks: did the run end well, which system is ahead, how far did each one come,
 //! how far is it from the kernel's limit, what held it back, and can the figures be trusted.
 
 use crate::figures::{clients, count, list, milliseconds, percent, rate, significant};
@@ -45,10 +45,10 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
         sentences.push(format!("The run is incomplete: {}.", reason.trim_end_matches('.')));
     }
     let rivals: Vec<&SystemResult> = result.systems.iter().filter(|system| !system.is_limit).collect();
-    sentences.extend(rivals.iter().map(|system| peak_sentence(system)));
     let ranked = by_rate(&rivals, &result.status);
     sentences.extend(comparison(&ranked, &result.status));
     sentences.extend(processor_time(&ranked));
+    sentences.extend(rivals.iter().map(|system| peak_sentence(system)));
     if let Some(limit) = result.systems.iter().find(|system| system.is_limit) {
         sentences.extend(rivals.iter().filter_map(|system| distance_from_limit(system, limit)));
     }
@@ -156,12 +156,13 @@ fn processor_time(ranked: &[Ranked<'_>]) -> Option<String> {
 }
 
 /// How far a system is from the kernel's limit with as many clients. Rates are compared only where both are the
-/// servers' own, and on one processor: the limit is a single thread.
+/// servers' own, and on one processor: the limit is a single thread. A limit whose processor was not full was held up
+/// by something else, and bounds nothing.
 fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<String> {
     let own = peak(system)?;
     let bound = at_clients(limit, own.clients)?;
     let name = &system.title;
-    let comparable = system.cpus.len() <= 1 && rate_is_the_servers(own) && rate_is_the_servers(bound);
+    let comparable = system.cpus.len() <= 1 && rate_is_the_servers(own) && processors_were_full(bound);
     let of_rate = comparable.then(|| {
         let share = percent(own.requests_per_second / bound.requests_per_second);
         format!("carried {share} of the rate of the kernel's limit")
@@ -180,8 +181,11 @@ fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<St
 
 /// Whether the server and not the load engine set the rate: the engine had room, or the server had none.
 fn rate_is_the_servers(mix: &MixResult) -> bool {
-    let full = mix.server.as_ref().is_some_and(|server| server.cpu_share >= PROCESSORS_FULL);
-    mix.generator_saturated.is_none() || full
+    mix.generator_saturated.is_none() || processors_were_full(mix)
+}
+
+fn processors_were_full(mix: &MixResult) -> bool {
+    mix.server.as_ref().is_some_and(|server| server.cpu_share >= PROCESSORS_FULL)
 }
 
 /// What held the system back at its peak, as far as it is evident.
@@ -295,13 +299,13 @@ mod tests {
     fn a_whole_result_is_put_in_words() {
         let sentences = sentences(&sample::result());
         let expected = [
+            "touchstone 0.1.0 is ahead: its peak rate is 1.50 times nginx 1.22.1.",
+            "With 16 clients, touchstone 0.1.0 spent 16.0 µs of processor time a request: 0.667 times that of nginx \
+             1.22.1 (24.0 µs).",
             "touchstone 0.1.0 peaked at 60,000 requests/s (4,128 Mbit/s) with 16 clients: mean latency 0.267 ms, 99 % \
              within 0.533 ms.",
             "nginx 1.22.1 peaked at 40,000 requests/s (2,752 Mbit/s) with 16 clients: mean latency 0.400 ms, 99 % within \
              0.800 ms.",
-            "touchstone 0.1.0 is ahead: its peak rate is 1.50 times nginx 1.22.1.",
-            "With 16 clients, touchstone 0.1.0 spent 16.0 µs of processor time a request: 0.667 times that of nginx \
-             1.22.1 (24.0 µs).",
             "With 16 clients, touchstone 0.1.0 carried 92 % of the rate of the kernel's limit and spent 16.0 µs of \
              processor time a request where the kernel's limit is 14.8 µs (1.08 times).",
             "With 16 clients, nginx 1.22.1 carried 62 % of the rate of the kernel's limit and spent 24.0 µs of processor \
@@ -339,7 +343,7 @@ mod tests {
             starts("With 16 clients, touchstone 0.1.0 spent 16.0 µs of processor time a request where"),
             "{all:?}"
         );
-        assert!(all[2].ends_with("; but the load engine, not the servers, set some of these rates: compare the processor time a request."));
+        assert!(all[0].ends_with("; but the load engine, not the servers, set some of these rates: compare the processor time a request."));
         result.systems[0].mixes[2].generator_saturated = None;
         result.systems[0].cpus = vec![0, 1];
         let sentence = distance_from_limit(&result.systems[0], &result.systems[2]).unwrap();

@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use support::{
-    ALPHABET, AnswerTo, Client, Response, Server, Tree, bytes_of, curl, parse_http_date, skipped,
-    unprivileged_user, wait_until,
+    ALPHABET, AnswerTo, Bound, Client, Response, Server, Tree, bound_by_permissions, bytes_of, curl, parse_http_date,
+    skipped, wait_until,
 };
 
 /// Around every place where a buffer, a page or the cache's largest file may end.
@@ -314,17 +314,11 @@ fn what_may_not_be_read() {
 /// A server that permissions bind, which root is not.
 fn start_bound_by_permissions(tree: &Tree) -> Option<Server> {
     let root = tree.root();
-    let Some(user) = unprivileged_user() else { return Some(Server::quick(&root)) };
-    let binary = Path::new(env!("CARGO_BIN_EXE_touchstone"));
-    let reachable = binary.ancestors().skip(1).all(|directory| {
-        fs::metadata(directory).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
-    });
-    if !reachable {
-        skipped("permissions (the binary is where only root can reach it; run the tests as another user)");
-        return None;
-    }
-    let root = root.to_str().expect("text");
-    Some(Server::start_as(user, ["--root", root, "--listen", "127.0.0.1:0", "--access-log", "off"]))
+    let arguments = ["--root", root.to_str().expect("text"), "--listen", "127.0.0.1:0", "--access-log", "off"];
+    Some(match bound_by_permissions()? {
+        Bound::AsWeAre => Server::start(arguments),
+        Bound::AsUser(user) => Server::start_as(user, arguments),
+    })
 }
 
 /// Waits until the server gives this body, checking that every answer before it was whole and one of those known.

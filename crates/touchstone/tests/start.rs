@@ -6,11 +6,10 @@ mod support;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-use support::{Server, Tree, error_lines, run, skipped, unprivileged_user};
+use support::{Bound, Server, Tree, bound_by_permissions, error_lines, run, run_as, skipped};
 
 /// Fails unless the command ended with this code and one line on standard error that has all these words in it.
 fn assert_refused(output: &Output, code: i32, words: &[&str]) {
@@ -88,19 +87,12 @@ fn a_root_that_may_not_be_read() {
 
 /// Runs the quick form as a user whom permissions bind.
 fn serve_unprivileged(tree: &Tree, listen: &str) -> Option<Output> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_touchstone"));
-    command.args(["serve", "--listen", listen, "--root"]).arg(tree.root());
-    if let Some(user) = unprivileged_user() {
-        command.uid(user).gid(user);
-    }
-    match command.output() {
-        Ok(output) => Some(output),
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            skipped("permissions (the binary is where only root can reach it; run the tests as another user)");
-            None
-        }
-        Err(error) => panic!("{command:?}: {error}"),
-    }
+    let root = tree.root();
+    let arguments = ["serve", "--listen", listen, "--root", root.to_str().expect("text")];
+    Some(match bound_by_permissions()? {
+        Bound::AsWeAre => run(arguments),
+        Bound::AsUser(user) => run_as(user, arguments),
+    })
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Measure<'_> {
         }
         if view.has_lower_bounds() {
             caption.push_str(
-                " A hollow marker is a lower bound: the mix was cut short, or the load engine set the rate.",
+                " A hollow marker: the mix was cut short, or the load engine was at its limit; its rate is a lower bound.",
             );
         }
         Figure {

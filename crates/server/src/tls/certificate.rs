@@ -3,6 +3,7 @@
 //! What makes a certificate unusable is an error. What only makes some client unhappy (expired, no name in it, a chain
 //! in the wrong order) is a warning: the operator may know why, and a page with a warning is better than none.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ pub struct LoadedCertificate {
     pub certified: Arc<CertifiedKey>,
     /// The host names that it is for, in lower case; wildcards as `*.example.org`.
     pub names: Vec<String>,
+    /// The network addresses that it is for.
+    pub addresses: Vec<IpAddr>,
     /// Valid from, in seconds since 1970.
     pub not_before_s: i64,
     /// Valid until, in seconds since 1970.
@@ -77,22 +80,23 @@ impl LoadedCertificate {
         provider: &CryptoProvider,
     ) -> Result<LoadedCertificate, UnusableCertificate> {
         let mut warnings = Vec::new();
-        let (names, not_before_s, not_after_s) = {
+        let (names, addresses, not_before_s, not_after_s) = {
             let parsed = parse_chain(&chain)?;
             let Some(first) = parsed.first() else {
                 return Err(UnusableCertificate::Chain("holds no certificate".to_string()));
             };
             check_chain(&parsed, &mut warnings);
-            let names = names_of(first);
+            let (names, addresses) = names_of(first);
             check_purpose(first, &names, &mut warnings);
             let validity = first.validity();
-            (names, validity.not_before.timestamp(), validity.not_after.timestamp())
+            (names, addresses, validity.not_before.timestamp(), validity.not_after.timestamp())
         };
         let certified = CertifiedKey::from_der(chain, key, provider).map_err(unusable)?;
         for warning in &mut warnings {
             *warning = format!("{origin}: {warning}");
         }
-        Ok(LoadedCertificate { origin, certified: Arc::new(certified), names, not_before_s, not_after_s, warnings })
+        let certified = Arc::new(certified);
+        Ok(LoadedCertificate { origin, certified, names, addresses, not_before_s, not_after_s, warnings })
     }
 
     /// Where it is in its life at `now_s` seconds since 1970.
@@ -119,8 +123,11 @@ impl LoadedCertificate {
         day(self.not_before_s)
     }
 
-    /// True when the certificate is for `name`, a name in lower case or a wildcard.
+    /// True when the certificate is for `name`: a name in lower case, a wildcard, or an address.
     pub fn is_for(&self, name: &str) -> bool {
+        if let Ok(address) = name.parse::<IpAddr>() {
+            return self.addresses.contains(&address);
+        }
         self.names.iter().any(|own| {
             own == name
                 || own.strip_prefix("*.").is_some_and(|parent| {
@@ -213,20 +220,30 @@ fn check_purpose(certificate: &X509Certificate<'_>, names: &[String], warnings: 
     }
 }
 
-/// The host names of a certificate; its common name where it has no others.
-fn names_of(certificate: &X509Certificate<'_>) -> Vec<String> {
-    let mut names = Vec::new();
+/// The host names of a certificate (its common name where it has no others), and its network addresses.
+fn names_of(certificate: &X509Certificate<'_>) -> (Vec<String>, Vec<IpAddr>) {
+    let (mut names, mut addresses) = (Vec::new(), Vec::new());
     if let Ok(Some(alternatives)) = certificate.subject_alternative_name() {
         for name in &alternatives.value.general_names {
-            if let GeneralName::DNSName(name) = name {
-                names.push(name.to_ascii_lowercase());
+            match name {
+                GeneralName::DNSName(name) => names.push(name.to_ascii_lowercase()),
+                GeneralName::IPAddress(bytes) => addresses.extend(address(bytes)),
+                _ => {}
             }
         }
-        return names;
+    } else {
+        let common_names = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+        names.extend(common_names.filter(|name| is_host_name(name)).map(str::to_ascii_lowercase));
     }
-    let common_names = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
-    names.extend(common_names.filter(|name| is_host_name(name)).map(str::to_ascii_lowercase));
-    names
+    (names, addresses)
+}
+
+/// A network address as certificates hold it: its 4 or 16 bytes.
+pub fn address(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
+        return Some(IpAddr::from(four));
+    }
+    <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from)
 }
 
 /// True for a host name, or a wildcard.

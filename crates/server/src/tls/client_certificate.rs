@@ -9,6 +9,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer as _;
 
+use super::certificate::address;
 use super::distinguished_name;
 
 /// What a verified client certificate says, for handlers, access rules and logs.
@@ -79,13 +80,6 @@ impl ClientCertificate {
             }
         }
     }
-}
-
-fn address(bytes: &[u8]) -> Option<IpAddr> {
-    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
-        return Some(IpAddr::from(four));
-    }
-    <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from)
 }
 
 /// Bytes in hexadecimal.

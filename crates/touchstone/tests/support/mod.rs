@@ -17,8 +17,8 @@ mod tree;
 pub(crate) use client::{Broken, Client};
 pub(crate) use date::{parse_common_log_date, parse_http_date, parse_rfc_3339, unix_now};
 pub(crate) use response::{AnswerTo, Response, parse_all, parse_multipart, parse_one};
-pub(crate) use server::{Server, error_lines, free_port, run};
-pub(crate) use tools::{curl, raise_open_files, skipped, unprivileged_user, wait_until};
+pub(crate) use server::{Server, error_lines, free_port, run, run_as};
+pub(crate) use tools::{Bound, bound_by_permissions, curl, raise_open_files, skipped, wait_until};
 pub(crate) use tree::{ALPHABET, FIXED_TIME, FIXED_TIME_TEXT, SECOND, Tree, bytes_of, numbers};
 
 /// Bytes as text for a failure message: printable ASCII as it is, the rest escaped, long middles left out.

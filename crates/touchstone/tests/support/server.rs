@@ -219,7 +219,19 @@ impl Lines {
 /// Runs `touchstone` with these arguments to its end.
 pub(crate) fn run(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
     let mut command = binary();
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(arguments);
+    run_command(command)
+}
+
+/// The same, as another user (who is root's to choose).
+pub(crate) fn run_as(user: u32, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+    let mut command = binary();
+    command.args(arguments).uid(user).gid(user);
+    run_command(command)
+}
+
+fn run_command(mut command: Command) -> Output {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let (errors, output) = (Arc::default(), Arc::default());
     let readers = [

@@ -1,7 +1,10 @@
 //! Tools around a test: curl, waiting for a condition, and the visible skip.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -35,11 +38,29 @@ pub(crate) fn wait_until(what: &str, most: Duration, mut condition: impl FnMut()
     }
 }
 
-/// The user to run a server as so that permissions bind it; `None` where the tests are not run by root, and so are
-/// bound themselves.
-pub(crate) fn unprivileged_user() -> Option<u32> {
+/// How a server is started so that permissions bind it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bound {
+    /// As whoever runs the tests.
+    AsWeAre,
+    /// As this user, because the tests are run by root, whom no permission binds.
+    AsUser(u32),
+}
+
+/// `None`, with a visible word, where it cannot be: the binary is where only root can reach it.
+pub(crate) fn bound_by_permissions() -> Option<Bound> {
     const NOBODY: u32 = 65_534;
-    rustix::process::geteuid().is_root().then_some(NOBODY)
+    if !rustix::process::geteuid().is_root() {
+        return Some(Bound::AsWeAre);
+    }
+    let binary = Path::new(env!("CARGO_BIN_EXE_touchstone"));
+    let reachable = binary.ancestors().skip(1).all(|directory| {
+        fs::metadata(directory).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
+    });
+    if !reachable {
+        skipped("permissions (the binary is where only root can reach it; run the tests as another user)");
+    }
+    reachable.then_some(Bound::AsUser(NOBODY))
 }
 
 /// Makes sure that this process, and the servers it starts, may hold this many files open.

@@ -1,0 +1,119 @@
+//! Bytes on their way to a client: records, handshake messages and alerts in the order in which they must be sent.
+
+/// What is kept from one use to the next; a larger buffer is let go.
+const MOST_KEPT_BYTES: usize = 512 * 1024;
+
+/// A buffer that sessions write records into, to be sent and emptied; one is enough for all connections of a core.
+///
+/// Its memory is cleared once, when it grows, and not for every record that is written into it.
+#[derive(Debug, Default)]
+pub struct CiphertextBuffer {
+    /// Always valid over its whole length.
+    bytes: Vec<u8>,
+    /// How much of it is to be sent.
+    filled: usize,
+}
+
+impl CiphertextBuffer {
+    /// An empty buffer.
+    pub fn new() -> CiphertextBuffer {
+        CiphertextBuffer::default()
+    }
+
+    /// What is to be sent.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.filled]
+    }
+
+    /// How many bytes are to be sent.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.filled
+    }
+
+    /// True when nothing is to be sent.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
+    /// Empties the buffer, after its bytes were sent.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.filled = 0;
+        if self.bytes.len() > MOST_KEPT_BYTES {
+            self.bytes.truncate(MOST_KEPT_BYTES);
+            self.bytes.shrink_to(MOST_KEPT_BYTES);
+        }
+    }
+
+    /// Empties the buffer when only its first `sent` bytes could be sent: the others go to the end of `unsent`.
+    pub fn clear_into(&mut self, sent: usize, unsent: &mut Vec<u8>) {
+        unsent.extend_from_slice(self.as_slice().get(sent..).unwrap_or_default());
+        self.clear();
+    }
+
+    /// Room for at least `least` more bytes, to be written into and then [`CiphertextBuffer::fill`]ed.
+    #[inline]
+    pub(super) fn room(&mut self, least: usize) -> &mut [u8] {
+        if self.bytes.len() - self.filled < least {
+            self.grow(least);
+        }
+        &mut self.bytes[self.filled..]
+    }
+
+    /// Says that `count` bytes of the room were written.
+    #[inline]
+    pub(super) fn fill(&mut self, count: usize) {
+        debug_assert!(self.filled + count <= self.bytes.len());
+        self.filled = (self.filled + count).min(self.bytes.len());
+    }
+
+    #[cold]
+    fn grow(&mut self, least: usize) {
+        let bytes = (self.filled + least).next_multiple_of(4096);
+        self.bytes.resize(bytes.max(self.bytes.len() * 2).min(bytes.max(MOST_KEPT_BYTES)), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(buffer: &mut CiphertextBuffer, bytes: &[u8]) {
+        buffer.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
+        buffer.fill(bytes.len());
+    }
+
+    #[test]
+    fn bytes_come_out_in_order() {
+        let mut buffer = CiphertextBuffer::new();
+        assert!(buffer.is_empty());
+        put(&mut buffer, b"one");
+        put(&mut buffer, &[7; 10_000]);
+        put(&mut buffer, b"two");
+        assert_eq!(buffer.len(), 10_006);
+        assert!(buffer.as_slice().starts_with(b"one\x07") && buffer.as_slice().ends_with(b"\x07two"));
+        buffer.clear();
+        put(&mut buffer, b"three");
+        assert_eq!(buffer.as_slice(), b"three");
+        let mut unsent = b"before ".to_vec();
+        buffer.clear_into(2, &mut unsent);
+        assert_eq!(unsent, b"before ree");
+        assert!(buffer.is_empty());
+        buffer.clear_into(2, &mut unsent);
+        assert_eq!(unsent, b"before ree");
+    }
+
+    #[test]
+    fn a_large_buffer_is_let_go() {
+        let mut buffer = CiphertextBuffer::new();
+        put(&mut buffer, &vec![1; 3 * MOST_KEPT_BYTES]);
+        assert_eq!(buffer.len(), 3 * MOST_KEPT_BYTES);
+        buffer.clear();
+        assert!(buffer.bytes.capacity() <= MOST_KEPT_BYTES);
+        put(&mut buffer, b"again");
+        assert_eq!(buffer.as_slice(), b"again");
+    }
+}

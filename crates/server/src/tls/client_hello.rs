@@ -1,0 +1,284 @@
+//! What a ClientHello asks for, read before rustls gets it: which of several rustls configurations shall answer depends
+//! on the name in it (server_name, RFC 6066 section 3), and rustls wants to be given one from the start.
+//!
+//! Nothing here decides whether a hello is right. What cannot be read is left to rustls, under the default
+//! configuration, which then refuses it in the proper way.
+
+/// The content type of handshake records.
+const HANDSHAKE_RECORD: u8 = 22;
+
+/// The handshake message with which a client begins.
+const CLIENT_HELLO: u8 = 1;
+
+const RECORD_HEADER_BYTES: usize = 5;
+const MESSAGE_HEADER_BYTES: usize = 4;
+
+/// The longest plaintext record (RFC 8446 section 5.1).
+const MOST_RECORD_BYTES: usize = 16 * 1024;
+
+/// The longest hello that is read. Those with post-quantum keys have about 2 KiB.
+const MOST_HELLO_BYTES: usize = 64 * 1024;
+
+/// Into how many records a hello may be cut. Looking begins anew with every piece that arrives, so that many small ones
+/// would cost quadratic time.
+const MOST_RECORDS: usize = 16;
+
+/// The extension that names the server.
+const SERVER_NAME: u16 = 0;
+
+/// The extension that names application protocols (ALPN).
+const APPLICATION_PROTOCOLS: u16 = 16;
+
+/// What a hello asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hello {
+    /// The server's name in lower case; `None` where the client named none, or an address.
+    pub server_name: Option<Box<str>>,
+    /// An ACME authority asks for a proof, and nothing else (RFC 8737).
+    pub is_acme_challenge: bool,
+}
+
+/// What came of looking at the first bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Peek {
+    /// The hello is not whole yet.
+    More,
+    /// It is whole.
+    Whole(Hello),
+    /// It is no ClientHello that could be read.
+    Unreadable,
+}
+
+/// Looks at the first bytes that a client sent.
+pub fn peek(received: &[u8]) -> Peek {
+    let mut rest = received;
+    let mut joined: Vec<u8> = Vec::new();
+    for _ in 0..MOST_RECORDS {
+        let fragment = match first_record(rest) {
+            Record::More => return Peek::More,
+            Record::Wrong => return Peek::Unreadable,
+            Record::Whole(fragment, following) => {
+                rest = following;
+                fragment
+            }
+        };
+        // Nearly always the first record has the whole hello, which is then read where it lies.
+        let message = match joined.is_empty() {
+            true => fragment,
+            false => {
+                joined.extend_from_slice(fragment);
+                &joined
+            }
+        };
+        match whole_body(message) {
+            Body::Whole(body) => return read_hello(body).map_or(Peek::Unreadable, Peek::Whole),
+            Body::Wrong => return Peek::Unreadable,
+            Body::More if joined.is_empty() => joined.extend_from_slice(fragment),
+            Body::More => {}
+        }
+    }
+    Peek::Unreadable
+}
+
+enum Record<'a> {
+    More,
+    Wrong,
+    /// Its content, and what follows it.
+    Whole(&'a [u8], &'a [u8]),
+}
+
+fn first_record(bytes: &[u8]) -> Record<'_> {
+    if bytes.first().is_some_and(|first| *first != HANDSHAKE_RECORD) {
+        return Record::Wrong;
+    }
+    let Some((header, rest)) = bytes.split_at_checked(RECORD_HEADER_BYTES) else { return Record::More };
+    let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
+    if header[1] != 3 || length == 0 || length > MOST_RECORD_BYTES {
+        return Record::Wrong;
+    }
+    match rest.split_at_checked(length) {
+        Some((content, following)) => Record::Whole(content, following),
+        None => Record::More,
+    }
+}
+
+enum Body<'a> {
+    More,
+    Wrong,
+    Whole(&'a [u8]),
+}
+
+fn whole_body(message: &[u8]) -> Body<'_> {
+    if message.first().is_some_and(|first| *first != CLIENT_HELLO) {
+        return Body::Wrong;
+    }
+    let Some((header, rest)) = message.split_at_checked(MESSAGE_HEADER_BYTES) else { return Body::More };
+    let length = usize::from(header[1]) << 16 | usize::from(header[2]) << 8 | usize::from(header[3]);
+    if length > MOST_HELLO_BYTES {
+        return Body::Wrong;
+    }
+    match rest.get(..length) {
+        Some(body) => Body::Whole(body),
+        None => Body::More,
+    }
+}
+
+/// RFC 8446 section 4.1.2; the same in TLS 1.2.
+fn read_hello(body: &[u8]) -> Option<Hello> {
+    let mut body = Bytes(body);
+    body.take(2 + 32)?; // legacy_version, random
+    body.take_short_vector()?; // legacy_session_id
+    body.take_vector()?; // cipher_suites
+    body.take_short_vector()?; // legacy_compression_methods
+    let mut hello = Hello::default();
+    if body.0.is_empty() {
+        return Some(hello);
+    }
+    let mut extensions = Bytes(body.take_vector()?);
+    while !extensions.0.is_empty() {
+        let kind = extensions.take_number()?;
+        let content = Bytes(extensions.take_vector()?);
+        match kind {
+            SERVER_NAME => hello.server_name = read_server_name(content)?,
+            APPLICATION_PROTOCOLS => hello.is_acme_challenge = is_acme_challenge(content)?,
+            _ => {}
+        }
+    }
+    Some(hello)
+}
+
+/// The host name; the inner `None` is for something else than a valid name, which does not count as one.
+fn read_server_name(mut content: Bytes<'_>) -> Option<Option<Box<str>>> {
+    let mut names = Bytes(content.take_vector()?);
+    while !names.0.is_empty() {
+        let kind = names.take(1)?;
+        let name = names.take_vector()?;
+        if kind == [0] {
+            let name = std::str::from_utf8(name).ok().filter(|name| rustls::pki_types::DnsName::try_from(*name).is_ok());
+            return Some(name.map(|name| name.to_ascii_lowercase().into_boxed_str()));
+        }
+    }
+    Some(None)
+}
+
+fn is_acme_challenge(mut content: Bytes<'_>) -> Option<bool> {
+    let mut protocols = Bytes(content.take_vector()?);
+    let first = protocols.take_short_vector()?;
+    Some(first == super::shared::Challenges::PROTOCOL && protocols.0.is_empty())
+}
+
+/// Bytes that are read from the front.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn take_number(&mut self) -> Option<u16> {
+        self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+    }
+
+    /// A vector with a length of two bytes.
+    fn take_vector(&mut self) -> Option<&'a [u8]> {
+        let length = self.take_number()?;
+        self.take(usize::from(length))
+    }
+
+    /// A vector with a length of one byte.
+    fn take_short_vector(&mut self) -> Option<&'a [u8]> {
+        let length = self.take(1)?[0];
+        self.take(usize::from(length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::tests::support::hello_bytes;
+    use proptest::prelude::*;
+
+    /// The records of `message`, cut into pieces of `piece_bytes`.
+    fn records(message: &[u8], piece_bytes: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for piece in message.chunks(piece_bytes) {
+            bytes.extend_from_slice(&[22, 3, 1]);
+            bytes.extend_from_slice(&u16::try_from(piece.len()).unwrap().to_be_bytes());
+            bytes.extend_from_slice(piece);
+        }
+        bytes
+    }
+
+    fn named(name: &str) -> Peek {
+        Peek::Whole(Hello { server_name: Some(name.into()), is_acme_challenge: false })
+    }
+
+    #[test]
+    fn a_real_hello() {
+        let bytes = hello_bytes("www.example.org", &[b"h2", b"http/1.1"]);
+        assert_eq!(peek(&bytes), named("www.example.org"));
+        let mut longer = bytes.clone();
+        longer.extend_from_slice(b"what follows does not matter");
+        assert_eq!(peek(&longer), named("www.example.org"));
+        for length in 0..bytes.len() {
+            assert_eq!(peek(&bytes[..length]), Peek::More, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn an_address_is_no_name() {
+        let hello = Hello { server_name: None, is_acme_challenge: false };
+        assert_eq!(peek(&hello_bytes("127.0.0.1", &[])), Peek::Whole(hello));
+    }
+
+    #[test]
+    fn an_acme_authority() {
+        let hello = Hello { server_name: Some("a.org".into()), is_acme_challenge: true };
+        assert_eq!(peek(&hello_bytes("a.org", &[b"acme-tls/1"])), Peek::Whole(hello));
+        assert_eq!(peek(&hello_bytes("a.org", &[b"acme-tls/1", b"h2"])), named("a.org"));
+    }
+
+    #[test]
+    fn a_hello_in_pieces() {
+        let message = &hello_bytes("www.example.org", &[])[5..];
+        for pieces in 1..=MOST_RECORDS {
+            let bytes = records(message, message.len().div_ceil(pieces));
+            assert_eq!(peek(&bytes), named("www.example.org"), "{pieces} pieces");
+            assert_eq!(peek(&bytes[..bytes.len() - 1]), Peek::More);
+        }
+        assert_eq!(peek(&records(message, 4)), Peek::Unreadable);
+    }
+
+    #[test]
+    fn what_is_no_hello() {
+        for bytes in [&b"GET / HTTP/1.1"[..], &[23, 3, 3, 0, 1, 0], &[22, 2, 0, 0, 1, 1], &[22, 3, 1, 0, 0], &[22, 3, 1, 0, 1, 2]] {
+            assert_eq!(peek(bytes), Peek::Unreadable, "{bytes:?}");
+        }
+        // A length of 16 MiB.
+        assert_eq!(peek(&[22, 3, 1, 0, 4, 1, 0xff, 0xff, 0xff]), Peek::Unreadable);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            peek(&bytes);
+            peek(&records(&bytes, 50));
+            let mut message = vec![1, 0, 0, u8::try_from(bytes.len()).unwrap_or(0)];
+            message.extend_from_slice(&bytes);
+            peek(&records(&message, 1000));
+            let mut hello = vec![0; 34];
+            hello.extend_from_slice(&bytes);
+            read_hello(&hello);
+        }
+
+        #[test]
+        fn damaged_hellos_are_survived(at in 0_usize..400, mask in 1_u8..) {
+            let mut bytes = hello_bytes("www.example.org", &[b"http/1.1"]);
+            let at = at % bytes.len();
+            bytes[at] ^= mask;
+            peek(&bytes);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Something that is made from files, and made anew when they change.
+//!
+//! A change counts when it has been the same for two looks: a program that writes a certificate and then its key is
+//! given time to finish. What cannot be used is refused once, and what was there before stays.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+/// A value with the files that it was made from.
+#[derive(Debug)]
+pub struct Watched<T> {
+    files: Vec<PathBuf>,
+    value: Option<T>,
+    /// What the files were when the value was made.
+    made_from: Stamp,
+    /// What they were at the last look.
+    seen: Stamp,
+    /// What they were when they could not be used.
+    refused: Option<Stamp>,
+}
+
+/// What a look found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Look<E> {
+    /// Nothing new.
+    Same,
+    /// There is a new value.
+    Renewed,
+    /// The files changed, but cannot be used: said once for each change.
+    Refused(E),
+}
+
+/// What tells one state of the files from another; `None` for a file that is absent.
+type Stamp = Vec<Option<FileStamp>>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileStamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified_s: i64,
+    modified_ns: i64,
+    changed_s: i64,
+    changed_ns: i64,
+}
+
+impl<T> Watched<T> {
+    /// Makes the value for the first time.
+    pub fn open<E>(files: Vec<PathBuf>, make: impl FnOnce() -> Result<T, E>) -> Result<Watched<T>, E> {
+        // Taken before the files are read: what changes meanwhile is found at the next look.
+        let stamp = stamp(&files);
+        let value = make()?;
+        Ok(Watched { files, value: Some(value), seen: stamp.clone(), made_from: stamp, refused: None })
+    }
+
+    /// For files that are not there yet.
+    pub fn waiting(files: Vec<PathBuf>) -> Watched<T> {
+        let absent: Stamp = vec![None; files.len()];
+        Watched { files, value: None, seen: absent.clone(), made_from: absent, refused: None }
+    }
+
+    /// The value, once there is one.
+    pub fn value(&self) -> Option<&T> {
+        self.value.as_ref()
+    }
+
+    /// The files.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// True when all files are there.
+    pub fn all_present(&self) -> bool {
+        stamp(&self.files).iter().all(Option::is_some)
+    }
+
+    /// Looks at the files, and makes the value anew if they have changed and settled.
+    pub fn look<E>(&mut self, make: impl FnOnce() -> Result<T, E>) -> Look<E> {
+        let now = stamp(&self.files);
+        if now == self.made_from {
+            self.seen = now;
+            self.refused = None;
+            return Look::Same;
+        }
+        if now != self.seen {
+            self.seen = now;
+            return Look::Same;
+        }
+        if self.refused.as_ref() == Some(&now) {
+            return Look::Same;
+        }
+        match make() {
+            Ok(value) => {
+                self.value = Some(value);
+                self.made_from = now;
+                self.refused = None;
+                Look::Renewed
+            }
+            Err(error) => {
+                self.refused = Some(now);
+                Look::Refused(error)
+            }
+        }
+    }
+}
+
+fn stamp(files: &[PathBuf]) -> Stamp {
+    files
+        .iter()
+        .map(|file| {
+            let metadata = std::fs::metadata(file).ok()?;
+            Some(FileStamp {
+                device: metadata.dev(),
+                inode: metadata.ino(),
+                bytes: metadata.len(),
+                modified_s: metadata.mtime(),
+                modified_ns: metadata.mtime_nsec(),
+                changed_s: metadata.ctime(),
+                changed_ns: metadata.ctime_nsec(),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Scene {
+        directory: tempfile::TempDir,
+        watched: Watched<String>,
+    }
+
+    impl Scene {
+        fn new() -> Scene {
+            let directory = tempfile::tempdir().unwrap();
+            let files = vec![directory.path().join("a"), directory.path().join("b")];
+            std::fs::write(&files[0], "one").unwrap();
+            std::fs::write(&files[1], "two").unwrap();
+            let read = read(&files);
+            let watched = Watched::open(files, || read).unwrap();
+            Scene { directory, watched }
+        }
+
+        /// Each write gives a new file, so that no two states look the same however fast the test is.
+        fn write(&self, name: &str, text: &str) {
+            let new = self.directory.path().join("new");
+            std::fs::write(&new, text).unwrap();
+            std::fs::rename(new, self.directory.path().join(name)).unwrap();
+        }
+
+        fn look(&mut self) -> Look<String> {
+            let files = self.watched.files().to_vec();
+            self.watched.look(|| read(&files))
+        }
+
+        fn value(&self) -> &str {
+            self.watched.value().unwrap()
+        }
+    }
+
+    fn read(files: &[PathBuf]) -> Result<String, String> {
+        let mut text = String::new();
+        for file in files {
+            text += &std::fs::read_to_string(file).map_err(|_| "absent".to_string())?;
+        }
+        if text.contains("bad") { Err(text) } else { Ok(text) }
+    }
+
+    #[test]
+    fn a_change_counts_when_it_has_settled() {
+        let mut scene = Scene::new();
+        assert_eq!(scene.look(), Look::Same);
+        scene.write("a", "ONE");
+        assert_eq!(scene.look(), Look::Same);
+        scene.write("b", "TWO");
+        assert_eq!(scene.look(), Look::Same);
+        assert_eq!(scene.value(), "onetwo");
+        assert_eq!(scene.look(), Look::Renewed);
+        assert_eq!(scene.value(), "ONETWO");
+        assert_eq!(scene.look(), Look::Same);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_once_and_the_old_stays() {
+        let mut scene = Scene::new();
+        scene.write("a", "bad");
+        assert_eq!(scene.look(), Look::Same);
+        assert_eq!(scene.look(), Look::Refused("badtwo".to_string()));
+        assert_eq!(scene.look(), Look::Same);
+        assert_eq!(scene.value(), "onetwo");
+        scene.write("a", "bad too");
+        scene.look();
+        assert_eq!(scene.look(), Look::Refused("bad tootwo".to_string()));
+        scene.write("a", "good");
+        scene.look();
+        assert_eq!(scene.look(), Look::Renewed);
+        assert_eq!(scene.value(), "goodtwo");
+    }
+
+    #[test]
+    fn a_file_that_goes_and_comes() {
+        let mut scene = Scene::new();
+        std::fs::remove_file(scene.directory.path().join("b")).unwrap();
+        scene.look();
+        assert_eq!(scene.look(), Look::Refused("absent".to_string()));
+        assert_eq!(scene.look(), Look::Same);
+        assert_eq!(scene.value(), "onetwo");
+        scene.write("b", "again");
+        scene.look();
+        assert_eq!(scene.look(), Look::Renewed);
+        assert_eq!(scene.value(), "oneagain");
+    }
+
+    #[test]
+    fn files_that_are_not_there_yet() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = vec![directory.path().join("a")];
+        let mut watched = Watched::waiting(files.clone());
+        assert_eq!(watched.look(|| read(&files)), Look::Same);
+        assert_eq!(watched.value(), None);
+        assert!(!watched.all_present());
+        std::fs::write(&files[0], "here").unwrap();
+        assert!(watched.all_present());
+        assert_eq!(watched.look(|| read(&files)), Look::Same);
+        assert_eq!(watched.look(|| read(&files)), Look::Renewed);
+        assert_eq!(watched.value().map(String::as_str), Some("here"));
+    }
+}
