@@ -19,6 +19,9 @@ pub const MAXIMUM_LENGTH: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The longest path, in bytes.
 pub const MAXIMUM_PATH_BYTES: usize = 16 * 1024;
 
+/// The most bytes of the plan's own header fields together.
+pub const MAXIMUM_HEADERS_BYTES: usize = 16 * 1024 * 1024;
+
 /// Files that the process has open beside the clients' connections: an epoll instance a thread, standard streams,
 /// logs, and room for what the caller holds.
 const OTHER_OPEN_FILES: u64 = 64;
@@ -85,6 +88,12 @@ impl Plan {
     }
 
     fn check_headers(&self) -> Result<(), PlanError> {
+        let bytes: usize = self.headers.iter().map(String::len).sum();
+        if bytes > MAXIMUM_HEADERS_BYTES {
+            return refuse(format!(
+                "the header fields have {bytes} bytes: at most {MAXIMUM_HEADERS_BYTES} are possible"
+            ));
+        }
         for header in &self.headers {
             let Some((name, value)) = header.split_once(':') else {
                 return refuse(format!("the header field {header:?} has no colon: write 'name: value'"));
@@ -361,6 +370,8 @@ mod tests {
             let text = refusal(|plan| plan.headers.push(header.to_string()));
             assert!(text.contains(said), "{header:?}: {text}");
         }
+        let text = refusal(|plan| plan.headers.push(format!("A: {}", "b".repeat(MAXIMUM_HEADERS_BYTES))));
+        assert!(text.contains("at most"), "{text}");
         let mut plan = plan();
         plan.headers.push("Accept-Language: fr, en;q=0.5".to_string());
         assert!(plan.check().is_ok());

@@ -98,6 +98,7 @@ pub(crate) struct Client {
     /// The real start of the request.
     pub(crate) service_started_ns: u64,
     pub(crate) connect_started_ns: u64,
+    pub(crate) connect_returned_ns: u64,
     /// Requests that it has started, its turns of the schedule.
     pub(crate) turns: u64,
     /// An event has told that the server ended the connection: what is left to receive must be looked for, as no
@@ -122,6 +123,7 @@ impl Client {
             started_ns: 0,
             service_started_ns: 0,
             connect_started_ns: 0,
+            connect_returned_ns: 0,
             turns: 0,
             hung_up: false,
             unfinished: false,
@@ -150,6 +152,9 @@ pub(crate) struct Engine<'a> {
     pub(crate) timers: Timers,
     /// Clients that have more to receive without a new event: a long body is received in parts, in turns with others.
     pub(crate) unfinished: VecDeque<usize>,
+    /// Clients whose connection is begun and whose first request is to be sent.
+    pub(crate) unsent: Vec<usize>,
+    pub(crate) is_loopback: bool,
     /// Requests under way.
     pub(crate) under_way: usize,
     pub(crate) record: Record,
@@ -191,6 +196,8 @@ impl<'a> Engine<'a> {
             buffer: vec![0; plan.receive_buffer_bytes],
             timers: Timers::with_capacity(clients.len()),
             unfinished: VecDeque::with_capacity(clients.len()),
+            unsent: Vec::with_capacity(clients.len()),
+            is_loopback: plan.target.address.ip().is_loopback(),
             under_way: 0,
             record: Record::new(shared.times, clients.len(), classes, plan.rate.is_some()),
             clients: clients.map(|number| Client::new(number, plan.seed)).collect(),
@@ -224,6 +231,7 @@ impl<'a> Engine<'a> {
             self.receive_unfinished();
             self.now_ns = now_ns();
             self.start_due();
+            self.send_all_first();
             if self.now_ns >= self.housekeeping_ns {
                 self.keep_house();
             }

@@ -1,7 +1,7 @@
 //! One exchange of a virtual client: start, connect, send, receive, and what follows its end.
 
 use crate::answer::{Answer, AtEnd, Malformed};
-use crate::clock::now_ns;
+use crate::clock::{self, now_ns};
 use crate::engine::{ClientState, Engine};
 use crate::outcome::ErrorKind;
 use crate::plan::ConnectionUse;
@@ -18,6 +18,9 @@ use rustix::net::{
 const PAUSE_AFTER_ERROR_NS: u64 = 10_000_000;
 /// Full receive buffers that one client may take in before the others have their turn.
 const RECEIVES_AT_ONCE: usize = 16;
+/// Connections whose first requests are sent one after the other. Enough to share the cost of waking the server, and
+/// few enough that the first of them does not wait long for the others.
+const FIRST_SENDS_AT_ONCE: usize = 32;
 /// A request up to this length goes out in one segment at any usual segment size, so that Nagle's algorithm has
 /// nothing to hold back on a new connection.
 const ONE_SEGMENT_BYTES: usize = 536;
@@ -118,42 +121,70 @@ impl Engine<'_> {
         self.rest(index, now_ns, pause_ns);
     }
 
-    /// Makes a new connection and sends the request on it at once. On the loopback interface, and wherever the
-    /// handshake is done by then, the first send succeeds; else the socket's event tells when to try again.
+    /// Begins a new connection; its request is sent by [`Engine::send_first`].
+    ///
+    /// On the loopback interface the handshake is over when connect returns, and the requests of several connections
+    /// are then sent one right after the other: a server that waits is woken once for all of them, and to wake it is
+    /// dearer than to send.
     fn open_connection(&mut self, index: usize, now_ns: u64) {
-        let request = &self.shared.requests[self.clients[index].request].bytes;
-        let connecting = new_socket(self.address, self.connections, request.len()).and_then(|socket| {
-            match connect(&socket, &self.address) {
-                Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(socket),
-                Err(error) => Err(error),
-            }
-        });
         let client = &mut self.clients[index];
         client.reused = false;
         client.hung_up = false;
         client.connect_started_ns = now_ns;
-        let Ok(socket) = connecting else { return self.fail(index, ErrorKind::Connect) };
-        let connected_ns = crate::clock::now_ns();
-        let mut interest = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-        match send(&socket, request, SendFlags::NOSIGNAL) {
+        let request_bytes = self.shared.requests[client.request].bytes.len();
+        let Ok(socket) = new_socket(self.address, self.connections, request_bytes) else {
+            return self.fail(index, ErrorKind::Connect);
+        };
+        match connect(&socket, &self.address) {
+            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
+            Err(_) => return self.fail(index, ErrorKind::Connect),
+        }
+        client.connect_returned_ns = clock::now_ns();
+        client.state = ClientState::Connecting;
+        client.socket = Some(socket);
+        if !self.is_loopback {
+            return self.send_first(index);
+        }
+        self.unsent.push(index);
+        if self.unsent.len() >= FIRST_SENDS_AT_ONCE {
+            self.send_all_first();
+        }
+    }
+
+    /// Sends the first request of every connection that was begun.
+    pub(crate) fn send_all_first(&mut self) {
+        // Nothing is added meanwhile: a client whose first send fails pauses before it connects again.
+        for position in 0..self.unsent.len() {
+            self.send_first(self.unsent[position]);
+        }
+        self.unsent.clear();
+    }
+
+    /// Sends the first request of a connection. Where the handshake is over, this succeeds; else the socket's event
+    /// tells when to try again.
+    fn send_first(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let request = &self.shared.requests[client.request].bytes;
+        let Some(socket) = &client.socket else { return };
+        match send(socket, request, SendFlags::NOSIGNAL) {
             Ok(sent) => {
                 client.sent = sent;
                 client.state =
                     if sent == request.len() { ClientState::Receiving } else { ClientState::Sending };
-                self.record.connected(connected_ns, connected_ns.saturating_sub(now_ns));
+                let connect_ns = client.connect_returned_ns.saturating_sub(client.connect_started_ns);
+                self.record.connected(client.connect_returned_ns, connect_ns);
             }
-            Err(Errno::AGAIN | Errno::INTR) => client.state = ClientState::Connecting,
+            Err(Errno::AGAIN | Errno::INTR) => {}
             Err(Errno::CONNRESET | Errno::PIPE) => return self.fail(index, ErrorKind::Reset),
             Err(_) => return self.fail(index, ErrorKind::Connect),
         }
+        // Registered after the send: a socket that is registered for output while it can be written brings an event
+        // that says nothing.
+        let mut interest = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         if client.state != ClientState::Receiving {
             interest |= EventFlags::OUT;
         }
-        // Registered after the send: a socket that is already registered for output would bring an event that
-        // says nothing.
-        let registered = epoll::add(&self.epoll, &socket, EventData::new_u64(index as u64), interest);
-        client.socket = Some(socket);
-        if registered.is_err() {
+        if epoll::add(&self.epoll, socket, EventData::new_u64(index as u64), interest).is_err() {
             self.fail(index, ErrorKind::Connect);
         }
     }

@@ -21,8 +21,8 @@ mod timers;
 mod url;
 
 pub use check::{
-    MAXIMUM_CLIENTS, MAXIMUM_LENGTH, MAXIMUM_PATH_BYTES, MAXIMUM_RECEIVE_BUFFER_BYTES, MAXIMUM_REQUESTS,
-    allowed_cores,
+    MAXIMUM_CLIENTS, MAXIMUM_HEADERS_BYTES, MAXIMUM_LENGTH, MAXIMUM_PATH_BYTES, MAXIMUM_RECEIVE_BUFFER_BYTES,
+    MAXIMUM_REQUESTS, allowed_cores,
 };
 pub use outcome::{ClientOutcome, EngineUse, ErrorCounts, Interval, Outcome, Saturation, TimeSummary};
 pub use plan::{

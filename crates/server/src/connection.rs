@@ -25,8 +25,8 @@ use crate::answer::{Answer, Part};
 use crate::core::{Core, Hot};
 use crate::deadline::DeadlineGuard;
 use crate::log::access::Record;
-use crate::socket::Socket;
 use crate::static_files::{self, FileRequest};
+use crate::transport::Transport;
 
 /// Answers to pipelined requests are gathered up to this size before they are written.
 const GATHER_BYTES: usize = 128 * 1024;
@@ -94,7 +94,7 @@ enum Waiting {
 /// One connection.
 pub struct Connection {
     core: Rc<Core>,
-    socket: Socket,
+    transport: Transport,
     /// Where the client is; absent when nobody wants to know.
     peer: Option<SocketAddr>,
     /// The peer's address as text, made for the first log line.
@@ -129,10 +129,15 @@ enum Hit {
 
 impl Connection {
     /// A connection that has just been accepted.
-    pub fn new(core: Rc<Core>, socket: Socket, peer: Option<SocketAddr>, listener: SocketAddr) -> Connection {
+    pub fn new(
+        core: Rc<Core>,
+        transport: Transport,
+        peer: Option<SocketAddr>,
+        listener: SocketAddr,
+    ) -> Connection {
         Connection {
             core,
-            socket,
+            transport,
             peer,
             peer_text: String::new(),
             listener,
@@ -151,13 +156,16 @@ impl Connection {
         let core = self.core.clone();
         let hot = &mut *core.hot.borrow_mut();
         let mut buffer = std::mem::take(&mut hot.receive_buffer);
-        let next = match self.socket.try_receive(&mut buffer) {
+        let next = match self.transport.try_receive(&mut buffer) {
             Ok(Some(0)) | Err(_) => Next::Close,
             Ok(Some(received)) => self.take_in(hot, &buffer[..received]),
             Ok(None) => Next::Receive,
         };
         hot.receive_buffer = buffer;
-        next
+        match next {
+            Next::Close if !self.transport.end() => Next::Linger,
+            next => next,
+        }
     }
 
     /// Makes the connection one that waits, from where [`Connection::begin`] left it: it is counted from now on.
@@ -178,8 +186,8 @@ impl Connection {
                 Next::Answer => Box::pin(self.answer_request()).await,
                 Next::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,
                 Next::Refuse(refusal) => Box::pin(self.refuse(refusal)).await,
-                Next::Linger => return Box::pin(self.linger()).await,
-                Next::Close => return,
+                Next::Close if self.transport.end() => return,
+                Next::Linger | Next::Close => return Box::pin(self.linger()).await,
             };
         }
     }
@@ -198,7 +206,7 @@ impl Connection {
             }
             let hot = &mut *core.hot.borrow_mut();
             let mut buffer = std::mem::take(&mut hot.receive_buffer);
-            let received = self.socket.poll_receive(context, &mut buffer);
+            let received = self.transport.poll_receive(context, &mut buffer);
             let next = match received {
                 Poll::Ready(Ok(0) | Err(_)) => Some(Next::Close),
                 Poll::Ready(Ok(count)) => Some(self.take_in(hot, &buffer[..count])),
@@ -247,12 +255,12 @@ impl Connection {
         } else {
             let examined = self.input.len();
             self.input.extend_from_slice(received);
-            // A head that was not whole becomes so by a line end, or too long. Parsing again for every other byte would
-            // let a slow client cost quadratic time.
+            // A head that was not whole becomes so, or wrong, by a line end, or too long. Parsing again for every other
+            // byte would let a slow client cost quadratic time.
             let limits = &hot.limits;
             let grown = self.input.len() > limits.request_line_bytes.min(limits.header_bytes);
-            let after_return = self.input[examined - 1] == b'\r';
-            if !grown && !after_return && !received.contains(&b'\n') {
+            let line_ends = memchr::memchr2(b'\r', b'\n', &self.input[examined - 1..]).is_some();
+            if !grown && !line_ends {
                 return Next::Receive;
             }
             self.serve_input(hot)
@@ -283,7 +291,7 @@ impl Connection {
         if hot.gathered.is_empty() {
             return served;
         }
-        let written = self.socket.try_send(&hot.gathered, &[]);
+        let written = self.transport.try_send(&hot.gathered, &[]);
         let result = match written {
             Err(_) => (served.0, Next::Close),
             Ok(count) => {
@@ -360,7 +368,7 @@ impl Connection {
 
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         if last && hot.gathered.is_empty() {
-            match self.socket.try_send(first, second) {
+            match self.transport.try_send(first, second) {
                 Ok(sent) if sent == first.len() + second.len() => {}
                 Ok(sent) => return Hit::Partly { prepared: prepared.clone(), sent },
                 Err(_) => return Hit::Broken,
@@ -600,7 +608,8 @@ impl Connection {
             while !self.input.is_empty() {
                 let decoded = decoder.decode(&self.input).map_err(|_| BodyProblem::Malformed)?;
                 body_bytes = body_bytes.saturating_add(decoded.data.len() as u64);
-                if body_bytes > most_bytes {
+                // A chunk that says that it will be too large need not be waited for.
+                if body_bytes.saturating_add(decoder.chunk_remaining()) > most_bytes {
                     return Err(BodyProblem::TooLarge);
                 }
                 self.input.drain(..decoded.consumed);
@@ -625,7 +634,7 @@ impl Connection {
                 return Poll::Ready(Err(BodyProblem::Timeout));
             }
             let hot = &mut *core.hot.borrow_mut();
-            match ready!(self.socket.poll_receive(context, &mut hot.receive_buffer)) {
+            match ready!(self.transport.poll_receive(context, &mut hot.receive_buffer)) {
                 Ok(0) | Err(_) => Poll::Ready(Err(BodyProblem::Gone)),
                 Ok(count) => {
                     self.input.extend_from_slice(&hot.receive_buffer[..count]);
@@ -685,7 +694,7 @@ impl Connection {
             std::mem::swap(&mut first, &mut second);
         }
         while !first.is_empty() {
-            let sent = self.socket.try_send(first, second)?;
+            let sent = self.transport.try_send(first, second)?;
             if sent < first.len() {
                 first = &first[sent..];
             } else {
@@ -709,7 +718,7 @@ impl Connection {
     ) -> io::Result<()> {
         let mut head = head;
         while !head.is_empty() {
-            let sent = self.socket.try_send_more(head)?;
+            let sent = self.transport.try_send_more(head)?;
             head = &head[sent..];
             if !head.is_empty() {
                 self.wait_sendable().await?;
@@ -719,7 +728,7 @@ impl Connection {
         let mut turn_bytes = 0;
         while at < end {
             let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(FILE_TURN_BYTES - turn_bytes);
-            match self.socket.try_send_file(file, &mut at, count)? {
+            match self.transport.try_send_file(file, &mut at, count)? {
                 Some(0) => {
                     let shorter = "the file became shorter while it was sent";
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, shorter));
@@ -753,7 +762,22 @@ impl Connection {
             if self.deadline_expired(context) {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            self.socket.poll_sendable(context)
+            self.transport.poll_sendable(context)
+        })
+        .await;
+        self.clear_deadline();
+        result
+    }
+
+    /// Waits until everything that the transport has taken is sent.
+    async fn flush_transport(&mut self) -> io::Result<()> {
+        let limit = self.core.hot.borrow().snapshot.config.limits.stall_timeout;
+        self.set_deadline(limit);
+        let result = poll_fn(|context| {
+            if self.deadline_expired(context) {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            self.transport.poll_flush(context)
         })
         .await;
         self.clear_deadline();
@@ -767,14 +791,17 @@ impl Connection {
         if !self.output.is_empty() && self.flush_output().await.is_err() {
             return;
         }
-        self.socket.shut_down_sending();
+        if self.flush_transport().await.is_err() {
+            return;
+        }
+        self.transport.shut_down_sending();
         self.set_deadline(LINGER);
         let core = self.core.clone();
         let mut listened = 0;
         poll_fn(|context| {
             while listened < LINGER_BYTES && !self.deadline_expired(context) {
                 let hot = &mut *core.hot.borrow_mut();
-                match ready!(self.socket.poll_receive(context, &mut hot.receive_buffer)) {
+                match ready!(self.transport.poll_discard(context, &mut hot.receive_buffer)) {
                     Ok(0) | Err(_) => break,
                     Ok(count) => listened += count,
                 }

@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +23,11 @@ use crate::listener::Listener;
 use crate::log::access::CoreBuffer;
 use crate::log::error::ErrorLog;
 use crate::site::Snapshot;
+use crate::site_tls::log_notices;
+use crate::socket::Socket;
 use crate::static_files::FileRequest;
+use crate::tls::CiphertextBuffer;
+use crate::transport::Transport;
 
 /// Received at once. A request head is far smaller; a body or a pipeline comes in a few pieces.
 const RECEIVE_BYTES: usize = 64 * 1024;
@@ -92,6 +96,8 @@ pub struct Core {
     pub deadlines: Rc<Deadlines>,
     /// The error log.
     pub error_log: ErrorLog,
+    /// Where the TLS sessions of this core make their records.
+    pub records: Rc<RefCell<CiphertextBuffer>>,
     /// A stop has begun: every answer ends its connection.
     pub draining: Cell<bool>,
     index: usize,
@@ -138,6 +144,7 @@ impl Core {
             clock: CoreClock::new(),
             deadlines: Rc::default(),
             error_log,
+            records: Rc::default(),
             draining: Cell::new(false),
             index,
             connections,
@@ -150,7 +157,7 @@ impl Core {
         while let Some(Order::Reload(snapshot, listeners)) = orders.recv().await {
             core.clone().reload(snapshot, listeners, &mut open)?;
         }
-        core.drain(&open).await;
+        core.drain(open).await;
         core.hot.borrow_mut().log.flush();
         Ok(())
     }
@@ -205,6 +212,7 @@ impl Core {
                 }
                 if self.index == 0 {
                     self.refresh_roots(&hot.snapshot);
+                    self.refresh_certificates(&hot.snapshot);
                     self.error_log.tick();
                 }
             }
@@ -222,16 +230,34 @@ impl Core {
         }
     }
 
-    async fn drain(&self, open: &[Rc<Listener>]) {
+    /// Certificate files may have been renewed.
+    fn refresh_certificates(&self, snapshot: &Snapshot) {
+        for endpoint in snapshot.listeners.iter().filter_map(|listener| listener.tls.as_ref()) {
+            log_notices(&self.error_log, endpoint.refresh());
+        }
+    }
+
+    /// What carries the bytes of a connection that was accepted on `listener`.
+    pub fn transport(&self, socket: Socket, listener: SocketAddr) -> Transport {
+        let hot = self.hot.borrow();
+        let sites = hot.snapshot.listeners.iter().find(|sites| sites.address == listener);
+        match sites.and_then(|sites| sites.tls.as_ref()) {
+            Some(endpoint) => Transport::tls(socket, endpoint.session(), self.records.clone()),
+            None => Transport::Plain(socket),
+        }
+    }
+
+    async fn drain(&self, open: Vec<Rc<Listener>>) {
         self.draining.set(true);
+        // From here on each listener belongs to its accept loop alone, and is closed when that has let everybody in.
+        let closing: Vec<Weak<Listener>> = open.iter().map(Rc::downgrade).collect();
         for listener in open {
             listener.stop();
         }
         let limit = self.hot.borrow().snapshot.config.server.drain_timeout;
         let began = Instant::now();
         loop {
-            // One reference here, one with the ticker: the listeners close by themselves.
-            let listening = open.iter().any(|listener| Rc::strong_count(listener) > 1);
+            let listening = closing.iter().any(|listener| listener.strong_count() > 0);
             let connections = self.deadlines.connections();
             if !listening && connections == 0 {
                 return;

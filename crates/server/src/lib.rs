@@ -14,8 +14,13 @@ mod listener;
 pub mod log;
 mod server;
 mod site;
+mod site_tls;
 mod socket;
 mod static_files;
 mod sys;
+// Its ends for certificates by ACME, QUIC and what logs say of a session are ready before those who will use them.
+#[allow(dead_code, unused_imports)]
+mod tls;
+mod transport;
 
 pub use server::{Server, StartError};

@@ -142,8 +142,8 @@ impl Listener {
                     return Turn::Exhausted;
                 }
             };
-            let mut connection =
-                Connection::new(core.clone(), Socket::fresh(descriptor), peer, self.configured);
+            let transport = core.transport(Socket::fresh(descriptor), self.configured);
+            let mut connection = Connection::new(core.clone(), transport, peer, self.configured);
             match connection.begin() {
                 Next::Close => {}
                 next => connection.start(next),

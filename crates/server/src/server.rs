@@ -15,7 +15,8 @@ use crate::core::{self, Connections, CoreSeed, Order};
 use crate::listener;
 use crate::log::access::AccessLog;
 use crate::log::error::ErrorLog;
-use crate::site::Snapshot;
+use crate::site::{ListenerSites, Snapshot};
+use crate::tls::TlsShared;
 
 /// Why the server cannot start: one line for the operator.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ impl std::error::Error for StartError {}
 /// A server that holds all it needs and has answered nobody yet.
 pub struct Server {
     snapshot: Arc<Snapshot>,
+    tls: Arc<TlsShared>,
     /// Read again on SIGHUP.
     config_file: Option<PathBuf>,
     access_log: AccessLog,
@@ -55,7 +57,9 @@ impl Server {
             AccessLog::start(&config.access_log, Box::new(move |problem| error_log.error(problem)))
                 .map_err(|error| StartError(error.to_string()))?
         };
-        let snapshot = Arc::new(Snapshot::open(config).map_err(|unusable| StartError(unusable.0))?);
+        let tls = TlsShared::new();
+        let snapshot = Snapshot::open(config, &tls, &error_log).map_err(|unusable| StartError(unusable.0))?;
+        let snapshot = Arc::new(snapshot);
         if let Some(problem) = &snapshot.watcher_problem {
             error_log.warning(format_args!(
                 "changes on disk are found once a second by comparison, not at once: {problem}"
@@ -67,7 +71,7 @@ impl Server {
             .map(|sites| bind(sites.address, cores))
             .collect::<Result<Vec<_>, StartError>>()?;
         raise_descriptor_limit(&error_log, snapshot.config.limits.connections);
-        Ok(Server { snapshot, config_file, access_log, error_log, cores, listeners, signals })
+        Ok(Server { snapshot, tls, config_file, access_log, error_log, cores, listeners, signals })
     }
 
     /// The addresses that it really listens on.
@@ -77,15 +81,17 @@ impl Server {
 
     /// Serves until SIGTERM or SIGINT, then finishes what was begun.
     pub fn run(self) -> io::Result<()> {
-        let Server { snapshot, config_file, access_log, error_log, cores, listeners, mut signals } = self;
+        let Server { snapshot, tls, config_file, access_log, error_log, cores, listeners, mut signals } =
+            self;
         let mut running = Running {
             cores: Vec::new(),
             addresses: listeners.iter().map(|(configured, ..)| *configured).collect(),
             snapshot: snapshot.clone(),
+            tls,
             error_log: error_log.clone(),
         };
-        for (_, bound, _) in &listeners {
-            error_log.info(format_args!("listening on http://{bound}"));
+        for (sites, (_, bound, _)) in snapshot.listeners.iter().zip(&listeners) {
+            error_log.info(format_args!("listening on {}://{bound}", scheme(sites)));
         }
         let mut shares =
             shares(listeners.into_iter().map(|(configured, _, sockets)| (configured, sockets)), cores);
@@ -129,6 +135,7 @@ struct Running {
     cores: Vec<(UnboundedSender<Order>, JoinHandle<io::Result<()>>)>,
     addresses: Vec<SocketAddr>,
     snapshot: Arc<Snapshot>,
+    tls: Arc<TlsShared>,
     error_log: ErrorLog,
 }
 
@@ -164,12 +171,14 @@ impl Running {
                 .warning("server.cores and server.pin_cores change only when the server is started anew");
         }
         let log_problem = |error: io::Error| vec![error.to_string()];
-        let snapshot = Arc::new(Snapshot::open(config).map_err(|unusable| vec![unusable.0])?);
+        let snapshot =
+            Snapshot::open(config, &self.tls, &self.error_log).map_err(|unusable| vec![unusable.0])?;
+        let snapshot = Arc::new(snapshot);
         let mut added = Vec::new();
         for sites in snapshot.listeners.iter().filter(|sites| !self.addresses.contains(&sites.address)) {
             let (configured, bound, sockets) =
                 bind(sites.address, self.cores.len()).map_err(|error| vec![error.0])?;
-            self.error_log.info(format_args!("listening on http://{bound}"));
+            self.error_log.info(format_args!("listening on {}://{bound}", scheme(sites)));
             added.push((configured, sockets));
         }
         if snapshot.config.access_log != self.snapshot.config.access_log {
@@ -217,6 +226,10 @@ fn shares(
         }
     }
     shares
+}
+
+fn scheme(sites: &ListenerSites) -> &'static str {
+    if sites.tls.is_some() { "https" } else { "http" }
 }
 
 fn bind(address: SocketAddr, cores: usize) -> Result<(SocketAddr, SocketAddr, Vec<TcpListener>), StartError> {

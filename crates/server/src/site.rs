@@ -12,6 +12,9 @@ use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::{Root, SymlinkPolicy};
 
 use crate::config::{self, Config, SiteConfig};
+use crate::log::error::ErrorLog;
+use crate::site_tls::open_endpoint;
+use crate::tls::{TlsEndpoint, TlsShared};
 
 /// One generation of the configuration, ready for use.
 pub struct Snapshot {
@@ -47,6 +50,8 @@ pub struct ListenerSites {
     any: Option<usize>,
     /// True when host names need not be looked at.
     single: bool,
+    /// HTTPS; `None`: plain HTTP.
+    pub tls: Option<Arc<TlsEndpoint>>,
 }
 
 impl ListenerSites {
@@ -61,6 +66,8 @@ impl ListenerSites {
 
     fn look_up(&self, host: &[u8]) -> Option<usize> {
         let name = touchstone_http::host::split_port(host).0;
+        // A final dot makes a name absolute, and is no part of it (RFC 3986 section 3.2.2).
+        let name = name.strip_suffix(b".").unwrap_or(name);
         let named =
             self.hosts.iter().find(|(known, _)| touchstone_http::host::equals_lower_case(name, known));
         named.map(|(_, site)| *site).or(self.any)
@@ -78,8 +85,8 @@ impl std::fmt::Display for Unusable {
 }
 
 impl Snapshot {
-    /// Opens every root and prepares the lookups.
-    pub fn open(config: Config) -> Result<Snapshot, Unusable> {
+    /// Opens every root and certificate, and prepares the lookups.
+    pub fn open(config: Config, tls: &Arc<TlsShared>, error_log: &ErrorLog) -> Result<Snapshot, Unusable> {
         let sites = config.sites.iter().map(open_site).collect::<Result<Vec<Site>, Unusable>>()?;
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for &address in config.sites.iter().flat_map(|site| &site.listen) {
@@ -87,7 +94,13 @@ impl Snapshot {
                 addresses.push(address);
             }
         }
-        let listeners = addresses.into_iter().map(|address| listener_sites(address, &config.sites)).collect();
+        let listeners = addresses
+            .into_iter()
+            .map(|address| {
+                let endpoint = open_endpoint(address, &config.sites, tls, error_log)?;
+                Ok(listener_sites(address, &config.sites, endpoint))
+            })
+            .collect::<Result<Vec<ListenerSites>, Unusable>>()?;
         let (cache, watcher_problem) = if config.cache.enabled {
             let (cache, problem) = FileCache::new(CacheLimits {
                 files: config.cache.files,
@@ -117,7 +130,7 @@ fn open_site(config: &SiteConfig) -> Result<Site, Unusable> {
     Ok(Site { config: config.clone(), root: Arc::new(root), content_types })
 }
 
-fn listener_sites(address: SocketAddr, sites: &[SiteConfig]) -> ListenerSites {
+fn listener_sites(address: SocketAddr, sites: &[SiteConfig], tls: Option<Arc<TlsEndpoint>>) -> ListenerSites {
     let here = || sites.iter().enumerate().filter(move |(_, site)| site.listen.contains(&address));
     let hosts: Vec<(Box<[u8]>, usize)> = here()
         .flat_map(|(index, site)| site.hosts.iter().map(move |host| (host.as_bytes().into(), index)))
@@ -125,5 +138,5 @@ fn listener_sites(address: SocketAddr, sites: &[SiteConfig]) -> ListenerSites {
     // Where no site is for every host, the first one answers for the others too, as most servers do.
     let any = here().find(|(_, site)| site.hosts.is_empty()).or(here().next()).map(|(index, _)| index);
     let single = here().count() == 1;
-    ListenerSites { address, hosts, any, single }
+    ListenerSites { address, hosts, any, single, tls }
 }

@@ -1,5 +1,5 @@
-//! Connections that behave badly, and very many that behave well: timeouts, limits, slow readers, clients that
-//! disappear, a thousand at once.
+//! Connections that behave badly, and very many that behave well: timeouts, limits, slow readers, clients
+//! that disappear, a thousand at once.
 
 mod support;
 
@@ -31,14 +31,22 @@ fn with_cores_and_limits(cores: usize, limits: &str) -> (Tree, Server) {
 /// A file of holes that no kernel buffer can take whole.
 fn add_large_file(tree: &Tree) -> u64 {
     const LENGTH: u64 = 64 << 20;
-    File::create(tree.file("large.bin")).and_then(|file| file.set_len(LENGTH)).expect("a large file of holes");
+    File::create(tree.file("large.bin"))
+        .and_then(|file| file.set_len(LENGTH))
+        .expect("a large file of holes");
     LENGTH
 }
 
 #[test]
 fn a_head_that_does_not_end_is_answered_with_408() {
     let (_tree, server) = with_limits("header_timeout = \"300ms\"");
-    for start in ["G", "GET / HTTP/1.1", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: a\r\nX: y", "GET / HTTP/1.1\r\nHost: a\r\n"] {
+    for start in [
+        "G",
+        "GET / HTTP/1.1",
+        "GET / HTTP/1.1\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nX: y",
+        "GET / HTTP/1.1\r\nHost: a\r\n",
+    ] {
         let mut client = server.connect();
         client.send(start);
         let answer = client.answer();
@@ -50,7 +58,8 @@ fn a_head_that_does_not_end_is_answered_with_408() {
 
 #[test]
 fn a_head_byte_by_byte_is_answered_with_408_whatever_its_pace() {
-    // Each byte is progress; the time for the whole head runs from the first of them all the same (Slowloris).
+    // Each byte is progress; the time for the whole head runs from the first of them all the same
+    // (Slowloris).
     let (_tree, server) = with_limits("header_timeout = \"300ms\"");
     let mut client = server.connect();
     client.send("GET / HTTP/1.1\r\nX: ");
@@ -93,7 +102,11 @@ fn a_second_head_that_does_not_end_is_answered_with_408() {
 #[test]
 fn a_body_that_stalls_is_answered_with_408() {
     let (_tree, server) = with_limits("stall_timeout = \"300ms\"");
-    let framings = ["Content-Length: 10\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhel", "Transfer-Encoding: chunked\r\n\r\n"];
+    let framings = [
+        "Content-Length: 10\r\n\r\nhello",
+        "Transfer-Encoding: chunked\r\n\r\n5\r\nhel",
+        "Transfer-Encoding: chunked\r\n\r\n",
+    ];
     for framing in framings {
         let mut client = server.connect();
         client.send(format!("GET /alphabet.txt HTTP/1.1\r\nHost: a\r\n{framing}"));
@@ -201,7 +214,7 @@ fn no_more_connections_than_are_allowed() {
     drop(busy);
     wait_until("all room is given back", PATIENCE, || {
         let mut clients: Vec<Client> = (0..4).map(|_| server.connect()).collect();
-        clients.iter_mut().all(|client| gets_an_answer(client))
+        clients.iter_mut().all(gets_an_answer)
     });
 }
 
@@ -217,7 +230,11 @@ fn as_many_connections_as_are_allowed_whichever_core_they_come_to() {
             client.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
             client.set_patience(Duration::from_secs(3));
             let answered = client.try_answer(AnswerTo::Head);
-            assert!(answered.is_ok(), "connection {number} of 4, round {round}: {}", answered.expect_err("it is not"));
+            assert!(
+                answered.is_ok(),
+                "connection {number} of 4, round {round}: {}",
+                answered.expect_err("it is not")
+            );
             busy.push(client);
         }
         let connected = server.open_sockets();
@@ -294,7 +311,8 @@ fn a_slow_reader_that_goes_on_is_not_cut() {
 
 #[test]
 fn clients_that_disappear_leave_nothing_behind() {
-    let (tree, server) = with_limits("header_timeout = \"60s\"\nstall_timeout = \"60s\"\nkeep_alive_timeout = \"60s\"");
+    let (tree, server) =
+        with_limits("header_timeout = \"60s\"\nstall_timeout = \"60s\"\nkeep_alive_timeout = \"60s\"");
     add_large_file(&tree);
     server.assert_serves("/second.txt", SECOND.as_bytes());
     let idle = settled_sockets(&server);
@@ -395,7 +413,10 @@ fn a_thousand_connections_at_once() {
         }
         for (number, client) in clients.iter_mut().enumerate() {
             let answer = client.answer();
-            assert!(answer.status == 200 && answer.body == ALPHABET.as_bytes(), "client {number}, round {round}");
+            assert!(
+                answer.status == 200 && answer.body == ALPHABET.as_bytes(),
+                "client {number}, round {round}"
+            );
         }
     }
     // They all end at once, and the server goes on.
@@ -412,8 +433,9 @@ fn a_thousand_pipelined_requests_are_answered_in_order() {
         tree.write(&format!("n/{number}"), body);
     }
     let mut client = Client::connect_with_small_buffer(server.address());
-    let all: String =
-        (0..REQUESTS).map(|request| format!("GET /n/{} HTTP/1.1\r\nHost: a\r\n\r\n", request * 7 % 10)).collect();
+    let all: String = (0..REQUESTS)
+        .map(|request| format!("GET /n/{} HTTP/1.1\r\nHost: a\r\n\r\n", request * 7 % 10))
+        .collect();
     // Ten megabytes of answers are not read before all is sent.
     client.send(&all);
     for request in 0..REQUESTS {
@@ -432,7 +454,8 @@ fn a_client_that_only_sends_is_held_back() {
     tree.write("page.bin", &body);
     let mut client = Client::connect_with_small_buffer(server.address());
     // Long requests: fewer of them fill the kernel's buffers.
-    let request = format!("GET /page.bin HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "y".repeat(2000)).into_bytes();
+    let request =
+        format!("GET /page.bin HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "y".repeat(2000)).into_bytes();
     let request = &request[..];
     let batch = request.repeat(100);
     let mut sent = 0;
@@ -445,7 +468,8 @@ fn a_client_that_only_sends_is_held_back() {
         }
         assert!(sent < MOST, "{sent} bytes of requests were taken while no answer was read");
     }
-    // Everything that was taken is answered, in full; the half request at the end is completed and answered too.
+    // Everything that was taken is answered, in full; the half request at the end is completed and answered
+    // too.
     client.stream().set_write_timeout(Some(PATIENCE)).expect("a timeout");
     let requests = sent.div_ceil(request.len());
     let part = sent % request.len();
@@ -466,8 +490,8 @@ fn a_client_that_only_sends_is_held_back() {
 
 #[test]
 fn a_large_error_request_does_not_hold_others_up() {
-    // A client that goes on sending after it was refused is read for a while, so that the answer is not lost, and
-    // meanwhile others are served.
+    // A client that goes on sending after it was refused is read for a while, so that the answer is not lost,
+    // and meanwhile others are served.
     let (_tree, server) = with_limits("");
     let mut rude = server.connect();
     rude.send("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n");

@@ -1,5 +1,5 @@
-//! Files as they are on disk: every size byte for byte, names, links and permissions, and changes seen within one
-//! second without ever a mixed answer.
+//! Files as they are on disk: every size byte for byte, names, links and permissions, and changes seen within
+//! one second without ever a mixed answer.
 
 mod support;
 
@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use support::{
-    ALPHABET, AnswerTo, Bound, Client, Response, Server, Tree, bound_by_permissions, bytes_of, curl, parse_http_date,
-    skipped, wait_until,
+    ALPHABET, AnswerTo, Bound, Client, Response, Server, Tree, bound_by_permissions, bytes_of, curl,
+    parse_http_date, skipped, wait_until,
 };
 
 /// Around every place where a buffer, a page or the cache's largest file may end.
@@ -68,7 +68,8 @@ fn every_size_byte_for_byte() {
                 assert!(answer.body == expected, "{size} bytes, round {round}: another body");
             }
             kept.send(format!("HEAD /{size}.bin HTTP/1.1\r\nHost: a\r\n\r\n"));
-            let head = kept.try_answer(AnswerTo::Head).unwrap_or_else(|broken| panic!("HEAD {size}: {broken}"));
+            let head =
+                kept.try_answer(AnswerTo::Head).unwrap_or_else(|broken| panic!("HEAD {size}: {broken}"));
             assert_eq!(head.field("content-length"), Some(&*size.to_string()), "HEAD, {size} bytes");
         }
     }
@@ -79,7 +80,8 @@ fn every_size_pipelined() {
     let tree = sized_files();
     let server = Server::quick(&tree.root());
     let mut client = server.connect();
-    let all: String = SIZES.iter().map(|size| format!("GET /{size}.bin HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
+    let all: String =
+        SIZES.iter().map(|size| format!("GET /{size}.bin HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
     client.send(&all);
     for size in SIZES {
         let answer = client.answer();
@@ -105,7 +107,10 @@ fn every_size_with_curl() {
     let Some(output) = curl(["--head", &url]) else { return };
     let head = String::from_utf8_lossy(&output.stdout).to_ascii_lowercase();
     assert!(head.contains("content-length: 65537\r\n"), "{head}");
-    let Some(output) = curl(["--data", "x=y", "--output", "/dev/null", "--write-out", "%{http_code}", &url]) else { return };
+    let Some(output) = curl(["--data", "x=y", "--output", "/dev/null", "--write-out", "%{http_code}", &url])
+    else {
+        return;
+    };
     assert_eq!(output.stdout, b"405");
     // curl sends Expect: 100-continue with a body of this size, and must not be left waiting.
     let large = tree.beside("upload");
@@ -124,9 +129,17 @@ fn ranges_of_every_size() {
     for size in SIZES.into_iter().filter(|&size| size > 0) {
         let body = bytes_of(size);
         let middle = size / 2;
-        let ranges = [(0, 0), (0, size - 1), (size - 1, size - 1), (middle, size - 1), (middle, middle), (size / 3, middle)];
+        let ranges = [
+            (0, 0),
+            (0, size - 1),
+            (size - 1, size - 1),
+            (middle, size - 1),
+            (middle, middle),
+            (size / 3, middle),
+        ];
         for (first, last) in ranges {
-            let answer = client.ask(format!("GET /{size}.bin HTTP/1.1\r\nHost: a\r\nRange: bytes={first}-{last}\r\n\r\n"));
+            let answer = client
+                .ask(format!("GET /{size}.bin HTTP/1.1\r\nHost: a\r\nRange: bytes={first}-{last}\r\n\r\n"));
             assert_eq!(answer.status, 206, "{first}-{last} of {size}");
             assert_eq!(answer.field("content-range"), Some(&*format!("bytes {first}-{last}/{size}")));
             assert!(answer.body == body[first..=last], "{first}-{last} of {size}: another body");
@@ -139,7 +152,8 @@ fn two_ranges_of_a_large_file() {
     let tree = sized_files();
     let server = Server::quick(&tree.root());
     let body = bytes_of(5 << 20);
-    let request = "GET /5242880.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=10-1000009,-70000\r\nConnection: close\r\n\r\n";
+    let request =
+        "GET /5242880.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=10-1000009,-70000\r\nConnection: close\r\n\r\n";
     let mut client = server.connect();
     let answer = client.ask(request);
     client.end();
@@ -174,7 +188,13 @@ fn symbolic_links() {
         server.assert_serves("/inside-relative", b"inner\n");
         server.assert_serves("/dir/up.txt", ALPHABET.as_bytes());
         server.assert_serves("/inside-directory/inner.txt", b"inner\n");
-        for target in ["/outside-absolute", "/outside-directory/file.txt", "/chain", "/outside-directory/", "/escape.txt"] {
+        for target in [
+            "/outside-absolute",
+            "/outside-directory/file.txt",
+            "/chain",
+            "/outside-directory/",
+            "/escape.txt",
+        ] {
             let answer = server.get(target);
             assert_eq!(answer.status, 403, "{target}, round {round}");
             assert!(!String::from_utf8_lossy(&answer.body).contains("secret"), "{target}");
@@ -234,9 +254,14 @@ fn sites_by_host() {
     }
     let port = support::free_port();
     let site = |hosts: &str, name: &str| {
-        format!("[[site]]\nhosts = [{hosts}]\nlisten = [\"127.0.0.1:{port}\"]\nroot = {:?}\n", tree.beside(name))
+        format!(
+            "[[site]]\nhosts = [{hosts}]\nlisten = [\"127.0.0.1:{port}\"]\nroot = {:?}\n",
+            tree.beside(name)
+        )
     };
-    let text = site("\"one.example\", \"www.one.example\"", "one") + &site("\"two.example\"", "two") + &site("", "rest");
+    let text = site("\"one.example\", \"www.one.example\"", "one")
+        + &site("\"two.example\"", "two")
+        + &site("", "rest");
     let server = Server::configured(tree.around(), &text);
     let mut client = server.connect();
     let table = [
@@ -305,7 +330,9 @@ fn what_may_not_be_read() {
     fs::set_permissions(tree.file("closed.txt"), fs::Permissions::from_mode(0o644)).expect("permissions");
     wait_until("a file made readable is served", SEEN_WITHIN, || server.get("/closed.txt").status == 200);
     forbid("alphabet.txt");
-    wait_until("a file made unreadable is refused", SEEN_WITHIN, || server.get("/alphabet.txt").status == 403);
+    wait_until("a file made unreadable is refused", SEEN_WITHIN, || {
+        server.get("/alphabet.txt").status == 403
+    });
     for name in ["closed", "alphabet.txt"] {
         fs::set_permissions(tree.file(name), fs::Permissions::from_mode(0o755)).expect("permissions");
     }
@@ -314,14 +341,16 @@ fn what_may_not_be_read() {
 /// A server that permissions bind, which root is not.
 fn start_bound_by_permissions(tree: &Tree) -> Option<Server> {
     let root = tree.root();
-    let arguments = ["--root", root.to_str().expect("text"), "--listen", "127.0.0.1:0", "--access-log", "off"];
+    let arguments =
+        ["--root", root.to_str().expect("text"), "--listen", "127.0.0.1:0", "--access-log", "off"];
     Some(match bound_by_permissions()? {
         Bound::AsWeAre => Server::start(arguments),
         Bound::AsUser(user) => Server::start_as(user, arguments),
     })
 }
 
-/// Waits until the server gives this body, checking that every answer before it was whole and one of those known.
+/// Waits until the server gives this body, checking that every answer before it was whole and one of those
+/// known.
 fn wait_for_body(server: &Server, target: &str, known: &[&[u8]], wanted: &[u8]) {
     wait_until(&format!("{target} is seen changed"), SEEN_WITHIN, || {
         let answer = server.get(target);
@@ -418,7 +447,9 @@ fn changes_around_a_file_are_seen_within_a_second() {
     // A file that becomes a directory, and the other way round.
     fs::remove_file(tree.file("dir/file.txt")).expect("deleted");
     fs::create_dir(tree.file("dir/file.txt")).expect("a directory");
-    wait_until("a directory is seen where a file was", SEEN_WITHIN, || server.get("/dir/file.txt").status == 301);
+    wait_until("a directory is seen where a file was", SEEN_WITHIN, || {
+        server.get("/dir/file.txt").status == 301
+    });
     fs::remove_dir(tree.file("dir/file.txt")).expect("deleted");
     tree.write("dir/file.txt", "file again\n");
     wait_for_body(&server, "/dir/file.txt", &[b""], b"file again\n");
@@ -470,7 +501,8 @@ fn an_answer_is_never_mixed() {
             let readers: Vec<_> =
                 (0..3).map(|_| scope.spawn(|| ask_until_told(&server, &bodies, &stop, &answered))).collect();
             let mut replaced = 0;
-            while answered.load(Ordering::Relaxed) < 300 && readers.iter().any(|reader| !reader.is_finished()) {
+            while answered.load(Ordering::Relaxed) < 300 && readers.iter().any(|reader| !reader.is_finished())
+            {
                 replaced += 1;
                 fs::write(tree.beside("new"), &bodies[replaced % 2]).expect("a file");
                 fs::rename(tree.beside("new"), &path).expect("renamed over");
@@ -554,7 +586,10 @@ fn a_file_replaced_or_deleted_during_a_download() {
     let body = bytes_of(32 << 20);
     let path = tree.write("large.bin", &body);
     let server = Server::quick(&tree.root());
-    let mut clients = [Client::connect_with_small_buffer(server.address()), Client::connect_with_small_buffer(server.address())];
+    let mut clients = [
+        Client::connect_with_small_buffer(server.address()),
+        Client::connect_with_small_buffer(server.address()),
+    ];
     for client in &mut clients {
         client.send("GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         client.wait_for_bytes(100_000);

@@ -80,7 +80,7 @@ fn the_json_holds_what_scripts_rely_on() {
     }
     // The connections were made in the ramp, so none is among the figures, and that is not the same as zero.
     assert!(value["connect_us"].is_null(), "{value:#}");
-    assert!(value["saturated"].is_boolean() && value["interrupted"] == Value::from(false));
+    assert!(value["saturated"].is_boolean() && value["interrupted"] == false);
     let clients = value["per_client"].as_array().expect("a row for each client");
     assert_eq!(clients.len(), 3);
     let sum: f64 = clients.iter().map(|client| number(client, "/requests")).sum();

@@ -1,5 +1,5 @@
-//! The access log: each format byte for byte, hostile requests that cannot forge a line, as many lines as answers,
-//! and a full disk that stops nothing.
+//! The access log: each format byte for byte, hostile requests that cannot forge a line, as many lines as
+//! answers, and a full disk that stops nothing.
 
 mod support;
 
@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::{
-    ALPHABET, AnswerTo, Client, SECOND, Server, Tree, parse_common_log_date, parse_rfc_3339, unix_now, wait_until,
+    ALPHABET, AnswerTo, Client, SECOND, Server, Tree, parse_common_log_date, parse_rfc_3339, unix_now,
+    wait_until,
 };
 
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -57,7 +58,10 @@ impl Logged {
         let bytes = fs::read(&self.path).expect("the log is there");
         let text = String::from_utf8(bytes).expect("the log is text");
         assert!(text.is_empty() || text.ends_with('\n'), "the last line has no end");
-        assert!(text.bytes().all(|byte| byte == b'\n' || !byte.is_ascii_control()), "control bytes: {text:?}");
+        assert!(
+            text.bytes().all(|byte| byte == b'\n' || !byte.is_ascii_control()),
+            "control bytes: {text:?}"
+        );
         text.lines().map(str::to_owned).collect()
     }
 
@@ -102,7 +106,14 @@ fn parse_line(line: &str) -> Option<Line> {
     };
     let plain = |text: &str| text.to_owned();
     let time = parse_common_log_date(time)?;
-    Some(Line { client: plain(client), time, request_line, status: plain(status), body_bytes: plain(body_bytes), more })
+    Some(Line {
+        client: plain(client),
+        time,
+        request_line,
+        status: plain(status),
+        body_bytes: plain(body_bytes),
+        more,
+    })
 }
 
 /// A quoted text and what follows it: `\"`, `\\` and `\xHH` stand for bytes, and nothing else is escaped.
@@ -136,13 +147,33 @@ const REQUESTS: &[(&str, &str, &str, &str)] = &[
     ("HEAD /alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD /alphabet.txt HTTP/1.1", "200", "-"),
     ("GET /alphabet.txt?a=b%20c HTTP/1.0\r\n\r\n", "GET /alphabet.txt?a=b%20c HTTP/1.0", "200", "26"),
     ("GET /empty.txt HTTP/1.1\r\nHost: a\r\n\r\n", "GET /empty.txt HTTP/1.1", "200", "-"),
-    ("GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4\r\n\r\n", "GET /alphabet.txt HTTP/1.1", "206", "5"),
-    ("GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nIf-None-Match: *\r\n\r\n", "GET /alphabet.txt HTTP/1.1", "304", "-"),
+    (
+        "GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4\r\n\r\n",
+        "GET /alphabet.txt HTTP/1.1",
+        "206",
+        "5",
+    ),
+    (
+        "GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nIf-None-Match: *\r\n\r\n",
+        "GET /alphabet.txt HTTP/1.1",
+        "304",
+        "-",
+    ),
     ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "OPTIONS * HTTP/1.1", "204", "-"),
     ("GET /%61lphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n", "GET /%61lphabet.txt HTTP/1.1", "200", "26"),
-    ("GET http://b/alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n", "GET http://b/alphabet.txt HTTP/1.1", "200", "26"),
+    (
+        "GET http://b/alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET http://b/alphabet.txt HTTP/1.1",
+        "200",
+        "26",
+    ),
     ("HEAD /missing HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD /missing HTTP/1.1", "404", "-"),
-    ("GET /numbers.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", "GET /numbers.txt HTTP/1.1", "200", "10000"),
+    (
+        "GET /numbers.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+        "GET /numbers.txt HTTP/1.1",
+        "200",
+        "10000",
+    ),
 ];
 
 #[test]
@@ -152,7 +183,8 @@ fn common_format() {
         log.send(request);
     }
     let is_now = |time| log.is_now(time);
-    let times_are_now = |lines: &[String]| lines.iter().all(|line| parse_line(line).is_some_and(|line| is_now(line.time)));
+    let times_are_now =
+        |lines: &[String]| lines.iter().all(|line| parse_line(line).is_some_and(|line| is_now(line.time)));
     wait_until("the lines are written", PATIENCE, || {
         fs::read_to_string(&log.path).unwrap_or_default().lines().count() == REQUESTS.len()
     });
@@ -163,7 +195,8 @@ fn common_format() {
     for (_, request_line, status, body_bytes) in REQUESTS {
         let (start, end) = ("127.0.0.1 - - [", format!("] \"{request_line}\" {status} {body_bytes}"));
         let position = left.iter().position(|line| line.starts_with(start) && line.ends_with(&end));
-        let line = left.remove(position.unwrap_or_else(|| panic!("no line {start}...{end} in\n{}", left.join("\n"))));
+        let line = left
+            .remove(position.unwrap_or_else(|| panic!("no line {start}...{end} in\n{}", left.join("\n"))));
         // Nothing but the date between the two.
         assert_eq!(line.len(), start.len() + "20/Nov/2026:10:00:00 +0000".len() + end.len(), "{line}");
     }
@@ -175,7 +208,11 @@ fn combined_format() {
     let log = Logged::start("combined");
     let table: [(&str, &[u8], &[u8]); 4] = [
         ("", b"-", b"-"),
-        ("Referer: http://example.com/a?b\r\nUser-Agent: Mozilla/5.0 (X11; Linux)\r\n", b"http://example.com/a?b", b"Mozilla/5.0 (X11; Linux)"),
+        (
+            "Referer: http://example.com/a?b\r\nUser-Agent: Mozilla/5.0 (X11; Linux)\r\n",
+            b"http://example.com/a?b",
+            b"Mozilla/5.0 (X11; Linux)",
+        ),
         ("User-Agent: curl/8\r\n", b"-", b"curl/8"),
         ("uSER-aGENT:\t padded \t\r\nREFERER:x\r\n", b"x", b"padded"),
     ];
@@ -187,7 +224,8 @@ fn combined_format() {
     assert_eq!(lines.len(), table.len());
     for (number, (_, referer, user_agent)) in table.iter().enumerate() {
         let request_line = format!("GET /alphabet.txt?{number} HTTP/1.1").into_bytes();
-        let line = lines.iter().filter_map(|line| parse_line(line)).find(|line| line.request_line == request_line);
+        let line =
+            lines.iter().filter_map(|line| parse_line(line)).find(|line| line.request_line == request_line);
         let line = line.unwrap_or_else(|| panic!("no line for request {number} in\n{}", lines.join("\n")));
         assert!((started - 1..=unix_now() + 1).contains(&line.time));
         assert_eq!((&*line.client, &*line.status, &*line.body_bytes), ("127.0.0.1", "200", "26"));
@@ -195,7 +233,8 @@ fn combined_format() {
     }
     // One byte for byte: only the date is not known beforehand.
     let second = lines.iter().find(|line| line.contains("?1 ")).expect("it is there");
-    let end = "] \"GET /alphabet.txt?1 HTTP/1.1\" 200 26 \"http://example.com/a?b\" \"Mozilla/5.0 (X11; Linux)\"";
+    let end =
+        "] \"GET /alphabet.txt?1 HTTP/1.1\" 200 26 \"http://example.com/a?b\" \"Mozilla/5.0 (X11; Linux)\"";
     assert!(second.starts_with("127.0.0.1 - - [") && second.ends_with(end), "{second}");
 }
 
@@ -207,18 +246,23 @@ fn json_format() {
     let started = log.started;
     let lines = log.lines();
     assert_eq!(lines.len(), 2, "{lines:?}");
-    let objects: Vec<Value> =
-        lines.iter().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect();
-    let by_status = |status: u64| objects.iter().find(|object| object["status"] == status).expect("it is there");
+    let objects: Vec<Value> = lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect();
+    let by_status =
+        |status: u64| objects.iter().find(|object| object["status"] == status).expect("it is there");
     let first = by_status(200);
     let keys = "time client method target version status body_bytes duration_us host referer user_agent";
     for object in &objects {
-        let mut names: Vec<&str> = object.as_object().expect("an object").keys().map(String::as_str).collect();
+        let mut names: Vec<&str> =
+            object.as_object().expect("an object").keys().map(String::as_str).collect();
         let mut expected: Vec<&str> = keys.split(' ').collect();
         names.sort_unstable();
         expected.sort_unstable();
         assert_eq!(names, expected);
-        let time = parse_rfc_3339(object["time"].as_str().expect("text")).expect("RFC 3339 with milliseconds");
+        let time =
+            parse_rfc_3339(object["time"].as_str().expect("text")).expect("RFC 3339 with milliseconds");
         assert!((started - 1..=unix_now() + 1).contains(&time));
         assert!(object["duration_us"].as_u64().expect("a number") < 60_000_000);
         assert_eq!(object["client"], "127.0.0.1");
@@ -262,7 +306,14 @@ fn hostile_requests() -> Vec<Vec<u8>> {
         b"\"\" \"\" \"\"\r\n\r\n".to_vec(),
     ];
     requests.push([b"GET /", "q".repeat(9000).as_bytes(), b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat());
-    requests.push([b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nUser-Agent: ", "\\\"".repeat(10_000).as_bytes(), b"\r\n\r\n"].concat());
+    requests.push(
+        [
+            b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nUser-Agent: ",
+            "\\\"".repeat(10_000).as_bytes(),
+            b"\r\n\r\n",
+        ]
+        .concat(),
+    );
     requests
 }
 
@@ -278,11 +329,13 @@ fn hostile_requests_forge_nothing() {
         assert_eq!(lines.len(), requests.len(), "{format}: one line a request:\n{}", lines.join("\n"));
         for line in &lines {
             if format == "json" {
-                let object: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+                let object: Value =
+                    serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
                 assert!(object["status"].is_u64(), "{line}");
                 assert!(!line.contains(char::is_control), "{line:?}");
             } else {
-                let parsed = parse_line(line).unwrap_or_else(|| panic!("{format}: not a line of the format: {line}"));
+                let parsed =
+                    parse_line(line).unwrap_or_else(|| panic!("{format}: not a line of the format: {line}"));
                 assert_eq!(parsed.client, "127.0.0.1", "{line}");
                 assert_eq!(parsed.more.is_some(), format == "combined", "{line}");
                 assert!(line.is_ascii(), "{line}");
@@ -290,9 +343,16 @@ fn hostile_requests_forge_nothing() {
         }
         if format == "combined" {
             // What was escaped can be read back, byte for byte.
-            let agents: Vec<Vec<u8>> = lines.iter().filter_map(|line| Some(parse_line(line)?.more?.1)).collect();
-            for agent in [&b"ends with a backslash\\"[..], b"\\x22 \\n \\\\\"", b"a\tb\x80\xff\xc3\xbc\xe2\x80\xae"] {
-                assert!(agents.iter().any(|each| each == agent), "\"{}\" is not in the log", agent.escape_ascii());
+            let agents: Vec<Vec<u8>> =
+                lines.iter().filter_map(|line| Some(parse_line(line)?.more?.1)).collect();
+            for agent in
+                [&b"ends with a backslash\\"[..], b"\\x22 \\n \\\\\"", b"a\tb\x80\xff\xc3\xbc\xe2\x80\xae"]
+            {
+                assert!(
+                    agents.iter().any(|each| each == agent),
+                    "\"{}\" is not in the log",
+                    agent.escape_ascii()
+                );
             }
         }
     }
@@ -314,7 +374,8 @@ fn as_many_lines_as_answers_under_load() {
         let mut seen: HashMap<String, usize> = HashMap::new();
         for line in log.lines() {
             let target = if format == "json" {
-                let object: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
+                let object: Value =
+                    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
                 object["target"].as_str().expect("text").to_owned()
             } else {
                 let request_line = parse_line(&line).unwrap_or_else(|| panic!("{line}")).request_line;
@@ -363,7 +424,10 @@ fn the_client_that_left_early_is_logged_with_what_it_got() {
     let line = parse_line(&lines[0]).unwrap_or_else(|| panic!("{}", lines[0]));
     let body_bytes: u64 = line.body_bytes.parse().unwrap_or_else(|_| panic!("{}", lines[0]));
     assert_eq!(line.status, "200");
-    assert!((1..64 << 20).contains(&body_bytes), "{body_bytes} body bytes were sent to a client that left early");
+    assert!(
+        (1..64 << 20).contains(&body_bytes),
+        "{body_bytes} body bytes were sent to a client that left early"
+    );
 }
 
 #[test]
@@ -415,7 +479,10 @@ fn standard_output_and_error_as_destinations() {
     server.stop();
     let lines = server.output_lines();
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(parse_line(&lines[0]).is_some_and(|line| line.request_line == b"GET /alphabet.txt HTTP/1.1"), "{lines:?}");
+    assert!(
+        parse_line(&lines[0]).is_some_and(|line| line.request_line == b"GET /alphabet.txt HTTP/1.1"),
+        "{lines:?}"
+    );
 
     let mut server = Server::start(["--access-log", "stderr"].into_iter().chain(common));
     server.get("/alphabet.txt");
@@ -427,7 +494,11 @@ fn standard_output_and_error_as_destinations() {
     let mut server = Server::start(["--access-log", "off"].into_iter().chain(common));
     server.get("/alphabet.txt");
     server.stop();
-    assert!(server.output_lines().is_empty() && !server.error_text().contains("GET"), "{}", server.error_text());
+    assert!(
+        server.output_lines().is_empty() && !server.error_text().contains("GET"),
+        "{}",
+        server.error_text()
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use touchstone_load::{Plan, Target};
 
 /// What happens to the connection after an answer.
@@ -46,7 +47,15 @@ impl Server {
         address: &str,
         script: impl Fn(&Request, &mut TcpStream) -> After + Send + Sync + 'static,
     ) -> Option<Server> {
-        let listener = TcpListener::bind(address).ok()?;
+        Server::on_listener(TcpListener::bind(address).ok()?, Duration::ZERO, script)
+    }
+
+    /// Starts a server on a listener that is there already, and begins to accept after a while.
+    pub fn on_listener(
+        listener: TcpListener,
+        pause: Duration,
+        script: impl Fn(&Request, &mut TcpStream) -> After + Send + Sync + 'static,
+    ) -> Option<Server> {
         let server = Server {
             address: listener.local_addr().ok()?,
             requests: Arc::default(),
@@ -55,6 +64,7 @@ impl Server {
         let (requests, connections) = (server.requests.clone(), server.connections.clone());
         let script = Arc::new(script);
         std::thread::spawn(move || {
+            std::thread::sleep(pause);
             for stream in listener.incoming().flatten() {
                 connections.fetch_add(1, Ordering::SeqCst);
                 let (requests, script) = (requests.clone(), script.clone());
@@ -102,7 +112,7 @@ fn serve(
             After::Keep => {}
             After::Close => return,
             After::Reset => {
-                let _ = rustix::net::sockopt::set_socket_linger(&writer, Some(std::time::Duration::ZERO));
+                let _ = rustix::net::sockopt::set_socket_linger(&writer, Some(Duration::ZERO));
                 return;
             }
         }

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{
-    AccessLogConfig, AccessLogFormat, CacheConfig, ErrorLogConfig, LimitsConfig, LogDestination, LogLevel,
-    ServerConfig, SiteConfig, SymlinkPolicy,
+    AccessLogConfig, AccessLogFormat, CacheConfig, ClientCertificateMode, ErrorLogConfig, LimitsConfig,
+    LogDestination, LogLevel, MinimumVersion, ServerConfig, SiteConfig, SymlinkPolicy, TlsConfig,
 };
 
 /// A section: the keys that stand together and the struct that they fill.
@@ -79,6 +79,8 @@ pub enum Kind<C: 'static> {
     LogDestination(fn(&mut C, LogDestination)),
     /// A directory.
     Directory(fn(&mut C, PathBuf)),
+    /// A file; empty: none.
+    File(fn(&mut C, Option<PathBuf>)),
     /// The value of a header field; empty: none.
     HeaderValue(fn(&mut C, String)),
     /// A token, such as the name of a charset; empty: none.
@@ -427,6 +429,7 @@ pub static SITE: Section<SiteConfig> = Section {
     blank: || SiteConfig {
         hosts: Vec::new(),
         listen: Vec::new(),
+        tls: TlsConfig::default(),
         root: PathBuf::new(),
         index: Vec::new(),
         symlinks: SymlinkPolicy::Inside,
@@ -453,6 +456,74 @@ pub static SITE: Section<SiteConfig> = Section {
                 `\"0.0.0.0:80\"` is every IPv4 address of the machine. With port 0 the system chooses one, and the \
                 error log names it.",
             kind: Kind::ListenAddresses(|site, value| site.listen = value),
+        },
+        Key {
+            name: "certificate",
+            default: Some("\"\""),
+            example: "\"tls/example.org.pem\"",
+            documentation: "A PEM file with the site's certificate and those that lead to its authority. \
+                With it the addresses of the site speak HTTPS only; for plain HTTP make another site with other \
+                addresses. When the file changes it is read again, and no connection is lost.",
+            kind: Kind::File(|site, value| site.tls.certificate = value),
+        },
+        Key {
+            name: "key",
+            default: Some("\"\""),
+            example: "\"tls/example.org.key\"",
+            documentation: "The PEM file with the private key of `certificate`. Empty: it is in the same file.",
+            kind: Kind::File(|site, value| site.tls.key = value),
+        },
+        Key {
+            name: "development_certificate",
+            default: Some("false"),
+            example: "false",
+            documentation: "Whether the site speaks HTTPS with a certificate that is made at the start, for its \
+                hosts and for localhost. No browser trusts it by itself. Not together with `certificate`.",
+            kind: Kind::Boolean(|site, value| site.tls.development_certificate = value),
+        },
+        Key {
+            name: "tls_minimum",
+            default: Some("\"1.2\""),
+            example: "\"1.3\"",
+            documentation: "The oldest version of TLS that is spoken.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "1.2",
+                    meaning: "TLS 1.2 and 1.3",
+                    set: |site| site.tls.minimum_version = MinimumVersion::Tls12,
+                },
+                Choice {
+                    word: "1.3",
+                    meaning: "TLS 1.3 only",
+                    set: |site| site.tls.minimum_version = MinimumVersion::Tls13,
+                },
+            ]),
+        },
+        Key {
+            name: "client_authorities",
+            default: Some("\"\""),
+            example: "\"tls/clients.pem\"",
+            documentation: "A PEM file with the authorities whose client certificates are trusted. \
+                Empty: clients are not asked for certificates.",
+            kind: Kind::File(|site, value| site.tls.client_authorities = value),
+        },
+        Key {
+            name: "client_certificate",
+            default: Some("\"required\""),
+            example: "\"optional\"",
+            documentation: "Whether a client may come without a certificate, where `client_authorities` is set.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "required",
+                    meaning: "the handshake fails without one",
+                    set: |site| site.tls.client_certificate = ClientCertificateMode::Required,
+                },
+                Choice {
+                    word: "optional",
+                    meaning: "it may come without; one that it shows must be valid",
+                    set: |site| site.tls.client_certificate = ClientCertificateMode::Optional,
+                },
+            ]),
         },
         Key {
             name: "root",

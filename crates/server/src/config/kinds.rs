@@ -48,6 +48,14 @@ impl Reader<'_> {
                 let base = self.base;
                 self.text(name, value, |text| values::parse_path(text, base), |v| set(target, v));
             }
+            Kind::File(set) => {
+                let base = self.base;
+                let file = |text: &str| match text {
+                    "" => Ok(None),
+                    path => values::parse_path(path, base).map(Some),
+                };
+                self.text(name, value, file, |v| set(target, v));
+            }
             Kind::HeaderValue(set) => {
                 self.text(name, value, values::parse_header_value, |v| set(target, v));
             }

@@ -23,6 +23,8 @@ pub use parse::{Loaded, load_file, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
 pub use surroundings::check_surroundings;
 
+pub use crate::tls::{ClientCertificateMode, MinimumVersion};
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -156,6 +158,8 @@ pub struct SiteConfig {
     pub hosts: Vec<String>,
     /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
+    /// HTTPS on those addresses.
+    pub tls: TlsConfig,
     /// The directory that is served.
     pub root: PathBuf,
     /// Names tried in turn for a directory.
@@ -170,6 +174,30 @@ pub struct SiteConfig {
     pub charset: String,
     /// `Cache-Control` of every file; empty: none.
     pub cache_control: String,
+}
+
+/// HTTPS of a site.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsConfig {
+    /// The certificate with those that lead to its authority, PEM.
+    pub certificate: Option<PathBuf>,
+    /// Its private key, PEM; none: in the same file.
+    pub key: Option<PathBuf>,
+    /// A certificate made at the start instead.
+    pub development_certificate: bool,
+    /// The oldest version that is spoken.
+    pub minimum_version: MinimumVersion,
+    /// The authorities whose client certificates are trusted, PEM.
+    pub client_authorities: Option<PathBuf>,
+    /// Whether a client may come without.
+    pub client_certificate: ClientCertificateMode,
+}
+
+impl TlsConfig {
+    /// True when the site speaks HTTPS.
+    pub fn is_on(&self) -> bool {
+        self.certificate.is_some() || self.development_certificate
+    }
 }
 
 /// Where symbolic links below a root may lead.

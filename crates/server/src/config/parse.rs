@@ -96,6 +96,7 @@ fn load(text: &str, file: &Path, base: &Path) -> Result<Loaded, Vec<ConfigProble
     }
     let loaded = reader.document(document.get_ref());
     reader.check_hosts(&loaded);
+    reader.check_tls(&loaded);
     reader.problems.sort_by_key(|problem| (problem.line, problem.column));
     if reader.problems.is_empty() { Ok(loaded) } else { Err(reader.problems) }
 }
@@ -295,6 +296,36 @@ impl<'t> Reader<'t> {
             format!("unknown key '{}' in {header}; {advice}", values::shorten(name.get_ref())),
         );
         near
+    }
+
+    /// HTTPS is asked for in one way, and by all sites of an address or none.
+    fn check_tls(&mut self, loaded: &Loaded) {
+        let mut speaks_tls: HashMap<SocketAddr, (bool, usize)> = HashMap::new();
+        for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
+            let tls = &site.tls;
+            if tls.certificate.is_some() && tls.development_certificate {
+                let message = "'development_certificate' and 'certificate' cannot both be set".to_string();
+                self.problem(places.key("development_certificate"), message);
+            }
+            for (key, set) in [
+                ("key", tls.key.is_some() && tls.certificate.is_none()),
+                ("client_authorities", tls.client_authorities.is_some() && !tls.is_on()),
+            ] {
+                if set {
+                    self.problem(places.key(key), format!("'{key}' means nothing without 'certificate'"));
+                }
+            }
+            for address in &site.listen {
+                let (other, line) = *speaks_tls.entry(*address).or_insert((tls.is_on(), places.header.line));
+                if other != tls.is_on() {
+                    let message = format!(
+                        "this [[site]] and the one of line {line} share {address}, but only one of them has a \
+                         certificate; an address speaks HTTPS or plain HTTP, not both"
+                    );
+                    self.problem(places.key("listen"), message);
+                }
+            }
+        }
     }
 
     /// Each host of an address must belong to one site, and at most one may be for all others.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::TlsConfig;
 use crate::config::keys::for_each_section;
 use crate::config::{
     AccessLogConfig, AccessLogFormat, CacheConfig, ErrorLogConfig, LimitsConfig, LogDestination, LogLevel,
@@ -74,6 +75,7 @@ fn defaults() {
         [SiteConfig {
             hosts: vec![],
             listen: vec!["127.0.0.1:80".parse().unwrap()],
+            tls: TlsConfig::default(),
             root: PathBuf::from("/etc/touchstone/www"),
             index: vec!["index.html".to_string()],
             symlinks: SymlinkPolicy::Inside,
@@ -202,7 +204,7 @@ fn unknown_names() {
     );
     assert_eq!(
         problem_in_site("  keep-alive-timeout = '1s'"),
-        "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, root, index, \
+        "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, certificate, key, development_certificate, tls_minimum, client_authorities, client_certificate, root, index, \
          symlinks, hidden_files, mime_types, charset and cache_control"
     );
     assert_eq!(
@@ -569,4 +571,30 @@ proptest! {
             prop_assert_eq!(parse(&text, Path::new("site.toml")).is_ok(), (0..=1000).contains(&number));
         }
     }
+}
+
+#[test]
+fn https_is_asked_for_in_one_way() {
+    let site = |lines: &str| format!("[[site]]\nlisten = [\"127.0.0.1:443\"]\nroot = \"www\"\n{lines}");
+    let config =
+        parse(&site("certificate = \"tls/a.pem\"\n"), Path::new("/etc/touchstone/site.toml")).unwrap();
+    let tls = &config.sites[0].tls;
+    assert!(tls.is_on());
+    assert_eq!(tls.certificate.as_deref(), Some(Path::new("/etc/touchstone/tls/a.pem")));
+    assert_eq!(tls.key, None);
+    for (lines, message) in [
+        ("key = \"k\"\n", "4:7: 'key' means nothing without 'certificate'"),
+        ("client_authorities = \"c\"\n", "4:22: 'client_authorities' means nothing without 'certificate'"),
+        (
+            "certificate = \"c\"\ndevelopment_certificate = true\n",
+            "5:27: 'development_certificate' and 'certificate' cannot both be set",
+        ),
+    ] {
+        let found = problems(&site(lines));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains(message), "{found:?}");
+    }
+    let mixed = site("certificate = \"c\"\nhosts = [\"a.org\"]\n") + &site("hosts = [\"b.org\"]\n");
+    let found = problems(&mixed);
+    assert!(found.len() == 1 && found[0].contains("speaks HTTPS or plain HTTP, not both"), "{found:?}");
 }

@@ -55,19 +55,24 @@ pub enum Age {
 
 impl LoadedCertificate {
     /// Reads a chain and a key, and checks that they belong together.
-    pub fn from_files(chain: &Path, key: &Path, provider: &CryptoProvider) -> Result<LoadedCertificate, PemProblem> {
+    pub fn from_files(
+        chain: &Path,
+        key: &Path,
+        provider: &CryptoProvider,
+    ) -> Result<LoadedCertificate, PemProblem> {
         let certificates = pem::read_certificates(chain)?;
         let private_key = pem::read_key(key)?;
         let key_warning = key_warning(key);
-        let mut loaded = LoadedCertificate::from_der(chain.display().to_string(), certificates, private_key, provider)
-            .map_err(|unusable| match unusable {
-                UnusableCertificate::Chain(message) => PemProblem { file: chain.to_path_buf(), message },
-                UnusableCertificate::Key(message) => PemProblem { file: key.to_path_buf(), message },
-                UnusableCertificate::Mismatch => {
-                    let message = format!("is not the key of the certificate in {}", chain.display());
-                    PemProblem { file: key.to_path_buf(), message }
-                }
-            })?;
+        let mut loaded =
+            LoadedCertificate::from_der(chain.display().to_string(), certificates, private_key, provider)
+                .map_err(|unusable| match unusable {
+                    UnusableCertificate::Chain(message) => PemProblem { file: chain.to_path_buf(), message },
+                    UnusableCertificate::Key(message) => PemProblem { file: key.to_path_buf(), message },
+                    UnusableCertificate::Mismatch => {
+                        let message = format!("is not the key of the certificate in {}", chain.display());
+                        PemProblem { file: key.to_path_buf(), message }
+                    }
+                })?;
         loaded.warnings.extend(key_warning);
         Ok(loaded)
     }
@@ -158,12 +163,14 @@ pub enum UnusableCertificate {
     Mismatch,
 }
 
-fn parse_chain<'a>(chain: &'a [CertificateDer<'static>]) -> Result<Vec<X509Certificate<'a>>, UnusableCertificate> {
+fn parse_chain<'a>(
+    chain: &'a [CertificateDer<'static>],
+) -> Result<Vec<X509Certificate<'a>>, UnusableCertificate> {
     chain
         .iter()
         .enumerate()
         .map(|(index, der)| match X509Certificate::from_der(der) {
-            Ok((rest, certificate)) if rest.is_empty() => Ok(certificate),
+            Ok(([], certificate)) => Ok(certificate),
             _ => Err(UnusableCertificate::Chain(format!("certificate {} in it is damaged", index + 1))),
         })
         .collect()
@@ -200,7 +207,8 @@ fn check_chain(chain: &[X509Certificate<'_>], warnings: &mut Vec<String>) {
     let alone = chain.len() == 1 && chain[0].issuer().as_raw() != chain[0].subject().as_raw();
     if alone {
         warnings.push(
-            "there is no certificate of the authority beside it: most clients will not find the way to it".to_string(),
+            "there is no certificate of the authority beside it: most clients will not find the way to it"
+                .to_string(),
         );
     }
 }
@@ -252,7 +260,8 @@ pub fn is_host_name(name: &str) -> bool {
 }
 
 fn day(seconds: i64) -> String {
-    OffsetDateTime::from_unix_timestamp(seconds).map_or_else(|_| "?".to_string(), |time| time.date().to_string())
+    OffsetDateTime::from_unix_timestamp(seconds)
+        .map_or_else(|_| "?".to_string(), |time| time.date().to_string())
 }
 
 /// A key that every user of the machine can read is hardly a secret.
@@ -260,6 +269,10 @@ fn key_warning(key: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(key).ok()?.permissions().mode();
     (mode & 0o004 != 0).then(|| {
-        format!("{}: every user of this machine may read this key (mode {:03o}): 'chmod o-rwx' it", key.display(), mode & 0o777)
+        format!(
+            "{}: every user of this machine may read this key (mode {:03o}): 'chmod o-rwx' it",
+            key.display(),
+            mode & 0o777
+        )
     })
 }

@@ -12,6 +12,8 @@ pub struct CiphertextBuffer {
     bytes: Vec<u8>,
     /// How much of it is to be sent.
     filled: usize,
+    /// Where plaintext of several parts becomes one record.
+    joined: Vec<u8>,
 }
 
 impl CiphertextBuffer {
@@ -68,6 +70,17 @@ impl CiphertextBuffer {
     pub(super) fn fill(&mut self, count: usize) {
         debug_assert!(self.filled + count <= self.bytes.len());
         self.filled = (self.filled + count).min(self.bytes.len());
+    }
+
+    /// An empty buffer for plaintext, to be given back with [`CiphertextBuffer::give_back`].
+    pub(super) fn take_joined(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.joined)
+    }
+
+    /// Keeps the buffer for the next time.
+    pub(super) fn give_back(&mut self, mut joined: Vec<u8>) {
+        joined.clear();
+        self.joined = joined;
     }
 
     #[cold]

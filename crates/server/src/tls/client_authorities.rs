@@ -37,9 +37,9 @@ impl LoadedAuthorities {
         let mut roots = RootCertStore::empty();
         for (index, certificate) in pem::read_certificates(&settings.authorities)?.into_iter().enumerate() {
             digest.update(&certificate);
-            roots
-                .add(certificate)
-                .map_err(|error| problem(format!("certificate {} in it cannot be used: {error}", index + 1)))?;
+            roots.add(certificate).map_err(|error| {
+                problem(format!("certificate {} in it cannot be used: {error}", index + 1))
+            })?;
         }
         let mut lists = Vec::new();
         for file in &settings.revocation_lists {

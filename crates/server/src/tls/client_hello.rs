@@ -36,6 +36,8 @@ pub struct Hello {
     pub server_name: Option<Box<str>>,
     /// An ACME authority asks for a proof, and nothing else (RFC 8737).
     pub is_acme_challenge: bool,
+    /// The client would rather not use AES: it has no instructions for it.
+    pub prefers_chacha: bool,
 }
 
 /// What came of looking at the first bytes.
@@ -128,9 +130,9 @@ fn read_hello(body: &[u8]) -> Option<Hello> {
     let mut body = Bytes(body);
     body.take(2 + 32)?; // legacy_version, random
     body.take_short_vector()?; // legacy_session_id
-    body.take_vector()?; // cipher_suites
+    let prefers_chacha = prefers_chacha(Bytes(body.take_vector()?))?;
     body.take_short_vector()?; // legacy_compression_methods
-    let mut hello = Hello::default();
+    let mut hello = Hello { prefers_chacha, ..Hello::default() };
     if body.0.is_empty() {
         return Some(hello);
     }
@@ -147,6 +149,19 @@ fn read_hello(body: &[u8]) -> Option<Hello> {
     Some(hello)
 }
 
+/// Whether the first suite of a list is one with ChaCha20-Poly1305 (RFC 7905, RFC 8446 section B.4).
+fn prefers_chacha(mut suites: Bytes) -> Option<bool> {
+    while !suites.0.is_empty() {
+        let suite = suites.take_number()?;
+        // Values that only test whether servers skip what they do not know (RFC 8701).
+        let is_grease = suite & 0x0f0f == 0x0a0a && suite >> 8 == suite & 0xff;
+        if !is_grease {
+            return Some(matches!(suite, 0x1303 | 0xcca8..=0xccaa));
+        }
+    }
+    Some(false)
+}
+
 /// The host name; the inner `None` is for something else than a valid name, which does not count as one.
 fn read_server_name(mut content: Bytes<'_>) -> Option<Option<Box<str>>> {
     let mut names = Bytes(content.take_vector()?);
@@ -154,7 +169,9 @@ fn read_server_name(mut content: Bytes<'_>) -> Option<Option<Box<str>>> {
         let kind = names.take(1)?;
         let name = names.take_vector()?;
         if kind == [0] {
-            let name = std::str::from_utf8(name).ok().filter(|name| rustls::pki_types::DnsName::try_from(*name).is_ok());
+            let name = std::str::from_utf8(name)
+                .ok()
+                .filter(|name| rustls::pki_types::DnsName::try_from(*name).is_ok());
             return Some(name.map(|name| name.to_ascii_lowercase().into_boxed_str()));
         }
     }
@@ -212,7 +229,7 @@ mod tests {
     }
 
     fn named(name: &str) -> Peek {
-        Peek::Whole(Hello { server_name: Some(name.into()), is_acme_challenge: false })
+        Peek::Whole(Hello { server_name: Some(name.into()), ..Hello::default() })
     }
 
     #[test]
@@ -229,13 +246,13 @@ mod tests {
 
     #[test]
     fn an_address_is_no_name() {
-        let hello = Hello { server_name: None, is_acme_challenge: false };
+        let hello = Hello::default();
         assert_eq!(peek(&hello_bytes("127.0.0.1", &[])), Peek::Whole(hello));
     }
 
     #[test]
     fn an_acme_authority() {
-        let hello = Hello { server_name: Some("a.org".into()), is_acme_challenge: true };
+        let hello = Hello { server_name: Some("a.org".into()), is_acme_challenge: true, ..Hello::default() };
         assert_eq!(peek(&hello_bytes("a.org", &[b"acme-tls/1"])), Peek::Whole(hello));
         assert_eq!(peek(&hello_bytes("a.org", &[b"acme-tls/1", b"h2"])), named("a.org"));
     }
@@ -253,7 +270,13 @@ mod tests {
 
     #[test]
     fn what_is_no_hello() {
-        for bytes in [&b"GET / HTTP/1.1"[..], &[23, 3, 3, 0, 1, 0], &[22, 2, 0, 0, 1, 1], &[22, 3, 1, 0, 0], &[22, 3, 1, 0, 1, 2]] {
+        for bytes in [
+            &b"GET / HTTP/1.1"[..],
+            &[23, 3, 3, 0, 1, 0],
+            &[22, 2, 0, 0, 1, 1],
+            &[22, 3, 1, 0, 0],
+            &[22, 3, 1, 0, 1, 2],
+        ] {
             assert_eq!(peek(bytes), Peek::Unreadable, "{bytes:?}");
         }
         // A length of 16 MiB.

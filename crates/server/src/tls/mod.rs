@@ -12,37 +12,46 @@
 //! | `self_signed` | the development certificate |
 //! | `server_names` | names and wildcards, and what they stand for |
 //! | `watched` | files that are read again when they change |
+//! | `sources`, `notice` | everything that is read, and what is said about it |
+//! | `certificate_table` | the choice of a certificate |
 //! | `endpoint` | from settings to rustls configurations, and the swap |
 //! | `shared` | what all endpoints of the process share: ticket keys, stored sessions, ACME challenges |
 //! | `client_authorities` | who may sign client certificates |
 //! | `client_certificate`, `distinguished_name` | who the client is |
 //! | `client_hello` | the name asked for, read before rustls is given a configuration |
-//! | `ciphertext`, `session` | one connection |
+//! | `ciphertext`, `session`, `error` | one connection |
 
 mod certificate;
+mod certificate_table;
 mod ciphertext;
 mod client_authorities;
 mod client_certificate;
 mod client_hello;
 mod distinguished_name;
 mod endpoint;
+mod error;
+mod notice;
 mod pem;
+mod provider;
 mod self_signed;
 mod server_names;
 mod session;
 mod settings;
 mod shared;
+mod sources;
 mod watched;
 
 pub use certificate::LoadedCertificate;
 pub use ciphertext::CiphertextBuffer;
 pub use client_certificate::ClientCertificate;
-pub use endpoint::{ActiveTls, Notice, NoticeLevel, TlsEndpoint, UnusableTls};
+pub use endpoint::{ActiveTls, TlsEndpoint, UnusableTls};
+pub use error::TlsError;
+pub use notice::{Notice, NoticeLevel};
 pub use self_signed::{DevelopmentCertificate, development_certificate};
-pub use session::{RECORD_BYTES, Received, TlsError, TlsSession};
+pub use session::{RECORD_BYTES, Received, TlsSession};
 pub use settings::{
-    CertificateSource, ClientAuthorities, ClientCertificateMode, EndpointSettings, MinimumVersion, Policy, Resumption,
-    SiteSettings, UnknownNames,
+    CertificateSource, ClientAuthorities, ClientCertificateMode, EndpointSettings, MinimumVersion, Policy,
+    Resumption, SiteSettings, UnknownNames,
 };
 pub use shared::TlsShared;
 

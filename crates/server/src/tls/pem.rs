@@ -44,7 +44,9 @@ pub fn read_key(file: &Path) -> Result<PrivateKeyDer<'static>, PemProblem> {
     let mut keys = sections::<PrivateKeyDer<'static>>(file, &text)?;
     match (keys.pop(), keys.len()) {
         (Some(key), 0) => Ok(key),
-        (Some(_), _) => Err(problem(file, "holds more than one private key: leave the one of the certificate")),
+        (Some(_), _) => {
+            Err(problem(file, "holds more than one private key: leave the one of the certificate"))
+        }
         (None, _) => Err(problem(file, format!("holds no private key: {}", what_instead(&text)))),
     }
 }
@@ -91,12 +93,17 @@ fn sections<T: PemObject>(file: &Path, text: &[u8]) -> Result<Vec<T>, PemProblem
         use rustls::pki_types::pem::Error;
         let message = match error {
             Error::MissingSectionEnd { end_marker } => {
-                format!("is cut off: the line '-----END {}-----' is missing", String::from_utf8_lossy(&end_marker))
+                format!(
+                    "is cut off: the line '-----END {}-----' is missing",
+                    String::from_utf8_lossy(&end_marker)
+                )
             }
             Error::IllegalSectionStart { line } => {
                 format!("has a damaged line: '{}'", String::from_utf8_lossy(&line).trim_end())
             }
-            Error::Base64Decode(_) => "is damaged: what stands between BEGIN and END is not base64".to_string(),
+            Error::Base64Decode(_) => {
+                "is damaged: what stands between BEGIN and END is not base64".to_string()
+            }
             other => other.to_string(),
         };
         problem(file, message)
@@ -113,16 +120,20 @@ fn what_instead(text: &[u8]) -> String {
         return "its key is locked with a passphrase; write it unlocked with 'openssl pkey -in FILE -out NEW'".to_string();
     }
     if has("-----BEGIN CERTIFICATE REQUEST-----") || has("-----BEGIN NEW CERTIFICATE REQUEST-----") {
-        return "it holds a certificate request, which is what an authority turns into a certificate".to_string();
+        return "it holds a certificate request, which is what an authority turns into a certificate"
+            .to_string();
     }
     if has("-----BEGIN TRUSTED CERTIFICATE-----") {
-        return "it holds OpenSSL's own form; write it anew with 'openssl x509 -in FILE -out NEW'".to_string();
+        return "it holds OpenSSL's own form; write it anew with 'openssl x509 -in FILE -out NEW'"
+            .to_string();
     }
     let kinds: Vec<&str> = <(SectionKind, Vec<u8>)>::pem_slice_iter(text)
         .filter_map(|section| match section.ok()?.0 {
             SectionKind::Certificate => Some("a certificate"),
             SectionKind::PublicKey => Some("a public key"),
-            SectionKind::RsaPrivateKey | SectionKind::PrivateKey | SectionKind::EcPrivateKey => Some("a private key"),
+            SectionKind::RsaPrivateKey | SectionKind::PrivateKey | SectionKind::EcPrivateKey => {
+                Some("a private key")
+            }
             SectionKind::Crl => Some("a revocation list"),
             _ => None,
         })

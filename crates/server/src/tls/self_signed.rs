@@ -65,7 +65,11 @@ pub fn development_certificate(
     if let Some(directory) = directory
         && let Some(loaded) = load_kept(directory, &names, provider, now)
     {
-        return Ok(DevelopmentCertificate { loaded, file: Some(directory.join(CERTIFICATE_FILE)), is_new: false });
+        return Ok(DevelopmentCertificate {
+            loaded,
+            file: Some(directory.join(CERTIFICATE_FILE)),
+            is_new: false,
+        });
     }
     let fresh = generate(&names, now).map_err(|error| NoDevelopmentCertificate(error.to_string()))?;
     if let Some(directory) = directory {
@@ -74,8 +78,10 @@ pub fn development_certificate(
         })?;
     }
     let file = directory.map(|directory| directory.join(CERTIFICATE_FILE));
-    let origin = file.as_ref().map_or("the development certificate".to_string(), |file| file.display().to_string());
-    let loaded = fresh.load(origin, provider).map_err(|error| NoDevelopmentCertificate(format!("{error:?}")))?;
+    let origin =
+        file.as_ref().map_or("the development certificate".to_string(), |file| file.display().to_string());
+    let loaded =
+        fresh.load(origin, provider).map_err(|error| NoDevelopmentCertificate(format!("{error:?}")))?;
     Ok(DevelopmentCertificate { loaded, file, is_new: true })
 }
 
@@ -100,7 +106,11 @@ struct Fresh {
 }
 
 impl Fresh {
-    fn load(&self, origin: String, provider: &CryptoProvider) -> Result<LoadedCertificate, UnusableCertificate> {
+    fn load(
+        &self,
+        origin: String,
+        provider: &CryptoProvider,
+    ) -> Result<LoadedCertificate, UnusableCertificate> {
         let key = rustls::pki_types::PrivatePkcs8KeyDer::from(self.key.serialize_der());
         LoadedCertificate::from_der(origin, vec![self.certificate.clone()], key.into(), provider)
     }

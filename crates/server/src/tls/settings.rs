@@ -63,9 +63,10 @@ pub struct Policy {
 }
 
 /// The oldest version of TLS that is spoken. What is older than 1.2 is not to be used (RFC 8996).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum MinimumVersion {
     /// 1.2 and 1.3.
+    #[default]
     Tls12,
     /// 1.3 only.
     Tls13,
@@ -84,11 +85,12 @@ pub struct ClientAuthorities {
 }
 
 /// Whether a client may come without a certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum ClientCertificateMode {
     /// It may; but one that it shows must be valid.
     Optional,
     /// It may not: the handshake fails.
+    #[default]
     Required,
 }
 

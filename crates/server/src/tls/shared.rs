@@ -18,7 +18,8 @@ use super::settings::Policy;
 
 /// Shared by all endpoints of the process; made once.
 pub struct TlsShared {
-    /// The cryptography: aws-lc-rs with the suites and groups that rustls chooses by default, X25519MLKEM768 first.
+    /// The cryptography: aws-lc-rs with the suites and groups that rustls chooses by default, X25519MLKEM768 first, and
+    /// of the suites of each version the one with AES-128 first.
     pub(super) provider: Arc<CryptoProvider>,
     /// Answers for ACME's TLS-ALPN-01.
     pub(super) challenges: Arc<Challenges>,
@@ -48,7 +49,7 @@ impl TlsShared {
     /// To be made once, when the server starts.
     pub fn new() -> Arc<TlsShared> {
         Arc::new(TlsShared {
-            provider: Arc::new(rustls::crypto::aws_lc_rs::default_provider()),
+            provider: super::provider::provider(),
             challenges: Arc::default(),
             sessions: Mutex::default(),
             development: Mutex::default(),

@@ -64,16 +64,6 @@ impl<T> Watched<T> {
         self.value.as_ref()
     }
 
-    /// The files.
-    pub fn files(&self) -> &[PathBuf] {
-        &self.files
-    }
-
-    /// True when all files are there.
-    pub fn all_present(&self) -> bool {
-        stamp(&self.files).iter().all(Option::is_some)
-    }
-
     /// Looks at the files, and makes the value anew if they have changed and settled.
     pub fn look<E>(&mut self, make: impl FnOnce() -> Result<T, E>) -> Look<E> {
         let now = stamp(&self.files);
@@ -150,7 +140,7 @@ mod tests {
         }
 
         fn look(&mut self) -> Look<String> {
-            let files = self.watched.files().to_vec();
+            let files = self.watched.files.clone();
             self.watched.look(|| read(&files))
         }
 
@@ -219,9 +209,7 @@ mod tests {
         let mut watched = Watched::waiting(files.clone());
         assert_eq!(watched.look(|| read(&files)), Look::Same);
         assert_eq!(watched.value(), None);
-        assert!(!watched.all_present());
         std::fs::write(&files[0], "here").unwrap();
-        assert!(watched.all_present());
         assert_eq!(watched.look(|| read(&files)), Look::Same);
         assert_eq!(watched.look(|| read(&files)), Look::Renewed);
         assert_eq!(watched.value().map(String::as_str), Some("here"));

@@ -6,16 +6,18 @@ use std::path::PathBuf;
 
 use touchstone_server::Server;
 use touchstone_server::config::{
-    AccessLogFormat, Config, LogDestination, check_surroundings, load_file, quick,
+    AccessLogFormat, Config, ConfigPlaces, ConfigProblem, LogDestination, check_surroundings, load_file,
+    quick,
 };
 
 use crate::exit::Exit;
 
 /// What to serve, and where.
-///
-/// Signals: SIGTERM and SIGINT finish what was begun and end; SIGHUP reads the configuration file again; SIGUSR1
-/// opens the log files again.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Signals: SIGTERM and SIGINT finish what was begun and end; SIGHUP reads the configuration file \
+    again; SIGUSR1 opens the log files again."
+)]
 pub struct Arguments {
     /// The configuration file (docs/configuration.md; `touchstone check --explain` lists every key)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "listen"], required_unless_present = "root")]
@@ -28,6 +30,18 @@ pub struct Arguments {
     /// Quick form: the address and port to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDR:PORT", requires = "root")]
     listen: Option<SocketAddr>,
+
+    /// Quick form: a PEM file with a certificate and those that lead to its authority; the address then speaks HTTPS
+    #[arg(long, value_name = "PEM", requires = "root")]
+    cert: Option<PathBuf>,
+
+    /// Quick form: the PEM file with the certificate's private key [default: in the certificate's file]
+    #[arg(long, value_name = "PEM", requires = "cert")]
+    key: Option<PathBuf>,
+
+    /// Quick form: speak HTTPS with a certificate for localhost that is made now and trusted by nobody
+    #[arg(long, requires = "root", conflicts_with = "cert")]
+    development_certificate: bool,
 
     /// Event loops, one a core [default: server.cores, or every processor that the process may run on]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -79,23 +93,20 @@ pub fn run(arguments: Arguments) -> Exit {
 
 /// The configuration that the arguments ask for; where it cannot work, says why.
 fn configuration(arguments: Arguments) -> Option<Config> {
-    let mut config = match (arguments.config, arguments.root, arguments.listen) {
-        (Some(file), ..) => {
-            let loaded = load_file(&file).map(|loaded| {
-                let problems = check_surroundings(&loaded.config, &loaded.places);
-                if problems.is_empty() { Ok(loaded.config) } else { Err(problems) }
-            });
-            match loaded.and_then(|checked| checked) {
-                Ok(config) => config,
-                Err(problems) => {
-                    for problem in problems {
-                        eprintln!("{problem}");
-                    }
-                    return None;
-                }
+    let (mut config, places) = match (arguments.config, arguments.root, arguments.listen) {
+        (Some(file), ..) => match load_file(&file) {
+            Ok(loaded) => (loaded.config, loaded.places),
+            Err(problems) => return refuse(&problems),
+        },
+        (None, Some(root), Some(listen)) => {
+            let mut config = quick(root, listen);
+            for site in &mut config.sites {
+                site.tls.certificate = arguments.cert.clone();
+                site.tls.key = arguments.key.clone();
+                site.tls.development_certificate = arguments.development_certificate;
             }
+            (config, ConfigPlaces::default())
         }
-        (None, Some(root), Some(listen)) => quick(root, listen),
         // The arguments' own rules leave no such case.
         _ => return None,
     };
@@ -115,7 +126,17 @@ fn configuration(arguments: Arguments) -> Option<Config> {
     if let Some(destination) = arguments.error_log {
         config.error_log.destination = log_destination(destination);
     }
-    Some(config)
+    let problems = check_surroundings(&config, &places);
+    if problems.is_empty() { Some(config) } else { refuse(&problems) }
+}
+
+fn refuse(problems: &[ConfigProblem]) -> Option<Config> {
+    for problem in problems {
+        // What stands in a file begins with its name.
+        let origin = if problem.file.as_os_str().is_empty() { "touchstone serve: " } else { "" };
+        eprintln!("{origin}{problem}");
+    }
+    None
 }
 
 fn log_destination(text: String) -> LogDestination {

@@ -33,41 +33,69 @@ fn in_chunks(name: &'static str, body: impl AsRef<[u8]>) -> Case {
 
 fn known_length() -> Vec<Case> {
     vec![
-        with_length("a body of GET is read and dropped", 5, "hello").answers(200).body(ALPHABET).kept().split(),
+        with_length("a body of GET is read and dropped", 5, "hello")
+            .answers(200)
+            .body(ALPHABET)
+            .kept()
+            .split(),
         with_length("a body of no bytes", 0, "").answers(200).body(ALPHABET).kept(),
-        with_length("a body that looks like a request", request("GET", "/second.txt", "").len(), request("GET", "/second.txt", ""))
+        with_length(
+            "a body that looks like a request",
+            request("GET", "/second.txt", "").len(),
+            request("GET", "/second.txt", ""),
+        )
+        .answers(200)
+        .body(ALPHABET)
+        .kept(),
+        with_length("a body of control bytes", 8, b"\0\r\n\r\n\xff\x7f\x01")
             .answers(200)
             .body(ALPHABET)
             .kept(),
-        with_length("a body of control bytes", 8, b"\0\r\n\r\n\xff\x7f\x01").answers(200).body(ALPHABET).kept(),
-        with_length("a body of 100,000 bytes", 100_000, "b".repeat(100_000)).answers(200).body(ALPHABET).kept(),
+        with_length("a body of 100,000 bytes", 100_000, "b".repeat(100_000))
+            .answers(200)
+            .body(ALPHABET)
+            .kept(),
         with_length("a body that comes after its head", 5, "")
             .then_sends("hel")
             .then_sends("lo")
             .answers(200)
             .body(ALPHABET)
             .kept(),
-        case("a leading zero in the length", request("GET", "/alphabet.txt", "Content-Length: 005\r\n\r\nhello"))
-            .answers(200)
-            .or(400),
+        case(
+            "a leading zero in the length",
+            request("GET", "/alphabet.txt", "Content-Length: 005\r\n\r\nhello"),
+        )
+        .answers(200)
+        .or(400),
         case("a body of HEAD", request("HEAD", "/alphabet.txt", "Content-Length: 5\r\n\r\nhello"))
             .answers(200)
             .field("Content-Length", "26")
             .kept()
             .split(),
-        case("a body of OPTIONS", request("OPTIONS", "/", "Content-Length: 5\r\n\r\nhello")).answers(204).kept(),
+        case("a body of OPTIONS", request("OPTIONS", "/", "Content-Length: 5\r\n\r\nhello"))
+            .answers(204)
+            .kept(),
         case("a body of a request for nothing", request("GET", "/missing", "Content-Length: 5\r\n\r\nhello"))
             .answers(404)
             .split(),
-        case("a body of POST", request("POST", "/alphabet.txt", "Content-Length: 5\r\n\r\nhello")).answers(405).split(),
-        case("a body of PUT in chunks", request("PUT", "/x", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"))
+        case("a body of POST", request("POST", "/alphabet.txt", "Content-Length: 5\r\n\r\nhello"))
             .answers(405)
             .split(),
-        case("a body with an unknown method", request("FOO", "/x", "Content-Length: 5\r\n\r\nhello")).answers(501),
+        case(
+            "a body of PUT in chunks",
+            request("PUT", "/x", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
+        )
+        .answers(405)
+        .split(),
+        case("a body with an unknown method", request("FOO", "/x", "Content-Length: 5\r\n\r\nhello"))
+            .answers(501),
         case("HTTP/1.0 POST with a body", "POST /alphabet.txt HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello")
             .answers(405)
             .closed(),
-        case("HTTP/1.0 POST without a length", "POST /alphabet.txt HTTP/1.0\r\n\r\nhello").answers(411).closed().split(),
+        case("HTTP/1.0 POST without a length", "POST /alphabet.txt HTTP/1.0\r\n\r\nhello")
+            .answers(411)
+            .closed()
+            .split(),
         case("HTTP/1.0 PUT without a length", "PUT /alphabet.txt HTTP/1.0\r\n\r\n").answers(411).closed(),
         case("HTTP/1.0 PATCH without a length", "PATCH /alphabet.txt HTTP/1.0\r\n\r\n").answers(411).closed(),
         case(
@@ -83,7 +111,9 @@ fn known_length() -> Vec<Case> {
         .body(ALPHABET)
         .field("Connection", "keep-alive")
         .kept(),
-        case("HTTP/1.1 POST without either length has no body", request("POST", "/alphabet.txt", "")).answers(405).kept(),
+        case("HTTP/1.1 POST without either length has no body", request("POST", "/alphabet.txt", ""))
+            .answers(405)
+            .kept(),
     ]
 }
 
@@ -102,7 +132,10 @@ fn chunked_table() -> Vec<Case> {
         good("a quoted chunk extension", "5;name=\"a;b\"\r\nhello\r\n0\r\n\r\n"),
         good("a trailer", "5\r\nhello\r\n0\r\nX-Trailer: value\r\n\r\n").split(),
         good("two trailers", "5\r\nhello\r\n0\r\nX: y\r\nZ:\r\n\r\n"),
-        good("a trailer that names a length changes nothing", "5\r\nhello\r\n0\r\nContent-Length: 50\r\n\r\n"),
+        good(
+            "a trailer that names a length changes nothing",
+            "5\r\nhello\r\n0\r\nContent-Length: 50\r\n\r\n",
+        ),
         good("CRLF inside a chunk", "6\r\na\r\n0\r\n\r\n0\r\n\r\n"),
         good("a chunk of 100,000 bytes", &large),
         bad("a chunk size that is no number", b"G\r\nhello\r\n0\r\n\r\n").split(),
@@ -133,11 +166,18 @@ fn chunked_table() -> Vec<Case> {
         bad("a trailer that is folded", b"0\r\nX: y\r\n z\r\n\r\n"),
         bad("a trailer with a bare LF", b"0\r\nX: y\n\r\n"),
         bad("a trailer with a NUL", b"0\r\nX: a\0b\r\n\r\n"),
-        in_chunks("trailers without end", format!("0\r\n{}", format!("X: {}\r\n", "y".repeat(990)).repeat(70)))
-            .answers(431)
-            .or(400)
+        in_chunks(
+            "trailers without end",
+            format!("0\r\n{}", format!("X: {}\r\n", "y".repeat(990)).repeat(70)),
+        )
+        .answers(431)
+        .or(400)
+        .closed(),
+        in_chunks("a chunk extension without end", format!("5;{}", "e".repeat(70_000)))
+            .answers(400)
+            .or(413)
+            .or(431)
             .closed(),
-        in_chunks("a chunk extension without end", format!("5;{}", "e".repeat(70_000))).answers(400).or(413).or(431).closed(),
     ]
 }
 
@@ -152,15 +192,20 @@ fn too_large_table() -> Vec<Case> {
         with_length("a body of almost 2^63 bytes", i64::MAX as usize, "begins").answers(413).closed(),
         with_length("a body of almost 2^64 bytes", usize::MAX, "begins").answers(413).or(400).closed(),
         post("a body of POST that is too large", "Content-Length: 2000000\r\n").answers(413).closed().split(),
-        case("a body of a missing file that is too large", request("PUT", "/missing", "Content-Length: 2000000\r\n"))
-            .answers(413)
-            .or(405)
-            .closed(),
+        case(
+            "a body of a missing file that is too large",
+            request("PUT", "/missing", "Content-Length: 2000000\r\n"),
+        )
+        .answers(413)
+        .or(405)
+        .closed(),
         in_chunks("chunks of the largest size together", format!("{}0\r\n\r\n", chunks(16)))
             .answers(200)
             .body(ALPHABET)
             .kept(),
-        in_chunks("chunks that grow too large", format!("{}1\r\nc\r\n0\r\n\r\n", chunks(16))).answers(413).closed(),
+        in_chunks("chunks that grow too large", format!("{}1\r\nc\r\n0\r\n\r\n", chunks(16)))
+            .answers(413)
+            .closed(),
         in_chunks("chunks that grow far too large", format!("{}0\r\n\r\n", chunks(64))).answers(413).closed(),
         in_chunks("one chunk that is too large", format!("100001\r\n{}\r\n0\r\n\r\n", "c".repeat(MOST + 1)))
             .answers(413)
@@ -173,8 +218,8 @@ fn too_large_table() -> Vec<Case> {
         in_chunks("a chunk size that would wrap the sum", {
             format!("5\r\nhello\r\nfffffffffffffffe\r\n{}", "c".repeat(MOST + 1))
         })
-            .answers(413)
-            .or(400)
-            .closed(),
+        .answers(413)
+        .or(400)
+        .closed(),
     ]
 }

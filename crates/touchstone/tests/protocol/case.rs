@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::support::{
-    AnswerTo, Broken, Client, FIXED_TIME_TEXT, Response, SECOND, Server, Tree, parse_http_date, shown, unix_now,
+    AnswerTo, Broken, Client, FIXED_TIME_TEXT, Response, SECOND, Server, Tree, parse_http_date, shown,
+    unix_now,
 };
 
 /// What is sent on one connection, and what must come back.
@@ -97,7 +98,7 @@ impl Case {
     }
 
     /// The answer is to a HEAD request among several.
-    pub(crate) fn to_head(mut self) -> Case {
+    pub(crate) fn for_head(mut self) -> Case {
         self.last_answer().to = AnswerTo::Head;
         self
     }
@@ -225,7 +226,11 @@ pub(crate) fn check(table: Vec<Case>) {
     let mut names = HashSet::new();
     for case in &table {
         assert!(names.insert(case.name), "two cases are named {:?}", case.name);
-        assert!(case.exchanges.iter().any(|exchange| !exchange.answers.is_empty()), "{:?} checks nothing", case.name);
+        assert!(
+            case.exchanges.iter().any(|exchange| !exchange.answers.is_empty()),
+            "{:?} checks nothing",
+            case.name
+        );
     }
     let peer = Peer::start();
     let next = AtomicUsize::new(0);
@@ -267,7 +272,8 @@ fn attempt(peer: &Peer, case: &Case, manner: Manner) -> Result<(), String> {
     let mut last = None;
     for exchange in &case.exchanges {
         let sent = with_etag(&exchange.sent, &peer.etag);
-        // The server may have answered and stopped reading before everything was sent: the answer is what counts.
+        // The server may have answered and stopped reading before everything was sent: the answer is what
+        // counts.
         let outcome = send(&mut client, &sent, manner);
         for answer in &exchange.answers {
             let response = client.try_answer(answer.to).map_err(|broken| match &outcome {
@@ -289,13 +295,14 @@ fn received(why: &str, response: &Response) -> String {
 }
 
 fn send(client: &mut Client, bytes: &[u8], manner: Manner) -> std::io::Result<()> {
-    // Nothing outside shows when the server has read a piece, so it is given a moment, without which the kernel
-    // would join most pieces again; the answer must not depend on whether it took it.
+    // Nothing outside shows when the server has read a piece, so it is given a moment, without which the
+    // kernel would join most pieces again; the answer must not depend on whether it took it.
     const MOMENT: Duration = Duration::from_micros(100);
     match manner {
         Manner::Whole => client.try_send(bytes),
         Manner::ByteByByte => {
-            // A megabyte byte by byte would take minutes: after the head, a body goes in pieces of an odd size.
+            // A megabyte byte by byte would take minutes: after the head, a body goes in pieces of an odd
+            // size.
             const BYTES: usize = 40_000;
             const MOST_MOMENTS: usize = 400;
             const PIECE: usize = 1009;
@@ -333,21 +340,24 @@ fn check_rule(peer: &Peer, rule: &Rule, response: &Response) -> Result<(), Strin
         Rule::Field(name, expected) => {
             let expected = String::from_utf8_lossy(&with_etag(expected.as_bytes(), &peer.etag)).into_owned();
             let value = value(name)?;
-            (value == expected).then_some(()).ok_or_else(|| format!("{name}: {value:?} instead of {expected:?}"))
+            (value == expected)
+                .then_some(())
+                .ok_or_else(|| format!("{name}: {value:?} instead of {expected:?}"))
         }
         Rule::FieldStarts(name, start) => {
             let value = value(name)?;
-            value.starts_with(&start[..]).then_some(()).ok_or_else(|| format!("{name}: {value:?}, not {start:?}..."))
+            value
+                .starts_with(&start[..])
+                .then_some(())
+                .ok_or_else(|| format!("{name}: {value:?}, not {start:?}..."))
         }
         Rule::Without(name) => match response.values(name).next() {
             Some(value) => Err(format!("{name}: {value:?}, which should not be there")),
             None => Ok(()),
         },
-        Rule::Body(body) if response.body != *body => Err(format!(
-            "body \"{}\" instead of \"{}\"",
-            shown(&response.body),
-            shown(body)
-        )),
+        Rule::Body(body) if response.body != *body => {
+            Err(format!("body \"{}\" instead of \"{}\"", shown(&response.body), shown(body)))
+        }
         Rule::BodyWithout(text) if String::from_utf8_lossy(&response.body).contains(text) => {
             Err(format!("{text:?} in the body"))
         }
@@ -382,7 +392,8 @@ fn check_always(peer: &Peer, to: AnswerTo, response: &Response) -> Result<(), St
             if etag.len() < 3 || !etag.starts_with('"') || !etag.ends_with('"') {
                 return Err(format!("ETag {etag} is not a strong quoted one"));
             }
-            let modified = parse_http_date(has("last-modified")?).ok_or("Last-Modified is not an IMF-fixdate")?;
+            let modified =
+                parse_http_date(has("last-modified")?).ok_or("Last-Modified is not an IMF-fixdate")?;
             if modified > date {
                 return Err("Last-Modified is later than Date".to_owned()); // RFC 9110 section 8.8.2.1
             }
@@ -440,7 +451,9 @@ fn check_connection(case: &Case, client: &mut Client, last: &Response) -> Result
 }
 
 fn check_kept(client: &mut Client) -> Result<(), String> {
-    client.try_send(get("/second.txt", "Connection: close\r\n").as_bytes()).map_err(|error| error.to_string())?;
+    client
+        .try_send(get("/second.txt", "Connection: close\r\n").as_bytes())
+        .map_err(|error| error.to_string())?;
     let second = client.try_answer(AnswerTo::Other).map_err(|broken| broken.to_string())?;
     if second.status != 200 || second.body != SECOND.as_bytes() {
         return Err(format!("the second answer is \"{}\"", shown(&second.raw)));

@@ -13,10 +13,8 @@ const LATER: &str = "Fri, 02 Jan 2026 03:04:06 GMT";
 
 fn table() -> Vec<Case> {
     let with = |name, lines: &str| {
-        let lines = lines
-            .replace("{date}", FIXED_TIME_TEXT)
-            .replace("{earlier}", EARLIER)
-            .replace("{later}", LATER);
+        let lines =
+            lines.replace("{date}", FIXED_TIME_TEXT).replace("{earlier}", EARLIER).replace("{later}", LATER);
         case(name, get("/alphabet.txt", &lines))
     };
     let whole = |name, lines: &str| with(name, lines).answers(200).body(ALPHABET).kept();
@@ -39,16 +37,34 @@ fn table() -> Vec<Case> {
         whole("If-None-Match without quotation marks", "If-None-Match: other\r\n"),
         not_modified("If-Modified-Since of the date", "If-Modified-Since: {date}\r\n").split(),
         not_modified("If-Modified-Since of a later date", "If-Modified-Since: {later}\r\n"),
-        not_modified("If-Modified-Since in the form of RFC 850", "If-Modified-Since: Friday, 02-Jan-26 03:04:05 GMT\r\n"),
-        not_modified("If-Modified-Since in the form of asctime", "If-Modified-Since: Fri Jan  2 03:04:05 2026\r\n"),
+        not_modified(
+            "If-Modified-Since in the form of RFC 850",
+            "If-Modified-Since: Friday, 02-Jan-26 03:04:05 GMT\r\n",
+        ),
+        not_modified(
+            "If-Modified-Since in the form of asctime",
+            "If-Modified-Since: Fri Jan  2 03:04:05 2026\r\n",
+        ),
         whole("If-Modified-Since of an earlier date", "If-Modified-Since: {earlier}\r\n"),
-        whole("If-Modified-Since of an earlier date in the form of asctime", "If-Modified-Since: Fri Jan  2 03:04:04 2026\r\n"),
+        whole(
+            "If-Modified-Since of an earlier date in the form of asctime",
+            "If-Modified-Since: Fri Jan  2 03:04:04 2026\r\n",
+        ),
         whole("If-Modified-Since that is no date", "If-Modified-Since: yesterday\r\n"),
-        whole("If-Modified-Since of a day that is not", "If-Modified-Since: Fri, 32 Jan 2026 03:04:05 GMT\r\n"),
+        whole(
+            "If-Modified-Since of a day that is not",
+            "If-Modified-Since: Fri, 32 Jan 2026 03:04:05 GMT\r\n",
+        ),
         whole("If-Modified-Since, empty", "If-Modified-Since:\r\n"),
         whole("If-Modified-Since of another zone", "If-Modified-Since: Fri, 02 Jan 2026 03:04:05 CET\r\n"),
-        whole("If-None-Match is heard before If-Modified-Since", "If-None-Match: \"other\"\r\nIf-Modified-Since: {date}\r\n"),
-        not_modified("If-None-Match matches and If-Modified-Since would not", "If-None-Match: {etag}\r\nIf-Modified-Since: {earlier}\r\n"),
+        whole(
+            "If-None-Match is heard before If-Modified-Since",
+            "If-None-Match: \"other\"\r\nIf-Modified-Since: {date}\r\n",
+        ),
+        not_modified(
+            "If-None-Match matches and If-Modified-Since would not",
+            "If-None-Match: {etag}\r\nIf-Modified-Since: {earlier}\r\n",
+        ),
         whole("If-Match of the entity tag", "If-Match: {etag}\r\n").split(),
         whole("If-Match of anything", "If-Match: *\r\n"),
         whole("If-Match in a list", "If-Match: \"a\", {etag}\r\n"),
@@ -59,22 +75,61 @@ fn table() -> Vec<Case> {
         whole("If-Unmodified-Since of a later date", "If-Unmodified-Since: {later}\r\n"),
         failed("If-Unmodified-Since of an earlier date", "If-Unmodified-Since: {earlier}\r\n"),
         whole("If-Unmodified-Since that is no date", "If-Unmodified-Since: yesterday\r\n"),
-        whole("If-Match is heard before If-Unmodified-Since", "If-Match: {etag}\r\nIf-Unmodified-Since: {earlier}\r\n"),
-        failed("If-Match fails and If-Unmodified-Since would not", "If-Match: \"other\"\r\nIf-Unmodified-Since: {date}\r\n"),
-        not_modified("If-Match and If-None-Match both match", "If-Match: {etag}\r\nIf-None-Match: {etag}\r\n"),
+        whole(
+            "If-Match is heard before If-Unmodified-Since",
+            "If-Match: {etag}\r\nIf-Unmodified-Since: {earlier}\r\n",
+        ),
+        failed(
+            "If-Match fails and If-Unmodified-Since would not",
+            "If-Match: \"other\"\r\nIf-Unmodified-Since: {date}\r\n",
+        ),
+        not_modified(
+            "If-Match and If-None-Match both match",
+            "If-Match: {etag}\r\nIf-None-Match: {etag}\r\n",
+        ),
         failed("If-Match is heard before If-None-Match", "If-Match: \"other\"\r\nIf-None-Match: {etag}\r\n"),
-        failed("If-Unmodified-Since is heard before If-None-Match", "If-Unmodified-Since: {earlier}\r\nIf-None-Match: {etag}\r\n"),
-        not_modified("If-Unmodified-Since and If-Modified-Since of the date", "If-Unmodified-Since: {date}\r\nIf-Modified-Since: {date}\r\n"),
-        case("HEAD with If-None-Match", request("HEAD", "/alphabet.txt", "If-None-Match: {etag}\r\n")).answers(304).kept(),
-        case("HEAD with If-Match of another tag", request("HEAD", "/alphabet.txt", "If-Match: \"other\"\r\n")).answers(412).kept(),
-        case("a missing file is missing whatever If-Match says", get("/missing", "If-Match: *\r\n")).answers(404).kept(),
-        case("a missing file is missing whatever If-None-Match says", get("/missing", "If-None-Match: *\r\n")).answers(404).kept(),
-        case("a redirect is one whatever If-None-Match says", get("/dir", "If-None-Match: *\r\n")).answers(301).kept(),
-        case("a directory's index with If-Modified-Since", get("/", &format!("If-Modified-Since: {FIXED_TIME_TEXT}\r\n"))).answers(304).kept(),
-        case("304 and another request in one go", [get("/alphabet.txt", "If-None-Match: {etag}\r\n"), get("/second.txt", "")].concat())
+        failed(
+            "If-Unmodified-Since is heard before If-None-Match",
+            "If-Unmodified-Since: {earlier}\r\nIf-None-Match: {etag}\r\n",
+        ),
+        not_modified(
+            "If-Unmodified-Since and If-Modified-Since of the date",
+            "If-Unmodified-Since: {date}\r\nIf-Modified-Since: {date}\r\n",
+        ),
+        case("HEAD with If-None-Match", request("HEAD", "/alphabet.txt", "If-None-Match: {etag}\r\n"))
             .answers(304)
-            .answers(200)
-            .kept()
-            .split(),
+            .kept(),
+        case(
+            "HEAD with If-Match of another tag",
+            request("HEAD", "/alphabet.txt", "If-Match: \"other\"\r\n"),
+        )
+        .answers(412)
+        .kept(),
+        case("a missing file is missing whatever If-Match says", get("/missing", "If-Match: *\r\n"))
+            .answers(404)
+            .kept(),
+        case(
+            "a missing file is missing whatever If-None-Match says",
+            get("/missing", "If-None-Match: *\r\n"),
+        )
+        .answers(404)
+        .kept(),
+        case("a redirect is one whatever If-None-Match says", get("/dir", "If-None-Match: *\r\n"))
+            .answers(301)
+            .kept(),
+        case(
+            "a directory's index with If-Modified-Since",
+            get("/", &format!("If-Modified-Since: {FIXED_TIME_TEXT}\r\n")),
+        )
+        .answers(304)
+        .kept(),
+        case(
+            "304 and another request in one go",
+            [get("/alphabet.txt", "If-None-Match: {etag}\r\n"), get("/second.txt", "")].concat(),
+        )
+        .answers(304)
+        .answers(200)
+        .kept()
+        .split(),
     ]
 }

@@ -9,8 +9,12 @@ fn kept_and_closed() {
 }
 
 fn table() -> Vec<Case> {
-    let with = |name, value: &str| case(name, get("/alphabet.txt", &format!("Connection: {value}\r\n"))).answers(200).body(ALPHABET);
-    let old = |name, lines: &str| case(name, format!("GET /alphabet.txt HTTP/1.0\r\n{lines}\r\n")).answers(200).body(ALPHABET);
+    let with = |name, value: &str| {
+        case(name, get("/alphabet.txt", &format!("Connection: {value}\r\n"))).answers(200).body(ALPHABET)
+    };
+    let old = |name, lines: &str| {
+        case(name, format!("GET /alphabet.txt HTTP/1.0\r\n{lines}\r\n")).answers(200).body(ALPHABET)
+    };
     vec![
         case("kept without a word", get("/alphabet.txt", "")).answers(200).body(ALPHABET).kept(),
         with("close", "close").field("Connection", "close").closed().split(),
@@ -28,12 +32,21 @@ fn table() -> Vec<Case> {
             .answers(200)
             .field("Connection", "close")
             .closed(),
-        case("keep-alive in a second field", get("/alphabet.txt", "Connection: close\r\nConnection: keep-alive\r\n"))
-            .answers(200)
+        case(
+            "keep-alive in a second field",
+            get("/alphabet.txt", "Connection: close\r\nConnection: keep-alive\r\n"),
+        )
+        .answers(200)
+        .field("Connection", "close")
+        .closed(),
+        case("close with a missing file", get("/missing", "Connection: close\r\n"))
+            .answers(404)
             .field("Connection", "close")
             .closed(),
-        case("close with a missing file", get("/missing", "Connection: close\r\n")).answers(404).field("Connection", "close").closed(),
-        case("close with a redirect", get("/dir", "Connection: close\r\n")).answers(301).field("Connection", "close").closed(),
+        case("close with a redirect", get("/dir", "Connection: close\r\n"))
+            .answers(301)
+            .field("Connection", "close")
+            .closed(),
         case("close with a range", get("/alphabet.txt", "Connection: close\r\nRange: bytes=0-4\r\n"))
             .answers(206)
             .body("abcde")
@@ -43,35 +56,58 @@ fn table() -> Vec<Case> {
             .answers(304)
             .field("Connection", "close")
             .closed(),
-        case("what follows close is not answered", format!("{}{}", get("/alphabet.txt", "Connection: close\r\n"), get("/second.txt", "")))
-            .answers(200)
-            .body(ALPHABET)
-            .closed(),
-        case("an upgrade is not taken up", get("/alphabet.txt", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"))
-            .answers(200)
-            .body(ALPHABET)
-            .kept(),
+        case(
+            "what follows close is not answered",
+            format!("{}{}", get("/alphabet.txt", "Connection: close\r\n"), get("/second.txt", "")),
+        )
+        .answers(200)
+        .body(ALPHABET)
+        .closed(),
+        case(
+            "an upgrade is not taken up",
+            get(
+                "/alphabet.txt",
+                "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n",
+            ),
+        )
+        .answers(200)
+        .body(ALPHABET)
+        .kept(),
         old("HTTP/1.0 closes", "").closed().split(),
-        old("HTTP/1.0 with keep-alive", "Connection: keep-alive\r\n").field("Connection", "keep-alive").kept().split(),
-        old("HTTP/1.0 with Keep-Alive", "Connection: Keep-Alive\r\n").field("Connection", "keep-alive").kept(),
+        old("HTTP/1.0 with keep-alive", "Connection: keep-alive\r\n")
+            .field("Connection", "keep-alive")
+            .kept()
+            .split(),
+        old("HTTP/1.0 with Keep-Alive", "Connection: Keep-Alive\r\n")
+            .field("Connection", "keep-alive")
+            .kept(),
         old("HTTP/1.0 with close", "Connection: close\r\n").closed(),
         old("HTTP/1.0 with close and keep-alive", "Connection: close, keep-alive\r\n").closed(),
         old("HTTP/1.0 with another option", "Connection: foo\r\n").closed(),
         old("HTTP/1.0 with a Keep-Alive field alone", "Keep-Alive: timeout=5\r\n").closed(),
-        case("HTTP/1.0 with keep-alive, a missing file", "GET /missing HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-            .answers(404)
-            .field("Connection", "keep-alive")
-            .kept(),
-        case("HTTP/1.0 with keep-alive, 304", "GET /alphabet.txt HTTP/1.0\r\nConnection: keep-alive\r\nIf-None-Match: *\r\n\r\n")
-            .answers(304)
-            .field("Connection", "keep-alive")
-            .kept(),
-        case("HTTP/1.0 with keep-alive, twice", "GET /alphabet.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-            .answers(200)
-            .then_sends("GET /alphabet.txt HTTP/1.0\r\n\r\n")
-            .answers(200)
-            .body(ALPHABET)
-            .closed(),
+        case(
+            "HTTP/1.0 with keep-alive, a missing file",
+            "GET /missing HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        )
+        .answers(404)
+        .field("Connection", "keep-alive")
+        .kept(),
+        case(
+            "HTTP/1.0 with keep-alive, 304",
+            "GET /alphabet.txt HTTP/1.0\r\nConnection: keep-alive\r\nIf-None-Match: *\r\n\r\n",
+        )
+        .answers(304)
+        .field("Connection", "keep-alive")
+        .kept(),
+        case(
+            "HTTP/1.0 with keep-alive, twice",
+            "GET /alphabet.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        )
+        .answers(200)
+        .then_sends("GET /alphabet.txt HTTP/1.0\r\n\r\n")
+        .answers(200)
+        .body(ALPHABET)
+        .closed(),
         case("ten requests one after the other", get("/alphabet.txt", ""))
             .answers(200)
             .then_sends(get("/missing", ""))

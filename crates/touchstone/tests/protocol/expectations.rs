@@ -58,37 +58,60 @@ fn table() -> Vec<Case> {
             .answers(200)
             .body(ALPHABET)
             .kept(),
-        case("HTTP/1.0 cannot expect", "GET /alphabet.txt HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello")
-            .answers(200)
-            .body(ALPHABET)
-            .closed(),
-        case("a missing file is refused at once", request("GET", "/missing", &format!("{EXPECT}Content-Length: 5\r\n")))
-            .answers(404)
-            .closed(),
-        case("a method is refused at once", request("POST", "/alphabet.txt", &format!("{EXPECT}Content-Length: 5\r\n")))
-            .answers(405)
-            .closed()
-            .split(),
-        case("an unknown method is refused at once", request("FOO", "/", &format!("{EXPECT}Content-Length: 5\r\n")))
-            .answers(501)
-            .closed(),
-        case("a body too large is refused at once", request("GET", "/", &format!("{EXPECT}Content-Length: 2000000\r\n")))
-            .answers(413)
-            .closed(),
+        case(
+            "HTTP/1.0 cannot expect",
+            "GET /alphabet.txt HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello",
+        )
+        .answers(200)
+        .body(ALPHABET)
+        .closed(),
+        case(
+            "a missing file is refused at once",
+            request("GET", "/missing", &format!("{EXPECT}Content-Length: 5\r\n")),
+        )
+        .answers(404)
+        .closed(),
+        case(
+            "a method is refused at once",
+            request("POST", "/alphabet.txt", &format!("{EXPECT}Content-Length: 5\r\n")),
+        )
+        .answers(405)
+        .closed()
+        .split(),
+        case(
+            "an unknown method is refused at once",
+            request("FOO", "/", &format!("{EXPECT}Content-Length: 5\r\n")),
+        )
+        .answers(501)
+        .closed(),
+        case(
+            "a body too large is refused at once",
+            request("GET", "/", &format!("{EXPECT}Content-Length: 2000000\r\n")),
+        )
+        .answers(413)
+        .closed(),
         case("a refused body that comes all the same is no request", {
             let body = request("GET", "/second.txt", "");
             request("GET", "/missing", &format!("{EXPECT}Content-Length: {}\r\n\r\n{body}", body.len()))
         })
         .answers(404)
         .closed(),
-        get("another expectation", "Expect: 200-ok\r\nContent-Length: 5\r\n".to_owned()).answers(417).closed(),
+        get("another expectation", "Expect: 200-ok\r\nContent-Length: 5\r\n".to_owned())
+            .answers(417)
+            .closed(),
         get("another expectation without a body", "Expect: cookies\r\n".to_owned()).answers(417),
-        get("another expectation in a list", "Expect: 100-continue, cookies\r\nContent-Length: 5\r\n".to_owned())
-            .answers(417)
-            .closed(),
-        get("an expectation with a parameter", "Expect: 100-continue;a=b\r\nContent-Length: 5\r\n".to_owned())
-            .answers(417)
-            .closed(),
+        get(
+            "another expectation in a list",
+            "Expect: 100-continue, cookies\r\nContent-Length: 5\r\n".to_owned(),
+        )
+        .answers(417)
+        .closed(),
+        get(
+            "an expectation with a parameter",
+            "Expect: 100-continue;a=b\r\nContent-Length: 5\r\n".to_owned(),
+        )
+        .answers(417)
+        .closed(),
     ]
 }
 

@@ -1,5 +1,5 @@
-//! The length of a request: what could be read in two ways is refused, and nothing after it is taken for a request
-//! (RFC 9112 sections 6 and 11.2, request smuggling).
+//! The length of a request: what could be read in two ways is refused, and nothing after it is taken for a
+//! request (RFC 9112 sections 6 and 11.2, request smuggling).
 
 use crate::case::{Case, case, check};
 use crate::support::ALPHABET;
@@ -25,7 +25,9 @@ fn framed(name: &'static str, lines: impl AsRef<[u8]>, after: impl AsRef<[u8]>) 
 const SMUGGLED: &str = "GET /second.txt HTTP/1.1\r\nHost: example.com\r\n\r\n";
 
 fn content_lengths() -> Vec<Case> {
-    let bad = |name, value: &str| framed(name, format!("Content-Length: {value}\r\n"), SMUGGLED).answers(400).closed();
+    let bad = |name, value: &str| {
+        framed(name, format!("Content-Length: {value}\r\n"), SMUGGLED).answers(400).closed()
+    };
     vec![
         bad("a plus sign", "+5"),
         bad("a minus sign", "-5").split(),
@@ -56,22 +58,43 @@ fn content_lengths() -> Vec<Case> {
             .answers(400)
             .closed()
             .split(),
-        framed("two different ones", "Content-Length: 5\r\nContent-Length: 0\r\n", format!("hello{SMUGGLED}"))
+        framed(
+            "two different ones",
+            "Content-Length: 5\r\nContent-Length: 0\r\n",
+            format!("hello{SMUGGLED}"),
+        )
+        .answers(400)
+        .closed(),
+        framed(
+            "two different ones, zero first",
+            "Content-Length: 0\r\nContent-Length: 5\r\n",
+            format!("hello{SMUGGLED}"),
+        )
+        .answers(400)
+        .closed(),
+        framed(
+            "a good and a bad one",
+            "Content-Length: 5\r\nContent-Length: x\r\n",
+            format!("hello{SMUGGLED}"),
+        )
+        .answers(400)
+        .closed(),
+        framed("a space before the colon", "Content-Length : 5\r\n", format!("hello{SMUGGLED}"))
             .answers(400)
             .closed(),
-        framed("two different ones, zero first", "Content-Length: 0\r\nContent-Length: 5\r\n", format!("hello{SMUGGLED}"))
+        framed("a NUL after the name", b"Content-Length\0: 5\r\n", format!("hello{SMUGGLED}"))
             .answers(400)
             .closed(),
-        framed("a good and a bad one", "Content-Length: 5\r\nContent-Length: x\r\n", format!("hello{SMUGGLED}"))
+        framed("a folded value", "Content-Length:\r\n 5\r\n", format!("hello{SMUGGLED}"))
             .answers(400)
             .closed(),
-        framed("a space before the colon", "Content-Length : 5\r\n", format!("hello{SMUGGLED}")).answers(400).closed(),
-        framed("a NUL after the name", b"Content-Length\0: 5\r\n", format!("hello{SMUGGLED}")).answers(400).closed(),
-        framed("a folded value", "Content-Length:\r\n 5\r\n", format!("hello{SMUGGLED}")).answers(400).closed(),
         framed("a vertical tab before the value", "Content-Length: \x0b5\r\n", format!("hello{SMUGGLED}"))
             .answers(400)
             .closed(),
-        framed("white space around the value", "Content-Length: \t 5 \t\r\n", "hello").answers(200).body(ALPHABET).kept(),
+        framed("white space around the value", "Content-Length: \t 5 \t\r\n", "hello")
+            .answers(200)
+            .body(ALPHABET)
+            .kept(),
         framed("a name with an underscore is another field", "Content_Length: 5\r\n", SMUGGLED)
             .answers(200)
             .body(ALPHABET)

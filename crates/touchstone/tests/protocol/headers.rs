@@ -34,7 +34,10 @@ fn lines() -> Vec<Case> {
         fields("a value that begins with a colon", "X::\r\n").answers(200).body(ALPHABET).kept(),
         fields("a tab inside the value", "X: a\tb\r\n").answers(200).body(ALPHABET).kept(),
         fields("high bytes in the value", b"X: \x80\xc3\xbc\xff\r\n").answers(200).body(ALPHABET).kept(),
-        fields("every byte that a name may have", "!#$%&'*+-.^_`|~09AZaz: y\r\n").answers(200).body(ALPHABET).kept(),
+        fields("every byte that a name may have", "!#$%&'*+-.^_`|~09AZaz: y\r\n")
+            .answers(200)
+            .body(ALPHABET)
+            .kept(),
         fields("a field name twice", "X: a\r\nX: b\r\n").answers(200).body(ALPHABET).kept(),
         case("names in any case", "GET /alphabet.txt HTTP/1.1\r\nhOsT: a\r\ncOnNeCtIoN: cLoSe\r\n\r\n")
             .answers(200)
@@ -57,9 +60,14 @@ fn lines() -> Vec<Case> {
         fields("a line folded with a tab", "X: a\r\n\tb\r\n").answers(400).closed(),
         fields("a folded line that is empty", "X: a\r\n \r\n").answers(400).closed(),
         fields("a folded Host", " more\r\n").answers(400).closed(),
-        case("a space before the first field", "GET / HTTP/1.1\r\n Host: a\r\n\r\n").answers(400).closed().split(),
+        case("a space before the first field", "GET / HTTP/1.1\r\n Host: a\r\n\r\n")
+            .answers(400)
+            .closed()
+            .split(),
         case("a tab before the first field", "GET / HTTP/1.1\r\n\tHost: a\r\n\r\n").answers(400).closed(),
-        case("a space alone before the first field", "GET / HTTP/1.1\r\n \r\nHost: a\r\n\r\n").answers(400).closed(),
+        case("a space alone before the first field", "GET / HTTP/1.1\r\n \r\nHost: a\r\n\r\n")
+            .answers(400)
+            .closed(),
         fields("a NUL in the value", b"X: a\0b\r\n").answers(400).closed().split(),
         fields("a control byte in the value", b"X: a\x01b\r\n").answers(400).closed(),
         fields("an escape in the value", b"X: \x1b[31m\r\n").answers(400).closed(),
@@ -98,7 +106,11 @@ fn hosts() -> Vec<Case> {
         with("a Host with a port that is no number", "Host: example.com:http\r\n").answers(400).closed(),
         with("a Host with two ports", "Host: example.com:80:80\r\n").answers(400).closed(),
         with("a Host with a scheme", "Host: http://example.com\r\n").answers(400).closed(),
-        case("HTTP/1.0 without Host", "GET /alphabet.txt HTTP/1.0\r\n\r\n").answers(200).body(ALPHABET).closed().split(),
+        case("HTTP/1.0 without Host", "GET /alphabet.txt HTTP/1.0\r\n\r\n")
+            .answers(200)
+            .body(ALPHABET)
+            .closed()
+            .split(),
         case("HTTP/1.0 with two Hosts", "GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n").answers(400).closed(),
         case("HTTP/1.0 with an invalid Host", "GET / HTTP/1.0\r\nHost: a b\r\n\r\n").answers(400).closed(),
     ]
@@ -121,11 +133,18 @@ fn limits_table() -> Vec<Case> {
             .answers(200)
             .body(ALPHABET)
             .kept(),
-        fields("a header section of more than 32 KiB in many fields", many_fields_of(34_000)).answers(431).closed(),
-        fields("a field name of more than 32 KiB", format!("{}: y\r\n", "x".repeat(33_000))).answers(431).closed(),
-        case("a header section that never ends", format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "y".repeat(70_000)))
+        fields("a header section of more than 32 KiB in many fields", many_fields_of(34_000))
             .answers(431)
             .closed(),
+        fields("a field name of more than 32 KiB", format!("{}: y\r\n", "x".repeat(33_000)))
+            .answers(431)
+            .closed(),
+        case(
+            "a header section that never ends",
+            format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "y".repeat(70_000)),
+        )
+        .answers(431)
+        .closed(),
         fields("a megabyte of header section", one_field_of(1 << 20)).answers(431).closed(),
         case("a long request line and a long header section", {
             let line = format!("GET /alphabet.txt?{} HTTP/1.1\r\nHost: a\r\n", "q".repeat(8000));

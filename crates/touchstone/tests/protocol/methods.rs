@@ -15,7 +15,10 @@ fn table() -> Vec<Case> {
         method("HEAD", "HEAD").answers(200).field("Content-Length", "26").body("").kept().split(),
         case("HEAD of a missing file", request("HEAD", "/missing", "")).answers(404).body("").kept(),
         case("HEAD of a directory without a slash", request("HEAD", "/dir", "")).answers(301).body("").kept(),
-        case("HEAD with close", request("HEAD", "/alphabet.txt", "Connection: close\r\n")).answers(200).body("").closed(),
+        case("HEAD with close", request("HEAD", "/alphabet.txt", "Connection: close\r\n"))
+            .answers(200)
+            .body("")
+            .closed(),
         case("HEAD with HTTP/1.0", "HEAD /alphabet.txt HTTP/1.0\r\n\r\n").answers(200).body("").closed(),
         method("OPTIONS", "OPTIONS")
             .answers(204)
@@ -24,7 +27,10 @@ fn table() -> Vec<Case> {
             .body("")
             .kept()
             .split(),
-        case("OPTIONS of the root", request("OPTIONS", "/", "")).answers(204).field("Allow", "GET, HEAD, OPTIONS").kept(),
+        case("OPTIONS of the root", request("OPTIONS", "/", ""))
+            .answers(204)
+            .field("Allow", "GET, HEAD, OPTIONS")
+            .kept(),
         case("OPTIONS of a missing file", request("OPTIONS", "/missing", "")).answers(204).or(404).kept(),
         case("OPTIONS with close", request("OPTIONS", "/", "Connection: close\r\n")).answers(204).closed(),
         method("POST", "POST").answers(405).kept(),

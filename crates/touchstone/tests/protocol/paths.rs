@@ -30,20 +30,32 @@ fn target(name: &'static str, target: &str) -> Case {
 fn forms() -> Vec<Case> {
     vec![
         target("origin form", "/second.txt").answers(200).body(SECOND).kept(),
-        target("a query is ignored for a file", "/alphabet.txt?a=b&c=%zz/../").answers(200).body(ALPHABET).kept(),
+        target("a query is ignored for a file", "/alphabet.txt?a=b&c=%zz/../")
+            .answers(200)
+            .body(ALPHABET)
+            .kept(),
         target("an empty query", "/alphabet.txt?").answers(200).body(ALPHABET).kept(),
         target("question marks in a query", "/alphabet.txt?a?b??").answers(200).body(ALPHABET).kept(),
         target("a fragment", "/alphabet.txt#part").answers(400),
         target("a fragment in the query", "/alphabet.txt?a#part").answers(400),
         target("an empty fragment", "/#").answers(400),
         target("absolute form", "http://example.com/alphabet.txt").answers(200).body(ALPHABET).kept().split(),
-        target("absolute form with a port", "http://example.com:8080/alphabet.txt").answers(200).body(ALPHABET).kept(),
-        target("absolute form, an IPv6 address", "http://[::1]:80/alphabet.txt").answers(200).body(ALPHABET).kept(),
+        target("absolute form with a port", "http://example.com:8080/alphabet.txt")
+            .answers(200)
+            .body(ALPHABET)
+            .kept(),
+        target("absolute form, an IPv6 address", "http://[::1]:80/alphabet.txt")
+            .answers(200)
+            .body(ALPHABET)
+            .kept(),
         target("absolute form, scheme in capitals", "HTTP://EXAMPLE.com/alphabet.txt")
             .answers(200)
             .body(ALPHABET)
             .kept(),
-        target("absolute form without a path", "http://example.com").answers(200).field_starts("Content-Type", "text/html").kept(),
+        target("absolute form without a path", "http://example.com")
+            .answers(200)
+            .field_starts("Content-Type", "text/html")
+            .kept(),
         target("absolute form with only a query", "http://example.com?a=b")
             .answers(200)
             .field_starts("Content-Type", "text/html")
@@ -89,7 +101,10 @@ fn forms() -> Vec<Case> {
 fn encoded() -> Vec<Case> {
     vec![
         target("an encoded letter", "/%61lphabet.txt").answers(200).body(ALPHABET).kept().split(),
-        target("every letter encoded", "/%61%6C%70%68%61%62%65%74%2E%74%78%74").answers(200).body(ALPHABET).kept(),
+        target("every letter encoded", "/%61%6C%70%68%61%62%65%74%2E%74%78%74")
+            .answers(200)
+            .body(ALPHABET)
+            .kept(),
         target("capital and small hexadecimal digits", "/%6cink%2Etxt").answers(200).body(ALPHABET).kept(),
         target("an encoded space", "/a%20b.txt").answers(200).body("a space b\n").kept(),
         target("a plus is a plus", "/a+b.txt").answers(200).body("a plus b\n").kept(),
@@ -123,7 +138,10 @@ fn encoded() -> Vec<Case> {
         target("an encoded slash in small letters", "/dir%2finner.txt").answers(404).kept(),
         target("an encoded slash at the end", "/dir%2F").answers(404).kept(),
         target("an encoded slash at the start", "/%2Falphabet.txt").answers(404).kept(),
-        target("bad escapes in a query are none of ours", "/alphabet.txt?%&%0&%zz&%00").answers(200).body(ALPHABET).kept(),
+        target("bad escapes in a query are none of ours", "/alphabet.txt?%&%0&%zz&%00")
+            .answers(200)
+            .body(ALPHABET)
+            .kept(),
     ]
 }
 
@@ -136,10 +154,16 @@ fn dots_and_slashes() -> Vec<Case> {
         target("encoded dots", "/dir/%2e%2E/alphabet.txt").answers(200).body(ALPHABET).kept(),
         target("a dot and an encoded dot", "/dir/.%2e/alphabet.txt").answers(200).body(ALPHABET).kept(),
         target("an encoded dot and a dot", "/dir/%2e./alphabet.txt").answers(200).body(ALPHABET).kept(),
-        target("two dots after a missing directory", "/missing/../alphabet.txt").answers(200).body(ALPHABET).kept(),
+        target("two dots after a missing directory", "/missing/../alphabet.txt")
+            .answers(200)
+            .body(ALPHABET)
+            .kept(),
         target("two dots after a file", "/page.html/../alphabet.txt").answers(200).body(ALPHABET).kept(),
         target("one dot at the end", "/dir/.").answers(200).field_starts("Content-Type", "text/html").kept(),
-        target("two dots at the end", "/dir/..").answers(200).field_starts("Content-Type", "text/html").kept(),
+        target("two dots at the end", "/dir/..")
+            .answers(200)
+            .field_starts("Content-Type", "text/html")
+            .kept(),
         target("above the root", "/../alphabet.txt").answers(400).split(),
         target("above the root, encoded", "/%2e%2e/outside.txt").answers(400),
         target("above the root, half encoded", "/.%2E/outside.txt").answers(400),
@@ -158,7 +182,10 @@ fn dots_and_slashes() -> Vec<Case> {
         target("two slashes inside", "/dir//inner.txt").answers(200).body("inner\n").kept(),
         target("many slashes", "////dir////inner.txt").answers(200).body("inner\n").kept(),
         target("only slashes", "///").answers(200).field_starts("Content-Type", "text/html").kept(),
-        target("two slashes after a directory", "/dir//").answers(200).field_starts("Content-Type", "text/html").kept(),
+        target("two slashes after a directory", "/dir//")
+            .answers(200)
+            .field_starts("Content-Type", "text/html")
+            .kept(),
         target("a slash after a file", "/page.html/").answers(404).kept(),
         target("a path below a file", "/page.html/more.html").answers(404).kept(),
         target("a dot after a file", "/page.html/.").answers(404).kept(),
@@ -188,7 +215,10 @@ fn names() -> Vec<Case> {
         target("a name in other letters is another name", "/Alphabet.txt").answers(404).kept(),
         target("a name without its ending", "/alphabet").answers(404).kept(),
         target("a symbolic link inside the root", "/link.txt").answers(200).body(ALPHABET).kept(),
-        target("a symbolic link that leaves the root", "/escape.txt").answers(403).body_without("secret").kept(),
+        target("a symbolic link that leaves the root", "/escape.txt")
+            .answers(403)
+            .body_without("secret")
+            .kept(),
         target("markup in a missing name is not echoed", "/%3Cscript%3Ealert(1)%3C/script%3E")
             .answers(404)
             .body_without("<script>")
@@ -198,17 +228,37 @@ fn names() -> Vec<Case> {
             .or(400)
             .body_without("<script>"),
         target("CSS", "/style.css").answers(200).field_starts("Content-Type", "text/css").kept(),
-        target("JavaScript", "/script.js").answers(200).field_starts("Content-Type", "text/javascript").kept(),
+        target("JavaScript", "/script.js")
+            .answers(200)
+            .field_starts("Content-Type", "text/javascript")
+            .kept(),
         target("JSON", "/data.json").answers(200).field_starts("Content-Type", "application/json").kept(),
         target("PNG", "/image.png").answers(200).field("Content-Type", "image/png").kept(),
-        target("JPEG by an ending in capitals", "/photo.JPG").answers(200).field("Content-Type", "image/jpeg").kept(),
+        target("JPEG by an ending in capitals", "/photo.JPG")
+            .answers(200)
+            .field("Content-Type", "image/jpeg")
+            .kept(),
         target("SVG", "/drawing.svg").answers(200).field_starts("Content-Type", "image/svg+xml").kept(),
         target("WebAssembly", "/module.wasm").answers(200).field("Content-Type", "application/wasm").kept(),
         target("HTML", "/page.html").answers(200).field_starts("Content-Type", "text/html").kept(),
         target("text", "/alphabet.txt").answers(200).field_starts("Content-Type", "text/plain").kept(),
-        target("an unknown ending", "/unknown.zzz").answers(200).field("Content-Type", "application/octet-stream").kept(),
-        target("no ending", "/noextension").answers(200).field("Content-Type", "application/octet-stream").kept(),
-        target("two endings", "/archive.tar.gz").answers(200).field_starts("Content-Type", "application/").kept(),
-        target("an empty file", "/empty.txt").answers(200).body("").field("Content-Length", "0").kept().split(),
+        target("an unknown ending", "/unknown.zzz")
+            .answers(200)
+            .field("Content-Type", "application/octet-stream")
+            .kept(),
+        target("no ending", "/noextension")
+            .answers(200)
+            .field("Content-Type", "application/octet-stream")
+            .kept(),
+        target("two endings", "/archive.tar.gz")
+            .answers(200)
+            .field_starts("Content-Type", "application/")
+            .kept(),
+        target("an empty file", "/empty.txt")
+            .answers(200)
+            .body("")
+            .field("Content-Length", "0")
+            .kept()
+            .split(),
     ]
 }

@@ -1,4 +1,5 @@
-//! Several requests in one go: answered in order, none lost, none after an uncertain end (RFC 9112 section 9.3.2).
+//! Several requests in one go: answered in order, none lost, none after an uncertain end (RFC 9112 section
+//! 9.3.2).
 
 use crate::case::{Case, case, check, get, request};
 use crate::support::{ALPHABET, SECOND};
@@ -25,32 +26,38 @@ fn table() -> Vec<Case> {
             .body(SECOND)
             .kept()
             .split(),
-        case("three requests, the last with close", format!("{alphabet}{second}{}", get("/empty.txt", "Connection: close\r\n")))
-            .answers(200)
-            .body(ALPHABET)
-            .answers(200)
-            .body(SECOND)
-            .answers(200)
-            .body("")
-            .closed()
-            .split(),
+        case(
+            "three requests, the last with close",
+            format!("{alphabet}{second}{}", get("/empty.txt", "Connection: close\r\n")),
+        )
+        .answers(200)
+        .body(ALPHABET)
+        .answers(200)
+        .body(SECOND)
+        .answers(200)
+        .body("")
+        .closed()
+        .split(),
         fifty.kept(),
         case("HEAD between GETs", format!("{alphabet}{head}{second}"))
             .answers(200)
             .body(ALPHABET)
             .answers(200)
-            .to_head()
+            .for_head()
             .answers(200)
             .body(SECOND)
             .kept()
             .split(),
-        case("HEAD of a missing file between GETs", format!("{alphabet}{}{second}", request("HEAD", "/missing", "")))
-            .answers(200)
-            .answers(404)
-            .to_head()
-            .answers(200)
-            .body(SECOND)
-            .kept(),
+        case(
+            "HEAD of a missing file between GETs",
+            format!("{alphabet}{}{second}", request("HEAD", "/missing", "")),
+        )
+        .answers(200)
+        .answers(404)
+        .for_head()
+        .answers(200)
+        .body(SECOND)
+        .kept(),
         case("bodies between requests", format!("{with_body}{second}{in_chunks}{second}"))
             .answers(200)
             .body(ALPHABET)
@@ -110,13 +117,17 @@ fn table() -> Vec<Case> {
             .body(ALPHABET)
             .answers(400)
             .closed(),
-        case("close before others", format!("{}{second}{second}", get("/alphabet.txt", "Connection: close\r\n")))
-            .answers(200)
-            .body(ALPHABET)
-            .closed()
-            .split(),
+        case(
+            "close before others",
+            format!("{}{second}{second}", get("/alphabet.txt", "Connection: close\r\n")),
+        )
+        .answers(200)
+        .body(ALPHABET)
+        .closed()
+        .split(),
         case("a smuggler's two lengths after a good one", {
-            let both = get("/alphabet.txt", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+            let both =
+                get("/alphabet.txt", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
             format!("{alphabet}{both}{second}")
         })
         .answers(200)
@@ -124,12 +135,15 @@ fn table() -> Vec<Case> {
         .answers(400)
         .closed()
         .split(),
-        case("HTTP/1.0 between others ends it", format!("{alphabet}GET /second.txt HTTP/1.0\r\n\r\n{alphabet}"))
-            .answers(200)
-            .body(ALPHABET)
-            .answers(200)
-            .body(SECOND)
-            .closed(),
+        case(
+            "HTTP/1.0 between others ends it",
+            format!("{alphabet}GET /second.txt HTTP/1.0\r\n\r\n{alphabet}"),
+        )
+        .answers(200)
+        .body(ALPHABET)
+        .answers(200)
+        .body(SECOND)
+        .closed(),
         case("a request and half of another", format!("{alphabet}{}", &second[..20]))
             .answers(200)
             .body(ALPHABET)

@@ -38,7 +38,8 @@ fn single() -> Vec<Case> {
             .field_starts("Content-Type", "text/plain")
             .kept()
     };
-    let unsatisfiable = |name, value: &str| alphabet(name, value).answers(416).field("Content-Range", "bytes */26").kept();
+    let unsatisfiable =
+        |name, value: &str| alphabet(name, value).answers(416).field("Content-Range", "bytes */26").kept();
     vec![
         gives("the first byte", "bytes=0-0", "a", "bytes 0-0/26").split(),
         gives("the last byte", "bytes=25-25", "z", "bytes 25-25/26"),
@@ -64,23 +65,52 @@ fn single() -> Vec<Case> {
         gives("several that touch are one", "bytes=0-5,6-8", "abcdefghi", "bytes 0-8/26"),
         gives("the same twice is one", "bytes=3-4,3-4", "de", "bytes 3-4/26"),
         gives("empty members of the list", "bytes=,3-4,", "de", "bytes 3-4/26"),
-        case("of an empty file", get("/empty.txt", "Range: bytes=0-\r\n")).answers(416).field("Content-Range", "bytes */0").kept(),
-        case("the last of an empty file", get("/empty.txt", "Range: bytes=-5\r\n")).answers(416).or(200).kept(),
-        case("of a directory's index", get("/", "Range: bytes=0-8\r\n")).answers(206).body("<!doctype").kept(),
-        case("of a missing file", get("/missing", "Range: bytes=0-1\r\n")).answers(404).without("Content-Range").kept(),
-        case("of a redirect", get("/dir", "Range: bytes=0-1\r\n")).answers(301).without("Content-Range").kept(),
-        alphabet("an end of more than 64 bits", "bytes=20-99999999999999999999999").answers(206).or(200).kept(),
-        alphabet("a start of more than 64 bits", "bytes=99999999999999999999999-").answers(416).or(200).kept(),
-        alphabet("a suffix of more than 64 bits", "bytes=-99999999999999999999999").answers(206).or(200).kept(),
-        case("with HTTP/1.0", "GET /alphabet.txt HTTP/1.0\r\nRange: bytes=5-9\r\n\r\n").answers(206).body("fghij").closed(),
+        case("of an empty file", get("/empty.txt", "Range: bytes=0-\r\n"))
+            .answers(416)
+            .field("Content-Range", "bytes */0")
+            .kept(),
+        case("the last of an empty file", get("/empty.txt", "Range: bytes=-5\r\n"))
+            .answers(416)
+            .or(200)
+            .kept(),
+        case("of a directory's index", get("/", "Range: bytes=0-8\r\n"))
+            .answers(206)
+            .body("<!doctype")
+            .kept(),
+        case("of a missing file", get("/missing", "Range: bytes=0-1\r\n"))
+            .answers(404)
+            .without("Content-Range")
+            .kept(),
+        case("of a redirect", get("/dir", "Range: bytes=0-1\r\n"))
+            .answers(301)
+            .without("Content-Range")
+            .kept(),
+        alphabet("an end of more than 64 bits", "bytes=20-99999999999999999999999")
+            .answers(206)
+            .or(200)
+            .kept(),
+        alphabet("a start of more than 64 bits", "bytes=99999999999999999999999-")
+            .answers(416)
+            .or(200)
+            .kept(),
+        alphabet("a suffix of more than 64 bits", "bytes=-99999999999999999999999")
+            .answers(206)
+            .or(200)
+            .kept(),
+        case("with HTTP/1.0", "GET /alphabet.txt HTTP/1.0\r\nRange: bytes=5-9\r\n\r\n")
+            .answers(206)
+            .body("fghij")
+            .closed(),
         numbers_file("of a larger file", "bytes=5000-5009").answers(206).body("1000\n1001\n").kept(),
     ]
 }
 
 fn ignored() -> Vec<Case> {
-    let whole = |name, value: &str| alphabet(name, value).answers(200).body(ALPHABET).without("Content-Range").kept();
+    let whole =
+        |name, value: &str| alphabet(name, value).answers(200).body(ALPHABET).without("Content-Range").kept();
     let many = |count: usize| {
-        let list: Vec<String> = (0..count).map(|number| format!("{}-{}", number * 100, number * 100)).collect();
+        let list: Vec<String> =
+            (0..count).map(|number| format!("{}-{}", number * 100, number * 100)).collect();
         format!("bytes={}", list.join(","))
     };
     vec![
@@ -108,8 +138,15 @@ fn ignored() -> Vec<Case> {
             .kept(),
         numbers_file("seventeen ranges", &many(17)).answers(200).body(numbers()).kept(),
         numbers_file("a thousand ranges", &many(1000)).answers(200).body(numbers()).kept(),
-        numbers_file("ranges that together are more than the whole", "bytes=0-,0-,0-,0-").answers(200).or(206).body(numbers()).kept(),
-        alphabet("parts that would cost more than the whole", "bytes=0-0,2-2,4-4,6-6,8-8,10-10").answers(200).or(206).kept(),
+        numbers_file("ranges that together are more than the whole", "bytes=0-,0-,0-,0-")
+            .answers(200)
+            .or(206)
+            .body(numbers())
+            .kept(),
+        alphabet("parts that would cost more than the whole", "bytes=0-0,2-2,4-4,6-6,8-8,10-10")
+            .answers(200)
+            .or(206)
+            .kept(),
     ]
 }
 
@@ -118,7 +155,8 @@ fn if_range_table() -> Vec<Case> {
         case(name, get("/alphabet.txt", &format!("Range: bytes=0-4\r\nIf-Range: {value}\r\n")))
     };
     let part = |name, value: &str| with(name, value).answers(206).body("abcde").kept();
-    let whole = |name, value: &str| with(name, value).answers(200).body(ALPHABET).without("Content-Range").kept();
+    let whole =
+        |name, value: &str| with(name, value).answers(200).body(ALPHABET).without("Content-Range").kept();
     vec![
         part("the entity tag", "{etag}").split(),
         part("the date", FIXED_TIME_TEXT),
@@ -129,28 +167,49 @@ fn if_range_table() -> Vec<Case> {
         whole("neither an entity tag nor a date", "yesterday"),
         whole("an entity tag without its quotation marks", "abc"),
         whole("empty", ""),
-        case("If-Range without Range", get("/alphabet.txt", "If-Range: {etag}\r\n")).answers(200).body(ALPHABET).kept(),
-        case("the tag matches and the range cannot be had", get("/alphabet.txt", "Range: bytes=99-\r\nIf-Range: {etag}\r\n"))
-            .answers(416)
-            .field("Content-Range", "bytes */26")
-            .kept(),
-        case("the tag differs and the range cannot be had", get("/alphabet.txt", "Range: bytes=99-\r\nIf-Range: \"other\"\r\n"))
+        case("If-Range without Range", get("/alphabet.txt", "If-Range: {etag}\r\n"))
             .answers(200)
             .body(ALPHABET)
             .kept(),
-        case("a range with If-None-Match that matches", get("/alphabet.txt", "Range: bytes=0-4\r\nIf-None-Match: {etag}\r\n"))
-            .answers(304)
-            .kept(),
-        case("a range with If-Match that does not match", get("/alphabet.txt", "Range: bytes=0-4\r\nIf-Match: \"other\"\r\n"))
-            .answers(412)
-            .kept(),
-        case("a range with If-Match that matches", get("/alphabet.txt", "Range: bytes=0-4\r\nIf-Match: {etag}\r\n"))
-            .answers(206)
-            .body("abcde")
-            .kept(),
-        case("a range with If-Modified-Since of the date", get("/alphabet.txt", &format!("Range: bytes=0-4\r\nIf-Modified-Since: {FIXED_TIME_TEXT}\r\n")))
-            .answers(304)
-            .kept(),
+        case(
+            "the tag matches and the range cannot be had",
+            get("/alphabet.txt", "Range: bytes=99-\r\nIf-Range: {etag}\r\n"),
+        )
+        .answers(416)
+        .field("Content-Range", "bytes */26")
+        .kept(),
+        case(
+            "the tag differs and the range cannot be had",
+            get("/alphabet.txt", "Range: bytes=99-\r\nIf-Range: \"other\"\r\n"),
+        )
+        .answers(200)
+        .body(ALPHABET)
+        .kept(),
+        case(
+            "a range with If-None-Match that matches",
+            get("/alphabet.txt", "Range: bytes=0-4\r\nIf-None-Match: {etag}\r\n"),
+        )
+        .answers(304)
+        .kept(),
+        case(
+            "a range with If-Match that does not match",
+            get("/alphabet.txt", "Range: bytes=0-4\r\nIf-Match: \"other\"\r\n"),
+        )
+        .answers(412)
+        .kept(),
+        case(
+            "a range with If-Match that matches",
+            get("/alphabet.txt", "Range: bytes=0-4\r\nIf-Match: {etag}\r\n"),
+        )
+        .answers(206)
+        .body("abcde")
+        .kept(),
+        case(
+            "a range with If-Modified-Since of the date",
+            get("/alphabet.txt", &format!("Range: bytes=0-4\r\nIf-Modified-Since: {FIXED_TIME_TEXT}\r\n")),
+        )
+        .answers(304)
+        .kept(),
     ]
 }
 
@@ -192,7 +251,10 @@ fn several_ranges() {
             .collect();
         assert_eq!(received, expected, "{value}");
         for part in &parts {
-            assert!(part.field("content-type").is_some_and(|value| value.starts_with("text/plain")), "{value}");
+            assert!(
+                part.field("content-type").is_some_and(|value| value.starts_with("text/plain")),
+                "{value}"
+            );
         }
         assert_eq!(client.ask(get("/second.txt", "")).status, 200, "{value}: the connection is kept");
     }
@@ -200,7 +262,8 @@ fn several_ranges() {
 
 #[test]
 fn ranges_out_of_order() {
-    // RFC 9110 section 15.3.7.2: a server may keep the order asked for, or sort; every slice comes all the same.
+    // RFC 9110 section 15.3.7.2: a server may keep the order asked for, or sort; every slice comes all the
+    // same.
     let peer = Peer::start();
     let numbers = numbers();
     let answer = peer.connect().ask(get("/numbers.txt", "Range: bytes=9000-9004,100-104\r\n"));
@@ -218,7 +281,8 @@ fn as_many_ranges_as_are_allowed() {
     let answer = peer.connect().ask(get("/numbers.txt", &format!("Range: bytes={}\r\n", list.join(","))));
     assert_eq!(answer.status, 206);
     let parts = parse_multipart(&answer).expect("well formed");
-    let bodies: Vec<String> = parts.iter().map(|part| String::from_utf8_lossy(&part.body).into_owned()).collect();
+    let bodies: Vec<String> =
+        parts.iter().map(|part| String::from_utf8_lossy(&part.body).into_owned()).collect();
     let expected: Vec<String> = (0..16).map(|number| format!("{:04}\n", number * 100)).collect();
     assert_eq!(bodies, expected);
 }

@@ -26,13 +26,22 @@ fn table() -> Vec<Case> {
             .body(ALPHABET)
             .kept()
             .split(),
-        case("several empty lines before the request", "\r\n\r\n\r\nGET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n")
-            .answers(200)
-            .body(ALPHABET)
-            .kept()
+        case(
+            "several empty lines before the request",
+            "\r\n\r\n\r\nGET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n",
+        )
+        .answers(200)
+        .body(ALPHABET)
+        .kept()
+        .split(),
+        case("a bare LF before the request", "\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .answers(400)
+            .closed()
             .split(),
-        case("a bare LF before the request", "\nGET / HTTP/1.1\r\nHost: a\r\n\r\n").answers(400).closed().split(),
-        case("a bare CR before the request", "\rGET / HTTP/1.1\r\nHost: a\r\n\r\n").answers(400).closed().split(),
+        case("a bare CR before the request", "\rGET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .answers(400)
+            .closed()
+            .split(),
         line("a space before the method", " GET / HTTP/1.1").answers(400).closed().split(),
         line("a tab before the method", "\tGET / HTTP/1.1").answers(400).closed(),
         line("two spaces after the method", "GET  / HTTP/1.1").answers(400).closed().split(),
@@ -50,9 +59,15 @@ fn table() -> Vec<Case> {
         line("only a method", "GET").answers(400).closed(),
         line("HTTP/0.9 with a header section", "GET /alphabet.txt").answers(400).closed().split(),
         case("HTTP/0.9", "GET /alphabet.txt\r\n").answers(400).closed(),
-        case("a bare LF after the request line", "GET / HTTP/1.1\nHost: a\r\n\r\n").answers(400).closed().split(),
+        case("a bare LF after the request line", "GET / HTTP/1.1\nHost: a\r\n\r\n")
+            .answers(400)
+            .closed()
+            .split(),
         case("bare LFs throughout", "GET / HTTP/1.1\nHost: a\n\n").answers(400).closed().split(),
-        case("a bare CR after the request line", "GET / HTTP/1.1\rHost: a\r\n\r\n").answers(400).closed().split(),
+        case("a bare CR after the request line", "GET / HTTP/1.1\rHost: a\r\n\r\n")
+            .answers(400)
+            .closed()
+            .split(),
         line("a bare CR in the target", "GET /a\rb HTTP/1.1").answers(400).closed(),
         line("two CRs at the end of the line", "GET / HTTP/1.1\r").answers(400).closed(),
         line("a NUL in the target", b"GET /a\0b HTTP/1.1").answers(400).closed(),
@@ -63,8 +78,14 @@ fn table() -> Vec<Case> {
         line("an at sign in the method", "G@T / HTTP/1.1").answers(400).closed(),
         line("a colon in the method", "GET: / HTTP/1.1").answers(400).closed(),
         line("a high byte in the method", b"G\xc3\x89T / HTTP/1.1").answers(400).closed(),
-        line("HTTP/1.2 is treated as HTTP/1.1", "GET /alphabet.txt HTTP/1.2").answers(200).body(ALPHABET).kept(),
-        line("HTTP/1.9 is treated as HTTP/1.1", "GET /alphabet.txt HTTP/1.9").answers(200).body(ALPHABET).kept(),
+        line("HTTP/1.2 is treated as HTTP/1.1", "GET /alphabet.txt HTTP/1.2")
+            .answers(200)
+            .body(ALPHABET)
+            .kept(),
+        line("HTTP/1.9 is treated as HTTP/1.1", "GET /alphabet.txt HTTP/1.9")
+            .answers(200)
+            .body(ALPHABET)
+            .kept(),
         line("HTTP/2.0", "GET / HTTP/2.0").answers(505).closed().split(),
         line("HTTP/3.0", "GET / HTTP/3.0").answers(505).closed(),
         line("HTTP/0.9 by number", "GET / HTTP/0.9").answers(505).closed(),
@@ -86,7 +107,9 @@ fn table() -> Vec<Case> {
         line("a request line just too long", line_of(8193)).answers(414).closed(),
         line("a request line of 60,000 bytes", line_of(60_000)).answers(414).closed(),
         case("a request line that never ends", format!("GET /{}", "a".repeat(9000))).answers(414).closed(),
-        case("a TLS handshake", b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03 and so on\r\n\r\n").answers(400).closed(),
+        case("a TLS handshake", b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03 and so on\r\n\r\n")
+            .answers(400)
+            .closed(),
         line("not HTTP at all", "EHLO mail.example.com").answers(400).closed(),
     ]
 }

@@ -1,4 +1,5 @@
-//! A raw socket client: it sends the bytes it is given and reads exactly one answer at a time, by its framing.
+//! A raw socket client: it sends the bytes it is given and reads exactly one answer at a time, by its
+//! framing.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -143,7 +144,8 @@ impl Client {
         self.try_end().unwrap_or_else(|broken| panic!("no orderly end: {broken}"));
     }
 
-    /// Reads all that comes until the connection ends, in whatever way; says whether it ended in an orderly one.
+    /// Reads all that comes until the connection ends, in whatever way; says whether it ended in an orderly
+    /// one.
     pub(crate) fn read_to_end(&mut self) -> (Vec<u8>, Result<(), Broken>) {
         loop {
             match self.read_more() {

@@ -1,5 +1,5 @@
-//! The dates that a server writes, read back: IMF-fixdate (RFC 9110 section 5.6.7), the Common Log Format's and
-//! RFC 3339, each to seconds since 1970 and each refused unless it is exact to the byte.
+//! The dates that a server writes, read back: IMF-fixdate (RFC 9110 section 5.6.7), the Common Log Format's
+//! and RFC 3339, each to seconds since 1970 and each refused unless it is exact to the byte.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

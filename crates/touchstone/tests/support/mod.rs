@@ -1,6 +1,6 @@
-//! What the end-to-end tests share: a server started from the built binary on a directory made for the test, a raw
-//! socket client that reads exactly one answer by its framing, a strict parser for those answers, and the files that
-//! are served.
+//! What the end-to-end tests share: a server started from the built binary on a directory made for the test,
+//! a raw socket client that reads exactly one answer by its framing, a strict parser for those answers, and
+//! the files that are served.
 //!
 //! Nothing here knows the server's code: the tests see what any client, operator or log reader sees.
 

@@ -1,5 +1,5 @@
-//! Answers, parsed strictly: whatever RFC 9112 does not allow a server to send is an error here, so that every test
-//! that reads an answer also tests that it is well formed.
+//! Answers, parsed strictly: whatever RFC 9112 does not allow a server to send is an error here, so that
+//! every test that reads an answer also tests that it is well formed.
 
 /// What the answer is to: an answer to HEAD has no body whatever its fields say (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,10 @@ impl Response {
 
     /// Every value of a field.
     pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.fields.iter().filter(move |(each, _)| each.eq_ignore_ascii_case(name)).map(|(_, value)| &value[..])
+        self.fields
+            .iter()
+            .filter(move |(each, _)| each.eq_ignore_ascii_case(name))
+            .map(|(_, value)| &value[..])
     }
 
     /// Whether the answer says that it is the connection's last.

@@ -1,4 +1,5 @@
-//! The server under test: the built binary, started and watched as an operator would, and killed when the test ends.
+//! The server under test: the built binary, started and watched as an operator would, and killed when the
+//! test ends.
 
 use std::ffi::OsStr;
 use std::fs;

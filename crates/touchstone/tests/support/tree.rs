@@ -66,7 +66,8 @@ impl Tree {
         self.file(name)
     }
 
-    /// A configuration of one site on this root and a port that the kernel chooses; `sections` come before it.
+    /// A configuration of one site on this root and a port that the kernel chooses; `sections` come before
+    /// it.
     pub(crate) fn configuration(&self, sections: &str) -> String {
         let root = self.root();
         format!("{sections}\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\n", root)

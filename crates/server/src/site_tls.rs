@@ -1,0 +1,71 @@
+//! From the configuration of sites to the TLS endpoint of each of their addresses.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::config::{SiteConfig, TlsConfig};
+use crate::log::error::ErrorLog;
+use crate::site::Unusable;
+use crate::tls::{
+    CertificateSource, ClientAuthorities, EndpointSettings, Notice, NoticeLevel, Policy, SiteSettings,
+    TlsEndpoint, TlsShared, UnknownNames,
+};
+
+/// The endpoint of `address`; `None` where it speaks plain HTTP.
+pub fn open_endpoint(
+    address: SocketAddr,
+    sites: &[SiteConfig],
+    shared: &Arc<TlsShared>,
+    error_log: &ErrorLog,
+) -> Result<Option<Arc<TlsEndpoint>>, Unusable> {
+    let here = sites.iter().filter(|site| site.listen.contains(&address) && site.tls.is_on());
+    let sites: Vec<SiteSettings> = here.map(site_settings).collect();
+    if sites.is_empty() {
+        return Ok(None);
+    }
+    let settings = EndpointSettings { sites, unknown_names: UnknownNames::DefaultCertificate };
+    let (endpoint, notices) = TlsEndpoint::open(settings, shared).map_err(|unusable| {
+        Unusable(format!("cannot speak HTTPS on {address}: {}", unusable.0.join("; ")))
+    })?;
+    log_notices(error_log, notices);
+    Ok(Some(Arc::new(endpoint)))
+}
+
+/// Writes what the operator should know into the error log.
+pub fn log_notices(error_log: &ErrorLog, notices: Vec<Notice>) {
+    for notice in notices {
+        match notice.level {
+            NoticeLevel::Info => error_log.info(notice.text),
+            NoticeLevel::Warning => error_log.warning(notice.text),
+        }
+    }
+}
+
+fn site_settings(site: &SiteConfig) -> SiteSettings {
+    SiteSettings {
+        label: site.hosts.first().cloned().unwrap_or_else(|| site.root.display().to_string()),
+        hosts: site.hosts.clone(),
+        certificates: vec![certificate_source(&site.tls, &site.hosts)],
+        policy: Policy {
+            minimum_version: site.tls.minimum_version,
+            client_authorities: site.tls.client_authorities.as_ref().map(|authorities| ClientAuthorities {
+                authorities: authorities.clone(),
+                revocation_lists: Vec::new(),
+                mode: site.tls.client_certificate,
+            }),
+            // Some clients offer the older name alone (curl --http1.0).
+            protocols: vec!["http/1.1".to_string(), "http/1.0".to_string()],
+            ..Policy::default()
+        },
+    }
+}
+
+fn certificate_source(tls: &TlsConfig, hosts: &[String]) -> CertificateSource {
+    match &tls.certificate {
+        Some(chain) => {
+            let key = tls.key.as_ref().unwrap_or(chain).clone();
+            CertificateSource::Files { chain: chain.clone(), key, may_be_absent: false }
+        }
+        None => CertificateSource::SelfSigned { names: hosts.to_vec(), directory: None },
+    }
+}

@@ -1,0 +1,97 @@
+//! The choice of a certificate by the name that a client asks for (SNI), and by the signatures that it can verify.
+
+use std::sync::Arc;
+
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use super::certificate::LoadedCertificate;
+use super::notice::Notice;
+use super::server_names::ServerNames;
+use super::settings::{EndpointSettings, UnknownNames};
+use super::sources::{CertificateState, Sources};
+
+/// Which certificates stand for which name. Where a name has several, the first that the client can use is taken.
+#[derive(Debug)]
+pub struct CertificateTable {
+    /// The names that sites claim.
+    claimed: ServerNames<Vec<Arc<CertifiedKey>>>,
+    /// The names that only certificates have.
+    certified: ServerNames<Vec<Arc<CertifiedKey>>>,
+    /// For all others.
+    default: Vec<Arc<CertifiedKey>>,
+    unknown_names: UnknownNames,
+}
+
+impl CertificateTable {
+    /// Makes the table. What does not fit together is said in `notices`.
+    pub fn new(
+        settings: &EndpointSettings,
+        sources: &Sources,
+        default_site: usize,
+        mut notices: Option<&mut Vec<Notice>>,
+    ) -> CertificateTable {
+        let loaded = |site: usize| -> Vec<&Arc<LoadedCertificate>> {
+            let mut certificates: Vec<_> = sources
+                .certificates
+                .get(site)
+                .into_iter()
+                .flatten()
+                .filter_map(CertificateState::loaded)
+                .collect();
+            certificates.sort_by_key(|certificate| certificate.preference());
+            certificates
+        };
+        let keys = |certificates: &[&Arc<LoadedCertificate>]| -> Vec<Arc<CertifiedKey>> {
+            certificates.iter().map(|certificate| certificate.certified.clone()).collect()
+        };
+        let mut claimed = ServerNames::new();
+        for (index, site) in settings.sites.iter().enumerate() {
+            let all = loaded(index);
+            for host in &site.hosts {
+                let mut fitting: Vec<_> =
+                    all.iter().copied().filter(|certificate| certificate.is_for(host)).collect();
+                if fitting.is_empty() {
+                    if let (Some(notices), false) = (notices.as_deref_mut(), all.is_empty()) {
+                        let label = &site.label;
+                        notices.push(Notice::warning(format!(
+                            "site {label}: no certificate of it is for '{host}': clients refuse it"
+                        )));
+                    }
+                    fitting.clone_from(&all);
+                }
+                claimed.entry(host, || keys(&fitting));
+            }
+        }
+        let mut certified: ServerNames<Vec<Arc<CertifiedKey>>> = ServerNames::new();
+        for certificate in (0..settings.sites.len()).flat_map(&loaded) {
+            for name in &certificate.names {
+                if claimed.find(name).is_none() {
+                    certified.entry(name, Vec::new).push(certificate.certified.clone());
+                }
+            }
+        }
+        CertificateTable {
+            claimed,
+            certified,
+            default: keys(&loaded(default_site)),
+            unknown_names: settings.unknown_names,
+        }
+    }
+}
+
+impl ResolvesServerCert for CertificateTable {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let known = hello
+            .server_name()
+            .and_then(|name| self.claimed.find(name).or_else(|| self.certified.find(name)));
+        let candidates = match (known, self.unknown_names) {
+            (Some(known), _) => known,
+            (None, UnknownNames::DefaultCertificate) => &self.default,
+            (None, UnknownNames::Refuse) => return None,
+        };
+        let schemes = hello.signature_schemes();
+        let usable = candidates.iter().find(|candidate| candidate.key.choose_scheme(schemes).is_some());
+        usable.or(candidates.first()).cloned()
+    }
+}

@@ -1,0 +1,84 @@
+//! Why a TLS session ended, in the words of the operator.
+
+use std::fmt;
+
+use rustls::{AlertDescription, Error, PeerIncompatible};
+
+/// Why a session ended. What the client should be told (an alert) is in the output already; send it and close.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TlsError {
+    /// The client speaks HTTP without TLS: answer in the clear, with a 400 that says so.
+    /// [`TlsSession::received_in_clear`] has what it sent.
+    PlainHttp,
+    /// The client ended it, by an alert: for example because it does not trust the certificate.
+    EndedByClient(AlertDescription),
+    /// Client and server have nothing in common: version, cipher suite, group, or application protocol.
+    NothingInCommon(String),
+    /// The client showed no certificate where one is required, or one that is not trusted.
+    ClientCertificate(String),
+    /// There is no certificate for the name that the client asked for.
+    NoCertificate,
+    /// The client broke the protocol.
+    Broken(String),
+    /// The client sent more than a limit allows before anything came of it.
+    TooMuch,
+    /// The keys of a TLS 1.2 session have been used as often as is safe.
+    KeysUsedUp,
+    /// Something was asked of a session that is not open, or is no more.
+    NotOpen,
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TlsError::PlainHttp => formatter.write_str("the client speaks HTTP without TLS"),
+            TlsError::EndedByClient(alert) => write!(formatter, "the client ended the session: {alert:?}"),
+            TlsError::NothingInCommon(what) => write!(formatter, "nothing in common with the client: {what}"),
+            TlsError::ClientCertificate(what) => write!(formatter, "client certificate: {what}"),
+            TlsError::NoCertificate => formatter.write_str("no certificate for what the client asked for"),
+            TlsError::Broken(what) => write!(formatter, "the client broke the protocol: {what}"),
+            TlsError::TooMuch => {
+                formatter.write_str("the client sent too much before its handshake came to an end")
+            }
+            TlsError::KeysUsedUp => formatter.write_str("the keys are used up"),
+            TlsError::NotOpen => formatter.write_str("the session is not open"),
+        }
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+impl TlsError {
+    /// A word for counters.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            TlsError::PlainHttp => "plain_http",
+            TlsError::EndedByClient(_) => "ended_by_client",
+            TlsError::NothingInCommon(_) => "nothing_in_common",
+            TlsError::ClientCertificate(_) => "client_certificate",
+            TlsError::NoCertificate => "no_certificate",
+            TlsError::Broken(_) => "broken",
+            TlsError::TooMuch => "too_much",
+            TlsError::KeysUsedUp => "keys_used_up",
+            TlsError::NotOpen => "not_open",
+        }
+    }
+}
+
+/// What an error of rustls means for the operator.
+pub(super) fn classify(error: rustls::Error) -> TlsError {
+    match error {
+        Error::AlertReceived(alert) => TlsError::EndedByClient(alert),
+        Error::PeerIncompatible(PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon) => {
+            TlsError::ClientCertificate("none that the server can verify".to_string())
+        }
+        Error::PeerIncompatible(what) => TlsError::NothingInCommon(format!("{what:?}")),
+        Error::NoApplicationProtocol => TlsError::NothingInCommon("NoApplicationProtocol".to_string()),
+        Error::InvalidCertificate(what) => TlsError::ClientCertificate(format!("{what:?}")),
+        Error::NoCertificatesPresented => TlsError::ClientCertificate("the client showed none".to_string()),
+        Error::InvalidCertRevocationList(what) => TlsError::ClientCertificate(format!("{what:?}")),
+        // What rustls says when the table of certificates has none.
+        Error::General(what) if what == "no server certificate chain resolved" => TlsError::NoCertificate,
+        other => TlsError::Broken(other.to_string()),
+    }
+}

@@ -1,0 +1,550 @@
+//! The TLS of one connection, without I/O: received bytes go in, plaintext and bytes to send come out.
+//!
+//! ```text
+//! receive(bytes) -> plaintext, and what the handshake has to say     send(plaintext) -> records     close() -> goodbye
+//! ```
+//!
+//! Records are decrypted where they were received; only what is not whole yet is kept. What is sent goes straight into
+//! the buffer from which the core writes, after the handshake messages that may be there, so that one write carries
+//! all: a session ticket together with the first response, for example.
+//!
+//! # Limits
+//!
+//! | what | limit |
+//! |---|---|
+//! | bytes of a handshake | 80 KiB, which holds the longest message that rustls takes (64 KiB) |
+//! | records of a ClientHello in several pieces | 16 where the site is chosen by name, then by the bytes |
+//! | bytes kept of records that are not whole | one record: 18 KiB |
+//! | records without content in a row | 32, by rustls |
+//! | key updates without data between them | 32, by rustls |
+//! | warnings of a TLS 1.2 client | 4, by rustls |
+//! | renegotiation (TLS 1.2) | refused; asked for twice, the connection ends |
+//! | early data (0-RTT) | none |
+
+mod facts;
+
+use std::cell::OnceCell;
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+
+use super::ciphertext::CiphertextBuffer;
+use super::client_certificate::ClientCertificate;
+use super::client_hello::{self, Hello, Peek};
+use super::endpoint::ActiveTls;
+use super::error::{TlsError, classify};
+
+/// The most plaintext that one record carries (RFC 8446 section 5.1).
+pub const RECORD_BYTES: usize = 16 * 1024;
+
+/// What a record takes besides its content, in any version and suite: header, explicit nonce, type and tag, and to spare.
+const RECORD_OVERHEAD_BYTES: usize = 64;
+
+/// A record that rustls would take: header, content, and what TLS 1.2 allows a cipher to add.
+const MOST_KEPT_BYTES: usize = RECORD_HEADER_BYTES + RECORD_BYTES + 2048;
+
+const RECORD_HEADER_BYTES: usize = 5;
+
+/// The most that a client may send before its handshake is done.
+const MOST_HANDSHAKE_BYTES: usize = 80 * 1024;
+
+/// Room for a handshake message or an alert; more is made where it is too small.
+const HANDSHAKE_ROOM_BYTES: usize = 4096;
+
+/// The methods by which a request in the clear is known: those of RFC 9110, PATCH, WebDAV, and HTTP/2's preface.
+const METHODS: [&str; 18] = [
+    "GET ",
+    "HEAD ",
+    "POST ",
+    "PUT ",
+    "DELETE ",
+    "CONNECT ",
+    "OPTIONS ",
+    "TRACE ",
+    "PATCH ",
+    "PRI ",
+    "QUERY ",
+    "PROPFIND ",
+    "PROPPATCH ",
+    "MKCOL ",
+    "COPY ",
+    "MOVE ",
+    "LOCK ",
+    "UNLOCK ",
+];
+
+/// The TLS of one connection.
+pub struct TlsSession {
+    active: Arc<ActiveTls>,
+    /// Made when it is known what the client asks for.
+    connection: Option<Box<UnbufferedServerConnection>>,
+    /// Received and not processed: a part of a record, or of a handshake message.
+    kept: Vec<u8>,
+    phase: Phase,
+    /// The client has said that it will send nothing more.
+    peer_closed: bool,
+    /// Received during the handshake.
+    handshake_bytes: usize,
+    server_name: Option<Box<str>>,
+    /// Which policy of the endpoint holds here.
+    policy: usize,
+    client_certificate: OnceCell<Option<Box<ClientCertificate>>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The ClientHello is not whole yet.
+    Hello,
+    /// The handshake is not done.
+    Handshake,
+    /// Data may flow.
+    Open,
+    /// We have said goodbye, or the session broke. Nothing goes out any more, and what comes is ignored.
+    Ended,
+}
+
+/// What came of receiving.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Received {
+    /// The handshake is done, by this call: what is known of the session is known from now on.
+    pub handshake_done: bool,
+    /// The client will send nothing more (close_notify), or the session has ended. It may still wait for answers.
+    pub closed: bool,
+}
+
+impl TlsSession {
+    /// A session for a connection that was just accepted.
+    pub fn new(active: Arc<ActiveTls>) -> TlsSession {
+        TlsSession {
+            active,
+            connection: None,
+            kept: Vec::new(),
+            phase: Phase::Hello,
+            peer_closed: false,
+            handshake_bytes: 0,
+            server_name: None,
+            policy: 0,
+            client_certificate: OnceCell::new(),
+        }
+    }
+
+    /// Takes received bytes, which are changed in place. Plaintext goes to the end of `plaintext`, never more than was
+    /// received; what must be sent goes to the end of `out`.
+    ///
+    /// On an error the session has ended. `out` may then hold an alert, to be sent before the connection is closed.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        ciphertext: &mut [u8],
+        plaintext: &mut Vec<u8>,
+        out: &mut CiphertextBuffer,
+    ) -> Result<Received, TlsError> {
+        if self.phase == Phase::Open && self.kept.is_empty() && !self.peer_closed {
+            // A session in its usual state: whole records, decrypted where they lie.
+            let consumed = self.process(ciphertext, plaintext, out)?;
+            self.keep(&ciphertext[consumed..])?;
+            return Ok(Received { handshake_done: false, closed: self.peer_closed });
+        }
+        self.receive_slowly(ciphertext, plaintext, out)
+    }
+
+    /// Encrypts both parts, one after the other, into records at the end of `out`. All of it: who sends much calls this
+    /// with some tens of KiB at a time, a whole number of [`RECORD_BYTES`] at best, and sends in between.
+    pub fn send(&mut self, parts: [&[u8]; 2], out: &mut CiphertextBuffer) -> Result<(), TlsError> {
+        let [first, second] = parts;
+        if second.is_empty() {
+            return self.seal(first, out);
+        }
+        if first.len() >= RECORD_BYTES {
+            self.seal(first, out)?;
+            return self.seal(second, out);
+        }
+        // A record of its own for a small first part would cost more than copying it.
+        let (with_first, rest) = second.split_at(second.len().min(RECORD_BYTES - first.len()));
+        let mut joined = out.take_joined();
+        joined.extend_from_slice(first);
+        joined.extend_from_slice(with_first);
+        let sealed = self.seal(&joined, out);
+        out.give_back(joined);
+        sealed?;
+        self.seal(rest, out)
+    }
+
+    /// Says goodbye (close_notify), so that the client knows that nothing was cut off. From now on nothing is sent, and
+    /// what is received is ignored.
+    pub fn close(&mut self, out: &mut CiphertextBuffer) {
+        if self.phase == Phase::Open {
+            let goodbye = self.with_write_traffic(out, |traffic, out| {
+                let mut room = RECORD_OVERHEAD_BYTES;
+                loop {
+                    match traffic.queue_close_notify(out.room(room)) {
+                        Ok(count) => break out.fill(count),
+                        Err(EncryptError::InsufficientSize(error)) if error.required_size > room => {
+                            room = error.required_size;
+                        }
+                        Err(_) => break,
+                    }
+                }
+                Ok(())
+            });
+            // A client that cannot be told has gone.
+            let _ = goodbye;
+        }
+        self.end();
+    }
+
+    /// What a client sent that does not speak TLS; for the answer to [`TlsError::PlainHttp`].
+    pub fn received_in_clear(&self) -> &[u8] {
+        &self.kept
+    }
+
+    // ---- receiving
+
+    #[cold]
+    fn receive_slowly(
+        &mut self,
+        mut ciphertext: &mut [u8],
+        plaintext: &mut Vec<u8>,
+        out: &mut CiphertextBuffer,
+    ) -> Result<Received, TlsError> {
+        if self.phase == Phase::Ended || self.peer_closed {
+            // Anything received after a closure alert must be ignored (RFC 8446 section 6.1).
+            return Ok(Received { handshake_done: false, closed: true });
+        }
+        let was_handshaking = self.is_handshaking();
+        let received_bytes = ciphertext.len();
+        if self.phase == Phase::Hello && !self.begin(&mut ciphertext)? {
+            self.count_handshake(received_bytes, out)?;
+            return Ok(Received::default());
+        }
+        while !self.kept.is_empty() && !self.peer_closed {
+            let (moved, is_whole) = self.complete_kept(ciphertext);
+            ciphertext = &mut ciphertext[moved..];
+            if !is_whole {
+                break;
+            }
+            let mut kept = std::mem::take(&mut self.kept);
+            let consumed = self.process(&mut kept, plaintext, out)?;
+            kept.drain(..consumed);
+            self.kept = kept;
+            if consumed == 0 && ciphertext.is_empty() {
+                break;
+            }
+        }
+        if self.kept.is_empty() {
+            // No memory is held for a connection that waits.
+            self.kept = Vec::new();
+            if !ciphertext.is_empty() {
+                let consumed = self.process(ciphertext, plaintext, out)?;
+                self.keep(&ciphertext[consumed..])?;
+            }
+        } else {
+            self.keep(&[])?;
+        }
+        if self.is_handshaking() {
+            self.count_handshake(received_bytes, out)?;
+        }
+        Ok(Received {
+            handshake_done: was_handshaking && self.phase == Phase::Open,
+            closed: self.peer_closed,
+        })
+    }
+
+    /// Looks for the hello, and begins the session with it. False when it is not whole: then all is kept. Otherwise what
+    /// was received before is in `kept`, and what just came too, unless there was nothing before.
+    fn begin(&mut self, ciphertext: &mut &mut [u8]) -> Result<bool, TlsError> {
+        let from_kept = !self.kept.is_empty();
+        if from_kept {
+            self.kept.extend_from_slice(ciphertext);
+            *ciphertext = &mut [];
+        }
+        let received: &[u8] = if from_kept { &self.kept } else { ciphertext };
+        match in_clear(received) {
+            Clear::No => {}
+            Clear::Perhaps => {
+                if !from_kept {
+                    self.kept.extend_from_slice(ciphertext);
+                }
+                return Ok(false);
+            }
+            Clear::Http => {
+                if !from_kept {
+                    self.kept.extend_from_slice(ciphertext);
+                }
+                self.phase = Phase::Ended;
+                return Err(TlsError::PlainHttp);
+            }
+        }
+        let hello = match client_hello::peek(received) {
+            Peek::More => {
+                if !from_kept {
+                    self.kept.extend_from_slice(ciphertext);
+                }
+                return Ok(false);
+            }
+            Peek::Whole(hello) => hello,
+            Peek::Unreadable => Hello::default(),
+        };
+        let (config, policy) = self.active.choose(&hello);
+        let connection = UnbufferedServerConnection::new(config).map_err(|error| {
+            self.end();
+            TlsError::Broken(error.to_string())
+        })?;
+        self.connection = Some(Box::new(connection));
+        self.policy = policy;
+        self.server_name = hello.server_name;
+        self.phase = Phase::Handshake;
+        Ok(true)
+    }
+
+    /// Moves bytes behind what is kept until the record in it is whole; gives how many, and whether it is.
+    ///
+    /// When the first record that is kept is whole, rustls has begun to read it and waits for the rest of a handshake
+    /// message in others, which must then lie behind it.
+    fn complete_kept(&mut self, ciphertext: &[u8]) -> (usize, bool) {
+        let mut moved = 0;
+        let Some(mut missing) = missing_bytes(&self.kept) else {
+            self.kept.extend_from_slice(ciphertext);
+            return (ciphertext.len(), true);
+        };
+        loop {
+            let count = missing.min(ciphertext.len() - moved);
+            self.kept.extend_from_slice(&ciphertext[moved..moved + count]);
+            moved += count;
+            match missing_bytes(&self.kept) {
+                None => return (moved, true),
+                Some(_) if moved == ciphertext.len() => return (moved, false),
+                // First the header was completed, now the rest is.
+                Some(more) => missing = more,
+            }
+        }
+    }
+
+    fn keep(&mut self, rest: &[u8]) -> Result<(), TlsError> {
+        if self.peer_closed {
+            self.kept = Vec::new();
+            return Ok(());
+        }
+        let most = if self.phase == Phase::Open { MOST_KEPT_BYTES } else { MOST_HANDSHAKE_BYTES };
+        if self.kept.len() + rest.len() > most {
+            self.end();
+            return Err(TlsError::TooMuch);
+        }
+        self.kept.extend_from_slice(rest);
+        Ok(())
+    }
+
+    fn count_handshake(&mut self, bytes: usize, out: &mut CiphertextBuffer) -> Result<(), TlsError> {
+        self.handshake_bytes += bytes;
+        if self.handshake_bytes > MOST_HANDSHAKE_BYTES {
+            // Before there are keys, an alert is a plain record: fatal, handshake_failure.
+            const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 40];
+            if self.phase == Phase::Hello {
+                out.room(ALERT.len())[..ALERT.len()].copy_from_slice(&ALERT);
+                out.fill(ALERT.len());
+            }
+            self.end();
+            return Err(TlsError::TooMuch);
+        }
+        Ok(())
+    }
+
+    /// Lets rustls work on `input` as far as it can; gives how many bytes are done with.
+    #[inline]
+    fn process(
+        &mut self,
+        input: &mut [u8],
+        plaintext: &mut Vec<u8>,
+        out: &mut CiphertextBuffer,
+    ) -> Result<usize, TlsError> {
+        let Some(connection) = &mut self.connection else { return Err(TlsError::NotOpen) };
+        let mut consumed = 0;
+        loop {
+            let UnbufferedStatus { mut discard, state } =
+                connection.process_tls_records(&mut input[consumed..]);
+            let mut goes_on = true;
+            let mut failed = None;
+            match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        match record {
+                            Ok(record) => {
+                                discard += record.discard;
+                                plaintext.extend_from_slice(record.payload);
+                            }
+                            Err(error) => failed = Some(error),
+                        }
+                    }
+                }
+                Ok(ConnectionState::EncodeTlsData(mut message)) => encode(&mut message, out),
+                Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
+                Ok(ConnectionState::PeerClosed) => {
+                    self.peer_closed = true;
+                    goes_on = false;
+                }
+                // BlockedHandshake, WriteTraffic, Closed: everything that was whole is done. Early data is never
+                // accepted, so it never comes.
+                Ok(_) => goes_on = false,
+                Err(error) => failed = Some(error),
+            }
+            consumed += discard;
+            if let Some(error) = failed {
+                return Err(self.fail(error, out));
+            }
+            if !goes_on {
+                break;
+            }
+        }
+        if self.phase == Phase::Handshake && !connection.is_handshaking() {
+            self.phase = Phase::Open;
+        }
+        Ok(consumed)
+    }
+
+    /// Ends the session after an error of rustls, which may have an alert to send.
+    #[cold]
+    fn fail(&mut self, error: rustls::Error, out: &mut CiphertextBuffer) -> TlsError {
+        if let Some(connection) = &mut self.connection {
+            // What is to be sent comes before rustls would look at any input, so it needs none.
+            while connection.wants_write() {
+                match connection.process_tls_records(&mut []).state {
+                    Ok(ConnectionState::EncodeTlsData(mut message)) => encode(&mut message, out),
+                    _ => break,
+                }
+            }
+        }
+        self.end();
+        classify(error)
+    }
+
+    // ---- sending
+
+    fn seal(&mut self, plaintext: &[u8], out: &mut CiphertextBuffer) -> Result<(), TlsError> {
+        if plaintext.is_empty() {
+            return Ok(());
+        }
+        let records = plaintext.len().div_ceil(RECORD_BYTES);
+        let mut room = plaintext.len() + records * RECORD_OVERHEAD_BYTES;
+        self.with_write_traffic(out, |traffic, out| {
+            loop {
+                match traffic.encrypt(plaintext, out.room(room)) {
+                    Ok(count) => {
+                        out.fill(count);
+                        return Ok(());
+                    }
+                    // A key update goes first.
+                    Err(EncryptError::InsufficientSize(error)) if error.required_size > room => {
+                        room = error.required_size;
+                    }
+                    Err(_) => return Err(TlsError::KeysUsedUp),
+                }
+            }
+        })
+    }
+
+    /// Gets rustls into the state where it writes, and writes.
+    #[inline]
+    fn with_write_traffic(
+        &mut self,
+        out: &mut CiphertextBuffer,
+        write: impl FnOnce(
+            &mut rustls::unbuffered::WriteTraffic<'_, rustls::server::ServerConnectionData>,
+            &mut CiphertextBuffer,
+        ) -> Result<(), TlsError>,
+    ) -> Result<(), TlsError> {
+        let (Phase::Open, Some(connection)) = (self.phase, &mut self.connection) else {
+            return Err(TlsError::NotOpen);
+        };
+        loop {
+            // What is kept was looked at before. It is given again because rustls remembers where it was in it.
+            match connection.process_tls_records(&mut self.kept).state {
+                Ok(ConnectionState::WriteTraffic(mut traffic)) => {
+                    let written = write(&mut traffic, out);
+                    if written.is_err() {
+                        break;
+                    }
+                    return Ok(());
+                }
+                Ok(ConnectionState::EncodeTlsData(mut message)) => encode(&mut message, out),
+                Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
+                Ok(ConnectionState::PeerClosed) => self.peer_closed = true,
+                Ok(_) => {
+                    self.end();
+                    return Err(TlsError::NotOpen);
+                }
+                Err(error) => return Err(self.fail(error, out)),
+            }
+        }
+        // The goodbye that rustls says of itself when it may not use its keys any more.
+        self.fail(rustls::Error::EncryptError, out);
+        Err(TlsError::KeysUsedUp)
+    }
+
+    fn end(&mut self) {
+        self.phase = Phase::Ended;
+        self.kept = Vec::new();
+    }
+}
+
+impl fmt::Debug for TlsSession {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("TlsSession")
+            .field("phase", &self.phase)
+            .field("server_name", &self.server_name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Writes a handshake message or an alert.
+fn encode(
+    message: &mut rustls::unbuffered::EncodeTlsData<'_, rustls::server::ServerConnectionData>,
+    out: &mut CiphertextBuffer,
+) {
+    let mut room = HANDSHAKE_ROOM_BYTES;
+    loop {
+        match message.encode(out.room(room)) {
+            Ok(count) => return out.fill(count),
+            Err(EncodeError::InsufficientSize(error)) if error.required_size > room => {
+                room = error.required_size
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+/// How many bytes the record at the front lacks, as far as can be told; `None` when it is whole, or when it is none, so
+/// that rustls says so at once.
+fn missing_bytes(bytes: &[u8]) -> Option<usize> {
+    let whole = match bytes {
+        [20..=23, 3, _, high, low, ..] => {
+            RECORD_HEADER_BYTES + usize::from(u16::from_be_bytes([*high, *low]))
+        }
+        [_, _, _, _, _, ..] => return None,
+        _ => RECORD_HEADER_BYTES,
+    };
+    whole.checked_sub(bytes.len()).filter(|missing| *missing > 0 && whole <= MOST_KEPT_BYTES)
+}
+
+enum Clear {
+    No,
+    /// It may become a request.
+    Perhaps,
+    Http,
+}
+
+/// Whether the first bytes are a request in the clear. No TLS record begins with a letter.
+fn in_clear(received: &[u8]) -> Clear {
+    if !received.first().is_some_and(u8::is_ascii_uppercase) {
+        return Clear::No;
+    }
+    if METHODS.iter().any(|method| received.starts_with(method.as_bytes())) {
+        return Clear::Http;
+    }
+    if METHODS.iter().any(|method| method.as_bytes().starts_with(received)) {
+        return Clear::Perhaps;
+    }
+    Clear::No
+}

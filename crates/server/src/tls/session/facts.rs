@@ -1,0 +1,93 @@
+//! What is known of a session, once its handshake is done: for handlers, access rules, logs and counters.
+
+use rustls::{CipherSuite, HandshakeKind, NamedGroup, ProtocolVersion};
+
+use super::{Phase, TlsSession};
+use crate::tls::client_certificate::ClientCertificate;
+use crate::tls::shared::Challenges;
+
+impl TlsSession {
+    /// True when the handshake is done and data may flow.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    /// True until the handshake is done or has failed.
+    pub fn is_handshaking(&self) -> bool {
+        matches!(self.phase, Phase::Hello | Phase::Handshake)
+    }
+
+    /// The server's name that the client asked for, in lower case. Known once the hello was read.
+    pub fn server_name(&self) -> Option<&str> {
+        self.server_name.as_deref()
+    }
+
+    /// The application protocol: `h2`, `http/1.1`; `None` when the client offered none.
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.connection.as_ref()?.alpn_protocol()
+    }
+
+    /// The client was an ACME authority that now has what it wanted: close the connection.
+    pub fn is_acme_challenge(&self) -> bool {
+        self.protocol() == Some(Challenges::PROTOCOL)
+    }
+
+    /// The version, as other servers' logs name it: `TLSv1.3`.
+    pub fn version(&self) -> Option<&'static str> {
+        match self.connection.as_ref()?.protocol_version()? {
+            ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
+            ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
+            _ => None,
+        }
+    }
+
+    /// The cipher suite, as other servers' logs name it: `TLS_AES_128_GCM_SHA256`, `ECDHE-ECDSA-AES128-GCM-SHA256`.
+    pub fn cipher_suite(&self) -> Option<&'static str> {
+        Some(match self.connection.as_ref()?.negotiated_cipher_suite()?.suite() {
+            CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
+            CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
+            CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
+            CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => "ECDHE-ECDSA-AES128-GCM-SHA256",
+            CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => "ECDHE-ECDSA-AES256-GCM-SHA384",
+            CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-ECDSA-CHACHA20-POLY1305",
+            CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
+            CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
+            CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
+            other => other.as_str()?,
+        })
+    }
+
+    /// The group of the key exchange: `X25519`, `X25519MLKEM768`, `secp256r1`. None where keys were taken up again
+    /// without an exchange (TLS 1.2).
+    pub fn key_exchange(&self) -> Option<&'static str> {
+        let group: NamedGroup = self.connection.as_ref()?.negotiated_key_exchange_group()?.name();
+        group.as_str()
+    }
+
+    /// True when an earlier session was taken up again.
+    pub fn is_resumed(&self) -> bool {
+        let kind = self.connection.as_ref().and_then(|connection| connection.handshake_kind());
+        kind == Some(HandshakeKind::Resumed)
+    }
+
+    /// Who the client is, by the certificate that it showed and that was verified; `None` when it showed none.
+    pub fn client_certificate(&self) -> Option<&ClientCertificate> {
+        let read = || {
+            let chain = self.connection.as_ref()?.peer_certificates()?;
+            ClientCertificate::read(chain).map(Box::new)
+        };
+        if self.phase != Phase::Open {
+            return None;
+        }
+        self.client_certificate.get_or_init(read).as_deref()
+    }
+
+    /// Whether requests for `host` (in lower case, without port) may come over this session. They may not when the host
+    /// has other rules than those under which the session was opened, a client certificate for example: such a request
+    /// is answered with 421 (RFC 9110 section 15.5.20).
+    #[inline]
+    pub fn may_serve(&self, host: &str) -> bool {
+        self.server_name.as_deref() == Some(host) || self.active.policy_of(Some(host)) == self.policy
+    }
+}

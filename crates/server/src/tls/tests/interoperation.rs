@@ -1,0 +1,216 @@
+//! Sessions against OpenSSL, over real sockets.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use super::support::*;
+use crate::tls::{
+    CiphertextBuffer, ClientAuthorities, ClientCertificateMode, Policy, Resumption, TlsEndpoint, TlsSession,
+};
+
+/// What the server saw of one connection.
+#[derive(Debug, Default)]
+struct Seen {
+    facts: String,
+    error: Option<String>,
+    request: Vec<u8>,
+}
+
+/// True when there is an `openssl`; says so where there is none.
+#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
+fn has_openssl() -> bool {
+    let found = Command::new("openssl")
+        .arg("version")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !found {
+        eprintln!("SKIPPED: TLS against OpenSSL (install openssl)");
+    }
+    found
+}
+
+/// Serves `count` connections one after the other: each request line is answered by itself in capitals.
+fn serve(endpoint: Arc<TlsEndpoint>, count: usize) -> (SocketAddr, std::thread::JoinHandle<Vec<Seen>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = std::thread::spawn(move || {
+        (0..count).map(|_| serve_one(listener.accept().unwrap().0, endpoint.session())).collect()
+    });
+    (address, serving)
+}
+
+fn serve_one(mut socket: TcpStream, mut session: TlsSession) -> Seen {
+    let mut seen = Seen::default();
+    let (mut plaintext, mut out, mut buffer) = (Vec::new(), CiphertextBuffer::new(), vec![0; 65_536]);
+    loop {
+        let count = match socket.read(&mut buffer) {
+            Ok(0) => return seen,
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => return seen,
+        };
+        let received = session.receive(&mut buffer[..count], &mut plaintext, &mut out);
+        if plaintext.ends_with(b"\n") {
+            seen.request.extend_from_slice(&plaintext);
+            session.send([b"ANSWER: ", &plaintext.to_ascii_uppercase()], &mut out).unwrap();
+            plaintext.clear();
+        }
+        if received.as_ref().is_ok_and(|received| received.handshake_done) {
+            let subject =
+                session.client_certificate().map_or("nobody", |certificate| certificate.subject.as_str());
+            seen.facts = format!(
+                "{} {} {} {} {subject}",
+                session.version().unwrap_or("?"),
+                session.server_name().unwrap_or("no name"),
+                if session.is_resumed() { "resumed" } else { "full" },
+                String::from_utf8_lossy(session.protocol().unwrap_or(b"none")),
+            );
+        }
+        if received.as_ref().is_ok_and(|received| received.closed) {
+            session.close(&mut out);
+        }
+        let written = socket.write_all(out.as_slice());
+        out.clear();
+        match received {
+            Err(error) => {
+                seen.error = Some(error.to_string());
+                return seen;
+            }
+            Ok(received) if received.closed || written.is_err() => return seen,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Runs `openssl s_client` with these arguments, lets it send `input`, and gives what it printed.
+fn openssl(address: SocketAddr, arguments: &[&str], input: &str) -> String {
+    let mut client = Command::new("openssl")
+        .args(["s_client", "-connect", &address.to_string(), "-servername", "localhost"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = client.stdin.take().unwrap();
+    let input = input.to_string();
+    let writing = std::thread::spawn(move || {
+        for line in input.split_inclusive('\n') {
+            // The client may have given up already.
+            let _ = stdin.write_all(line.as_bytes());
+            // s_client takes a letter for a command only where it comes alone.
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+    });
+    let output = client.wait_with_output().unwrap();
+    writing.join().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn openssl_speaks_both_versions() {
+    if !has_openssl() {
+        return;
+    }
+    let scene = Scene::new();
+    let endpoint = Arc::new(scene.endpoint);
+    let authority = scene.files.write("authority.pem", &scene.authority.pem());
+    let authority = authority.to_str().unwrap();
+    for (flag, version) in [("-tls1_3", "TLSv1.3"), ("-tls1_2", "TLSv1.2")] {
+        let (address, serving) = serve(endpoint.clone(), 1);
+        let arguments = [flag, "-CAfile", authority, "-verify_return_error", "-alpn", "h2,http/1.1"];
+        let printed = openssl(address, &arguments, "hello\n");
+        let seen = serving.join().unwrap().remove(0);
+        assert!(printed.contains("ANSWER: HELLO"), "{printed}");
+        assert!(
+            printed.contains("Verification: OK") || printed.contains("Verify return code: 0 (ok)"),
+            "{printed}"
+        );
+        assert_eq!(seen.facts, format!("{version} localhost full http/1.1 nobody"));
+        assert_eq!((seen.request.as_slice(), &seen.error), (&b"hello\n"[..], &None));
+    }
+}
+
+#[test]
+fn openssl_resumes_and_shows_its_certificate() {
+    if !has_openssl() {
+        return;
+    }
+    let (authority, clients, files) = (Authority::new("Servers"), Authority::new("Clients"), Files::new());
+    let settings = ClientAuthorities {
+        authorities: files.write("clients.pem", &clients.pem()),
+        revocation_lists: Vec::new(),
+        mode: ClientCertificateMode::Required,
+    };
+    let ada = clients.issue(&["ada"]);
+    let (certificate, key) = (files.write("ada.pem", &ada.certificate), files.write("ada.key", &ada.key));
+    let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
+    let stored = files.path("session");
+    let stored = stored.to_str().unwrap();
+    for (flag, version) in [("-tls1_3", "TLSv1.3"), ("-tls1_2", "TLSv1.2")] {
+        for tickets in [true, false] {
+            let policy = Policy {
+                client_authorities: Some(settings.clone()),
+                resumption: Resumption { tickets, ..Resumption::default() },
+                ..Policy::default()
+            };
+            let source = files.write_pair("localhost", &authority.issue(&["localhost"]));
+            let (endpoint, _) = open(vec![site(&["localhost"], vec![source], policy)]);
+            let (address, serving) = serve(Arc::new(endpoint), 2);
+            for (direction, how) in [("-sess_out", "full"), ("-sess_in", "resumed")] {
+                let arguments = [flag, "-cert", certificate, "-key", key, direction, stored];
+                let printed = openssl(address, &arguments, "hello\n");
+                assert!(printed.contains("ANSWER: HELLO"), "{flag} {how} tickets {tickets}: {printed}");
+            }
+            let seen = serving.join().unwrap();
+            assert_eq!(seen[0].facts, format!("{version} localhost full none CN=ada"));
+            assert_eq!(
+                seen[1].facts,
+                format!("{version} localhost resumed none CN=ada"),
+                "tickets {tickets}"
+            );
+        }
+    }
+}
+
+#[test]
+fn openssl_may_update_keys_and_not_renegotiate() {
+    if !has_openssl() {
+        return;
+    }
+    let scene = Scene::new();
+    let endpoint = Arc::new(scene.endpoint);
+    let (address, serving) = serve(endpoint.clone(), 1);
+    let printed = openssl(address, &["-tls1_3"], "hello\nK\nworld\n");
+    let seen = serving.join().unwrap().remove(0);
+    assert!(printed.contains("KEYUPDATE") && printed.contains("ANSWER: WORLD"), "{printed}");
+    assert_eq!(seen.error, None);
+
+    let (address, serving) = serve(endpoint, 1);
+    let printed = openssl(address, &["-tls1_2"], "hello\nR\n");
+    let seen = serving.join().unwrap().remove(0);
+    assert!(printed.contains("RENEGOTIATING") && printed.contains("no renegotiation"), "{printed}");
+    assert_eq!(seen.request, b"hello\n");
+}
+
+#[test]
+fn old_versions_of_openssl_are_refused() {
+    if !has_openssl() {
+        return;
+    }
+    let scene = Scene::new();
+    let endpoint = Arc::new(scene.endpoint);
+    for flag in ["-tls1_1", "-tls1"] {
+        let (address, serving) = serve(endpoint.clone(), 1);
+        // OpenSSL itself does not speak these any more unless it is made to.
+        let printed = openssl(address, &[flag, "-cipher", "ALL:@SECLEVEL=0"], "");
+        assert!(!printed.contains("ANSWER"), "{printed}");
+        // A client without the version connects and says nothing, or is refused.
+        let seen = serving.join().unwrap().remove(0);
+        assert_eq!(seen.facts, "");
+        assert!(seen.error.is_none_or(|error| error.starts_with("nothing in common")), "{printed}");
+    }
+}

@@ -1,0 +1,288 @@
+//! What carries a connection's bytes: the socket itself, or TLS on top of it.
+//!
+//! Both look alike to the connection. TLS adds two things that it must know of: bytes that were taken may still wait
+//! to be sent ([`Transport::poll_flush`]), and an end that must be said before the socket is closed
+//! ([`Transport::end`]).
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use crate::socket::Socket;
+use crate::tls::{CiphertextBuffer, RECORD_BYTES, TlsError, TlsSession};
+
+/// Plaintext encrypted at a time: four whole records, one write.
+const SEND_BYTES: usize = 4 * RECORD_BYTES;
+
+/// The answer to a client that speaks plain HTTP on a TLS port; it cannot read any other.
+const PLAIN_HTTP_ANSWER: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\nServer: touchstone\r\nContent-Type: text/plain\r\n\
+    Content-Length: 65\r\nConnection: close\r\n\r\n\
+    This port speaks HTTPS. Ask again with https:// in front of it.\r\n";
+
+/// A connection's way to its client.
+pub enum Transport {
+    /// The socket itself.
+    Plain(Socket),
+    /// TLS on top of it.
+    Tls(Box<TlsTransport>),
+}
+
+/// TLS on top of a socket.
+pub struct TlsTransport {
+    socket: Socket,
+    session: TlsSession,
+    /// Where records are made; one for all connections of the core.
+    records: Rc<RefCell<CiphertextBuffer>>,
+    /// Records that did not fit into the socket.
+    unsent: Vec<u8>,
+    /// Decrypted, and not yet asked for.
+    plaintext: Vec<u8>,
+    /// The client will send nothing more.
+    client_done: bool,
+    /// We have said that we will send nothing more.
+    ended: bool,
+}
+
+impl Transport {
+    /// TLS on top of `socket`.
+    pub fn tls(socket: Socket, session: TlsSession, records: Rc<RefCell<CiphertextBuffer>>) -> Transport {
+        Transport::Tls(Box::new(TlsTransport {
+            socket,
+            session,
+            records,
+            unsent: Vec::new(),
+            plaintext: Vec::new(),
+            client_done: false,
+            ended: false,
+        }))
+    }
+
+    /// Receives what is there now; `None` when nothing is.
+    #[inline]
+    pub fn try_receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match self {
+            Transport::Plain(socket) => socket.try_receive(buffer),
+            Transport::Tls(tls) => loop {
+                if let Some(count) = tls.take_plaintext(buffer) {
+                    return Ok(Some(count));
+                }
+                match tls.socket.try_receive(buffer)? {
+                    None => return Ok(None),
+                    Some(0) => return Ok(Some(0)),
+                    Some(count) => tls.decrypt(&mut buffer[..count])?,
+                }
+            },
+        }
+    }
+
+    /// Waits for bytes and receives them; 0 is the client's end.
+    #[inline]
+    pub fn poll_receive(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Transport::Plain(socket) => socket.poll_receive(context, buffer),
+            Transport::Tls(tls) => loop {
+                if let Some(count) = tls.take_plaintext(buffer) {
+                    return Poll::Ready(Ok(count));
+                }
+                // What waits to be sent goes on doing so beside; the client may need it before it says anything.
+                if let Poll::Ready(Err(error)) = tls.poll_flush(context) {
+                    return Poll::Ready(Err(error));
+                }
+                match ready!(tls.socket.poll_receive(context, buffer))? {
+                    0 => return Poll::Ready(Ok(0)),
+                    count => tls.decrypt(&mut buffer[..count])?,
+                }
+            },
+        }
+    }
+
+    /// Takes what fits now and gives the count; 0 when nothing does.
+    #[inline]
+    pub fn try_send(&mut self, first: &[u8], second: &[u8]) -> io::Result<usize> {
+        match self {
+            Transport::Plain(socket) => socket.try_send(first, second),
+            Transport::Tls(tls) => tls.try_send(first, second),
+        }
+    }
+
+    /// Like [`Transport::try_send`], for a head whose file follows at once: the kernel may put both in one packet.
+    pub fn try_send_more(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Transport::Plain(socket) => socket.try_send_more(bytes),
+            Transport::Tls(tls) => tls.try_send(bytes, &[]),
+        }
+    }
+
+    /// Sends what fits now from a file, from `offset`, which moves on. `None` when nothing fits, 0 at the file's end.
+    pub fn try_send_file(
+        &mut self,
+        file: BorrowedFd<'_>,
+        offset: &mut u64,
+        count: usize,
+    ) -> io::Result<Option<usize>> {
+        match self {
+            Transport::Plain(socket) => socket.try_send_file(file, offset, count),
+            Transport::Tls(tls) => {
+                if !tls.flush_now()? {
+                    return Ok(None);
+                }
+                let mut bytes = vec![0; count.min(SEND_BYTES)];
+                let read = rustix::io::pread(file, &mut bytes, *offset)?;
+                *offset += read as u64;
+                if read > 0 {
+                    tls.try_send(&bytes[..read], &[])?;
+                }
+                Ok(Some(read))
+            }
+        }
+    }
+
+    /// Waits until something can be sent. Call after a send that gave less than was asked for.
+    pub fn poll_sendable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Transport::Plain(socket) => socket.poll_sendable(context),
+            Transport::Tls(tls) => tls.poll_flush(context),
+        }
+    }
+
+    /// Waits until everything that was taken is sent.
+    #[inline]
+    pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Transport::Plain(_) => Poll::Ready(Ok(())),
+            Transport::Tls(tls) => tls.poll_flush(context),
+        }
+    }
+
+    /// Says that nothing more will be sent; true when that needs no waiting, and the socket may be closed.
+    #[inline]
+    pub fn end(&mut self) -> bool {
+        match self {
+            Transport::Plain(_) => true,
+            Transport::Tls(tls) => {
+                tls.say_end();
+                // An error is an end as well.
+                tls.flush_now().unwrap_or(true)
+            }
+        }
+    }
+
+    /// Says that nothing more will be sent, on the socket too: the client sees the end while we still listen.
+    pub fn shut_down_sending(&mut self) {
+        match self {
+            Transport::Plain(socket) => socket.shut_down_sending(),
+            Transport::Tls(tls) => {
+                tls.say_end();
+                let _ = tls.flush_now();
+                tls.socket.shut_down_sending();
+            }
+        }
+    }
+
+    /// Receives and lets go, undecrypted.
+    pub fn poll_discard(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Transport::Plain(socket) => socket.poll_receive(context, buffer),
+            Transport::Tls(tls) => tls.socket.poll_receive(context, buffer),
+        }
+    }
+}
+
+impl TlsTransport {
+    /// Hands out plaintext, or the client's end after the last of it.
+    #[inline]
+    fn take_plaintext(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        if self.plaintext.is_empty() {
+            return self.client_done.then_some(0);
+        }
+        let count = self.plaintext.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&self.plaintext[..count]);
+        self.plaintext.drain(..count);
+        Some(count)
+    }
+
+    /// Decrypts what was received, and sends what the handshake has to say.
+    #[inline]
+    fn decrypt(&mut self, received: &mut [u8]) -> io::Result<()> {
+        let outcome = {
+            let records = &mut *self.records.borrow_mut();
+            let outcome = self.session.receive(received, &mut self.plaintext, records);
+            if !records.is_empty() {
+                send_records(&self.socket, records, &mut self.unsent)?;
+            }
+            outcome
+        };
+        match outcome {
+            Ok(received) => {
+                self.client_done |= received.closed;
+                Ok(())
+            }
+            Err(TlsError::PlainHttp) => {
+                let _ = self.socket.try_send(PLAIN_HTTP_ANSWER, &[]);
+                Err(io::Error::new(io::ErrorKind::InvalidData, TlsError::PlainHttp))
+            }
+            Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+        }
+    }
+
+    /// Encrypts what may go out now. Encrypted means taken: what does not fit into the socket waits here.
+    #[inline]
+    fn try_send(&mut self, first: &[u8], second: &[u8]) -> io::Result<usize> {
+        if !self.flush_now()? {
+            return Ok(0);
+        }
+        let first = &first[..first.len().min(SEND_BYTES)];
+        let second = &second[..second.len().min(SEND_BYTES - first.len())];
+        let records = &mut *self.records.borrow_mut();
+        self.session
+            .send([first, second], records)
+            .map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error))?;
+        send_records(&self.socket, records, &mut self.unsent)?;
+        Ok(first.len() + second.len())
+    }
+
+    /// Sends what waits, as far as it goes; true when nothing waits any more.
+    #[inline]
+    fn flush_now(&mut self) -> io::Result<bool> {
+        if self.unsent.is_empty() {
+            return Ok(true);
+        }
+        let sent = self.socket.try_send(&self.unsent, &[])?;
+        self.unsent.drain(..sent);
+        Ok(self.unsent.is_empty())
+    }
+
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.flush_now()? {
+            ready!(self.socket.poll_sendable(context))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn say_end(&mut self) {
+        if !self.ended {
+            self.ended = true;
+            let records = &mut *self.records.borrow_mut();
+            self.session.close(records);
+            records.clear_into(0, &mut self.unsent);
+        }
+    }
+}
+
+fn send_records(socket: &Socket, records: &mut CiphertextBuffer, unsent: &mut Vec<u8>) -> io::Result<()> {
+    // Order matters: what waits already goes first.
+    let sent = if unsent.is_empty() { socket.try_send(records.as_slice(), &[]) } else { Ok(0) };
+    match sent {
+        Ok(sent) => {
+            records.clear_into(sent, unsent);
+            Ok(())
+        }
+        Err(error) => {
+            records.clear();
+            Err(error)
+        }
+    }
+}
