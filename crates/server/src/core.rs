@@ -2,30 +2,25 @@
 //!
 //! A core is one thread with one current-thread runtime. What is used for every request lies in [`Hot`]; what is
 //! shared with other cores is either never changed (the snapshot) or touched rarely (the cache's store, the log's
-//! writer). The thread that started the cores speaks to them through [`Order`]s.
+//! writer). `core_loop` brings it to life.
 
 use std::cell::{Cell, RefCell};
-use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::rc::{Rc, Weak};
+use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tokio::sync::mpsc::UnboundedReceiver;
-use touchstone_files::cache::{CoreCache, Entry, NewEntry, Prepared, ReadTicket};
+use touchstone_files::cache::{CoreCache, Entry, NewEntry, Prepared, ReadTicket, Variant};
 use touchstone_http::request::{Limits, RequestHead};
 
-use crate::clock::{CoreClock, TICK, Ticker};
+use crate::clock::CoreClock;
 use crate::config::LogLevel;
 use crate::deadline::Deadlines;
-use crate::listener::Listener;
 use crate::log::access::CoreBuffer;
 use crate::log::error::ErrorLog;
 use crate::site::Snapshot;
-use crate::site_tls::log_notices;
 use crate::socket::Socket;
-use crate::static_files::FileRequest;
 use crate::tls::CiphertextBuffer;
 use crate::transport::Transport;
 
@@ -34,35 +29,6 @@ const RECEIVE_BYTES: usize = 64 * 1024;
 
 /// Idle connections that make room for a new one when a core is full.
 const MAKE_ROOM: usize = 16;
-
-/// After a stop began: how long a kept connection without a request may hope for one.
-const IDLE_GRACE: Duration = Duration::from_secs(1);
-
-/// What the starting thread tells a core.
-pub enum Order {
-    /// Take up a new configuration; these listeners are new, those that it does not name go.
-    Reload(Arc<Snapshot>, Vec<(SocketAddr, TcpListener)>),
-    /// Accept nothing more, finish what was begun, end.
-    Drain,
-}
-
-/// What a core is started with.
-pub struct CoreSeed {
-    /// Its number, from 0.
-    pub index: usize,
-    /// The configuration.
-    pub snapshot: Arc<Snapshot>,
-    /// Its listening sockets with their configured addresses.
-    pub listeners: Vec<(SocketAddr, TcpListener)>,
-    /// Its end of the access log.
-    pub access_log: CoreBuffer,
-    /// The error log.
-    pub error_log: ErrorLog,
-    /// Orders.
-    pub orders: UnboundedReceiver<Order>,
-    /// The connections of all cores.
-    pub connections: Arc<Connections>,
-}
 
 /// What every request uses.
 pub struct Hot {
@@ -100,7 +66,8 @@ pub struct Core {
     pub records: Rc<RefCell<CiphertextBuffer>>,
     /// A stop has begun: every answer ends its connection.
     pub draining: Cell<bool>,
-    index: usize,
+    /// Its number, from 0.
+    pub index: usize,
     /// Connections of all cores.
     connections: Arc<Connections>,
     /// Connections of this core that `connections` knows of.
@@ -116,20 +83,16 @@ pub struct Connections {
     wanted: AtomicUsize,
 }
 
-/// Runs a core on this thread until it has drained.
-pub fn run(seed: CoreSeed) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        // After so many tasks the loop looks for new events. The default suits tasks that do more than ours.
-        .event_interval(256)
-        .build_local(tokio::runtime::LocalOptions::default())?;
-    runtime.block_on(Core::live(seed))
-}
-
 impl Core {
-    async fn live(seed: CoreSeed) -> io::Result<()> {
-        let CoreSeed { index, snapshot, listeners, access_log, error_log, mut orders, connections } = seed;
-        let core = Rc::new(Core {
+    /// A core under `snapshot` that has no connections.
+    pub fn new(
+        index: usize,
+        snapshot: Arc<Snapshot>,
+        access_log: CoreBuffer,
+        error_log: ErrorLog,
+        connections: Arc<Connections>,
+    ) -> Core {
+        Core {
             hot: RefCell::new(Hot {
                 receive_buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
                 head: RequestHead::new(),
@@ -138,7 +101,7 @@ impl Core {
                 caches: caches(&snapshot),
                 log: access_log,
                 received_at: None,
-                snapshot: snapshot.clone(),
+                snapshot,
                 generation: 1,
             }),
             clock: CoreClock::new(),
@@ -149,92 +112,16 @@ impl Core {
             index,
             connections,
             counted: Cell::new(0),
-        });
-        let mut open = Vec::new();
-        core.clone().listen(listeners, &mut open)?;
-        tokio::task::spawn_local(core.clone().tick(Ticker::new()?));
-        // An order to drain ends the loop, and so does the end of whoever gives orders.
-        while let Some(Order::Reload(snapshot, listeners)) = orders.recv().await {
-            core.clone().reload(snapshot, listeners, &mut open)?;
-        }
-        core.drain(open).await;
-        core.hot.borrow_mut().log.flush();
-        Ok(())
-    }
-
-    fn listen(
-        self: Rc<Core>,
-        listeners: Vec<(SocketAddr, TcpListener)>,
-        open: &mut Vec<Rc<Listener>>,
-    ) -> io::Result<()> {
-        for (configured, socket) in listeners {
-            let listener = Listener::new(configured, socket)?;
-            tokio::task::spawn_local(listener.clone().run(self.clone()));
-            open.push(listener);
-        }
-        Ok(())
-    }
-
-    fn reload(
-        self: Rc<Core>,
-        snapshot: Arc<Snapshot>,
-        listeners: Vec<(SocketAddr, TcpListener)>,
-        open: &mut Vec<Rc<Listener>>,
-    ) -> io::Result<()> {
-        {
-            let hot = &mut *self.hot.borrow_mut();
-            hot.limits = head_limits(&snapshot);
-            hot.caches = caches(&snapshot);
-            hot.generation += 1;
-            hot.snapshot = snapshot.clone();
-        }
-        let named = |listener: &Rc<Listener>| {
-            snapshot.listeners.iter().any(|sites| sites.address == listener.configured)
-        };
-        for gone in open.extract_if(.., |listener| !named(listener)) {
-            gone.stop();
-        }
-        self.listen(listeners, open)
-    }
-
-    /// Keeps the clock, and does what is to be done once a tick or once a second.
-    async fn tick(self: Rc<Core>, ticker: Ticker) {
-        while ticker.tick().await.is_ok() {
-            let new_second = self.clock.tick();
-            self.deadlines.sweep(self.clock.coarse_ms());
-            self.count_connections();
-            self.make_wanted_room();
-            let hot = &mut *self.hot.borrow_mut();
-            hot.log.flush();
-            if new_second {
-                for cache in &mut hot.caches {
-                    cache.tick();
-                }
-                if self.index == 0 {
-                    self.refresh_roots(&hot.snapshot);
-                    self.refresh_certificates(&hot.snapshot);
-                    self.error_log.tick();
-                }
-            }
         }
     }
 
-    /// A root that is a link may lead elsewhere now.
-    fn refresh_roots(&self, snapshot: &Snapshot) {
-        for site in &snapshot.sites {
-            if let Err(error) = site.root.refresh() {
-                let path = site.root.path().display();
-                let message = format_args!("cannot look at the root {path}: {error}");
-                self.error_log.limited(LogLevel::Warning, "roots not found", message);
-            }
-        }
-    }
-
-    /// Certificate files may have been renewed.
-    fn refresh_certificates(&self, snapshot: &Snapshot) {
-        for endpoint in snapshot.listeners.iter().filter_map(|listener| listener.tls.as_ref()) {
-            log_notices(&self.error_log, endpoint.refresh());
-        }
+    /// Works under another configuration from the next request on.
+    pub fn take_up(&self, snapshot: Arc<Snapshot>) {
+        let hot = &mut *self.hot.borrow_mut();
+        hot.limits = head_limits(&snapshot);
+        hot.caches = caches(&snapshot);
+        hot.generation += 1;
+        hot.snapshot = snapshot;
     }
 
     /// What carries the bytes of a connection that was accepted on `listener`.
@@ -244,35 +131,6 @@ impl Core {
         match sites.and_then(|sites| sites.tls.as_ref()) {
             Some(endpoint) => Transport::tls(socket, endpoint.session(), self.records.clone()),
             None => Transport::Plain(socket),
-        }
-    }
-
-    async fn drain(&self, open: Vec<Rc<Listener>>) {
-        self.draining.set(true);
-        // From here on each listener belongs to its accept loop alone, and is closed when that has let everybody in.
-        let closing: Vec<Weak<Listener>> = open.iter().map(Rc::downgrade).collect();
-        for listener in open {
-            listener.stop();
-        }
-        let limit = self.hot.borrow().snapshot.config.server.drain_timeout;
-        let began = Instant::now();
-        loop {
-            let listening = closing.iter().any(|listener| listener.strong_count() > 0);
-            let connections = self.deadlines.connections();
-            if !listening && connections == 0 {
-                return;
-            }
-            if began.elapsed() >= limit {
-                self.error_log.warning(format_args!(
-                    "{connections} connections on core {} were not done within server.drain_timeout",
-                    self.index
-                ));
-                return;
-            }
-            if began.elapsed() >= IDLE_GRACE {
-                self.deadlines.expire_idle(usize::MAX);
-            }
-            tokio::time::sleep(TICK / 10).await;
         }
     }
 
@@ -286,7 +144,7 @@ impl Core {
 
     /// Brings what all cores know up to what this one knows.
     #[inline]
-    fn count_connections(&self) {
+    pub fn count_connections(&self) {
         let (now, before) =
             (self.deadlines.connections(), self.counted.replace(self.deadlines.connections()));
         match now.cmp(&before) {
@@ -309,7 +167,7 @@ impl Core {
     }
 
     /// Makes room for a connection that another core has no room for.
-    fn make_wanted_room(&self) {
+    pub fn make_wanted_room(&self) {
         if self.connections.wanted.load(Ordering::Relaxed) > 0 {
             let wanted = self.connections.wanted.swap(0, Ordering::Relaxed);
             self.deadlines.expire_idle(wanted);
@@ -322,31 +180,38 @@ impl Core {
         self.hot.borrow().log.is_on()
     }
 
-    /// The cached answer for `path`, if this core works under the request's snapshot.
-    pub fn cache_entry(&self, request: &FileRequest<'_>, path: &[u8]) -> Option<(Arc<Entry>, Arc<Prepared>)> {
+    /// The cached answer for `path`, if this core works under `snapshot`.
+    pub fn cache_entry(
+        &self,
+        snapshot: &Snapshot,
+        site: usize,
+        path: &[u8],
+        variant: Variant,
+    ) -> Option<(Arc<Entry>, Arc<Prepared>)> {
         let hot = &mut *self.hot.borrow_mut();
-        if !std::ptr::eq(request.snapshot, &*hot.snapshot) {
+        if !std::ptr::eq(snapshot, &*hot.snapshot) {
             return None;
         }
-        hot.caches.get_mut(request.site)?.entry(path, request.variant, &self.clock.second())
+        hot.caches.get_mut(site)?.entry(path, variant, &self.clock.second())
     }
 
     /// Puts a file that was just read into the cache and gives its answer.
     pub fn cache_insert(
         &self,
-        request: &FileRequest<'_>,
+        snapshot: &Snapshot,
         new: NewEntry<'_>,
         ticket: ReadTicket,
+        variant: Variant,
     ) -> Option<Arc<Prepared>> {
         let hot = &mut *self.hot.borrow_mut();
-        let date = self.clock.second();
-        if std::ptr::eq(request.snapshot, &*hot.snapshot) {
-            let cache = hot.caches.get_mut(request.site)?;
-            return Some(cache.insert(new, ticket, request.variant, &date).1);
+        let (site, date) = (new.site, self.clock.second());
+        if std::ptr::eq(snapshot, &*hot.snapshot) {
+            let cache = hot.caches.get_mut(site)?;
+            return Some(cache.insert(new, ticket, variant, &date).1);
         }
         // A reload came between: the answer is still made from the old snapshot, and kept by nobody.
-        let cache = request.snapshot.cache.clone()?;
-        Some(CoreCache::new(cache, request.site).insert(new, ticket, request.variant, &date).1)
+        let cache = snapshot.cache.clone()?;
+        Some(CoreCache::new(cache, site).insert(new, ticket, variant, &date).1)
     }
 }
 

@@ -9,6 +9,7 @@ mod clock;
 pub mod config;
 mod connection;
 mod core;
+mod core_loop;
 mod deadline;
 mod listener;
 pub mod log;
@@ -22,5 +23,6 @@ mod sys;
 #[allow(dead_code, unused_imports)]
 mod tls;
 mod transport;
+mod unusable;
 
 pub use server::{Server, StartError};

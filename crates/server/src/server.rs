@@ -11,7 +11,8 @@ use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::config::{self, Config};
-use crate::core::{self, Connections, CoreSeed, Order};
+use crate::core::Connections;
+use crate::core_loop::{self, CoreSeed, Order};
 use crate::listener;
 use crate::log::access::AccessLog;
 use crate::log::error::ErrorLog;
@@ -262,7 +263,7 @@ fn spawn_core(seed: CoreSeed, config: &Config) -> io::Result<JoinHandle<io::Resu
         if pin && let Err(error) = pin_to_processor(index) {
             error_log.warning(format_args!("core {index} cannot be pinned: {error}"));
         }
-        let result = core::run(seed);
+        let result = core_loop::run(seed);
         if let Err(error) = &result {
             error_log.error(format_args!("core {index} ended: {error}"));
         }

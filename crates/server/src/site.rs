@@ -15,6 +15,7 @@ use crate::config::{self, Config, SiteConfig};
 use crate::log::error::ErrorLog;
 use crate::site_tls::open_endpoint;
 use crate::tls::{TlsEndpoint, TlsShared};
+use crate::unusable::Unusable;
 
 /// One generation of the configuration, ready for use.
 pub struct Snapshot {
@@ -71,16 +72,6 @@ impl ListenerSites {
         let named =
             self.hosts.iter().find(|(known, _)| touchstone_http::host::equals_lower_case(name, known));
         named.map(|(_, site)| *site).or(self.any)
-    }
-}
-
-/// A configuration that reads well but cannot be used here.
-#[derive(Debug)]
-pub struct Unusable(pub String);
-
-impl std::fmt::Display for Unusable {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
     }
 }
 

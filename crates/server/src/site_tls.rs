@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::config::{SiteConfig, TlsConfig};
 use crate::log::error::ErrorLog;
-use crate::site::Unusable;
 use crate::tls::{
     CertificateSource, ClientAuthorities, EndpointSettings, Notice, NoticeLevel, Policy, SiteSettings,
     TlsEndpoint, TlsShared, UnknownNames,
 };
+use crate::unusable::Unusable;
 
 /// The endpoint of `address`; `None` where it speaks plain HTTP.
 pub fn open_endpoint(

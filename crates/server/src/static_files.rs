@@ -122,7 +122,7 @@ enum Found {
 
 /// Looks for `path` in the cache, then on disk; a directory stands for its index file.
 async fn find(core: &Core, request: &FileRequest<'_>, path: &[u8]) -> Found {
-    if let Some((entry, prepared)) = core.cache_entry(request, path) {
+    if let Some((entry, prepared)) = core.cache_entry(request.snapshot, request.site, path, request.variant) {
         return Found::Content(entry.representation().clone(), Content::Cached(prepared));
     }
     if !path.ends_with(b"/") {
@@ -216,7 +216,7 @@ fn keep(
 ) -> Option<Arc<Prepared>> {
     let root = request.snapshot.sites[request.site].root.clone();
     let new = NewEntry { site: request.site, path, file_path, root, representation, body };
-    core.cache_insert(request, new, ticket)
+    core.cache_insert(request.snapshot, new, ticket, request.variant)
 }
 
 fn directory_of(root: &Path, file_path: &[u8]) -> PathBuf {

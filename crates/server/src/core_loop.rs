@@ -1,0 +1,171 @@
+//! The life of a core: starts it, keeps its clock, reloads it, drains it.
+//!
+//! The thread that started the cores speaks to them through [`Order`]s.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::clock::{TICK, Ticker};
+use crate::config::LogLevel;
+use crate::core::{Connections, Core};
+use crate::listener::Listener;
+use crate::log::access::CoreBuffer;
+use crate::log::error::ErrorLog;
+use crate::site::Snapshot;
+use crate::site_tls::log_notices;
+
+/// After a stop began: how long a kept connection without a request may hope for one.
+const IDLE_GRACE: Duration = Duration::from_secs(1);
+
+/// What the starting thread tells a core.
+pub enum Order {
+    /// Take up a new configuration; these listeners are new, those that it does not name go.
+    Reload(Arc<Snapshot>, Vec<(SocketAddr, TcpListener)>),
+    /// Accept nothing more, finish what was begun, end.
+    Drain,
+}
+
+/// What a core is started with.
+pub struct CoreSeed {
+    /// Its number, from 0.
+    pub index: usize,
+    /// The configuration.
+    pub snapshot: Arc<Snapshot>,
+    /// Its listening sockets with their configured addresses.
+    pub listeners: Vec<(SocketAddr, TcpListener)>,
+    /// Its end of the access log.
+    pub access_log: CoreBuffer,
+    /// The error log.
+    pub error_log: ErrorLog,
+    /// Orders.
+    pub orders: UnboundedReceiver<Order>,
+    /// The connections of all cores.
+    pub connections: Arc<Connections>,
+}
+
+/// Runs a core on this thread until it has drained.
+pub fn run(seed: CoreSeed) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        // After so many tasks the loop looks for new events. The default suits tasks that do more than ours.
+        .event_interval(256)
+        .build_local(tokio::runtime::LocalOptions::default())?;
+    runtime.block_on(live(seed))
+}
+
+async fn live(seed: CoreSeed) -> io::Result<()> {
+    let CoreSeed { index, snapshot, listeners, access_log, error_log, mut orders, connections } = seed;
+    let core = Rc::new(Core::new(index, snapshot, access_log, error_log, connections));
+    let mut open = Vec::new();
+    listen(&core, listeners, &mut open)?;
+    tokio::task::spawn_local(tick(core.clone(), Ticker::new()?));
+    // An order to drain ends the loop, and so does the end of whoever gives orders.
+    while let Some(Order::Reload(snapshot, listeners)) = orders.recv().await {
+        reload(&core, snapshot, listeners, &mut open)?;
+    }
+    drain(&core, open).await;
+    core.hot.borrow_mut().log.flush();
+    Ok(())
+}
+
+fn listen(
+    core: &Rc<Core>,
+    listeners: Vec<(SocketAddr, TcpListener)>,
+    open: &mut Vec<Rc<Listener>>,
+) -> io::Result<()> {
+    for (configured, socket) in listeners {
+        let listener = Listener::new(configured, socket)?;
+        tokio::task::spawn_local(listener.clone().run(core.clone()));
+        open.push(listener);
+    }
+    Ok(())
+}
+
+fn reload(
+    core: &Rc<Core>,
+    snapshot: Arc<Snapshot>,
+    listeners: Vec<(SocketAddr, TcpListener)>,
+    open: &mut Vec<Rc<Listener>>,
+) -> io::Result<()> {
+    core.take_up(snapshot.clone());
+    let named =
+        |listener: &Rc<Listener>| snapshot.listeners.iter().any(|sites| sites.address == listener.configured);
+    for gone in open.extract_if(.., |listener| !named(listener)) {
+        gone.stop();
+    }
+    listen(core, listeners, open)
+}
+
+/// Keeps the clock, and does what is to be done once a tick or once a second.
+async fn tick(core: Rc<Core>, ticker: Ticker) {
+    while ticker.tick().await.is_ok() {
+        let new_second = core.clock.tick();
+        core.deadlines.sweep(core.clock.coarse_ms());
+        core.count_connections();
+        core.make_wanted_room();
+        let hot = &mut *core.hot.borrow_mut();
+        hot.log.flush();
+        if new_second {
+            for cache in &mut hot.caches {
+                cache.tick();
+            }
+            if core.index == 0 {
+                refresh_roots(&core, &hot.snapshot);
+                refresh_certificates(&core, &hot.snapshot);
+                core.error_log.tick();
+            }
+        }
+    }
+}
+
+/// A root that is a link may lead elsewhere now.
+fn refresh_roots(core: &Core, snapshot: &Snapshot) {
+    for site in &snapshot.sites {
+        if let Err(error) = site.root.refresh() {
+            let path = site.root.path().display();
+            let message = format_args!("cannot look at the root {path}: {error}");
+            core.error_log.limited(LogLevel::Warning, "roots not found", message);
+        }
+    }
+}
+
+/// Certificate files may have been renewed.
+fn refresh_certificates(core: &Core, snapshot: &Snapshot) {
+    for endpoint in snapshot.listeners.iter().filter_map(|listener| listener.tls.as_ref()) {
+        log_notices(&core.error_log, endpoint.refresh());
+    }
+}
+
+async fn drain(core: &Core, open: Vec<Rc<Listener>>) {
+    core.draining.set(true);
+    // From here on each listener belongs to its accept loop alone, and is closed when that has let everybody in.
+    let closing: Vec<Weak<Listener>> = open.iter().map(Rc::downgrade).collect();
+    for listener in open {
+        listener.stop();
+    }
+    let limit = core.hot.borrow().snapshot.config.server.drain_timeout;
+    let began = Instant::now();
+    loop {
+        let listening = closing.iter().any(|listener| listener.strong_count() > 0);
+        let connections = core.deadlines.connections();
+        if !listening && connections == 0 {
+            return;
+        }
+        if began.elapsed() >= limit {
+            core.error_log.warning(format_args!(
+                "{connections} connections on core {} were not done within server.drain_timeout",
+                core.index
+            ));
+            return;
+        }
+        if began.elapsed() >= IDLE_GRACE {
+            core.deadlines.expire_idle(usize::MAX);
+        }
+        tokio::time::sleep(TICK / 10).await;
+    }
+}
