@@ -22,6 +22,7 @@ pub mod date;
 pub mod decimal;
 pub mod entity_tag;
 pub mod grammar;
+pub mod h2;
 pub mod host;
 pub mod range;
 pub mod request;

@@ -5,6 +5,8 @@
 //! ([`Connection::serve_hits`]). Whatever else is asked takes [`Connection::answer_request`], where every step may
 //! wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
 
+mod http2;
+
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -27,6 +29,8 @@ use crate::deadline::DeadlineGuard;
 use crate::log::access::Record;
 use crate::static_files::{self, FileRequest};
 use crate::transport::Transport;
+
+use http2::Http2;
 
 /// Answers to pipelined requests are gathered up to this size before they are written.
 const GATHER_BYTES: usize = 128 * 1024;
@@ -54,6 +58,8 @@ pub enum Next {
         /// Bytes of it that are written.
         sent: usize,
     },
+    /// Speak HTTP/2; the input begins with its preface.
+    Http2,
     /// Refuse what stands at the start of the input.
     Refuse(Refusal),
     /// Let the client read the last answer, then end.
@@ -186,6 +192,7 @@ impl Connection {
                 Next::Answer => Box::pin(self.answer_request()).await,
                 Next::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,
                 Next::Refuse(refusal) => Box::pin(self.refuse(refusal)).await,
+                Next::Http2 => return Box::pin(Http2::new(self).run()).await,
                 Next::Close if self.transport.end() => return,
                 Next::Linger | Next::Close => return Box::pin(self.linger()).await,
             };
@@ -249,6 +256,10 @@ impl Connection {
     #[inline]
     fn take_in(&mut self, hot: &mut Hot, received: &[u8]) -> Next {
         if self.input.is_empty() {
+            if self.requests == 0 && (http2::begins(received) || self.transport.speaks_http2()) {
+                self.input.extend_from_slice(received);
+                return Next::Http2;
+            }
             let (consumed, next) = self.serve(hot, received);
             self.input.extend_from_slice(&received[consumed..]);
             next

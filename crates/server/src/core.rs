@@ -17,6 +17,7 @@ use touchstone_http::request::{Limits, RequestHead};
 use crate::clock::CoreClock;
 use crate::config::LogLevel;
 use crate::deadline::Deadlines;
+use crate::header_blocks::HeaderBlocks;
 use crate::log::access::CoreBuffer;
 use crate::log::error::ErrorLog;
 use crate::site::Snapshot;
@@ -42,6 +43,8 @@ pub struct Hot {
     pub gathered: Vec<u8>,
     /// The cache, one view a site; empty when it is switched off.
     pub caches: Vec<CoreCache>,
+    /// HTTP/2's header blocks of this second.
+    pub header_blocks: HeaderBlocks,
     /// The access log.
     pub log: CoreBuffer,
     /// When the bytes that are being served came in; read only where the log wants durations.
@@ -99,6 +102,7 @@ impl Core {
                 limits: head_limits(&snapshot),
                 gathered: Vec::new(),
                 caches: caches(&snapshot),
+                header_blocks: HeaderBlocks::default(),
                 log: access_log,
                 received_at: None,
                 snapshot,

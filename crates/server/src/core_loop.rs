@@ -111,6 +111,7 @@ async fn tick(core: Rc<Core>, ticker: Ticker) {
         let hot = &mut *core.hot.borrow_mut();
         hot.log.flush();
         if new_second {
+            hot.header_blocks.clear();
             for cache in &mut hot.caches {
                 cache.tick();
             }

@@ -11,6 +11,7 @@ mod connection;
 mod core;
 mod core_loop;
 mod deadline;
+mod header_blocks;
 mod listener;
 pub mod log;
 mod server;

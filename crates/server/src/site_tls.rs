@@ -54,7 +54,7 @@ fn site_settings(site: &SiteConfig) -> SiteSettings {
                 mode: site.tls.client_certificate,
             }),
             // Some clients offer the older name alone (curl --http1.0).
-            protocols: vec!["http/1.1".to_string(), "http/1.0".to_string()],
+            protocols: ["h2", "http/1.1", "http/1.0"].map(str::to_string).to_vec(),
             ..Policy::default()
         },
     }

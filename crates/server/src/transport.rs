@@ -60,6 +60,11 @@ impl Transport {
         }))
     }
 
+    /// True when the client has agreed to speak HTTP/2 (ALPN).
+    pub fn speaks_http2(&self) -> bool {
+        matches!(self, Transport::Tls(tls) if tls.session.protocol() == Some(b"h2"))
+    }
+
     /// Receives what is there now; `None` when nothing is.
     #[inline]
     pub fn try_receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {

@@ -17,21 +17,10 @@ pub struct CiphertextBuffer {
 }
 
 impl CiphertextBuffer {
-    /// An empty buffer.
-    pub fn new() -> CiphertextBuffer {
-        CiphertextBuffer::default()
-    }
-
     /// What is to be sent.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.filled]
-    }
-
-    /// How many bytes are to be sent.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.filled
     }
 
     /// True when nothing is to be sent.
@@ -101,12 +90,12 @@ mod tests {
 
     #[test]
     fn bytes_come_out_in_order() {
-        let mut buffer = CiphertextBuffer::new();
+        let mut buffer = CiphertextBuffer::default();
         assert!(buffer.is_empty());
         put(&mut buffer, b"one");
         put(&mut buffer, &[7; 10_000]);
         put(&mut buffer, b"two");
-        assert_eq!(buffer.len(), 10_006);
+        assert_eq!(buffer.as_slice().len(), 10_006);
         assert!(buffer.as_slice().starts_with(b"one\x07") && buffer.as_slice().ends_with(b"\x07two"));
         buffer.clear();
         put(&mut buffer, b"three");
@@ -121,9 +110,9 @@ mod tests {
 
     #[test]
     fn a_large_buffer_is_let_go() {
-        let mut buffer = CiphertextBuffer::new();
+        let mut buffer = CiphertextBuffer::default();
         put(&mut buffer, &vec![1; 3 * MOST_KEPT_BYTES]);
-        assert_eq!(buffer.len(), 3 * MOST_KEPT_BYTES);
+        assert_eq!(buffer.as_slice().len(), 3 * MOST_KEPT_BYTES);
         buffer.clear();
         assert!(buffer.bytes.capacity() <= MOST_KEPT_BYTES);
         put(&mut buffer, b"again");

@@ -258,6 +258,19 @@ mod tests {
     }
 
     #[test]
+    fn the_first_suite_tells_whether_aes_is_wanted() {
+        let prefers = |suites: &[u8]| prefers_chacha(Bytes(suites));
+        assert_eq!(prefers(&[0x13, 0x03, 0x13, 0x01]), Some(true));
+        assert_eq!(prefers(&[0xcc, 0xa9, 0xc0, 0x2b]), Some(true));
+        assert_eq!(prefers(&[0x13, 0x01, 0x13, 0x03]), Some(false));
+        // A value that only tests us stands before it.
+        assert_eq!(prefers(&[0x2a, 0x2a, 0x13, 0x03]), Some(true));
+        assert_eq!(prefers(&[0x2a, 0x3a, 0x13, 0x03]), Some(false));
+        assert_eq!(prefers(&[]), Some(false));
+        assert_eq!(prefers(&[0x13]), None);
+    }
+
+    #[test]
     fn a_hello_in_pieces() {
         let message = &hello_bytes("www.example.org", &[])[5..];
         for pieces in 1..=MOST_RECORDS {

@@ -15,6 +15,7 @@
 //! | `sources`, `notice` | everything that is read, and what is said about it |
 //! | `certificate_table` | the choice of a certificate |
 //! | `endpoint` | from settings to rustls configurations, and the swap |
+//! | `provider` | the cryptography, and the order of the cipher suites |
 //! | `shared` | what all endpoints of the process share: ticket keys, stored sessions, ACME challenges |
 //! | `client_authorities` | who may sign client certificates |
 //! | `client_certificate`, `distinguished_name` | who the client is |
@@ -41,17 +42,14 @@ mod shared;
 mod sources;
 mod watched;
 
-pub use certificate::LoadedCertificate;
 pub use ciphertext::CiphertextBuffer;
-pub use client_certificate::ClientCertificate;
-pub use endpoint::{ActiveTls, TlsEndpoint, UnusableTls};
+pub use endpoint::TlsEndpoint;
 pub use error::TlsError;
 pub use notice::{Notice, NoticeLevel};
-pub use self_signed::{DevelopmentCertificate, development_certificate};
-pub use session::{RECORD_BYTES, Received, TlsSession};
+pub use session::{RECORD_BYTES, TlsSession};
 pub use settings::{
     CertificateSource, ClientAuthorities, ClientCertificateMode, EndpointSettings, MinimumVersion, Policy,
-    Resumption, SiteSettings, UnknownNames,
+    SiteSettings, UnknownNames,
 };
 pub use shared::TlsShared;
 

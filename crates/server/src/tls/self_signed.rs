@@ -16,13 +16,13 @@ use time::{Duration, OffsetDateTime};
 use super::certificate::{Age, LoadedCertificate, UnusableCertificate, is_host_name};
 
 /// The certificate's file in the directory where it is kept.
-pub const CERTIFICATE_FILE: &str = "development-certificate.pem";
+const CERTIFICATE_FILE: &str = "development-certificate.pem";
 
 /// The key's file.
-pub const KEY_FILE: &str = "development-key.pem";
+const KEY_FILE: &str = "development-key.pem";
 
 /// Every development certificate is for these.
-pub const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// The longest life that all browsers accept.
 const LIFE: Duration = Duration::days(397);
@@ -33,10 +33,9 @@ const LEAD: Duration = Duration::days(1);
 /// A development certificate that is ready to be served.
 #[derive(Debug)]
 pub struct DevelopmentCertificate {
-    /// The certificate and its key.
+    /// The certificate and its key; its origin is the file where it is kept, if it is: the one that a browser or
+    /// `curl --cacert` can be told to trust.
     pub loaded: LoadedCertificate,
-    /// Where it is kept, if it is: the certificate to be trusted by a browser or by `curl --cacert`.
-    pub file: Option<PathBuf>,
     /// False when it was found where it is kept, from an earlier time.
     pub is_new: bool,
 }
@@ -65,11 +64,7 @@ pub fn development_certificate(
     if let Some(directory) = directory
         && let Some(loaded) = load_kept(directory, &names, provider, now)
     {
-        return Ok(DevelopmentCertificate {
-            loaded,
-            file: Some(directory.join(CERTIFICATE_FILE)),
-            is_new: false,
-        });
+        return Ok(DevelopmentCertificate { loaded, is_new: false });
     }
     let fresh = generate(&names, now).map_err(|error| NoDevelopmentCertificate(error.to_string()))?;
     if let Some(directory) = directory {
@@ -77,12 +72,12 @@ pub fn development_certificate(
             NoDevelopmentCertificate(format!("it cannot be kept in {}: {error}", directory.display()))
         })?;
     }
-    let file = directory.map(|directory| directory.join(CERTIFICATE_FILE));
-    let origin =
-        file.as_ref().map_or("the development certificate".to_string(), |file| file.display().to_string());
+    let origin = directory.map_or("the development certificate".to_string(), |directory| {
+        directory.join(CERTIFICATE_FILE).display().to_string()
+    });
     let loaded =
         fresh.load(origin, provider).map_err(|error| NoDevelopmentCertificate(format!("{error:?}")))?;
-    Ok(DevelopmentCertificate { loaded, file, is_new: true })
+    Ok(DevelopmentCertificate { loaded, is_new: true })
 }
 
 fn all_names(names: &[String]) -> Result<Vec<String>, NoDevelopmentCertificate> {

@@ -10,7 +10,7 @@ use super::certificate::{Age, LoadedCertificate};
 use super::client_authorities::LoadedAuthorities;
 use super::notice::Notice;
 use super::pem::PemProblem;
-use super::self_signed::{CERTIFICATE_FILE, development_certificate};
+use super::self_signed::development_certificate;
 use super::settings::{CertificateSource, ClientAuthorities, EndpointSettings};
 use super::shared::TlsShared;
 use super::watched::{Look, Watched};
@@ -198,13 +198,12 @@ fn open_self_signed(
             OffsetDateTime::now_utc(),
         )
     };
-    if let Some(directory) = directory {
+    if directory.is_some() {
         let made = make().map_err(|error| error.to_string())?;
-        let file = directory.join(CERTIFICATE_FILE);
         let what = if made.is_new { "was made" } else { "is used again" };
         notices.push(Notice::info(format!(
             "site {label}: a development certificate {what}: {}; browsers trust it only when told to",
-            file.display()
+            made.loaded.origin
         )));
         return Ok(Arc::new(made.loaded));
     }

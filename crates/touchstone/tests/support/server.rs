@@ -76,7 +76,7 @@ impl Server {
             collect(child.stdout.take().expect("stdout is piped"), &output),
         ];
         let mut server = Server { child, addresses: Vec::new(), error_log, readers, output };
-        let started = server.error_log.wait_for(PATIENCE, |line| line.contains("listening on http://"));
+        let started = server.error_log.wait_for(PATIENCE, |line| line.contains("listening on http"));
         assert!(started, "the server did not start: {command:?}\n{}", server.error_text());
         server.addresses = server.announced_addresses();
         server
@@ -92,7 +92,7 @@ impl Server {
         let lines = self.error_log.all();
         let announcing = lines.iter().filter(|line| line.contains("listening on"));
         announcing
-            .flat_map(|line| line.split("http://").skip(1))
+            .flat_map(|line| line.split("://").skip(1))
             .map(|text| text.split([' ', ',', '/', '"']).next().unwrap_or_default())
             .map(|text| text.parse().unwrap_or_else(|error| panic!("listening on {text:?}: {error}")))
             .collect()

@@ -7,9 +7,11 @@ use rustls::version::{TLS12, TLS13};
 use time::{Duration, OffsetDateTime};
 
 use super::support::*;
+use crate::tls::self_signed::development_certificate;
+use crate::tls::settings::Resumption;
 use crate::tls::{
     CertificateSource, ClientAuthorities, ClientCertificateMode, MinimumVersion, NoticeLevel, Policy,
-    Resumption, TlsEndpoint, TlsError, TlsShared, UnknownNames,
+    TlsEndpoint, TlsError, TlsShared, UnknownNames,
 };
 
 /// An authority and files, for endpoints of all kinds.
@@ -126,13 +128,7 @@ fn the_kind_of_key_is_chosen_by_what_the_client_can_verify() {
     assert!(pipe.session.cipher_suite().unwrap().starts_with("ECDHE-ECDSA-"));
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.cipher_suites.retain(|suite| format!("{suite:?}").contains("ECDHE_RSA"));
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(place.authority.der()).unwrap();
-    let config = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
-        .with_protocol_versions(&[&TLS12])
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let config = client_of(provider, &place.authority, &[&TLS12]);
     let pipe = Pipe::connect(&endpoint, &Arc::new(config), "a.org");
     assert!(pipe.session.cipher_suite().unwrap().starts_with("ECDHE-RSA-"));
 }
@@ -456,7 +452,7 @@ fn an_acme_authority_is_answered_while_there_is_a_challenge() {
     };
     assert_eq!(refused("a.org"), Some(TlsError::NothingInCommon("NoApplicationProtocol".to_string())));
 
-    let proof = crate::tls::development_certificate(
+    let proof = development_certificate(
         &["proof.a.org".to_string()],
         None,
         &rustls::crypto::aws_lc_rs::default_provider(),
@@ -650,7 +646,7 @@ fn a_development_certificate_that_is_kept() {
     let now = OffsetDateTime::now_utc();
     let make = |names: &[&str], now| {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        crate::tls::development_certificate(&names, Some(&directory), &provider, now).unwrap()
+        development_certificate(&names, Some(&directory), &provider, now).unwrap()
     };
     let first = make(&["dev.org"], now);
     assert!(first.is_new);
@@ -666,14 +662,12 @@ fn a_development_certificate_that_is_kept() {
     std::fs::write(directory.join("development-key.pem"), "broken").unwrap();
     assert!(make(&["other.org"], now + Duration::days(390)).is_new);
 
-    // What curl and browsers do with it: it is trusted as it is.
-    let pem = std::fs::read(directory.join("development-certificate.pem")).unwrap();
-    let loaded = make(&[], now);
-    assert!(!pem.is_empty() && loaded.file == Some(directory.join("development-certificate.pem")));
+    let kept = directory.join("development-certificate.pem");
+    assert_eq!(make(&[], now).loaded.origin, kept.display().to_string());
 
-    let nonsense = crate::tls::development_certificate(&["a b".to_string()], None, &provider, now);
+    let nonsense = development_certificate(&["a b".to_string()], None, &provider, now);
     assert!(nonsense.unwrap_err().to_string().contains("'a b' is neither a host name nor an address"));
-    let nowhere = crate::tls::development_certificate(&[], Some("/proc/none".as_ref()), &provider, now);
+    let nowhere = development_certificate(&[], Some("/proc/none".as_ref()), &provider, now);
     assert!(nowhere.unwrap_err().to_string().contains("it cannot be kept in /proc/none"));
 }
 

@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use super::support::*;
+use crate::tls::settings::Resumption;
 use crate::tls::{
-    CiphertextBuffer, ClientAuthorities, ClientCertificateMode, Policy, Resumption, TlsEndpoint, TlsSession,
+    CiphertextBuffer, ClientAuthorities, ClientCertificateMode, Policy, TlsEndpoint, TlsSession,
 };
 
 /// What the server saw of one connection.
@@ -44,7 +45,7 @@ fn serve(endpoint: Arc<TlsEndpoint>, count: usize) -> (SocketAddr, std::thread::
 
 fn serve_one(mut socket: TcpStream, mut session: TlsSession) -> Seen {
     let mut seen = Seen::default();
-    let (mut plaintext, mut out, mut buffer) = (Vec::new(), CiphertextBuffer::new(), vec![0; 65_536]);
+    let (mut plaintext, mut out, mut buffer) = (Vec::new(), CiphertextBuffer::default(), vec![0; 65_536]);
     loop {
         let count = match socket.read(&mut buffer) {
             Ok(0) => return seen,

@@ -41,7 +41,6 @@ fn forge(scene: &Scene, version: &'static SupportedProtocolVersion) -> (Pipe, Fo
     let replacement = Pipe::new(&scene.endpoint, &config, "localhost").client;
     let client = std::mem::replace(&mut pipe.client, replacement);
     let suite = client.negotiated_cipher_suite().unwrap();
-    #[expect(deprecated, reason = "a test has no use for key updates")]
     let (sequence, secrets) = client.dangerous_extract_secrets().unwrap().tx;
     let (key, iv) = match secrets {
         ConnectionTrafficSecrets::Aes256Gcm { key, iv } | ConnectionTrafficSecrets::Aes128Gcm { key, iv } => {
@@ -145,7 +144,7 @@ fn a_handshake_message_in_pieces_after_the_handshake() {
         pipe.give(&mut forger.record(ContentType::Handshake, &[0]));
         assert_eq!(pipe.ended, None);
         pipe.server_sends([b"after", b""]);
-        assert_eq!(pipe.out.len(), 5 + 5 + 1 + 16);
+        assert_eq!(pipe.out.as_slice().len(), 5 + 5 + 1 + 16);
         // Data between the pieces is not allowed.
         let (mut pipe, mut forger) = forge(&scene, &TLS13);
         pipe.give(&mut forger.record(ContentType::Handshake, &[24, 0]));
@@ -184,7 +183,7 @@ fn a_handshake_that_does_not_end_is_ended() {
     };
     for piece in [1, 100, 16_000] {
         let mut session = scene.endpoint.session();
-        let (mut plaintext, mut out) = (Vec::new(), CiphertextBuffer::new());
+        let (mut plaintext, mut out) = (Vec::new(), CiphertextBuffer::default());
         // The longest message that rustls waits for, and it never becomes whole.
         let mut bytes = record(&[1, 0, 0xff, 0xff]);
         let mut given = 0;
@@ -223,9 +222,9 @@ fn a_damaged_record_ends_the_session_with_an_alert() {
         assert!(matches!(pipe.ended, Some(TlsError::Broken(_))), "{:?}", pipe.ended);
         assert!(!pipe.out.is_empty() && pipe.plaintext.is_empty());
         assert_eq!(pipe.session.send([b"x", b""], &mut pipe.out), Err(TlsError::NotOpen));
-        let before = pipe.out.len();
+        let before = pipe.out.as_slice().len();
         pipe.session.close(&mut pipe.out);
-        assert_eq!(pipe.out.len(), before, "after an alert there is no goodbye");
+        assert_eq!(pipe.out.as_slice().len(), before, "after an alert there is no goodbye");
     }
 }
 
@@ -265,7 +264,7 @@ thread_local! {
 fn survives(bytes: &mut [u8], piece_bytes: usize) {
     SCENE.with(|scene| {
         let mut session = scene.endpoint.session();
-        let (mut plaintext, mut out) = (Vec::new(), CiphertextBuffer::new());
+        let (mut plaintext, mut out) = (Vec::new(), CiphertextBuffer::default());
         for piece in bytes.chunks_mut(piece_bytes.max(1)) {
             let received = session.receive(piece, &mut plaintext, &mut out);
             let _ = session.send([b"head", b"body"], &mut out);

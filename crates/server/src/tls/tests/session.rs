@@ -6,7 +6,8 @@ use rustls::HandshakeKind;
 use rustls::version::{TLS12, TLS13};
 
 use super::support::*;
-use crate::tls::{MinimumVersion, Policy, RECORD_BYTES, Resumption, TlsError};
+use crate::tls::settings::Resumption;
+use crate::tls::{MinimumVersion, Policy, RECORD_BYTES, TlsError};
 
 fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|index| (index * 7 + index / 251) as u8).collect()
@@ -44,15 +45,39 @@ fn the_key_exchange_is_the_best_that_both_have() {
     assert_eq!(pipe.session.key_exchange(), Some("X25519MLKEM768"));
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.kx_groups = vec![rustls::crypto::aws_lc_rs::kx_group::SECP256R1];
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(scene.authority.der()).unwrap();
-    let config = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let config = client_of(provider, &scene.authority, &[&TLS13]);
     let pipe = Pipe::connect(&scene.endpoint, &Arc::new(config), "localhost");
     assert_eq!(pipe.session.key_exchange(), Some("secp256r1"));
+}
+
+#[test]
+fn aes_128_is_taken_unless_the_client_would_rather_not_use_aes() {
+    use rustls::CipherSuite::{
+        TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
+    };
+    let scene = Scene::new();
+    let cases = [
+        (TLS13_AES_256_GCM_SHA384, &TLS13, "TLS_AES_128_GCM_SHA256"),
+        (TLS13_CHACHA20_POLY1305_SHA256, &TLS13, "TLS_CHACHA20_POLY1305_SHA256"),
+        (TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, &TLS12, "ECDHE-ECDSA-AES128-GCM-SHA256"),
+        (TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, &TLS12, "ECDHE-ECDSA-CHACHA20-POLY1305"),
+    ];
+    for (first, version, expected) in cases {
+        let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+        provider.cipher_suites.sort_by_key(|suite| suite.suite() != first);
+        let config = client_of(provider, &scene.authority, &[version]);
+        let pipe = Pipe::connect(&scene.endpoint, &Arc::new(config), "localhost");
+        assert_eq!(pipe.session.cipher_suite(), Some(expected));
+    }
+    // A client that has only what comes last with us.
+    for only in ["TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"] {
+        let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+        provider.cipher_suites.retain(|suite| format!("{:?}", suite.suite()).replace("TLS13", "TLS") == only);
+        let config = Arc::new(client_of(provider, &scene.authority, &[&TLS13]));
+        assert_eq!(Pipe::connect(&scene.endpoint, &config, "localhost").session.cipher_suite(), Some(only));
+        assert!(Pipe::connect(&scene.endpoint, &config, "localhost").session.is_resumed());
+    }
 }
 
 #[test]
@@ -84,10 +109,10 @@ fn small_parts_share_a_record() {
     let mut pipe = Pipe::connect(&scene.endpoint, &Arc::new(scene.client()), "localhost");
     pipe.server_sends([&[1; 300], &[2; 6_250]]);
     // Header, content, type and tag.
-    assert_eq!(pipe.out.len(), 5 + 6_550 + 1 + 16);
+    assert_eq!(pipe.out.as_slice().len(), 5 + 6_550 + 1 + 16);
     pipe.out.clear();
     pipe.server_sends([&[1; 300], &[2; 2 * RECORD_BYTES]]);
-    assert_eq!(pipe.out.len(), 300 + 2 * RECORD_BYTES + 3 * 22);
+    assert_eq!(pipe.out.as_slice().len(), 300 + 2 * RECORD_BYTES + 3 * 22);
 }
 
 #[test]
@@ -182,9 +207,10 @@ fn a_policy_of_tls_1_3_refuses_1_2() {
 
 #[test]
 fn the_first_protocol_of_ours_that_the_client_has_is_taken() {
+    type Case = (&'static [&'static [u8]], Option<&'static [u8]>);
     let protocols = vec!["h2".to_string(), "http/1.1".to_string()];
     let scene = Scene::with(Policy { protocols, ..Policy::default() });
-    let cases: [(&[&[u8]], Option<&[u8]>); 4] = [
+    let cases: [Case; 4] = [
         (&[b"http/1.1", b"h2"], Some(b"h2")),
         (&[b"http/1.1"], Some(b"http/1.1")),
         (&[b"spdy/3", b"http/1.1"], Some(b"http/1.1")),

@@ -11,9 +11,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 
+use crate::tls::endpoint::UnusableTls;
+use crate::tls::session::Received;
 use crate::tls::{
-    CertificateSource, CiphertextBuffer, EndpointSettings, Notice, Policy, Received, SiteSettings,
-    TlsEndpoint, TlsError, TlsSession, TlsShared, UnknownNames, UnusableTls,
+    CertificateSource, CiphertextBuffer, EndpointSettings, Notice, Policy, SiteSettings, TlsEndpoint,
+    TlsError, TlsSession, TlsShared, UnknownNames,
 };
 
 /// An authority that signs certificates of servers and clients.
@@ -180,6 +182,21 @@ pub fn client_with(
     }
 }
 
+/// A client with other cryptography.
+pub fn client_of(
+    provider: rustls::crypto::CryptoProvider,
+    authority: &Authority,
+    versions: &[&'static SupportedProtocolVersion],
+) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.der()).unwrap();
+    ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
 pub fn without_resumption(mut config: ClientConfig) -> ClientConfig {
     config.resumption = ClientResumption::disabled();
     config
@@ -214,7 +231,7 @@ impl Pipe {
             client: ClientConnection::new(config.clone(), name).unwrap(),
             plaintext: Vec::new(),
             client_plaintext: Vec::new(),
-            out: CiphertextBuffer::new(),
+            out: CiphertextBuffer::default(),
             ended: None,
             received: Received::default(),
             handshakes_done: 0,

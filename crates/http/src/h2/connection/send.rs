@@ -1,0 +1,336 @@
+//! Sending responses: header sections at once, bodies as the windows and the priorities let them (RFC 9113 sections 5.2
+//! and 8.1, RFC 9218).
+//!
+//! Bodies are never copied into the connection. It knows how many bytes of each the caller has, plans one frame at a
+//! time, writes the frame's header, and has the caller append the bytes.
+
+use super::super::error::ErrorCode;
+use super::super::frame::{self, HEADER_BYTES};
+use super::super::settings::DEFAULT_FRAME_BYTES;
+use super::super::streams::{Closed, Response, StreamKey};
+use super::ServerConnection;
+
+/// The body of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// None: the response ends with its header section, as to HEAD and with 204 and 304.
+    Empty,
+    /// All of it, at hand. It is sent at once where that is possible; where not, it is treated like `Length`.
+    Bytes(&'a [u8]),
+    /// So many bytes, which the caller has or can get whenever they are asked for.
+    Length(u64),
+    /// Bytes of which it is not known yet how many they are: [`offer`](ServerConnection::offer) says what there is,
+    /// [`finish`](ServerConnection::finish) that it is all.
+    Stream,
+}
+
+/// What became of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Responded {
+    /// It is in the output as a whole. The stream is done with.
+    Complete,
+    /// Its header section is in the output. Its body will be asked for by
+    /// [`next_data`](ServerConnection::next_data); from the first byte on, also where it was given as bytes.
+    Queued,
+    /// The stream is not open any more, or has a response already. Nothing was written.
+    Gone,
+}
+
+/// A `DATA` frame whose header was written and whose bytes are to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataFrame {
+    /// The stream.
+    pub stream: StreamKey,
+    /// How many bytes of the body must be appended, those that come next.
+    pub length: usize,
+    /// Whether these are the last: the caller will not be asked for more of this body.
+    pub is_last: bool,
+}
+
+impl ServerConnection {
+    /// Responds to a request: appends the header section to `out`, and the body as well where it is small and nothing
+    /// stands in its way.
+    ///
+    /// `block` must be encoded without a dynamic table, as by
+    /// [`encode_response_block`](super::super::hpack::encode_response_block) or as a
+    /// [`ResponseBlock`](super::super::hpack::ResponseBlock).
+    #[inline]
+    pub fn respond(
+        &mut self,
+        stream: StreamKey,
+        block: &[u8],
+        body: Body<'_>,
+        out: &mut Vec<u8>,
+    ) -> Responded {
+        let frame_bytes = self.send_frame_bytes();
+        match body {
+            Body::Bytes(bytes) if bytes.len() <= frame_bytes && block.len() <= frame_bytes => {
+                let Some(open) = self.streams.get(stream) else { return Responded::Gone };
+                let fits = open.response == Response::Awaited
+                    && !bytes.is_empty()
+                    && bytes.len() <= open.send_window.available()
+                    && bytes.len() <= self.send_window.available()
+                    && out.len() < self.limits.output_bytes
+                    && self.scheduler.is_free_for(open.priority, open.takes_turns())
+                    && !self.encoder.is_size_update_due();
+                if !fits {
+                    return self.respond_slowly(stream, block, body, out);
+                }
+                // What is answered as a whole is no tunnel, whatever was asked for.
+                open.is_tunnel = false;
+                self.send_window.sent(bytes.len());
+                if !self.control.is_empty() {
+                    self.take_output(out);
+                }
+                out.reserve(2 * HEADER_BYTES + block.len() + bytes.len());
+                frame::append_headers(stream.id(), block, false, frame_bytes, out);
+                frame::append_data_header(stream.id(), bytes.len(), true, out);
+                out.extend_from_slice(bytes);
+                self.complete(stream.index() as u32);
+                Responded::Complete
+            }
+            _ => self.respond_slowly(stream, block, body, out),
+        }
+    }
+
+    /// Responds to a request whose fields are encoded for this connection, with its dynamic table: shorter than what
+    /// [`respond`](ServerConnection::respond) sends, but encoded anew each time.
+    ///
+    /// Names may be in any case. Neither a name nor a value may come from outside unchecked. `block` is a buffer that is
+    /// used again and again.
+    pub fn respond_with_fields<'a>(
+        &mut self,
+        stream: StreamKey,
+        status: u16,
+        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+        body: Body<'_>,
+        block: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Responded {
+        // Not encoded for a stream that is gone: what the encoder remembers must be sent.
+        if self.streams.get(stream).is_none_or(|open| open.response != Response::Awaited) {
+            return Responded::Gone;
+        }
+        block.clear();
+        self.encoder.encode_response(status, fields, block);
+        self.respond(stream, block, body, out)
+    }
+
+    #[inline(never)]
+    fn respond_slowly(
+        &mut self,
+        stream: StreamKey,
+        block: &[u8],
+        body: Body<'_>,
+        out: &mut Vec<u8>,
+    ) -> Responded {
+        let Some(open) = self.streams.get(stream) else { return Responded::Gone };
+        if open.response != Response::Awaited {
+            return Responded::Gone;
+        }
+        open.response = Response::Begun;
+        let length = match body {
+            Body::Empty => Some(0),
+            Body::Bytes(bytes) => Some(bytes.len() as u64),
+            Body::Length(length) => Some(length),
+            Body::Stream => None,
+        };
+        open.ends = length.is_some();
+        // What is answered as a whole is no tunnel, whatever was asked for.
+        open.is_tunnel &= !open.ends;
+        open.unsent = length.unwrap_or(0);
+        self.take_output(out);
+        self.append_block(stream.id(), block, length == Some(0), out);
+        if length == Some(0) {
+            self.complete(stream.index() as u32);
+            return Responded::Complete;
+        }
+        self.queue_if_ready(stream.index() as u32);
+        Responded::Queued
+    }
+
+    /// Sends an interim response, such as 100 or 103, before the response itself. The block is like that of
+    /// [`respond`](ServerConnection::respond). False when it comes too late.
+    pub fn inform(&mut self, stream: StreamKey, block: &[u8], out: &mut Vec<u8>) -> bool {
+        let may = self.streams.get(stream).is_some_and(|open| open.response == Response::Awaited);
+        if may {
+            self.take_output(out);
+            self.append_block(stream.id(), block, false, out);
+        }
+        may
+    }
+
+    /// Says that `bytes` more of a body begun as [`Body::Stream`] can be asked for. False when the stream is not open
+    /// any more, or the body was ended.
+    pub fn offer(&mut self, stream: StreamKey, bytes: usize) -> bool {
+        let Some(open) = self.streams.get(stream) else { return false };
+        if open.response != Response::Begun || open.ends {
+            return false;
+        }
+        open.unsent += bytes as u64;
+        self.queue_if_ready(stream.index() as u32);
+        true
+    }
+
+    /// Says that a body begun as [`Body::Stream`] is complete with what was offered, and perhaps with trailers: a block
+    /// of fields alone, as by [`encode_fields_block`](super::super::hpack::encode_fields_block).
+    ///
+    /// Where nothing is left to be sent before it, the end is appended to `out` and the stream done with, which the
+    /// result says.
+    pub fn finish(&mut self, stream: StreamKey, trailers: Option<&[u8]>, out: &mut Vec<u8>) -> Responded {
+        let Some(open) = self.streams.get(stream) else { return Responded::Gone };
+        if open.response != Response::Begun || open.ends {
+            return Responded::Gone;
+        }
+        open.ends = true;
+        if open.unsent > 0 {
+            open.has_trailers = trailers.is_some();
+            if let Some(trailers) = trailers {
+                self.trailers.push((stream, trailers.to_vec()));
+            }
+            return Responded::Queued;
+        }
+        self.take_output(out);
+        match trailers {
+            Some(trailers) => self.append_block(stream.id(), trailers, true, out),
+            None => frame::append_data_header(stream.id(), 0, true, out),
+        }
+        self.complete(stream.index() as u32);
+        Responded::Complete
+    }
+
+    /// Plans the next `DATA` frame of at most `max_length` bytes: appends its header to `out` and gives the stream whose
+    /// next bytes the caller must append. `None` when there is nothing to be sent, no window to send it in, or `out`
+    /// holds [`Limits::output_bytes`](super::super::Limits::output_bytes) already.
+    ///
+    /// Calling it until it gives `None` also appends whatever frames of the connection's own wait to be sent.
+    pub fn next_data(&mut self, max_length: usize, out: &mut Vec<u8>) -> Option<DataFrame> {
+        self.take_output(out);
+        if out.len() >= self.limits.output_bytes {
+            return None;
+        }
+        let max_length = max_length.min(self.send_frame_bytes()).min(self.send_window.available());
+        if max_length == 0 {
+            return None;
+        }
+        while let Some(slot) = self.scheduler.first() {
+            let open = self.streams.slot(slot);
+            let length = max_length
+                .min(open.send_window.available())
+                .min(usize::try_from(open.unsent).unwrap_or(usize::MAX));
+            if length == 0 {
+                // The client made its window smaller after the stream was put into its queue.
+                self.scheduler.remove(&mut self.streams, slot);
+                continue;
+            }
+            open.unsent -= length as u64;
+            open.send_window.sent(length);
+            let is_last = open.ends && open.unsent == 0;
+            let is_ready = open.unsent > 0 && open.send_window.available() > 0;
+            let end_stream = is_last && !open.has_trailers;
+            self.send_window.sent(length);
+            let stream = self.streams.key(slot);
+            frame::append_data_header(stream.id(), length, end_stream, out);
+            self.scheduler.pass_turn(&mut self.streams, slot);
+            if !is_ready {
+                self.scheduler.remove(&mut self.streams, slot);
+            }
+            if is_last {
+                self.end_response(stream, end_stream);
+            }
+            return Some(DataFrame { stream, length, is_last });
+        }
+        None
+    }
+
+    /// Appends the frames of the connection's own that wait to be sent: acknowledgements, window updates, resets and the
+    /// like. Whatever else appends to `out` does so first.
+    #[inline]
+    pub fn take_output(&mut self, out: &mut Vec<u8>) {
+        if !self.control.is_empty() {
+            out.append(&mut self.control);
+        }
+    }
+
+    /// Whether a call of [`next_data`](ServerConnection::next_data) with an empty buffer would append anything.
+    #[inline]
+    pub fn wants_to_send(&self) -> bool {
+        !self.control.is_empty() || !self.scheduler.is_empty() && self.send_window.available() > 0
+    }
+
+    /// Whether there is data to send, but the client has left no window for any of it. A client that stays so for long
+    /// holds memory without need: a server gives it some time, and then resets the streams or closes the connection.
+    pub fn is_blocked(&self) -> bool {
+        !self.wants_to_send() && self.streams.any_unsent()
+    }
+
+    /// How many bytes of a stream's body were promised or offered, and not yet asked for.
+    pub fn unsent(&mut self, stream: StreamKey) -> u64 {
+        self.streams.get(stream).map_or(0, |open| open.unsent)
+    }
+
+    /// How many bytes more than those that are offered could be sent on a stream now: what a caller that gets a body
+    /// from elsewhere should get next.
+    pub fn send_capacity(&mut self, stream: StreamKey) -> usize {
+        let of_connection = self.send_window.available();
+        self.streams.get(stream).map_or(0, |open| {
+            let unsent = usize::try_from(open.unsent).unwrap_or(usize::MAX);
+            of_connection.min(open.send_window.available()).saturating_sub(unsent)
+        })
+    }
+
+    /// The largest frame that is sent: larger ones than the default would only keep others waiting.
+    #[inline]
+    fn send_frame_bytes(&self) -> usize {
+        self.peer.frame_bytes.min(DEFAULT_FRAME_BYTES) as usize
+    }
+
+    /// Appends a header block, and before it the size update that is due.
+    fn append_block(&mut self, id: u32, block: &[u8], end_stream: bool, out: &mut Vec<u8>) {
+        let frame_bytes = self.send_frame_bytes();
+        if !self.encoder.is_size_update_due() {
+            return frame::append_headers(id, block, end_stream, frame_bytes, out);
+        }
+        let mut updated = Vec::with_capacity(block.len() + 8);
+        self.encoder.encode_size_update(&mut updated);
+        updated.extend_from_slice(block);
+        frame::append_headers(id, &updated, end_stream, frame_bytes, out);
+    }
+
+    /// Puts a stream into its queue if it has something to send and a window for it.
+    #[inline]
+    pub(super) fn queue_if_ready(&mut self, slot: u32) {
+        let open = self.streams.slot(slot);
+        if open.unsent > 0 && open.send_window.available() > 0 && !open.queue.is_queued {
+            self.scheduler.push(&mut self.streams, slot);
+        }
+    }
+
+    /// The last bytes of a body were planned; the trailers follow behind them, where there are any.
+    fn end_response(&mut self, stream: StreamKey, end_stream: bool) {
+        if !end_stream && let Some(place) = self.trailers.iter().position(|(key, _)| *key == stream) {
+            let (_, block) = self.trailers.swap_remove(place);
+            let mut control = std::mem::take(&mut self.control);
+            self.append_block(stream.id(), &block, true, &mut control);
+            self.control = control;
+        }
+        self.complete(stream.index() as u32);
+    }
+
+    /// Everything of a response was sent or planned.
+    #[inline]
+    fn complete(&mut self, slot: u32) {
+        self.flood.response_completed();
+        let open = self.streams.slot(slot);
+        open.response = Response::Complete;
+        open.has_trailers = false;
+        if open.request_ended {
+            self.remove_stream(slot, Closed::Known);
+        } else if !open.is_tunnel {
+            // Section 8.1: the client need not send the rest of its request.
+            let id = open.id;
+            frame::append_reset_stream(id, ErrorCode::NO_ERROR, &mut self.control);
+            self.remove_stream(slot, Closed::ByReset);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! How a connection ends (RFC 9113 sections 5.4.1 and 6.8).
+//!
+//! A graceful end takes two steps. The first `GOAWAY` says only that the end is near, since requests that the client has
+//! sent already must not be lost; with it goes a `PING`. When the client answers that, it has seen the `GOAWAY` and
+//! begins no more streams: the second `GOAWAY` names the last stream that was taken up.
+
+use super::super::error::{ConnectionError, ErrorCode};
+use super::super::frame::{self, MAX_STREAM_ID};
+use super::super::streams::{Closed, StreamKey};
+use super::{Phase, ServerConnection};
+
+/// The payload of the ping that goes with the first `GOAWAY`.
+pub(super) const SHUTDOWN_PING: [u8; 8] = *b"farewell";
+
+/// How far the shutdown is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shutdown {
+    /// Not begun.
+    No,
+    /// The client was told to begin no more streams; those that it begins nevertheless are served.
+    Announced,
+    /// Streams above this one are ignored.
+    Final(u32),
+}
+
+impl ServerConnection {
+    /// Begins a graceful shutdown: requests are still taken up until the client has heard of it, then no more.
+    ///
+    /// The second step follows by itself when the client answers. A client that does not answer in time is not waited
+    /// for with [`refuse_new_streams`](ServerConnection::refuse_new_streams).
+    pub fn shut_down(&mut self) {
+        if self.shutdown == Shutdown::No {
+            self.shutdown = Shutdown::Announced;
+            frame::append_goaway(MAX_STREAM_ID, ErrorCode::NO_ERROR, b"", &mut self.control);
+            frame::append_ping(SHUTDOWN_PING, false, &mut self.control);
+        }
+    }
+
+    /// Takes the second step of a graceful shutdown: from now on new streams are ignored, which the client knows by the
+    /// `GOAWAY` that names the last one that was not.
+    pub fn refuse_new_streams(&mut self) {
+        if !matches!(self.shutdown, Shutdown::Final(_)) {
+            self.shutdown = Shutdown::Final(self.highest_stream);
+            frame::append_goaway(self.highest_stream, ErrorCode::NO_ERROR, b"", &mut self.control);
+        }
+    }
+
+    /// Whether a shutdown, by either side, has come to its end: all responses are complete and all output was taken, so
+    /// that the connection can be closed.
+    pub fn is_finished(&self) -> bool {
+        let ends = matches!(self.shutdown, Shutdown::Final(_)) || self.client_is_leaving;
+        ends && self.streams.open() == 0 && self.control.is_empty() || matches!(self.phase, Phase::Failed(_))
+    }
+
+    /// Ends the connection at once, for example with `SETTINGS_TIMEOUT` or with `ENHANCE_YOUR_CALM`. What is in the
+    /// output should still be sent, and the connection closed.
+    pub fn close(&mut self, code: ErrorCode, reason: &'static str) {
+        self.fail(ConnectionError::new(code, reason));
+    }
+
+    /// Resets a stream: its response is not going to be completed. `CANCEL` and `INTERNAL_ERROR` are the usual codes.
+    /// There is no event for it.
+    pub fn reset(&mut self, stream: StreamKey, code: ErrorCode) {
+        if self.streams.contains(stream) {
+            frame::append_reset_stream(stream.id(), code, &mut self.control);
+            self.remove_stream(stream.index() as u32, Closed::ByReset);
+        }
+    }
+
+    /// Notes that the connection has failed, and puts `GOAWAY` into the output.
+    pub(super) fn fail(&mut self, error: ConnectionError) {
+        if !matches!(self.phase, Phase::Failed(_)) {
+            let last_stream = match self.shutdown {
+                Shutdown::Final(last_stream) => last_stream,
+                _ => self.highest_stream,
+            };
+            frame::append_goaway(last_stream, error.code, error.reason.as_bytes(), &mut self.control);
+            self.phase = Phase::Failed(error);
+        }
+    }
+}

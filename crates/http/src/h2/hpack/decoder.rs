@@ -1,0 +1,190 @@
+//! Reading blocks (RFC 7541 sections 3 and 6).
+
+use super::dynamic_table::{DynamicTable, Entry};
+use super::field_list::{Field, FieldList, Span};
+use super::integer;
+use super::known_name::KnownName;
+use super::validity::{is_valid_name, is_valid_value};
+use super::{DEFAULT_TABLE_BYTES, HpackError, static_table};
+
+/// How much one block may become.
+#[derive(Debug, Clone, Copy)]
+pub struct ListLimits {
+    /// The most bytes of fields, each counted with 32 more (RFC 9113 section 6.5.2).
+    pub bytes: usize,
+    /// The most fields.
+    pub fields: usize,
+}
+
+/// What a block was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecodedBlock {
+    /// The size of all its fields, each counted with 32 bytes more.
+    pub list_bytes: usize,
+    /// Whether it had more than the limits allow. The fields up to there are in the list, the others are not.
+    pub is_too_large: bool,
+}
+
+/// The reading side of a connection's compression.
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    table: DynamicTable,
+    /// The largest table that the peer may choose.
+    table_limit: usize,
+    /// The peer has agreed to a smaller table and must begin its next block by saying so.
+    size_update_due: bool,
+}
+
+impl Default for Decoder {
+    fn default() -> Decoder {
+        Decoder::new()
+    }
+}
+
+impl Decoder {
+    /// A decoder with the table that both sides begin with.
+    pub fn new() -> Decoder {
+        let table_limit = DEFAULT_TABLE_BYTES as usize;
+        Decoder { table: DynamicTable::new(table_limit), table_limit, size_update_due: false }
+    }
+
+    /// Changes the largest table that the peer may choose: a larger one as soon as it is announced, a smaller one when
+    /// the peer has acknowledged it (RFC 9113 section 4.3.1).
+    pub fn set_table_limit(&mut self, bytes: u32) {
+        self.table_limit = bytes as usize;
+        self.size_update_due |= self.table.max_size() > self.table_limit;
+    }
+
+    /// The size of the dynamic table, for tests.
+    #[cfg(test)]
+    pub(crate) fn table(&self) -> &DynamicTable {
+        &self.table
+    }
+
+    /// Reads a whole block and adds its fields to `list`.
+    ///
+    /// Where fields are too many or too large they are read, so that the tables of both sides stay the same, but not
+    /// added.
+    #[inline]
+    pub fn decode(
+        &mut self,
+        block: &[u8],
+        limits: ListLimits,
+        list: &mut FieldList,
+    ) -> Result<DecodedBlock, HpackError> {
+        let mut input = block;
+        let mut decoded = DecodedBlock { list_bytes: 0, is_too_large: false };
+        self.read_size_updates(&mut input)?;
+        let fields_before = list.len();
+        while let Some((&first, rest)) = input.split_first() {
+            input = rest;
+            let text_end = list.text_end();
+            let field = if first & 0x80 != 0 {
+                let index = integer::decode(first, 7, &mut input)?;
+                self.indexed(index, list)?
+            } else if first & 0x40 != 0 {
+                let field = self.literal(first, 6, &mut input, list)?;
+                let (name, value) = (list.name(&field), list.value(&field));
+                self.table.insert(Entry { name, value, known: field.known, is_valid: field.is_valid });
+                field
+            } else if first & 0x20 != 0 {
+                return Err(HpackError::MisplacedSizeUpdate);
+            } else {
+                let field = self.literal(first, 4, &mut input, list)?;
+                Field { is_never_indexed: first & 0x10 != 0, ..field }
+            };
+            decoded.list_bytes += field.size();
+            if decoded.list_bytes > limits.bytes || list.len() - fields_before >= limits.fields {
+                decoded.is_too_large = true;
+                list.truncate_text(text_end);
+            } else {
+                list.push(field);
+            }
+        }
+        Ok(decoded)
+    }
+
+    /// Reads the changes of the table's size that stand at the start of a block (RFC 7541 section 4.2).
+    #[inline]
+    fn read_size_updates(&mut self, input: &mut &[u8]) -> Result<(), HpackError> {
+        while let Some((&first, rest)) = input.split_first()
+            && first & 0xe0 == 0x20
+        {
+            *input = rest;
+            let size = integer::decode(first, 5, input)?;
+            if size > self.table_limit {
+                return Err(HpackError::TableTooLarge);
+            }
+            self.table.set_max_size(size);
+            self.size_update_due = false;
+        }
+        if self.size_update_due { Err(HpackError::MissingSizeUpdate) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn indexed(&self, index: usize, list: &mut FieldList) -> Result<Field, HpackError> {
+        if index.wrapping_sub(1) < static_table::ENTRIES {
+            return Ok(FieldList::static_field(index));
+        }
+        let entry = self.dynamic_entry(index)?;
+        Ok(Field {
+            name: store_name(entry.known, entry.name, list),
+            value: list.store(entry.value),
+            known: entry.known,
+            is_valid: entry.is_valid,
+            is_never_indexed: false,
+        })
+    }
+
+    /// A literal, the index of whose name is in the lowest `prefix_bits` of `first`; 0 is a name of its own.
+    #[inline]
+    fn literal(
+        &self,
+        first: u8,
+        prefix_bits: u32,
+        input: &mut &[u8],
+        list: &mut FieldList,
+    ) -> Result<Field, HpackError> {
+        let index = integer::decode(first, prefix_bits, input)?;
+        let (name, known, name_is_valid) = if index == 0 {
+            let name = read_string(input, list)?;
+            let known = KnownName::of(list.text(name));
+            (name, known, known != KnownName::Other || is_valid_name(list.text(name)))
+        } else if index <= static_table::ENTRIES {
+            let field = FieldList::static_field(index);
+            (field.name, field.known, true)
+        } else {
+            let entry = self.dynamic_entry(index)?;
+            // The validity of an entry is that of its name and its value together, so the name must be judged again.
+            let is_valid = entry.known != KnownName::Other || is_valid_name(entry.name);
+            (store_name(entry.known, entry.name, list), entry.known, is_valid)
+        };
+        let value = read_string(input, list)?;
+        let is_valid = name_is_valid && is_valid_value(known, list.text(value));
+        Ok(Field { name, value, known, is_valid, is_never_indexed: false })
+    }
+
+    #[inline]
+    fn dynamic_entry(&self, index: usize) -> Result<Entry<'_>, HpackError> {
+        // Index 0, which is never valid, becomes the largest of all.
+        let place = index.wrapping_sub(static_table::ENTRIES + 1);
+        self.table.get(place).ok_or(HpackError::UnknownIndex)
+    }
+}
+
+/// The text of a name: known ones are in every list.
+#[inline]
+fn store_name(known: KnownName, name: &[u8], list: &mut FieldList) -> Span {
+    if known == KnownName::Other { list.store(name) } else { FieldList::known_name(known) }
+}
+
+/// A string literal (RFC 7541 section 5.2).
+#[inline]
+fn read_string(input: &mut &[u8], list: &mut FieldList) -> Result<Span, HpackError> {
+    let (&first, rest) = input.split_first().ok_or(HpackError::Truncated)?;
+    *input = rest;
+    let length = integer::decode(first, 7, input)?;
+    let (text, rest) = input.split_at_checked(length).ok_or(HpackError::Truncated)?;
+    *input = rest;
+    if first & 0x80 != 0 { list.store_huffman(text) } else { Ok(list.store(text)) }
+}

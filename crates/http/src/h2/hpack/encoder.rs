@@ -1,0 +1,316 @@
+//! Writing blocks (RFC 7541 sections 6 and 7).
+//!
+//! There are two ways. [`encode_response_block`] uses the static table and literals only: its result means the same on
+//! every connection and at every time, so an answer that is kept in a cache is encoded once, as a [`ResponseBlock`].
+//! [`Encoder`] keeps a dynamic table beside it: blocks become shorter with each answer, but they belong to one
+//! connection and must be sent in the order in which they were encoded.
+//!
+//! Names are written in lower case however they are given, and fields that are about a single HTTP/1 connection are
+//! left out, since they would make the message malformed (RFC 9113 section 8.2.2).
+
+use super::dynamic_table::{DynamicTable, Entry};
+use super::known_name::KnownName;
+use super::{DEFAULT_TABLE_BYTES, FIELD_OVERHEAD_BYTES, huffman, integer, static_table};
+
+/// The first bits of the representations (RFC 7541 section 6).
+const INDEXED: u8 = 0x80;
+const LITERAL_WITH_INDEXING: u8 = 0x40;
+const SIZE_UPDATE: u8 = 0x20;
+const LITERAL_NEVER_INDEXED: u8 = 0x10;
+const LITERAL_WITHOUT_INDEXING: u8 = 0x00;
+
+/// Appends the block of a response's header section: the status, then the fields in order. It refers to no dynamic
+/// table.
+///
+/// Neither a name nor a value may come from outside unchecked. A status is written as it is; one that has not three
+/// digits is a mistake of the caller.
+pub fn encode_response_block<'a>(
+    status: u16,
+    fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    out: &mut Vec<u8>,
+) {
+    encode_without_table(KnownName::Status, b":status", &status_text(status), out);
+    encode_fields_block(fields, out);
+}
+
+/// Appends the block of fields alone, as trailers are. It refers to no dynamic table.
+pub fn encode_fields_block<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
+    for (name, value) in fields {
+        with_lower_case(name, |name, known| {
+            if !known.is_connection_specific() {
+                encode_without_table(known, name, value, out);
+            }
+        });
+    }
+}
+
+/// The block of a response that is sent many times, with its date kept where it can be written over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResponseBlock {
+    bytes: Vec<u8>,
+    /// Where the 29 bytes of the date begin.
+    date_start: Option<usize>,
+}
+
+impl ResponseBlock {
+    /// The length of an IMF-fixdate (RFC 9110 section 5.6.7).
+    pub const DATE_BYTES: usize = 29;
+
+    /// Encodes the block. A field `date` whose value has 29 bytes is written without Huffman code, so that
+    /// [`ResponseBlock::set_date`] can replace it.
+    pub fn new<'a>(status: u16, fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> ResponseBlock {
+        let mut block = ResponseBlock::default();
+        encode_without_table(KnownName::Status, b":status", &status_text(status), &mut block.bytes);
+        for (name, value) in fields {
+            with_lower_case(name, |name, known| {
+                if known == KnownName::Date && value.len() == ResponseBlock::DATE_BYTES {
+                    encode_name(known, name, LITERAL_WITHOUT_INDEXING, &mut block.bytes);
+                    integer::encode(value.len(), 7, 0, &mut block.bytes);
+                    block.date_start = Some(block.bytes.len());
+                    block.bytes.extend_from_slice(value);
+                } else if !known.is_connection_specific() {
+                    encode_without_table(known, name, value, &mut block.bytes);
+                }
+            });
+        }
+        block
+    }
+
+    /// The block.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Where the date stands in [`ResponseBlock::bytes`], if the response has one.
+    pub fn date_range(&self) -> Option<std::ops::Range<usize>> {
+        self.date_start.map(|start| start..start + ResponseBlock::DATE_BYTES)
+    }
+
+    /// Writes another date over the one that is there.
+    pub fn set_date(&mut self, date: &[u8; ResponseBlock::DATE_BYTES]) {
+        if let Some(place) = self.date_range().and_then(|range| self.bytes.get_mut(range)) {
+            place.copy_from_slice(date);
+        }
+    }
+}
+
+/// The writing side of a connection's compression.
+#[derive(Debug, Clone)]
+pub struct Encoder {
+    table: DynamicTable,
+    /// The largest table that this side wants, whatever the peer allows.
+    table_wanted: usize,
+    /// The largest table that the peer reckons with, because it was told so last.
+    table_declared: usize,
+    /// The smallest table that the peer allowed since it was told a size last.
+    smallest_limit: usize,
+    size_update_due: bool,
+}
+
+/// Whether, and how, a field goes into the dynamic table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Indexing {
+    /// It is likely to come again.
+    Yes,
+    /// It is likely to be another the next time, or large.
+    No,
+    /// It is secret: nobody on the way may put it into a table either (RFC 7541 section 7.1.3).
+    Never,
+}
+
+impl Encoder {
+    /// An encoder that uses a table of at most `table_bytes`; with 0 it never uses one.
+    pub fn new(table_bytes: u32) -> Encoder {
+        let table_declared = DEFAULT_TABLE_BYTES as usize;
+        let table_wanted = table_bytes as usize;
+        Encoder {
+            // A table that is smaller than the peer reckons with needs no words: what is evicted here only is never
+            // referred to.
+            table: DynamicTable::new(table_wanted.min(table_declared)),
+            table_wanted,
+            table_declared,
+            smallest_limit: table_declared,
+            size_update_due: false,
+        }
+    }
+
+    /// Takes up the peer's `SETTINGS_HEADER_TABLE_SIZE`. Where that changes the table, the next block must begin with a
+    /// size update.
+    pub fn set_peer_limit(&mut self, bytes: u32) {
+        let limit = bytes as usize;
+        self.table.set_max_size(self.table_wanted.min(limit));
+        self.smallest_limit = self.smallest_limit.min(limit);
+        self.size_update_due =
+            self.smallest_limit < self.table_declared || self.table.max_size() > self.table_declared;
+    }
+
+    /// Whether the next block, of whatever kind, must be preceded by [`Encoder::encode_size_update`].
+    #[inline]
+    pub fn is_size_update_due(&self) -> bool {
+        self.size_update_due
+    }
+
+    /// Appends the size update that is due, if any: the smallest size that there was in between, and the one that counts
+    /// now (RFC 7541 section 4.2).
+    pub fn encode_size_update(&mut self, out: &mut Vec<u8>) {
+        if !self.size_update_due {
+            return;
+        }
+        let size = self.table.max_size();
+        let smallest = self.smallest_limit.min(size);
+        if smallest < self.table_declared && smallest != size {
+            integer::encode(smallest, 5, SIZE_UPDATE, out);
+        }
+        integer::encode(size, 5, SIZE_UPDATE, out);
+        self.table_declared = size;
+        self.smallest_limit = usize::MAX;
+        self.size_update_due = false;
+    }
+
+    /// Appends the block of a response's header section, using the dynamic table. The blocks of one connection must be
+    /// sent in the order in which they were encoded, and all of them.
+    ///
+    /// Neither a name nor a value may come from outside unchecked.
+    pub fn encode_response<'a>(
+        &mut self,
+        status: u16,
+        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+        out: &mut Vec<u8>,
+    ) {
+        self.encode_size_update(out);
+        self.encode_field(KnownName::Status, b":status", &status_text(status), out);
+        self.encode_each(fields, out);
+    }
+
+    /// Appends the block of fields alone: trailers, or a request that begins with its pseudo-header fields.
+    pub fn encode_fields<'a>(
+        &mut self,
+        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+        out: &mut Vec<u8>,
+    ) {
+        self.encode_size_update(out);
+        self.encode_each(fields, out);
+    }
+
+    fn encode_each<'a>(&mut self, fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
+        for (name, value) in fields {
+            with_lower_case(name, |name, known| {
+                if !known.is_connection_specific() {
+                    self.encode_field(known, name, value, out);
+                }
+            });
+        }
+    }
+
+    fn encode_field(&mut self, known: KnownName, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        if let Some(index) = static_table::index_of(known, value) {
+            return integer::encode(index, 7, INDEXED, out);
+        }
+        let indexing = self.indexing(known, name, value);
+        let mut name_index = known.static_index();
+        for (place, entry) in self.table.iter().enumerate() {
+            if entry.known != known || entry.name != name {
+                continue;
+            }
+            let index = static_table::ENTRIES + 1 + place;
+            if entry.value == value && indexing != Indexing::Never {
+                return integer::encode(index, 7, INDEXED, out);
+            }
+            name_index = name_index.or(Some(index));
+        }
+        let (prefix_bits, pattern) = match indexing {
+            Indexing::Yes => (6, LITERAL_WITH_INDEXING),
+            Indexing::No => (4, LITERAL_WITHOUT_INDEXING),
+            Indexing::Never => (4, LITERAL_NEVER_INDEXED),
+        };
+        match name_index {
+            Some(index) => integer::encode(index, prefix_bits, pattern, out),
+            None => {
+                out.push(pattern);
+                encode_string(name, out);
+            }
+        }
+        encode_string(value, out);
+        if indexing == Indexing::Yes {
+            self.table.insert(Entry { name, value, known, is_valid: true });
+        }
+    }
+
+    fn indexing(&self, known: KnownName, name: &[u8], value: &[u8]) -> Indexing {
+        match known {
+            KnownName::Authorization | KnownName::ProxyAuthorization | KnownName::SetCookie => {
+                Indexing::Never
+            }
+            // A short cookie could be guessed byte by byte by who can add fields of his own.
+            KnownName::Cookie if value.len() < 20 => Indexing::Never,
+            KnownName::Age
+            | KnownName::ContentLength
+            | KnownName::ContentRange
+            | KnownName::Etag
+            | KnownName::IfModifiedSince
+            | KnownName::IfNoneMatch
+            | KnownName::LastModified
+            | KnownName::Location
+            | KnownName::Path => Indexing::No,
+            _ if name.len() + value.len() + FIELD_OVERHEAD_BYTES > self.table.max_size() / 4 * 3 => {
+                Indexing::No
+            }
+            _ => Indexing::Yes,
+        }
+    }
+}
+
+/// The three digits of a status.
+fn status_text(status: u16) -> [u8; 3] {
+    let digit = |value: u16| b'0' + (value % 10) as u8;
+    [digit(status / 100), digit(status / 10), digit(status)]
+}
+
+/// Calls `encode` with the name in lower case and what is known of it.
+#[inline]
+fn with_lower_case<R>(name: &[u8], encode: impl FnOnce(&[u8], KnownName) -> R) -> R {
+    if !name.iter().any(u8::is_ascii_uppercase) {
+        return encode(name, KnownName::of(name));
+    }
+    let lower = name.to_ascii_lowercase();
+    encode(&lower, KnownName::of(&lower))
+}
+
+/// A field, with the help of the static table only. What is secret stays marked as such (RFC 7541 section 7.1.3).
+fn encode_without_table(known: KnownName, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    if let Some(index) = static_table::index_of(known, value) {
+        return integer::encode(index, 7, INDEXED, out);
+    }
+    let pattern = match known {
+        KnownName::Authorization | KnownName::ProxyAuthorization | KnownName::SetCookie => {
+            LITERAL_NEVER_INDEXED
+        }
+        _ => LITERAL_WITHOUT_INDEXING,
+    };
+    encode_name(known, name, pattern, out);
+    encode_string(value, out);
+}
+
+/// The beginning of a literal that is not added to the dynamic table.
+fn encode_name(known: KnownName, name: &[u8], pattern: u8, out: &mut Vec<u8>) {
+    match known.static_index() {
+        Some(index) => integer::encode(index, 4, pattern, out),
+        None => {
+            out.push(pattern);
+            encode_string(name, out);
+        }
+    }
+}
+
+/// A string literal, as Huffman code where that is shorter (RFC 7541 section 5.2).
+fn encode_string(text: &[u8], out: &mut Vec<u8>) {
+    let encoded_bytes = huffman::encoded_bytes(text);
+    if encoded_bytes < text.len() {
+        integer::encode(encoded_bytes, 7, 0x80, out);
+        huffman::encode(text, out);
+    } else {
+        integer::encode(text.len(), 7, 0, out);
+        out.extend_from_slice(text);
+    }
+}

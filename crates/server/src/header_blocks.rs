@@ -1,0 +1,65 @@
+//! Header blocks of cached responses for HTTP/2, encoded once a second for all connections of a core.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use touchstone_files::cache::Prepared;
+use touchstone_http::h2::hpack::encode_response_block;
+
+/// Header blocks of cached responses; good as long as the response itself, so for a second.
+#[derive(Default)]
+pub struct HeaderBlocks {
+    /// For each site, by path.
+    sites: Vec<FxHashMap<Box<[u8]>, Encoded>>,
+}
+
+/// A response and the block of its head.
+struct Encoded {
+    prepared: Arc<Prepared>,
+    block: Vec<u8>,
+}
+
+impl HeaderBlocks {
+    /// The block of `prepared`, which answers `path`.
+    #[inline]
+    pub fn block(&mut self, site: usize, path: &[u8], prepared: &Arc<Prepared>) -> &[u8] {
+        let kept = self.sites.get(site).and_then(|blocks| blocks.get(path));
+        if !kept.is_some_and(|encoded| Arc::ptr_eq(&encoded.prepared, prepared)) {
+            self.encode(site, path, prepared);
+        }
+        self.sites.get(site).and_then(|blocks| blocks.get(path)).map_or(&[], |encoded| &encoded.block)
+    }
+
+    #[cold]
+    fn encode(&mut self, site: usize, path: &[u8], prepared: &Arc<Prepared>) {
+        if self.sites.len() <= site {
+            self.sites.resize_with(site + 1, FxHashMap::default);
+        }
+        let encoded = Encoded { prepared: prepared.clone(), block: encode_head(prepared.head()) };
+        self.sites[site].insert(path.into(), encoded);
+    }
+
+    /// Lets go of all, at the end of their second.
+    pub fn clear(&mut self) {
+        self.sites.iter_mut().for_each(FxHashMap::clear);
+    }
+}
+
+/// The head of an HTTP/1 response as a header block.
+fn encode_head(head: &[u8]) -> Vec<u8> {
+    let text = head.split(|&byte| byte == b'\n').skip(1).map(<[u8]>::trim_ascii_end);
+    encode_fields(200, text.filter_map(split_field))
+}
+
+/// A field line without its end as name and value.
+pub fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = line.iter().position(|&byte| byte == b':')?;
+    Some((&line[..colon], line[colon + 1..].trim_ascii_start()))
+}
+
+/// A header block of a response.
+pub fn encode_fields<'a>(status: u16, fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
+    let mut block = Vec::with_capacity(256);
+    encode_response_block(status, fields, &mut block);
+    block
+}

@@ -1,0 +1,188 @@
+//! HTTPS and HTTP/2 from the outside, with curl: whatever the version, the bytes are the same.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use support::{Server, Tree, bytes_of, curl, wait_until};
+
+/// The versions that curl speaks, by its options.
+const VERSIONS: [&str; 3] = ["--http1.0", "--http1.1", "--http2"];
+
+fn secure_server(tree: &Tree, more: &[&str]) -> Server {
+    let root = tree.root();
+    let root = root.to_str().expect("the path is text");
+    let fixed = ["--listen", "127.0.0.1:0", "--root", root, "--development-certificate"];
+    Server::start(fixed.iter().chain(more))
+}
+
+/// What curl prints for `target` of an HTTPS server; `None` where curl is missing.
+fn ask(server: &Server, target: &str, arguments: &[&str]) -> Option<Vec<u8>> {
+    let url = format!("https://{}{target}", server.address());
+    let output = curl(["--insecure", url.as_str()].iter().chain(arguments))?;
+    assert!(output.status.success(), "{arguments:?} {target}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(output.stdout)
+}
+
+#[test]
+fn every_version_gets_the_same_bytes() {
+    let tree = Tree::empty();
+    let sizes = [0, 1, 6_250, 65_536, 65_537, 1 << 20, (5 << 20) + 1];
+    for size in sizes {
+        tree.write(&format!("{size}.bin"), bytes_of(size));
+    }
+    let server = secure_server(&tree, &[]);
+    for version in VERSIONS {
+        for size in sizes {
+            let Some(body) = ask(&server, &format!("/{size}.bin"), &[version]) else { return };
+            assert!(body == bytes_of(size), "{version}, {size} bytes");
+        }
+        let Some(part) = ask(&server, "/65537.bin", &[version, "--range", "65530-"]) else { return };
+        assert!(part == bytes_of(65_537)[65_530..], "{version}, range");
+    }
+}
+
+#[test]
+fn http_2_answers_as_http_1_does() {
+    let tree = Tree::standard();
+    let server = secure_server(&tree, &[]);
+    let head = |target: &str, arguments: &[&str]| {
+        let all = [&["--dump-header", "-", "--output", "/dev/null"], arguments].concat();
+        ask(&server, target, &all).map(|head| String::from_utf8(head).expect("a head is text"))
+    };
+    for (target, arguments, expected) in [
+        ("/alphabet.txt", &[][..], "HTTP/2 200"),
+        ("/missing", &[], "HTTP/2 404"),
+        ("/alphabet.txt", &["--head"], "HTTP/2 200"),
+        ("/alphabet.txt", &["--request", "DELETE"], "HTTP/2 405"),
+        ("/alphabet.txt", &["--data", "abc"], "HTTP/2 405"),
+        ("/alphabet.txt", &["--range", "100-"], "HTTP/2 416"),
+        ("/alphabet.txt", &["--header", "if-none-match: *"], "HTTP/2 304"),
+        ("/alphabet.txt", &["--request", "OPTIONS"], "HTTP/2 204"),
+    ] {
+        let arguments = [&["--http2"], arguments].concat();
+        let Some(head) = head(target, &arguments) else { return };
+        assert!(head.starts_with(expected), "{target} {arguments:?}: {head}");
+        assert!(head.contains("\r\nserver: touchstone\r\n") && !head.contains("\r\nconnection:"), "{head}");
+    }
+}
+
+#[test]
+fn http_2_in_the_clear_by_prior_knowledge() {
+    let tree = Tree::empty();
+    tree.write("page.bin", bytes_of(300_000));
+    let server = Server::quick(&tree.root());
+    let url = format!("http://{}/page.bin", server.address());
+    // The first request fills the cache, the second one is a hit. (Each with its own curl: some versions of it do not
+    // use such a connection again.)
+    for _ in 0..2 {
+        let Some(output) = curl(["--http2-prior-knowledge", &url]) else { return };
+        assert!(output.stdout == bytes_of(300_000), "{} bytes", output.stdout.len());
+    }
+}
+
+#[test]
+fn one_connection_carries_many_requests() {
+    let tree = Tree::empty();
+    tree.write("page.bin", bytes_of(300_000));
+    let server = secure_server(&tree, &[]);
+    let url = format!("https://{}/page.bin", server.address());
+    let several = ["--parallel", "--http2", "--insecure", "--write-out", "%{num_connects}", &url, &url, &url];
+    let Some(output) = curl(several) else { return };
+    assert_eq!(output.stdout.len(), 3 * (300_000 + 1));
+}
+
+#[test]
+fn the_log_names_the_version() {
+    let tree = Tree::standard();
+    let log = tree.beside("access.log");
+    let log_text = log.to_str().expect("the path is text");
+    let mut server = secure_server(&tree, &["--access-log", log_text, "--access-log-format", "common"]);
+    // The first request fills the cache, the second one is a hit.
+    for _ in 0..2 {
+        if ask(&server, "/alphabet.txt", &["--http2"]).is_none() {
+            return;
+        }
+    }
+    server.stop();
+    let lines = fs::read_to_string(&log).expect("the log is there");
+    let wanted = "\"GET /alphabet.txt HTTP/2.0\" 200 26";
+    assert_eq!(lines.lines().filter(|line| line.ends_with(wanted)).count(), 2, "{lines}");
+}
+
+#[test]
+fn plain_http_on_a_tls_port_is_told_so() {
+    let tree = Tree::standard();
+    let server = secure_server(&tree, &[]);
+    let mut client = server.connect();
+    let answer = client.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(answer.status, 400);
+    assert!(String::from_utf8_lossy(&answer.body).contains("https://"));
+    client.end();
+}
+
+#[test]
+fn a_renewed_certificate_is_taken_up_and_a_broken_one_is_not() {
+    let tree = Tree::standard();
+    let (certificate, key) = (tree.beside("a.pem"), tree.beside("a.key"));
+    let make = |name: &str| make_certificate(name, &certificate, &key);
+    if !make("one") {
+        return;
+    }
+    let text = format!(
+        "[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\ncertificate = {certificate:?}\nkey = {key:?}\n",
+        tree.root()
+    );
+    let server = Server::configured(tree.around(), &text);
+    let subject = || {
+        let url = format!("https://{}/alphabet.txt", server.address());
+        let output = curl(["--insecure", "--verbose", &url]).expect("curl was there before");
+        assert!(output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        said.lines().find(|line| line.contains("subject:")).unwrap_or_default().to_string()
+    };
+    assert!(subject().contains("CN=one"), "{}", subject());
+    assert!(make("two"));
+    wait_until("the new certificate is shown", std::time::Duration::from_secs(10), || {
+        subject().contains("CN=two")
+    });
+    fs::write(&certificate, "not a certificate").expect("the file can be written");
+    server.wait_for_error_line("the broken file is named", |line| line.contains("a.pem"));
+    assert!(subject().contains("CN=two"), "what was there before stays");
+}
+
+/// Makes a certificate with openssl; false, with a visible word, where curl or openssl is missing.
+fn make_certificate(name: &str, certificate: &Path, key: &Path) -> bool {
+    if curl(["--version"]).is_none() {
+        return false;
+    }
+    let made = std::process::Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "30",
+        ])
+        .args(["-subj", &format!("/CN={name}")])
+        .arg("-keyout")
+        .arg(key)
+        .arg("-out")
+        .arg(certificate)
+        .output();
+    match made {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            true
+        }
+        Err(_) => {
+            support::skipped("certificates that change (install openssl)");
+            false
+        }
+    }
+}
