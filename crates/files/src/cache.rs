@@ -178,6 +178,8 @@ struct Responses {
     by_variant: [Option<Arc<Prepared>>; 3],
     /// The second in which the file was last compared with the disk.
     checked_second: i64,
+    /// What the cache's total holds for this entry; `None` once it has been given back.
+    accounted_bytes: Option<u64>,
 }
 
 impl Entry {
@@ -213,19 +215,28 @@ impl Entry {
         };
         let next = Arc::new(prepare(&self.representation, body, variant, date));
         let further = responses.by_variant[variant as usize].replace(next.clone()).is_none();
-        if further && !self.stale.load(Ordering::Acquire) {
-            // A further form of the same answer is a further copy; it counts (unless `retire` has settled already).
+        if further && let Some(accounted) = &mut responses.accounted_bytes {
+            // A further form of the same answer is a further copy; it counts.
+            *accounted += next.bytes.len() as u64;
             cache.bytes.fetch_add(next.bytes.len() as u64, Ordering::Relaxed);
         }
         Some(next)
     }
 
-    fn cost_bytes(&self) -> u64 {
-        let responses = lock(&self.responses);
+    /// Notes what the entry costs, and gives it.
+    fn account(&self) -> u64 {
+        let mut responses = lock(&self.responses);
         let buffers: usize = responses.by_variant.iter().flatten().map(|prepared| prepared.bytes.len()).sum();
         let long_body =
             responses.by_variant.iter().flatten().find_map(|prepared| prepared.long_body.as_ref());
-        (buffers + long_body.map_or(0, |body| body.len())) as u64 + ENTRY_OVERHEAD_BYTES
+        let cost = (buffers + long_body.map_or(0, |body| body.len())) as u64 + ENTRY_OVERHEAD_BYTES;
+        responses.accounted_bytes = Some(cost);
+        cost
+    }
+
+    /// Gives back what was noted, once; nothing is noted after it.
+    fn settle(&self) -> u64 {
+        lock(&self.responses).accounted_bytes.take().unwrap_or(0)
     }
 }
 
@@ -401,7 +412,11 @@ impl FileCache {
             representation: new.representation,
             stale: AtomicBool::new(false),
             used: AtomicBool::new(false),
-            responses: Mutex::new(Responses { by_variant, checked_second: date.unix_seconds }),
+            responses: Mutex::new(Responses {
+                by_variant,
+                checked_second: date.unix_seconds,
+                accounted_bytes: None,
+            }),
         });
         let mut store = lock(&self.store);
         let changed_at = ticket.directory.and_then(|directory| store.changed_at.get(&directory));
@@ -412,18 +427,20 @@ impl FileCache {
         if let Some(previous) = store.entries.get(&entry.key).cloned() {
             self.retire(&mut store, &previous);
         }
-        self.bytes.fetch_add(entry.cost_bytes(), Ordering::Relaxed);
-        store.entries.insert(entry.key.clone(), entry.clone());
-        store.queue.push_back(entry.clone());
-        if let Some(directory) = entry.directory {
-            store.by_directory.entry(directory).or_default().push(entry.clone());
-        }
-        while store.entries.len() > self.limits.files
-            || self.bytes.load(Ordering::Relaxed) > self.limits.bytes
+        // Room is made before the newcomer is in the queue: a hand at the queue's end would meet it first.
+        let cost = entry.account();
+        while store.entries.len() >= self.limits.files
+            || self.bytes.load(Ordering::Relaxed) + cost > self.limits.bytes
         {
             if !self.evict_one(&mut store) {
                 break;
             }
+        }
+        self.bytes.fetch_add(cost, Ordering::Relaxed);
+        store.entries.insert(entry.key.clone(), entry.clone());
+        store.queue.push_back(entry.clone());
+        if let Some(directory) = entry.directory {
+            store.by_directory.entry(directory).or_default().push(entry.clone());
         }
         (entry, prepared)
     }
@@ -458,7 +475,7 @@ impl FileCache {
         entry.stale.store(true, Ordering::Release);
         if store.entries.get(&entry.key).is_some_and(|kept| Arc::ptr_eq(kept, entry)) {
             store.entries.remove(&entry.key);
-            self.bytes.fetch_sub(entry.cost_bytes(), Ordering::Relaxed);
+            self.bytes.fetch_sub(entry.settle(), Ordering::Relaxed);
         }
         if let Some(directory) = entry.directory
             && let Some(entries) = store.by_directory.get_mut(&directory)

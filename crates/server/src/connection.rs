@@ -291,7 +291,11 @@ impl Connection {
         let (consumed, next) = self.serve(hot, &input);
         input.drain(..consumed);
         self.input = input;
-        next
+        match next {
+            // HTTP/2's preface, in pieces, looks like a head of another version until it is whole.
+            Next::Refuse(_) if self.requests == 0 && http2::begins(&self.input) => Next::Http2,
+            next => next,
+        }
     }
 
     /// Serves the requests in `bytes` as far as they are plain hits; gives how many bytes that took. What was

@@ -227,6 +227,25 @@ fn eviction_spares_what_was_used() {
 }
 
 #[test]
+fn a_newcomer_is_not_its_own_victim() {
+    let site = Site::new(LIMITS);
+    let core = &mut CoreCache::new(site.cache.clone(), 0);
+    for index in 0..12 {
+        site.write(&format!("f{index}"), "x");
+    }
+    site.cache.begin_read(site.directory.path());
+    std::thread::sleep(Duration::from_millis(50));
+    // All are used, so that the hand passes over each and comes to the end of the queue.
+    for index in 0..12 {
+        let path = format!("/f{index}");
+        site.load(core, &path, &second(1));
+        assert!(body_of(core, &path, &second(1)).is_some(), "{path} was just loaded");
+    }
+    assert_eq!(site.cache.counters().files, 4);
+    assert_eq!(site.cache.counters().evictions, 8);
+}
+
+#[test]
 fn bytes_are_limited_and_given_back() {
     let site = Site::new(CacheLimits { files: 100, bytes: 40_000, file_bytes: 20_000 });
     let core = &mut CoreCache::new(site.cache.clone(), 0);

@@ -90,7 +90,6 @@ fn table() -> Vec<Case> {
         line("HTTP/3.0", "GET / HTTP/3.0").answers(505).closed(),
         line("HTTP/0.9 by number", "GET / HTTP/0.9").answers(505).closed(),
         line("HTTP/9.9", "GET / HTTP/9.9").answers(505).closed(),
-        case("the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").answers(505).closed(),
         line("a version in small letters", "GET / http/1.1").answers(400).closed(),
         line("a version of another name", "GET / HTTQ/1.1").answers(400).closed(),
         line("a version without a minor number", "GET / HTTP/1").answers(400).closed(),
