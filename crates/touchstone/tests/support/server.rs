@@ -5,10 +5,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -51,7 +52,7 @@ impl Server {
 
     /// The same, as another user (who is root's to choose).
     pub(crate) fn start_as(user: u32, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Server {
-        let mut command = binary();
+        let mut command = Command::new(binary_for_all());
         command.arg("serve").args(arguments).uid(user).gid(user);
         Server::start_command(command)
     }
@@ -226,7 +227,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Out
 
 /// The same, as another user (who is root's to choose).
 pub(crate) fn run_as(user: u32, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
-    let mut command = binary();
+    let mut command = Command::new(binary_for_all());
     command.args(arguments).uid(user).gid(user);
     run_command(command)
 }
@@ -267,6 +268,27 @@ pub(crate) fn free_port() -> u16 {
 
 fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_touchstone"))
+}
+
+/// The binary where every user can reach it: a target directory may lie where only root can, and then it is copied.
+fn binary_for_all() -> PathBuf {
+    static COPY: OnceLock<Option<(tempfile::TempDir, PathBuf)>> = OnceLock::new();
+    let built = Path::new(env!("CARGO_BIN_EXE_touchstone"));
+    let reachable = built.ancestors().skip(1).all(|directory| {
+        fs::metadata(directory).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
+    });
+    let copy = COPY.get_or_init(|| {
+        if reachable {
+            return None;
+        }
+        let directory = tempfile::tempdir().expect("a directory for the copy");
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))
+            .expect("others may enter it");
+        let copy = directory.path().join("touchstone");
+        fs::copy(built, &copy).expect("the binary can be copied");
+        Some((directory, copy))
+    });
+    copy.as_ref().map_or_else(|| built.to_path_buf(), |(_, copy)| copy.clone())
 }
 
 fn wait_for_exit(child: &mut Child, most: Duration) -> Option<ExitStatus> {
