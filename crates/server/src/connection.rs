@@ -376,6 +376,9 @@ impl Connection {
         let Some(listener) = self.listener_index else { return Hit::Not };
         let host = hot.head.host.map(|host| host.of(bytes));
         let Some(site) = hot.snapshot.listeners[listener].site(host) else { return Hit::Not };
+        if !self.transport.may_serve(host) {
+            return Hit::Not;
+        }
         let variant = self.variant(hot);
         let date = self.core.clock.second();
         let Some(cache) = hot.caches.get_mut(site) else { return Hit::Not };
@@ -533,6 +536,9 @@ impl Connection {
         let listener = self.listener_index.and_then(|index| snapshot.listeners.get(index));
         // RFC 9110 section 15.5.20: not a host of this address.
         let Some(site) = listener.and_then(|listener| listener.site(host)) else { return Answer::error(421) };
+        if !self.transport.may_serve(host) {
+            return Answer::error(421);
+        }
         let variant = self.answer_variant(head, true);
         let request = FileRequest { snapshot, site, head, buffer: bytes, path, query, variant };
         static_files::answer(&self.core, &request).await

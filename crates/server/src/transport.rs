@@ -65,6 +65,25 @@ impl Transport {
         matches!(self, Transport::Tls(tls) if tls.session.protocol() == Some(b"h2"))
     }
 
+    /// Whether a request for this host may be answered here. A TLS session was opened under the rules of one site (a
+    /// client certificate, say); a host with other rules is not reached through it (RFC 9110 section 15.5.20).
+    #[inline]
+    pub fn may_serve(&self, host: Option<&[u8]>) -> bool {
+        match self {
+            Transport::Plain(_) => true,
+            Transport::Tls(tls) => {
+                let name = touchstone_http::host::split_port(host.unwrap_or_default()).0;
+                let name = name.strip_suffix(b".").unwrap_or(name);
+                let Ok(name) = std::str::from_utf8(name) else { return false };
+                // Nearly every client sends names in lower case; the others cost a copy.
+                if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+                    return tls.session.may_serve(&name.to_ascii_lowercase());
+                }
+                tls.session.may_serve(name)
+            }
+        }
+    }
+
     /// Receives what is there now; `None` when nothing is.
     #[inline]
     pub fn try_receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {

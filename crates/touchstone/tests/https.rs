@@ -152,6 +152,41 @@ fn a_renewed_certificate_is_taken_up_and_a_broken_one_is_not() {
     assert!(subject().contains("CN=two"), "what was there before stays");
 }
 
+#[test]
+fn a_site_that_wants_client_certificates_is_not_reached_through_another() {
+    let tree = Tree::standard();
+    let (certificate, key) = (tree.beside("a.pem"), tree.beside("a.key"));
+    if !make_certificate("authority", &certificate, &key) {
+        return;
+    }
+    let root = tree.root();
+    let site = |host: &str, more: &str| {
+        format!(
+            "[[site]]\nhosts = [\"{host}\"]\nlisten = [\"127.0.0.1:0\"]\nroot = {root:?}\n\
+             certificate = {certificate:?}\nkey = {key:?}\n{more}\n"
+        )
+    };
+    let text = site("open.test", "") + &site("closed.test", &format!("client_authorities = {certificate:?}"));
+    let server = Server::configured(tree.around(), &text);
+    let port = server.address().port();
+    let status = |host: &str, version: &str| {
+        let resolve = format!("open.test:{port}:127.0.0.1");
+        let (host, url) = (format!("Host: {host}"), format!("https://open.test:{port}/alphabet.txt"));
+        let fixed =
+            ["--insecure", "--resolve", &resolve, "--output", "/dev/null", "--write-out", "%{http_code}"];
+        let output =
+            curl(fixed.iter().copied().chain([version, "--header", &host, &url])).expect("curl was there");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for version in ["--http1.1", "--http2"] {
+        // Twice each: the first may be answered from the file, the second from the cache.
+        for _ in 0..2 {
+            assert_eq!(status("open.test", version), "200", "{version}");
+            assert_eq!(status("closed.test", version), "421", "{version}");
+        }
+    }
+}
+
 /// Makes a certificate with openssl; false, with a visible word, where curl or openssl is missing.
 fn make_certificate(name: &str, certificate: &Path, key: &Path) -> bool {
     if curl(["--version"]).is_none() {

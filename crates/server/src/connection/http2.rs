@@ -190,6 +190,9 @@ impl Http2 {
         let Some(site) = hot.snapshot.listeners[listener].site(Some(request.authority())) else {
             return false;
         };
+        if !self.connection.transport.may_serve(Some(request.authority())) {
+            return false;
+        }
         let date = self.connection.core.clock.second();
         let Some(cache) = hot.caches.get_mut(site) else { return false };
         let Some(prepared) = cache.hit(path, Variant::Persistent, &date) else { return false };
