@@ -3,6 +3,7 @@
 //! [`Events`] holds them and all the fields of all the requests in a few buffers, which are filled again by the next
 //! call. One `Events` serves all connections of a core.
 
+use std::fmt;
 use std::ops::Range;
 
 use super::error::ErrorCode;
@@ -66,7 +67,7 @@ pub enum Event<'a> {
 }
 
 /// A request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     stream: StreamKey,
     end_of_stream: bool,
@@ -171,8 +172,25 @@ impl<'a> Request<'a> {
     }
 }
 
+impl fmt::Debug for Request<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |text: &[u8]| text.escape_ascii().to_string();
+        formatter
+            .debug_struct("Request")
+            .field("stream", &self.stream)
+            .field("method", &text(self.method_text()))
+            .field("scheme", &text(self.scheme()))
+            .field("authority", &text(self.authority()))
+            .field("path", &text(self.path()))
+            .field("protocol", &self.protocol().map(text))
+            .field("fields", &self.fields())
+            .field("end_of_stream", &self.end_of_stream)
+            .finish()
+    }
+}
+
 /// A field of a request or of its trailers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FieldView<'a> {
     /// The name, in lower case.
     pub name: &'a [u8],
@@ -184,8 +202,14 @@ pub struct FieldView<'a> {
     pub is_never_indexed: bool,
 }
 
+impl fmt::Debug for FieldView<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.name.escape_ascii(), self.value.escape_ascii())
+    }
+}
+
 /// Fields in order.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Fields<'a> {
     list: &'a FieldList,
     fields: std::slice::Iter<'a, Field>,
@@ -217,6 +241,12 @@ impl<'a> Iterator for Fields<'a> {
 
 impl ExactSizeIterator for Fields<'_> {}
 
+impl fmt::Debug for Fields<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.clone()).finish()
+    }
+}
+
 /// An event as it is kept.
 #[derive(Debug, Clone)]
 pub(crate) enum Record {
@@ -230,7 +260,7 @@ pub(crate) enum Record {
 }
 
 /// The events of one call.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Events {
     records: Vec<Record>,
     pub(crate) list: FieldList,
@@ -294,5 +324,11 @@ impl Events {
             Record::GoAway { code } => Event::GoAway { code: *code },
             Record::Pong { payload } => Event::Pong { payload: *payload },
         }
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.iter()).finish()
     }
 }

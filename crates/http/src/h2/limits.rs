@@ -1,7 +1,7 @@
 //! What one connection may cost (RFC 9113 section 10.5).
 //!
 //! [`Limits`] are the figures, each of them announced to the client where the protocol has a setting for it.
-//! [`FloodGuard`] counts what costs the server more than the client: streams that are reset as soon as they are opened
+//! `FloodGuard` counts what costs the server more than the client: streams that are reset as soon as they are opened
 //! (CVE-2023-44487), streams that the client makes the server reset (CVE-2025-8671), settings and pings that must be
 //! answered (CVE-2019-9512, CVE-2019-9515), and frames without content (CVE-2019-9518). The other known attacks meet a
 //! limit of another kind: a header block in endless `CONTINUATION` frames (CVE-2024-27316) that of its size and of its

@@ -546,6 +546,8 @@ mod tests {
             list.fields()[4..].iter().map(|field| (list.name(field), list.value(field))).collect();
         assert_eq!(fields, [(&b"cookie"[..], &b"a=1; b=2; c=3"[..]), (b"x", b"y"), (b"z", b"w")]);
         assert_eq!(head.fields_end, 7);
+        let (list, head) = get_with(&[("cookie", "a=1"), ("cookie", "b=2")]).unwrap();
+        assert_eq!((head.fields_end, list.value(&list.fields()[4])), (5, &b"a=1; b=2"[..]));
     }
 
     #[test]

@@ -485,7 +485,10 @@ impl ServerConnection {
             return Err(ConnectionError::protocol("a RST_STREAM frame for a stream that was not begun"));
         }
         let Some(slot) = self.streams.find(id) else {
-            // It crossed the end of the stream, or one of ours.
+            // It crossed the end of the stream, or a reset of ours; the client will send nothing more on the stream.
+            if self.closed.recall(id).is_some() {
+                self.closed.remember(id, Closed::Known);
+            }
             return self.flood.control_frame(&self.limits);
         };
         let stream = self.streams.key(slot);

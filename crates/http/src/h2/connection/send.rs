@@ -323,7 +323,6 @@ impl ServerConnection {
         self.flood.response_completed();
         let open = self.streams.slot(slot);
         open.response = Response::Complete;
-        open.has_trailers = false;
         if open.request_ended {
             self.remove_stream(slot, Closed::Known);
         } else if !open.is_tunnel {

@@ -45,11 +45,17 @@ impl ServerConnection {
         }
     }
 
-    /// Whether a shutdown, by either side, has come to its end: all responses are complete and all output was taken, so
-    /// that the connection can be closed.
+    /// Whether the connection can be closed: it failed, or a shutdown that this side began has come to its end, all
+    /// responses being complete. Output that was not taken yet is to be sent before.
     pub fn is_finished(&self) -> bool {
-        let ends = matches!(self.shutdown, Shutdown::Final(_)) || self.client_is_leaving;
-        ends && self.streams.open() == 0 && self.control.is_empty() || matches!(self.phase, Phase::Failed(_))
+        let is_shut_down = matches!(self.shutdown, Shutdown::Final(_)) && self.streams.open() == 0;
+        is_shut_down || matches!(self.phase, Phase::Failed(_))
+    }
+
+    /// Whether the client has sent `GOAWAY`. It will close the connection itself; one that was closed from this side could
+    /// break off while the client still sends. Where no stream is open, a short time of patience is enough.
+    pub fn client_is_leaving(&self) -> bool {
+        self.client_is_leaving
     }
 
     /// Ends the connection at once, for example with `SETTINGS_TIMEOUT` or with `ENHANCE_YOUR_CALM`. What is in the

@@ -113,13 +113,23 @@ const fn static_fields() -> [Field; static_table::ENTRIES + 1] {
 }
 
 /// A growing list of fields.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct FieldList {
     /// All bytes are initialised, so that room for text needs no zeros to be written each time.
     bytes: Vec<u8>,
     /// Where the next text goes.
     end: usize,
     fields: Vec<Field>,
+}
+
+impl std::fmt::Debug for FieldList {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = |span: Span| self.text(span).escape_ascii().to_string();
+        formatter
+            .debug_map()
+            .entries(self.fields.iter().map(|field| (text(field.name), text(field.value))))
+            .finish()
+    }
 }
 
 impl Default for FieldList {

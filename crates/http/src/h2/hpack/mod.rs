@@ -1,7 +1,7 @@
 //! HPACK, the compression of field sections (RFC 7541).
 //!
 //! A field section becomes a block of bytes: references into a fixed table of common fields ([`static_table`]),
-//! references into a table of what this connection sent before ([`dynamic_table`]), and literals, which may be
+//! references into a table of what this connection sent before (`dynamic_table`), and literals, which may be
 //! shortened by a Huffman code ([`huffman`]).
 //!
 //! - [`decoder`] reads blocks into a [`FieldList`], one growing buffer for all fields of all requests, so that

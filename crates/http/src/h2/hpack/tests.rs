@@ -100,7 +100,9 @@ fn fields_beyond_the_limits_are_read_but_not_kept() {
         (ListLimits { bytes: 0, fields: 0 }, 0),
     ] {
         let (mut decoder, mut list) = (Decoder::new(), FieldList::new());
+        let text_before = list.text_end();
         let decoded = decoder.decode(&block, limits, &mut list).unwrap();
+        assert_eq!(list.text_end() - text_before, 2 * kept);
         assert_eq!(decoded, DecodedBlock { list_bytes: 4 * 34, is_too_large: kept < 4 });
         assert_eq!(list.len(), kept);
         assert_eq!(decode(&mut decoder, &[0xbe, 0xc0]).unwrap(), [pair("c", "3"), pair("a", "1")]);
@@ -189,6 +191,18 @@ fn secrets_are_marked_in_both_ways_of_encoding() {
         let mut list = FieldList::new();
         Decoder::new().decode(&block, NO_LIMITS, &mut list).unwrap();
         assert!(list.fields()[1..].iter().all(|field| field.is_never_indexed));
+    }
+}
+
+/// A short cookie could be guessed byte by byte, a long one is worth its place in the table.
+#[test]
+fn short_cookies_are_secret() {
+    for (length, is_secret) in [(19, true), (20, false)] {
+        let value = vec![b'x'; length];
+        let (mut block, mut list) = (Vec::new(), FieldList::new());
+        Encoder::new(4096).encode_fields([(&b"cookie"[..], &value[..])], &mut block);
+        Decoder::new().decode(&block, NO_LIMITS, &mut list).unwrap();
+        assert_eq!(list.fields()[0].is_never_indexed, is_secret);
     }
 }
 

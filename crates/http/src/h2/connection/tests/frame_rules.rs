@@ -145,6 +145,7 @@ fn stream_errors() {
         (line!(), new().headers(5, &[("a", "b")], true), 5, CLOSED, Some(reset(5, CLOSED))),
         (line!(), new().data(1, b"x", false), 1, CLOSED, None),
         (line!(), new().data(3, b"x", true), 3, CLOSED, None),
+        (line!(), new().reset(9, ErrorCode::CANCEL).data(9, b"x", true), 9, CLOSED, None),
         (line!(), new().headers(7, &[("a", "b")], false), 7, PROTOCOL, Some(reset(7, PROTOCOL))),
         (line!(), new().headers(7, &[(":path", "/")], true), 7, PROTOCOL, Some(reset(7, PROTOCOL))),
         (line!(), new().headers(7, &[("A", "b")], true), 7, PROTOCOL, Some(reset(7, PROTOCOL))),

@@ -71,6 +71,26 @@ fn requests_share_the_tables_of_the_connection() {
     assert_eq!(harness.receive(input), expected);
 }
 
+/// What is refused leaves nothing behind in the events.
+#[test]
+fn refused_requests_take_no_room() {
+    let mut harness = Harness::new();
+    let malformed = with(GET, &[("x-long", "0123456789"), ("connection", "close")]);
+    let mut sizes = Vec::new();
+    let mut next_stream = 1;
+    for number in [1, 50] {
+        let mut input = Input::new();
+        for _ in 0..number {
+            input = input.headers(next_stream, &malformed, true);
+            next_stream += 2;
+        }
+        assert_eq!(harness.receive(input).len(), number);
+        sizes.push((harness.events.list.len(), harness.events.list.text_end()));
+    }
+    assert_eq!(sizes[0], sizes[1]);
+    assert_eq!(sizes[0].0, 0);
+}
+
 /// A request that nobody wants still changes the table that the next one refers to.
 #[test]
 fn refused_requests_are_decoded() {
@@ -174,10 +194,16 @@ fn connect_makes_a_tunnel() {
     assert_eq!(harness.receive(Input::new().data(1, b"", true)), [end]);
     assert_eq!(harness.connection.open_streams(), 0);
 
+    // A length of content means nothing with a tunnel.
+    let seen = harness.receive(Input::new().headers(7, &with(&connect, &[("content-length", "1")]), true));
+    assert!(matches!(seen[..], [Seen::Request { stream: 7, .. }]));
+    harness.respond(7, Body::Empty);
+    harness.sent();
+
     // A refusal is not a tunnel.
-    harness.receive(Input::new().headers(3, &connect, false).headers(5, &connect, false));
-    assert_eq!(harness.respond(3, Body::Bytes(b"no")), Responded::Complete);
-    assert_eq!(harness.respond(5, Body::Empty), Responded::Complete);
+    harness.receive(Input::new().headers(9, &connect, false).headers(11, &connect, false));
+    assert_eq!(harness.respond(9, Body::Bytes(b"no")), Responded::Complete);
+    assert_eq!(harness.respond(11, Body::Empty), Responded::Complete);
     assert_eq!(harness.connection.open_streams(), 0);
 }
 
@@ -216,7 +242,7 @@ fn a_client_may_use_its_own_table_size_once_it_is_agreed_on() {
     assert_eq!(Harness::with_limits(smaller()).receive(headers(100)), [request(1, true)]);
     assert_eq!(Harness::with_limits(smaller()).fails(headers(101)), ErrorCode::COMPRESSION_ERROR);
     assert_eq!(Harness::with_limits(smaller()).fails(Input::new().get(1)), ErrorCode::COMPRESSION_ERROR);
-    let mut before = Harness::fresh(smaller());
-    let input = Input::new().raw(PREFACE).settings(&[]).raw(&headers(4096).bytes);
-    assert_eq!(before.receive(input), [request(1, true)]);
+    let before = |size| Input::new().raw(PREFACE).settings(&[]).raw(&headers(size).bytes);
+    assert_eq!(Harness::fresh(larger()).receive(before(8192)), [request(1, true)]);
+    assert_eq!(Harness::fresh(smaller()).receive(before(4096)), [request(1, true)]);
 }

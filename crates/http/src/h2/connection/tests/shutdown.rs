@@ -44,7 +44,6 @@ fn a_client_that_does_not_answer_is_not_waited_for() {
     harness.connection.shut_down();
     harness.connection.refuse_new_streams();
     harness.connection.refuse_new_streams();
-    assert!(!harness.connection.is_finished(), "there is output");
     let sent = harness.sent();
     assert_eq!(sent.last(), Some(&Sent::GoAway(1, ErrorCode::NO_ERROR)));
     assert_eq!(sent.len(), 4);
@@ -61,9 +60,12 @@ fn a_client_that_leaves_gets_its_responses() {
         harness.receive(Input::new().get(1).raw(&goaway.bytes)),
         [request(1, true), Seen::GoAway(ErrorCode::NO_ERROR)]
     );
+    assert!(harness.connection.client_is_leaving());
+    assert_eq!(harness.respond(1, Body::Empty), Responded::Complete);
+    assert_eq!(harness.receive(Input::new().ping(b"still me", false)), []);
+    assert_eq!(harness.sent(), [headers(1, true), Sent::Ping(*b"still me", true)]);
+    // It is for the client to close the connection.
     assert!(!harness.connection.is_finished());
-    harness.respond(1, Body::Empty);
-    assert!(harness.connection.is_finished());
 }
 
 #[test]

@@ -26,6 +26,9 @@ fn a_stream_gets_no_more_than_its_window() {
     let padded = [&[99][..], &[0; 100]].concat();
     harness.receive(Input::new().post(3).frame(FrameType::DATA, 8, 3, &padded[..100]));
     assert_eq!(harness.sent(), [Sent::WindowUpdate(3, 100)]);
+    // A stream that ends needs no window.
+    harness.receive(Input::new().post(5).frame(FrameType::DATA, 9, 5, &padded[..100]));
+    assert_eq!(harness.sent(), []);
     let padded = [&[100][..], &[0; 100]].concat();
     harness.receive(Input::new().frame(FrameType::DATA, 8, 3, &padded));
     assert_eq!(harness.sent(), [Sent::Reset(3, ErrorCode::FLOW_CONTROL_ERROR)]);
@@ -94,6 +97,30 @@ fn the_window_of_the_connection_survives_its_streams() {
         }
     }
     assert!(sum > 12 * 20_000 - 32_768);
+}
+
+/// Whatever is not handed to the caller is given back at once, for the connection's sake.
+#[test]
+fn bytes_that_nobody_gets_are_given_back() {
+    let half = |frame: &dyn Fn(Input) -> Input, times: usize| {
+        let mut harness =
+            Harness::with_limits(Limits { resets: u32::MAX, empty_frames: u32::MAX, ..small_windows() });
+        harness.receive(Input::new().post(1).post(3).get(5));
+        let three = harness.key(3);
+        harness.connection.reset(three, ErrorCode::CANCEL);
+        let mut input = Input::new();
+        for _ in 0..times {
+            input = frame(input);
+        }
+        harness.receive(input);
+        harness.sent().contains(&Sent::WindowUpdate(0, 32_800))
+    };
+    // On a stream that was reset, and behind the end of a stream.
+    assert!(half(&|input| input.data(3, &[0; 100], false), 328));
+    assert!(half(&|input| input.data(5, &[0; 100], false), 328));
+    // Padding with its length: 99 bytes and one.
+    let padding = [&[99][..], &[0; 99]].concat();
+    assert!(half(&|input| input.frame(FrameType::DATA, 8, 1, &padding), 328));
 }
 
 /// Until the client has acknowledged the settings, it may go by the default window (section 6.9.2).
