@@ -61,7 +61,8 @@ pub enum Method {
 }
 
 impl Method {
-    fn from_token(token: &[u8]) -> Method {
+    #[inline]
+    pub(crate) fn from_token(token: &[u8]) -> Method {
         match token {
             b"GET" => Method::Get,
             b"HEAD" => Method::Head,

@@ -416,11 +416,16 @@ impl Connection {
     /// The form of head for an answer to `hot.head`.
     #[inline]
     fn variant(&self, hot: &Hot) -> Variant {
-        let most = hot.snapshot.config.limits.keep_alive_requests;
-        let last_request = most != 0 && self.requests + 1 >= most;
-        if !hot.head.persistent || last_request || self.core.draining.get() {
+        self.variant_for(&hot.head, hot.snapshot.config.limits.keep_alive_requests)
+    }
+
+    /// The form of head for an answer to `head`, on a connection that may carry so many requests (0: no limit).
+    #[inline]
+    fn variant_for(&self, head: &RequestHead, most_requests: u64) -> Variant {
+        let last_request = most_requests != 0 && self.requests + 1 >= most_requests;
+        if !head.persistent || last_request || self.core.draining.get() {
             Variant::Close
-        } else if hot.head.version == Version::Http10 {
+        } else if head.version == Version::Http10 {
             Variant::KeepAlive
         } else {
             Variant::Persistent
@@ -545,16 +550,12 @@ impl Connection {
     }
 
     fn answer_variant(&self, head: &RequestHead, body_is_read: bool) -> Variant {
-        let most = self.core.hot.borrow().snapshot.config.limits.keep_alive_requests;
-        let last_request = most != 0 && self.requests + 1 >= most;
-        let gone = self.listener_index.is_none();
-        if !head.persistent || !body_is_read || last_request || gone || self.core.draining.get() {
-            Variant::Close
-        } else if head.version == Version::Http10 {
-            Variant::KeepAlive
-        } else {
-            Variant::Persistent
+        // Neither an unread body nor an address that a reload removed leaves anything to go on with.
+        if !body_is_read || self.listener_index.is_none() {
+            return Variant::Close;
         }
+        let most_requests = self.core.hot.borrow().snapshot.config.limits.keep_alive_requests;
+        self.variant_for(head, most_requests)
     }
 
     /// Answers a head that could not be read, and ends.
@@ -777,28 +778,26 @@ impl Connection {
 
     /// Waits until the client has taken some of what was sent.
     async fn wait_sendable(&mut self) -> io::Result<()> {
-        let limit = self.core.hot.borrow().snapshot.config.limits.stall_timeout;
-        self.set_deadline(limit);
-        let result = poll_fn(|context| {
-            if self.deadline_expired(context) {
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
-            self.transport.poll_sendable(context)
-        })
-        .await;
-        self.clear_deadline();
-        result
+        self.wait_for_client(Transport::poll_sendable).await
     }
 
     /// Waits until everything that the transport has taken is sent.
     async fn flush_transport(&mut self) -> io::Result<()> {
+        self.wait_for_client(Transport::poll_flush).await
+    }
+
+    /// Waits until the client lets the transport go on, for `limits.stall_timeout` at the most.
+    async fn wait_for_client(
+        &mut self,
+        poll: fn(&mut Transport, &mut Context<'_>) -> Poll<io::Result<()>>,
+    ) -> io::Result<()> {
         let limit = self.core.hot.borrow().snapshot.config.limits.stall_timeout;
         self.set_deadline(limit);
         let result = poll_fn(|context| {
             if self.deadline_expired(context) {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            self.transport.poll_flush(context)
+            poll(&mut self.transport, context)
         })
         .await;
         self.clear_deadline();

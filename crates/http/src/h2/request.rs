@@ -81,7 +81,7 @@ pub(crate) fn read_request(
     }
     let method_text = gathered.method.unwrap_or_default();
     let head = RequestHead {
-        method: method_of(list.text(method_text)),
+        method: Method::from_token(list.text(method_text)),
         method_text,
         scheme: gathered.scheme.unwrap_or_default(),
         authority: gathered.authority.or(gathered.host).unwrap_or_default(),
@@ -273,22 +273,6 @@ fn agree_but_for_the_port(scheme: &[u8], authority: &[u8], host: &[u8]) -> bool 
         (name.to_ascii_lowercase(), port.unwrap_or(default_port))
     };
     normal(authority) == normal(host)
-}
-
-#[inline]
-fn method_of(text: &[u8]) -> Method {
-    match text {
-        b"GET" => Method::Get,
-        b"HEAD" => Method::Head,
-        b"POST" => Method::Post,
-        b"PUT" => Method::Put,
-        b"DELETE" => Method::Delete,
-        b"CONNECT" => Method::Connect,
-        b"OPTIONS" => Method::Options,
-        b"TRACE" => Method::Trace,
-        b"PATCH" => Method::Patch,
-        _ => Method::Other,
-    }
 }
 
 #[cold]
