@@ -1,6 +1,11 @@
-//! Static content: safe paths below a root, content types, the memory cache of whole responses, watching the disk.
+//! Static content: safe paths below a root, content types and codings, the memory cache of whole responses, directory
+//! listings, watching the disk.
 
 pub mod cache;
+pub mod coding;
+pub mod compress;
+pub mod listing;
 pub mod mime;
+pub mod percent;
 pub mod root;
 pub mod watch;

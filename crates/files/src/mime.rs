@@ -153,6 +153,50 @@ fn corrected(ending: &str) -> Option<&'static str> {
     })
 }
 
+/// Whether content of this type usually shrinks when it is compressed: text under whatever name, code, and formats that
+/// were made without a compression of their own.
+pub fn is_compressible(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim_end().to_ascii_lowercase();
+    let structured = essence.ends_with("+json") || essence.ends_with("+xml") || essence.ends_with("+yaml");
+    essence.starts_with("text/")
+        || structured
+        || matches!(
+            essence.as_str(),
+            "application/json"
+                | "application/jsonl"
+                | "application/json5"
+                | "application/x-ndjson"
+                | "application/javascript"
+                | "application/x-javascript"
+                | "application/ecmascript"
+                | "application/xml"
+                | "application/xml-dtd"
+                | "application/yaml"
+                | "application/toml"
+                | "application/sql"
+                | "application/graphql"
+                | "application/wasm"
+                | "application/rtf"
+                | "application/postscript"
+                | "application/x-sh"
+                | "application/x-tex"
+                | "application/x-latex"
+                | "application/vnd.apple.mpegurl"
+                | "application/vnd.ms-fontobject"
+                | "application/x-font-ttf"
+                | "font/ttf"
+                | "font/otf"
+                | "font/sfnt"
+                | "font/collection"
+                | "image/bmp"
+                | "image/x-icon"
+                | "image/vnd.microsoft.icon"
+                | "model/gltf-binary"
+                | "model/stl"
+                | "model/obj"
+        )
+}
+
 /// Text, and XML under other names (RFC 7303). Not JSON: RFC 8259 section 11 defines no charset parameter for it.
 /// A type that already names a charset keeps it.
 fn takes_charset(media_type: &str) -> bool {
@@ -322,6 +366,44 @@ mod tests {
         for (path, expected) in table {
             assert_eq!(plain().content_type(path.as_bytes()), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn what_shrinks() {
+        for name in [
+            "a.html",
+            "a.css",
+            "a.js",
+            "a.mjs",
+            "a.json",
+            "a.map",
+            "a.svg",
+            "a.xml",
+            "a.rss",
+            "a.txt",
+            "a.md",
+            "a.csv",
+            "a.wasm",
+            "a.ttf",
+            "a.otf",
+            "a.ico",
+            "a.webmanifest",
+            "a.xhtml",
+            "a.gltf",
+            "a.glb",
+            "a.yaml",
+            "a.m3u8",
+        ] {
+            assert!(is_compressible(&plain().content_type(name.as_bytes())), "{name}");
+        }
+        for name in [
+            "a.png", "a.jpg", "a.webp", "a.avif", "a.gif", "a.woff", "a.woff2", "a.mp4", "a.mp3", "a.zip",
+            "a.gz", "a.br", "a.zst", "a.tar.gz", "a.pdf", "a.7z", "a.bin", "README",
+        ] {
+            assert!(!is_compressible(&plain().content_type(name.as_bytes())), "{name}");
+        }
+        assert!(is_compressible("TEXT/Html ; charset=utf-8"));
+        assert!(!is_compressible(""));
     }
 
     #[test]

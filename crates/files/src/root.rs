@@ -357,15 +357,19 @@ impl FileFacts {
     ///
     /// # Errors
     /// [`Refused::NotAFile`], or what `fstat` said.
-    #[allow(clippy::unnecessary_cast)] // The C types differ between architectures.
     pub fn of(descriptor: impl AsFd) -> Result<FileFacts, Refused> {
-        let stat = fs::fstat(descriptor)?;
+        FileFacts::from_stat(&fs::fstat(descriptor)?)
+    }
+
+    /// The facts in what the kernel said.
+    #[allow(clippy::unnecessary_cast)] // The C types differ between architectures.
+    pub(crate) fn from_stat(stat: &fs::Stat) -> Result<FileFacts, Refused> {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => FileKind::Regular,
             FileType::Directory => FileKind::Directory,
             _ => return Err(Refused::NotAFile),
         };
-        let (inode, device) = identity(&stat);
+        let (inode, device) = identity(stat);
         Ok(FileFacts {
             kind,
             size: stat.st_size as u64,

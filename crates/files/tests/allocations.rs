@@ -5,9 +5,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use touchstone_files::cache::{
-    CacheLimits, CoreCache, DateSecond, FileCache, NewEntry, Representation, Variant,
+    Begun, CacheLimits, CoreCache, DateSecond, FileCache, NewEntry, Representation, Variant,
 };
+use touchstone_files::coding::CodingSettings;
 use touchstone_files::root::{ReadWhole, Root, SymlinkPolicy, read_whole};
+use touchstone_http::content_coding::ContentCoding;
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::request::{Limits, Parsed, RequestHead};
 
@@ -51,7 +53,9 @@ fn parsing_and_hitting_allocate_nothing() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("page.html"), "x".repeat(6250)).unwrap();
     let root = Arc::new(Root::new(directory.path(), SymlinkPolicy::Inside).unwrap());
-    let (cache, _) = FileCache::new(CacheLimits { files: 9, bytes: 1 << 20, file_bytes: 1 << 16 });
+    let settings = CodingSettings { levels: [Some(5), Some(3), Some(6)], ..CodingSettings::OFF };
+    let limits = CacheLimits { files: 9, bytes: 1 << 20, file_bytes: 1 << 16 };
+    let (cache, _) = FileCache::new(limits, &[settings]);
     let mut core = CoreCache::new(cache.clone(), 0);
     let date = DateSecond { unix_seconds: 1, text: format_imf_fixdate(1) };
     let ticket = cache.begin_read(directory.path());
@@ -59,31 +63,49 @@ fn parsing_and_hitting_allocate_nothing() {
     let ReadWhole::Complete(body) = read_whole(&opened.descriptor, opened.facts.size).unwrap() else {
         panic!("the file is in memory")
     };
+    let codings = settings.codings(&root, b"/page.html", &opened.facts, "text/html", true);
     let representation = Representation {
         facts: opened.facts,
         etag: opened.facts.etag().as_bytes().into(),
         last_modified: format_imf_fixdate(1),
         content_type: "text/html".into(),
         cache_control: "".into(),
+        content_coding: None,
+        vary: "Accept-Encoding",
+        site_fields: Arc::from(&b"X-Site: a\r\n"[..]),
     };
     let (path, file_path) = (b"/page.html", b"/page.html");
     core.insert(
-        NewEntry { site: 0, path, file_path, root, representation, body },
+        NewEntry { site: 0, path, file_path, root, representation, codings, body },
         ticket,
         Variant::Persistent,
         &date,
     );
-    let request = b"GET /page.html HTTP/1.1\r\nHost: localhost\r\nUser-Agent: a\r\nAccept: */*\r\n\r\n";
+    let (entry, _) = core.entry(path, Variant::Persistent, &date).unwrap();
+    let Begun::Job(job) = entry.begin(ContentCoding::Brotli, Variant::Persistent, &date, &cache) else {
+        panic!("nobody else makes it")
+    };
+    job.compress().unwrap();
     let limits = Limits { request_line_bytes: 8192, header_bytes: 32768, header_fields: 100 };
-    let mut head = RequestHead::new();
-    // The first request makes room in the head's list of fields; the next ones find it.
-    assert_eq!(head.parse(request, &limits), Ok(Parsed::Complete(request.len())));
-    let count = allocations_of(|| {
-        for _ in 0..100 {
+    for (fields, is_coded) in [
+        ("", false),
+        ("Accept-Encoding: gzip, deflate, br, zstd\r\n", true),
+        ("Accept-Encoding: br;q=0.5\r\n", true),
+    ] {
+        let request = format!(
+            "GET /page.html HTTP/1.1\r\nHost: localhost\r\nUser-Agent: a\r\nAccept: */*\r\n{fields}\r\n"
+        );
+        let request = request.as_bytes();
+        let mut head = RequestHead::new();
+        let mut hit = || {
             assert_eq!(head.parse(request, &limits), Ok(Parsed::Complete(request.len())));
-            let prepared = core.hit(head.target.of(request), Variant::Persistent, &date);
-            assert_eq!(prepared.map(|prepared| prepared.body_length()), Some(6250));
-        }
-    });
-    assert_eq!(count, 0);
+            let accept_encoding = head.accept_encoding;
+            let prepared = core.hit(head.target.of(request), accept_encoding, Variant::Persistent, &date);
+            assert_eq!(prepared.map(|prepared| prepared.body_length() < 6250), Some(is_coded));
+        };
+        // The first request makes room in the head's list of fields, and chooses; the next ones find both.
+        hit();
+        let count = allocations_of(|| (0..100).for_each(|_| hit()));
+        assert_eq!(count, 0, "{fields}");
+    }
 }

@@ -6,6 +6,7 @@
 //! range was asked for. Parsing is strict: whatever two programs could read in two ways is refused (RFC 9112
 //! sections 2.2, 5.1, 6.3 and 11.2 on request smuggling).
 
+use crate::content_coding::AcceptEncoding;
 use crate::decimal;
 use crate::grammar::{field_value_length, is_token, token_length};
 
@@ -96,6 +97,8 @@ pub enum Version {
 /// Field names that the server itself acts on, recognised while parsing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KnownField {
+    /// Accept-Encoding
+    AcceptEncoding,
     /// Connection
     Connection,
     /// Content-Length
@@ -128,24 +131,40 @@ pub enum KnownField {
 
 impl KnownField {
     fn from_name(name: &[u8]) -> KnownField {
-        let (canonical, known): (&[u8], KnownField) = match name.len() {
-            4 => (b"host", KnownField::Host),
-            5 => (b"range", KnownField::Range),
-            6 => (b"expect", KnownField::Expect),
-            7 => (b"referer", KnownField::Referer),
-            8 if name[3] | 0x20 == b'r' => (b"if-range", KnownField::IfRange),
-            8 => (b"if-match", KnownField::IfMatch),
-            10 if name[0] | 0x20 == b'c' => (b"connection", KnownField::Connection),
-            10 => (b"user-agent", KnownField::UserAgent),
-            13 => (b"if-none-match", KnownField::IfNoneMatch),
-            14 => (b"content-length", KnownField::ContentLength),
-            17 if name[0] | 0x20 == b't' => (b"transfer-encoding", KnownField::TransferEncoding),
-            17 => (b"if-modified-since", KnownField::IfModifiedSince),
-            19 => (b"if-unmodified-since", KnownField::IfUnmodifiedSince),
+        let (is_it, known) = match name.len() {
+            4 => (is_name(name, b"host"), KnownField::Host),
+            5 => (is_name(name, b"range"), KnownField::Range),
+            6 => (is_name(name, b"expect"), KnownField::Expect),
+            7 => (is_name(name, b"referer"), KnownField::Referer),
+            8 if name[3] | 0x20 == b'r' => (is_name(name, b"if-range"), KnownField::IfRange),
+            8 => (is_name(name, b"if-match"), KnownField::IfMatch),
+            10 if name[0] | 0x20 == b'c' => (is_name(name, b"connection"), KnownField::Connection),
+            10 => (is_name(name, b"user-agent"), KnownField::UserAgent),
+            13 => (is_name(name, b"if-none-match"), KnownField::IfNoneMatch),
+            14 => (is_name(name, b"content-length"), KnownField::ContentLength),
+            15 => (is_name(name, b"accept-encoding"), KnownField::AcceptEncoding),
+            17 if name[0] | 0x20 == b't' => {
+                (is_name(name, b"transfer-encoding"), KnownField::TransferEncoding)
+            }
+            17 => (is_name(name, b"if-modified-since"), KnownField::IfModifiedSince),
+            19 => (is_name(name, b"if-unmodified-since"), KnownField::IfUnmodifiedSince),
             _ => return KnownField::Other,
         };
-        if name.eq_ignore_ascii_case(canonical) { known } else { KnownField::Other }
+        if is_it { known } else { KnownField::Other }
     }
+}
+
+/// Whether a token is this name, which is made of small letters and hyphens. The loop has a fixed length and no way out
+/// of its middle, so that it becomes a few wide instructions.
+#[inline]
+fn is_name<const LENGTH: usize>(token: &[u8], name: &[u8; LENGTH]) -> bool {
+    let Ok(token) = <&[u8; LENGTH]>::try_from(token) else { return false };
+    let mut difference = 0;
+    for index in 0..LENGTH {
+        // The bit that makes a letter small is set in a hyphen, and turns no other token byte into either.
+        difference |= (token[index] | 0x20) ^ name[index];
+    }
+    difference == 0
 }
 
 /// One field line of the head.
@@ -275,6 +294,8 @@ pub struct RequestHead {
     pub persistent: bool,
     /// A precondition or Range field is there: the answer may differ from the whole representation.
     pub conditional: bool,
+    /// The content codings that the client takes.
+    pub accept_encoding: AcceptEncoding,
 }
 
 impl RequestHead {
@@ -433,6 +454,7 @@ impl RequestHead {
         self.expectation = if http11 { facts.expectation } else { Expectation::None };
         self.persistent = !facts.close && (http11 || facts.keep_alive);
         self.conditional = facts.conditional;
+        self.accept_encoding = facts.accept_encoding;
         Ok(())
     }
 }
@@ -447,6 +469,7 @@ struct FieldFacts {
     close: bool,
     keep_alive: bool,
     conditional: bool,
+    accept_encoding: AcceptEncoding,
 }
 
 impl FieldFacts {
@@ -478,6 +501,7 @@ impl FieldFacts {
                     self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
+            KnownField::AcceptEncoding => self.accept_encoding.add(value),
             KnownField::Expect => {
                 let known = value.eq_ignore_ascii_case(b"100-continue");
                 self.expectation = match (known, self.expectation) {
@@ -664,6 +688,26 @@ mod tests {
     }
 
     #[test]
+    fn all_accept_encoding_lines_count() {
+        let accept = |fields: &str| {
+            let text = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+            parse(text.as_bytes()).unwrap().0.accept_encoding
+        };
+        assert!(accept("").is_absent());
+        let mut expected = AcceptEncoding::ABSENT;
+        expected.add(b"gzip, br;q=0.5");
+        assert_eq!(accept("accept-ENCODING: gzip, br;q=0.5\r\n"), expected);
+        assert_eq!(accept("Accept-Encoding: gzip\r\nAccept-Encoding: br;q=0.5\r\n"), expected);
+        // A head is filled anew by every request.
+        let mut head = RequestHead::new();
+        for (fields, absent) in [("Accept-Encoding: gzip\r\n", false), ("", true)] {
+            let text = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+            head.parse(text.as_bytes(), &LIMITS).unwrap();
+            assert_eq!(head.accept_encoding.is_absent(), absent);
+        }
+    }
+
+    #[test]
     fn persistence_follows_version_and_connection() {
         for (version, connection, expected) in [
             ("1.1", "", true),
@@ -801,6 +845,28 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn names_are_compared_without_case(token in "[!#$%&'*+.^_`|~0-9A-Za-z-]{15}", upper in any::<[bool; 15]>()) {
+            let name = b"accept-encoding";
+            prop_assert_eq!(is_name(token.as_bytes(), name), token.as_bytes().eq_ignore_ascii_case(name));
+            let mut mixed = *name;
+            for (byte, upper) in mixed.iter_mut().zip(upper) {
+                if upper {
+                    byte.make_ascii_uppercase();
+                }
+            }
+            prop_assert!(is_name(&mixed, name) && KnownField::from_name(&mixed) == KnownField::AcceptEncoding);
+            prop_assert!(!is_name(&mixed[1..], name));
+        }
+
+        #[test]
+        fn one_other_byte_makes_another_name(index in 0usize..15, other in "[!#$%&'*+.^_`|~0-9A-Za-z-]") {
+            let name = b"accept-encoding";
+            let mut token = *name;
+            token[index] = other.as_bytes()[0];
+            prop_assert_eq!(is_name(&token, name), token.eq_ignore_ascii_case(name));
+        }
+
         #[test]
         fn counting_agrees_with_its_definition(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             prop_assert_eq!(count_target_bytes(&bytes), plain_count(&bytes, 0x21));

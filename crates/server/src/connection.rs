@@ -382,7 +382,7 @@ impl Connection {
         let variant = self.variant(hot);
         let date = self.core.clock.second();
         let Some(cache) = hot.caches.get_mut(site) else { return Hit::Not };
-        let Some(prepared) = cache.hit(path, variant, &date) else { return Hit::Not };
+        let Some(prepared) = cache.hit(path, head.accept_encoding, variant, &date) else { return Hit::Not };
 
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         if last && hot.gathered.is_empty() {

@@ -4,6 +4,7 @@
 //! The way of a request: `listener` accepts, `connection` reads, parses and answers what the cache has,
 //! `static_files` answers the rest, `answer` is what it makes, [`log`] keeps the record.
 
+pub mod access;
 mod answer;
 mod clock;
 pub mod config;
@@ -14,6 +15,7 @@ mod deadline;
 mod header_blocks;
 mod listener;
 pub mod log;
+pub mod route;
 mod server;
 mod site;
 mod site_tls;

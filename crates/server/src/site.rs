@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use touchstone_files::cache::{CacheLimits, FileCache};
+use touchstone_files::coding::CodingSettings;
 use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::{Root, SymlinkPolicy};
+use touchstone_http::content_coding::ContentCoding;
 
 use crate::config::{self, Config, SiteConfig};
 use crate::log::error::ErrorLog;
@@ -39,6 +41,10 @@ pub struct Site {
     pub root: Arc<Root>,
     /// Content types by file name ending.
     pub content_types: ContentTypes,
+    /// What it wants of content codings.
+    pub codings: CodingSettings,
+    /// The field lines that it adds to every answer, each with its CRLF.
+    pub fields: Arc<[u8]>,
 }
 
 /// The sites of one address.
@@ -93,11 +99,13 @@ impl Snapshot {
             })
             .collect::<Result<Vec<ListenerSites>, Unusable>>()?;
         let (cache, watcher_problem) = if config.cache.enabled {
-            let (cache, problem) = FileCache::new(CacheLimits {
+            let limits = CacheLimits {
                 files: config.cache.files,
                 bytes: config.cache.bytes,
                 file_bytes: config.cache.file_bytes,
-            });
+            };
+            let codings: Vec<CodingSettings> = sites.iter().map(|site| site.codings).collect();
+            let (cache, problem) = FileCache::new(limits, &codings);
             (Some(cache), problem)
         } else {
             (None, None)
@@ -118,7 +126,30 @@ fn open_site(config: &SiteConfig) -> Result<Site, Unusable> {
     let charset = Some(config.charset.as_str()).filter(|charset| !charset.is_empty());
     let content_types = ContentTypes::new(config.mime_types.clone(), charset)
         .map_err(|error| Unusable(format!("cannot serve {}: {error}", config.root.display())))?;
-    Ok(Site { config: config.clone(), root: Arc::new(root), content_types })
+    Ok(Site {
+        config: config.clone(),
+        root: Arc::new(root),
+        content_types,
+        codings: coding_settings(config),
+        fields: field_lines(config),
+    })
+}
+
+fn coding_settings(config: &SiteConfig) -> CodingSettings {
+    let mut levels = [None; 3];
+    for &coding in &config.compression {
+        levels[coding as usize] = Some(config.compression_levels[coding as usize]);
+    }
+    // Codings that are not made here may still come from files.
+    let mut order = ContentCoding::ALL;
+    let listed = |coding: &ContentCoding| config.compression.iter().position(|each| each == coding);
+    order.sort_by_key(|coding| listed(coding).unwrap_or(usize::MAX));
+    CodingSettings { order, levels, precompressed: config.precompressed }
+}
+
+fn field_lines(config: &SiteConfig) -> Arc<[u8]> {
+    let lines = config.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+    Arc::from(lines.collect::<String>().into_bytes())
 }
 
 fn listener_sites(address: SocketAddr, sites: &[SiteConfig], tls: Option<Arc<TlsEndpoint>>) -> ListenerSites {

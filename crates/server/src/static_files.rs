@@ -1,7 +1,8 @@
 //! The file handler: from a path to an answer (RFC 9110 sections 9.3.1, 13, 14).
 //!
 //! The connection serves plain hits of the cache itself. Everything else comes here, in named steps: method, path,
-//! cache, open, directory or file, conditions, ranges.
+//! cache, open, directory or file, content coding, conditions, ranges; where nothing is found the site's fallback, where
+//! an error comes of it the site's page for it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,21 +11,30 @@ use std::sync::Arc;
 
 use std::os::unix::ffi::OsStrExt;
 
-use touchstone_files::cache::{NewEntry, Prepared, ReadTicket, Representation, Variant};
+use touchstone_files::cache::{
+    Begun, CodingJob, Entry, FileCache, NewEntry, Prepared, Representation, Selection, Variant,
+};
+use touchstone_files::coding::{CodingSource, Codings, twin_etag, twin_path};
+use touchstone_files::listing::{self, ListingOptions};
+use touchstone_files::percent::encode_path;
 use touchstone_files::root::{
     FileFacts, FileKind, Opened, ReadWhole, Refused, read_whole, read_whole_blocking,
 };
+use touchstone_http::accept;
 use touchstone_http::conditional::{
     Conditions, FieldLines, Precondition, Validators, evaluate, if_range_holds,
 };
+use touchstone_http::content_coding::CodingPreference;
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::range::{ByteRange, MultipartByteRanges, Ranges, append_unsatisfied_range};
 use touchstone_http::request::{KnownField, Method, RequestHead};
 use touchstone_http::target::{PathError, normalise_path};
+use touchstone_http::weight::NOT_ACCEPTABLE;
 
 use crate::answer::{Answer, Part};
+use crate::config::{DirectoryListing, LogLevel};
 use crate::core::Core;
-use crate::site::Snapshot;
+use crate::site::{Site, Snapshot};
 
 /// What the file handler needs of a request.
 pub struct FileRequest<'a> {
@@ -44,6 +54,33 @@ pub struct FileRequest<'a> {
     pub variant: Variant,
 }
 
+impl<'a> FileRequest<'a> {
+    fn site(&self) -> &'a Site {
+        &self.snapshot.sites[self.site]
+    }
+
+    /// The values of the Accept field's lines.
+    fn accept(&self) -> impl Iterator<Item = &'a [u8]> {
+        let (head, buffer) = (self.head, self.buffer);
+        let lines =
+            head.fields.iter().filter(move |line| line.name.of(buffer).eq_ignore_ascii_case(b"accept"));
+        lines.map(move |line| line.value.of(buffer))
+    }
+
+    /// Which content codings may answer. A Range field asks for parts of what is not coded: a coded form may be made
+    /// anew with other bytes, and a client that names codings out of habit still means bytes of the file.
+    fn coding_preference(&self) -> CodingPreference {
+        let codings = &self.site().codings;
+        if codings.is_off() {
+            return CodingPreference::IDENTITY;
+        }
+        let preference = self.head.accept_encoding.preference(&codings.order);
+        let wants_range =
+            self.head.method == Method::Get && self.head.value(self.buffer, KnownField::Range).is_some();
+        if wants_range && preference.accepts_identity() { CodingPreference::IDENTITY } else { preference }
+    }
+}
+
 /// The methods that files answer.
 pub const ALLOWED_METHODS: &str = "GET, HEAD, OPTIONS";
 
@@ -52,6 +89,15 @@ const READ_ATTEMPTS: usize = 5;
 
 /// Answers a request for a file.
 pub async fn answer(core: &Core, request: &FileRequest<'_>) -> Answer {
+    let mut answer = answer_method(core, request).await;
+    if let Some(page) = request.site().config.error_pages.get(&answer.status) {
+        use_error_page(core, request, page, &mut answer).await;
+    }
+    answer.fields.extend_from_slice(&request.site().fields);
+    answer
+}
+
+async fn answer_method(core: &Core, request: &FileRequest<'_>) -> Answer {
     match request.head.method {
         Method::Get | Method::Head => {}
         Method::Options => return Answer::new(204).field("Allow", ALLOWED_METHODS),
@@ -64,15 +110,79 @@ pub async fn answer(core: &Core, request: &FileRequest<'_>) -> Answer {
         Err(PathError::EncodedSlash) => return Answer::error(404),
         Err(_) => return Answer::error(400),
     }
-    if !request.snapshot.sites[request.site].config.hidden_files && is_hidden(&path) {
+    if !request.site().config.hidden_files && is_hidden(&path) {
         return Answer::error(404);
     }
-    match find(core, request, &path).await {
+    match find(core, request, &path, &path).await {
         Found::Content(representation, content) => {
             let now = core.clock.second().unix_seconds;
             answer_content(request, &representation, content, now)
         }
+        Found::Other(answer) if answer.status == 404 => fall_back(core, request, &path, answer).await,
         Found::Other(answer) => answer,
+    }
+}
+
+/// Answers for what was not found with the site's fallback, if it has one and this request may get it.
+async fn fall_back(core: &Core, request: &FileRequest<'_>, path: &[u8], not_found: Answer) -> Answer {
+    let fallback = &request.site().config.fallback;
+    if fallback.is_empty() || has_dot_in_last_segment(path) {
+        return not_found;
+    }
+    // From here on the answer depends on Accept, whichever it is.
+    if accept::weight_of(request.accept(), "text/html") == NOT_ACCEPTABLE {
+        return not_found.field("Vary", "Accept");
+    }
+    match find_page(core, request, fallback).await {
+        Found::Content(mut representation, content) => {
+            let varies = !representation.vary.is_empty();
+            representation.vary = if varies { "Accept-Encoding, Accept" } else { "Accept" };
+            let now = core.clock.second().unix_seconds;
+            answer_content(request, &representation, content, now)
+        }
+        Found::Other(answer) => {
+            let message = format_args!("the fallback {fallback:?} cannot be served: {}", answer.status);
+            core.error_log.limited(LogLevel::Warning, "fallback", message);
+            not_found.field("Vary", "Accept")
+        }
+    }
+}
+
+/// A path such as `/logo.png`, or `/page.html/`, asks for a file, not for a place in an application.
+fn has_dot_in_last_segment(path: &[u8]) -> bool {
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    path.rsplit(|&byte| byte == b'/').next().is_some_and(|segment| segment.contains(&b'.'))
+}
+
+/// Replaces the body of an error with the site's page for it. The fields that belong to the status stay.
+async fn use_error_page(core: &Core, request: &FileRequest<'_>, page: &str, answer: &mut Answer) {
+    match find_page(core, request, page).await {
+        Found::Content(representation, content) => {
+            let mut fields = Vec::with_capacity(answer.fields.len() + 64);
+            for line in answer.fields.split_inclusive(|&byte| byte == b'\n') {
+                let replaced = line.starts_with(b"Content-Type: ")
+                    || (line == b"Vary: Accept-Encoding\r\n" && !representation.vary.is_empty());
+                if !replaced {
+                    fields.extend_from_slice(line);
+                }
+            }
+            // No validators: they would be those of the page, and a condition is about what was asked for.
+            let mut add = |name: &str, value: &str| {
+                if !value.is_empty() {
+                    fields.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+                }
+            };
+            add("Content-Type", &representation.content_type);
+            add("Content-Encoding", representation.content_coding.map_or("", |coding| coding.token()));
+            add("Vary", representation.vary);
+            answer.fields = fields;
+            answer.body = content.whole();
+        }
+        // The page of its own failure is the built-in one, so this ends here.
+        Found::Other(failure) => {
+            let message = format_args!("the error page {page:?} cannot be served: {}", failure.status);
+            core.error_log.limited(LogLevel::Warning, "error pages", message);
+        }
     }
 }
 
@@ -120,32 +230,108 @@ enum Found {
     Other(Answer),
 }
 
-/// Looks for `path` in the cache, then on disk; a directory stands for its index file.
-async fn find(core: &Core, request: &FileRequest<'_>, path: &[u8]) -> Found {
-    if let Some((entry, prepared)) = core.cache_entry(request.snapshot, request.site, path, request.variant) {
-        return Found::Content(entry.representation().clone(), Content::Cached(prepared));
+/// Looks for a file that the configuration names: hidden names are the operator's to use.
+async fn find_page(core: &Core, request: &FileRequest<'_>, page: &str) -> Found {
+    let path = page.as_bytes();
+    let key = match is_hidden(path) && !request.site().config.hidden_files {
+        // No request path is like this, so no request finds what is kept under it.
+        true => [b"page ", path].concat(),
+        false => path.to_vec(),
+    };
+    find(core, request, &key, path).await
+}
+
+/// Looks in the cache, where it would be under `key`, then on disk; a directory stands for its index file.
+async fn find(core: &Core, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
+    for _ in 0..READ_ATTEMPTS {
+        if let Some((entry, plain)) = core.cache_entry(request.snapshot, request.site, key, request.variant) {
+            match choose_coding(core, request, &entry, plain).await {
+                Some(found) => return found,
+                None => continue,
+            }
+        }
+        match look(core, request, key, path).await {
+            // Kept just now: unless a change or a reload came between, the coding is chosen as for any other hit.
+            Found::Content(representation, Content::Cached(plain)) => {
+                let Some((entry, plain)) =
+                    core.cache_entry(request.snapshot, request.site, key, request.variant)
+                else {
+                    return Found::Content(representation, Content::Cached(plain));
+                };
+                if let Some(found) = choose_coding(core, request, &entry, plain).await {
+                    return found;
+                }
+            }
+            found => return found,
+        }
     }
+    core.error_log.warning(format_args!("{} changes faster than it can be read", Printable(path)));
+    Found::Other(try_again())
+}
+
+fn try_again() -> Answer {
+    Answer::error(503).field("Retry-After", "1")
+}
+
+/// Looks for `path` on disk.
+async fn look(core: &Core, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
     if !path.ends_with(b"/") {
-        return open(core, request, path, path).await;
+        return open(core, request, key, path).await;
     }
-    let site = &request.snapshot.sites[request.site];
+    let site = request.site();
     for index in &site.config.index {
         let index_path = [path, index.as_bytes()].concat();
-        match open(core, request, path, &index_path).await {
+        match open(core, request, key, &index_path).await {
             Found::Other(answer) if answer.status == 404 => {}
             found => return found,
         }
     }
-    // A directory that is there and has no index is not listed; one that is not there is not found.
+    // A directory that is not there is not found, whether directories are listed or not.
     match site.root.facts(path) {
-        Ok(_) => Found::Other(Answer::error(403)),
+        Ok(_) if site.config.listing == DirectoryListing::Off => Found::Other(Answer::error(403)),
+        Ok(_) => Found::Other(list(core, request, path).await),
         Err(refused) => Found::Other(refusal(core, path, &refused)),
     }
 }
 
-/// Opens `file_path` and, where it may be cached, reads it and keeps it under `path`.
-async fn open(core: &Core, request: &FileRequest<'_>, path: &[u8], file_path: &[u8]) -> Found {
-    let site = &request.snapshot.sites[request.site];
+/// Lists a directory. It is made anew for each request, on a thread that may wait.
+async fn list(core: &Core, request: &FileRequest<'_>, path: &[u8]) -> Answer {
+    let config = &request.site().config;
+    let as_json = match config.listing {
+        DirectoryListing::Json => true,
+        DirectoryListing::Off | DirectoryListing::Html => false,
+        DirectoryListing::Auto => {
+            let weight = |media_type| accept::weight_of(request.accept(), media_type);
+            weight("application/json") > weight("text/html")
+        }
+    };
+    let options = ListingOptions { hidden_files: config.hidden_files, most_entries: config.listing_entries };
+    let (root, directory) = (request.site().root.clone(), path.to_vec());
+    let task = tokio::task::spawn_blocking(move || {
+        let listing = listing::read(&root, &directory, &options)?;
+        let body = if as_json { listing.to_json() } else { listing.to_html(&directory) };
+        Ok((body, listing.truncated))
+    });
+    let listed = task.await.unwrap_or_else(|error| Err(Refused::Other(io::Error::other(error))));
+    match listed {
+        Ok((body, truncated)) => {
+            let content_type = if as_json { "application/json" } else { "text/html; charset=utf-8" };
+            let mut answer = Answer::new(200).field("Content-Type", content_type);
+            if config.listing == DirectoryListing::Auto {
+                answer = answer.field("Vary", "Accept");
+            }
+            if truncated {
+                answer = answer.field("Listing-Truncated", "?1");
+            }
+            answer.part(Part::Bytes(body.into_bytes()))
+        }
+        Err(refused) => refusal(core, path, &refused),
+    }
+}
+
+/// Opens `file_path` and, where it may be cached, reads it and keeps it under `key`.
+async fn open(core: &Core, request: &FileRequest<'_>, key: &[u8], file_path: &[u8]) -> Found {
+    let site = request.site();
     for _ in 0..READ_ATTEMPTS {
         let ticket = request
             .snapshot
@@ -157,20 +343,29 @@ async fn open(core: &Core, request: &FileRequest<'_>, path: &[u8], file_path: &[
             Err(refused) => return Found::Other(refusal(core, file_path, &refused)),
         };
         if opened.facts.kind == FileKind::Directory {
-            return Found::Other(directory_redirect(path, file_path, request.query));
+            return Found::Other(directory_redirect(key, file_path, request.query));
         }
-        let representation = represent(request, file_path, &opened.facts);
-        let size = opened.facts.size;
-        let (Some(cache), Some(ticket)) = (&request.snapshot.cache, ticket) else {
-            return Found::Content(representation, Content::File(Arc::new(opened.descriptor), size));
+        let kept =
+            request.snapshot.cache.as_ref().zip(ticket).filter(|(cache, _)| cache.admits(opened.facts.size));
+        let (representation, codings) = represent(site, file_path, &opened.facts, kept.is_some());
+        let Some((_, ticket)) = kept else {
+            return choose_uncached(request, file_path, opened, representation, &codings);
         };
-        if !cache.admits(size) {
-            return Found::Content(representation, Content::File(Arc::new(opened.descriptor), size));
-        }
         match read(opened).await {
             Ok(Some(body)) => {
-                return match keep(core, request, path, file_path, representation.clone(), body, ticket) {
-                    Some(kept) => Found::Content(representation, Content::Cached(kept)),
+                let root = site.root.clone();
+                let representation_kept = representation.clone();
+                let new = NewEntry {
+                    site: request.site,
+                    path: key,
+                    file_path,
+                    root,
+                    representation: representation_kept,
+                    codings,
+                    body,
+                };
+                return match core.cache_insert(request.snapshot, new, ticket, request.variant) {
+                    Some(prepared) => Found::Content(representation, Content::Cached(prepared)),
                     None => Found::Other(Answer::error(500)),
                 };
             }
@@ -183,8 +378,134 @@ async fn open(core: &Core, request: &FileRequest<'_>, path: &[u8], file_path: &[
         }
     }
     core.error_log.warning(format_args!("{} changes faster than it can be read", Printable(file_path)));
-    Found::Other(Answer::error(503).field("Retry-After", "1"))
+    Found::Other(try_again())
 }
+
+// ---- content codings
+
+/// Chooses among the representations of a cached file, making the one that is wanted if it is not there yet; `None`:
+/// the file has changed, and the entry is gone.
+async fn choose_coding(
+    core: &Core,
+    request: &FileRequest<'_>,
+    entry: &Arc<Entry>,
+    plain: Arc<Prepared>,
+) -> Option<Found> {
+    let plain_content = |plain| {
+        let representation = entry.identity().representation().clone();
+        Some(Found::Content(representation, Content::Cached(plain)))
+    };
+    let preference = request.coding_preference();
+    let Some(cache) = request.snapshot.cache.as_ref().filter(|_| preference != CodingPreference::IDENTITY)
+    else {
+        return plain_content(plain);
+    };
+    loop {
+        let date = core.clock.second();
+        let coding = match entry.select(preference, &date, cache) {
+            Selection::Final(kept) | Selection::Meanwhile(kept) => {
+                let prepared = kept.response(entry, request.variant, &date, cache);
+                return Some(Found::Content(kept.representation().clone(), Content::Cached(prepared)));
+            }
+            Selection::NotAcceptable => return Some(Found::Other(not_acceptable())),
+            Selection::Stale => return None,
+            Selection::Wait(coding) => {
+                entry.made(coding).await;
+                continue;
+            }
+            Selection::Make(coding) => coding,
+        };
+        match entry.begin(coding, request.variant, &date, cache) {
+            Begun::Job(job) => make_coded(core, request, cache, entry, job).await?,
+            Begun::Taken => {}
+            Begun::Busy if preference.accepts_identity() => return plain_content(plain),
+            Begun::Busy => return Some(Found::Other(try_again())),
+        }
+    }
+}
+
+/// Makes a coded form, or finds that it cannot be had; `None`: its file has changed, and the entry is gone.
+async fn make_coded(
+    core: &Core,
+    request: &FileRequest<'_>,
+    cache: &FileCache,
+    entry: &Entry,
+    job: CodingJob,
+) -> Option<()> {
+    let facts = match job.source() {
+        CodingSource::Twin(facts) => facts,
+        CodingSource::Compress { .. } => {
+            let task = tokio::task::spawn_blocking(move || job.compress());
+            if let Err(error) = task.await.unwrap_or_else(|error| Err(io::Error::other(error))) {
+                let path = Printable(entry.file_path());
+                core.error_log.warning(format_args!("cannot compress {path}: {error}"));
+            }
+            return Some(());
+        }
+    };
+    let path = twin_path(entry.file_path(), job.coding());
+    let outcome = match request.site().root.open(&path) {
+        Ok(opened) if !opened.facts.same_version(&facts) => Ok(None),
+        Ok(_) if !cache.admits(facts.size) => return Some(()),
+        Ok(opened) => read(opened).await,
+        Err(Refused::NotFound) => Ok(None),
+        Err(refused) => Err(io::Error::other(refused)),
+    };
+    match outcome {
+        Ok(Some(body)) => {
+            job.keep_twin(&facts, &body);
+            Some(())
+        }
+        Ok(None) => {
+            cache.forget(entry);
+            None
+        }
+        // The job ends without an outcome: the file goes out in another form.
+        Err(error) => {
+            core.error_log.warning(format_args!("cannot read {}: {error}", Printable(&path)));
+            Some(())
+        }
+    }
+}
+
+/// Chooses between a file that is not cached and the compressed files beside it.
+fn choose_uncached(
+    request: &FileRequest<'_>,
+    file_path: &[u8],
+    opened: Opened,
+    representation: Representation,
+    codings: &Codings,
+) -> Found {
+    let plain = |representation| {
+        let size = opened.facts.size;
+        Found::Content(representation, Content::File(Arc::new(opened.descriptor), size))
+    };
+    for group in request.coding_preference().groups() {
+        for coding in group.codings() {
+            let Some(facts) = codings.twin(coding) else { continue };
+            let Ok(twin) = request.site().root.open(&twin_path(file_path, coding)) else { continue };
+            if twin.facts.same_version(&facts) {
+                let representation = Representation {
+                    etag: twin_etag(&facts, coding),
+                    content_coding: Some(coding),
+                    ..representation
+                };
+                return Found::Content(representation, Content::File(Arc::new(twin.descriptor), facts.size));
+            }
+        }
+        if group.identity {
+            return plain(representation);
+        }
+    }
+    // RFC 9110 section 12.4.1: where there is nothing to choose from, the field may be disregarded.
+    if codings.is_negotiable() { Found::Other(not_acceptable()) } else { plain(representation) }
+}
+
+fn not_acceptable() -> Answer {
+    Answer::error(406).field("Vary", "Accept-Encoding")
+}
+
+// ---- files
 
 /// Reads a whole file; `None` when it changed meanwhile. Waits for the disk on another thread.
 async fn read(opened: Opened) -> io::Result<Option<Vec<u8>>> {
@@ -205,35 +526,27 @@ async fn read(opened: Opened) -> io::Result<Option<Vec<u8>>> {
     Ok(unchanged.then_some(body))
 }
 
-fn keep(
-    core: &Core,
-    request: &FileRequest<'_>,
-    path: &[u8],
-    file_path: &[u8],
-    representation: Representation,
-    body: Vec<u8>,
-    ticket: ReadTicket,
-) -> Option<Arc<Prepared>> {
-    let root = request.snapshot.sites[request.site].root.clone();
-    let new = NewEntry { site: request.site, path, file_path, root, representation, body };
-    core.cache_insert(request.snapshot, new, ticket, request.variant)
-}
-
 fn directory_of(root: &Path, file_path: &[u8]) -> PathBuf {
     let below = file_path.iter().rposition(|&byte| byte == b'/').map_or(&[][..], |slash| &file_path[..slash]);
     let below = below.strip_prefix(b"/").unwrap_or(below);
     root.join(Path::new(std::ffi::OsStr::from_bytes(below)))
 }
 
-fn represent(request: &FileRequest<'_>, file_path: &[u8], facts: &FileFacts) -> Representation {
-    let site = &request.snapshot.sites[request.site];
-    Representation {
+/// What a file is, and what it can be coded in; `kept`: whether the cache will hold it.
+fn represent(site: &Site, file_path: &[u8], facts: &FileFacts, kept: bool) -> (Representation, Codings) {
+    let content_type = site.content_types.content_type(file_path);
+    let codings = site.codings.codings(&site.root, file_path, facts, &content_type, kept);
+    let representation = Representation {
         facts: *facts,
         etag: facts.etag().as_bytes().into(),
         last_modified: format_imf_fixdate(facts.modified_seconds),
-        content_type: site.content_types.content_type(file_path).into(),
+        content_type: content_type.into(),
         cache_control: site.config.cache_control.as_str().into(),
-    }
+        content_coding: None,
+        vary: if codings.is_negotiable() { "Accept-Encoding" } else { "" },
+        site_fields: site.fields.clone(),
+    };
+    (representation, codings)
 }
 
 /// A directory asked for without its slash is found with it; an index name that is a directory is none.
@@ -250,19 +563,6 @@ fn directory_redirect(path: &[u8], file_path: &[u8], query: Option<&[u8]>) -> An
         location.extend_from_slice(query);
     }
     Answer::redirect(301, &location)
-}
-
-/// Percent-encodes all but the bytes that stand for themselves in a path (RFC 3986 section 3.3).
-fn encode_path(path: &[u8], out: &mut Vec<u8>) {
-    const HEXADECIMAL: &[u8; 16] = b"0123456789ABCDEF";
-    for &byte in path {
-        if byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte) {
-            out.push(byte);
-        } else {
-            let digit = |value: u8| HEXADECIMAL[usize::from(value)];
-            out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]);
-        }
-    }
 }
 
 fn refusal(core: &Core, path: &[u8], refused: &Refused) -> Answer {
@@ -315,6 +615,7 @@ fn answer_content(
         let range: Vec<&[u8]> = values(KnownField::Range);
         // RFC 9110 section 14.2: Range is defined for GET alone; a repeated field is malformed and so ignored.
         if let ([range], Method::Get) = (range.as_slice(), request.head.method)
+            && representation.content_coding.is_none()
             && (if_range.is_empty() || if_range_holds(conditions.if_range, &validators, now))
         {
             let most = request.snapshot.config.limits.ranges;
@@ -325,9 +626,9 @@ fn answer_content(
             }
         }
     }
-    let mut answer = Answer::new(200).field("Content-Type", &representation.content_type);
+    let mut answer = Answer::new(200);
+    representation.write_content_fields(&mut answer.fields);
     representation.write_validators(&mut answer.fields);
-    answer = answer.field("Accept-Ranges", "bytes");
     answer.body = content.whole();
     answer
 }
@@ -405,6 +706,21 @@ mod tests {
             ("/a/.well-known/x", true),
         ] {
             assert_eq!(is_hidden(path.as_bytes()), hidden, "{path}");
+        }
+    }
+
+    #[test]
+    fn files_and_places() {
+        for (path, expected) in [
+            ("/app/users/42", false),
+            ("/app/", false),
+            ("/v1.2/page", false),
+            ("/", false),
+            ("/logo.png", true),
+            ("/page.html/", true),
+            ("/a.b/c.d", true),
+        ] {
+            assert_eq!(has_dot_in_last_segment(path.as_bytes()), expected, "{path}");
         }
     }
 

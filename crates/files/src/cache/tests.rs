@@ -5,13 +5,22 @@ use std::time::{Duration, Instant};
 
 use touchstone_http::date::format_imf_fixdate;
 
+use touchstone_http::content_coding::{AcceptEncoding, CodingPreference};
+
+use super::response::WHOLE_BODY_BYTES;
 use super::*;
+use crate::coding::{CodingSource, twin_path};
+use crate::compress::tests::decompress;
 use crate::root::{ReadWhole, SymlinkPolicy, read_whole};
 
 const LIMITS: CacheLimits = CacheLimits { files: 4, bytes: 1 << 20, file_bytes: 256 << 10 };
 
+const CODINGS: CodingSettings =
+    CodingSettings { order: ContentCoding::ALL, levels: [Some(5), Some(3), Some(6)], precompressed: true };
+
 /// A directory of files with a cache in front of it.
 struct Site {
+    settings: CodingSettings,
     directory: tempfile::TempDir,
     root: Arc<Root>,
     cache: Arc<FileCache>,
@@ -19,11 +28,15 @@ struct Site {
 
 impl Site {
     fn new(limits: CacheLimits) -> Site {
+        Site::with_codings(limits, CodingSettings::OFF)
+    }
+
+    fn with_codings(limits: CacheLimits, settings: CodingSettings) -> Site {
         let directory = tempfile::tempdir().unwrap();
         let root = Arc::new(Root::new(directory.path(), SymlinkPolicy::Inside).unwrap());
-        let (cache, problem) = FileCache::new(limits);
+        let (cache, problem) = FileCache::new(limits, &[settings]);
         assert!(problem.is_none(), "{problem:?}");
-        Site { directory, root, cache }
+        Site { settings, directory, root, cache }
     }
 
     fn write(&self, name: &str, content: impl AsRef<[u8]>) {
@@ -48,12 +61,17 @@ impl Site {
         let ReadWhole::Complete(body) = read_whole(&opened.descriptor, opened.facts.size).unwrap() else {
             panic!("{path} could not be read at once");
         };
+        let codings =
+            self.settings.codings(&self.root, file_path.as_bytes(), &opened.facts, "text/html", true);
         let representation = Representation {
             facts: opened.facts,
             etag: opened.facts.etag().as_bytes().into(),
             last_modified: format_imf_fixdate(opened.facts.modified_seconds),
             content_type: "text/html".into(),
             cache_control: "".into(),
+            content_coding: None,
+            vary: if codings.is_negotiable() { "Accept-Encoding" } else { "" },
+            site_fields: Arc::from(&b"X-Site: yes\r\n"[..]),
         };
         let new = NewEntry {
             site: 0,
@@ -61,10 +79,75 @@ impl Site {
             file_path: file_path.as_bytes(),
             root: self.root.clone(),
             representation,
+            codings,
             body,
         };
         core.insert(new, ticket, Variant::Persistent, date).1
     }
+
+    /// What the server does for a request with Accept-Encoding: gives the response and how many forms it had to make.
+    fn answer(
+        &self,
+        core: &mut CoreCache,
+        path: &str,
+        accept: &str,
+        date: &DateSecond,
+    ) -> (Arc<Prepared>, usize) {
+        let accept = accepting(accept);
+        let mut made = 0;
+        loop {
+            if let Some(prepared) = core.hit(path.as_bytes(), accept, Variant::Persistent, date) {
+                return (prepared.clone(), made);
+            }
+            let Some((entry, _)) = core.entry(path.as_bytes(), Variant::Persistent, date) else {
+                self.load(core, path, date);
+                continue;
+            };
+            match entry.select(accept.preference(&self.settings.order), date, &self.cache) {
+                Selection::Make(coding) => {
+                    made += 1;
+                    self.make(&entry, coding, date);
+                }
+                Selection::Stale => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn make(&self, entry: &Arc<Entry>, coding: ContentCoding, date: &DateSecond) {
+        let Begun::Job(job) = entry.begin(coding, Variant::Persistent, date, &self.cache) else {
+            panic!("{coding:?} is taken");
+        };
+        match job.source() {
+            CodingSource::Compress { .. } => job.compress().unwrap(),
+            CodingSource::Twin(facts) => {
+                let twin = self.root.open(&twin_path(entry.file_path(), coding)).unwrap();
+                let ReadWhole::Complete(body) = read_whole(&twin.descriptor, twin.facts.size).unwrap() else {
+                    panic!("the twin could not be read at once");
+                };
+                job.keep_twin(&facts, &body);
+            }
+        }
+    }
+}
+
+const BROWSER: &str = "gzip, deflate, br, zstd";
+
+fn accepting(value: &str) -> AcceptEncoding {
+    let mut accept = AcceptEncoding::ABSENT;
+    accept.add(value.as_bytes());
+    accept
+}
+
+/// A field of a prepared head.
+fn field(prepared: &Prepared, name: &str) -> Option<String> {
+    let head = String::from_utf8(prepared.head().to_vec()).unwrap();
+    let start = format!("{name}: ");
+    head.split("\r\n").find_map(|line| line.strip_prefix(&start)).map(str::to_owned)
+}
+
+fn page(length: usize) -> Vec<u8> {
+    b"<p>A paragraph like the others.</p>\n".iter().copied().cycle().take(length).collect()
 }
 
 fn second(unix_seconds: i64) -> DateSecond {
@@ -72,7 +155,8 @@ fn second(unix_seconds: i64) -> DateSecond {
 }
 
 fn body_of(core: &mut CoreCache, path: &str, date: &DateSecond) -> Option<Vec<u8>> {
-    core.hit(path.as_bytes(), Variant::Persistent, date).map(|prepared| prepared.body().to_vec())
+    core.hit(path.as_bytes(), AcceptEncoding::ABSENT, Variant::Persistent, date)
+        .map(|prepared| prepared.body().to_vec())
 }
 
 /// Waits for the watcher, which runs beside the test.
@@ -94,7 +178,7 @@ fn a_response_is_whole_and_each_variant_says_its_connection() {
     for (variant, line) in
         [(Variant::Persistent, ""), (Variant::KeepAlive, "keep-alive"), (Variant::Close, "close")]
     {
-        let prepared = core.hit(b"/a", variant, &date).unwrap();
+        let prepared = core.hit(b"/a", AcceptEncoding::ABSENT, variant, &date).unwrap();
         let text = String::from_utf8(prepared.first_buffer().to_vec()).unwrap();
         assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
         assert!(text.contains("\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"), "{text}");
@@ -111,7 +195,7 @@ fn a_long_body_is_kept_once_for_all_seconds_and_variants() {
     site.write("long", vec![b'x'; WHOLE_BODY_BYTES + 1]);
     let core = &mut CoreCache::new(site.cache.clone(), 0);
     let first = site.load(core, "/long", &second(1));
-    let later = core.hit(b"/long", Variant::Close, &second(2)).unwrap().clone();
+    let later = core.hit(b"/long", AcceptEncoding::ABSENT, Variant::Close, &second(2)).unwrap().clone();
     assert_eq!(first.second_buffer().len(), WHOLE_BODY_BYTES + 1);
     assert!(std::ptr::eq(first.second_buffer(), later.second_buffer()));
     assert_eq!(later.first_buffer(), later.head());
@@ -123,7 +207,7 @@ fn a_new_second_brings_a_new_date_and_the_same_body() {
     site.write("a", "hello");
     let core = &mut CoreCache::new(site.cache.clone(), 0);
     let first = site.load(core, "/a", &second(1));
-    let next = core.hit(b"/a", Variant::Persistent, &second(2)).unwrap().clone();
+    let next = core.hit(b"/a", AcceptEncoding::ABSENT, Variant::Persistent, &second(2)).unwrap().clone();
     assert!(String::from_utf8_lossy(next.head()).contains("00:00:02 GMT"));
     assert_eq!(first.body(), next.body());
     // Whoever was still writing the old one can go on.
@@ -137,8 +221,9 @@ fn cores_share_one_copy() {
     let (one, two) = (&mut CoreCache::new(site.cache.clone(), 0), &mut CoreCache::new(site.cache.clone(), 0));
     site.load(one, "/a", &second(1));
     for now in [1, 2] {
-        let first = one.hit(b"/a", Variant::Persistent, &second(now)).unwrap().clone();
-        let second = two.hit(b"/a", Variant::Persistent, &second(now)).unwrap();
+        let first =
+            one.hit(b"/a", AcceptEncoding::ABSENT, Variant::Persistent, &second(now)).unwrap().clone();
+        let second = two.hit(b"/a", AcceptEncoding::ABSENT, Variant::Persistent, &second(now)).unwrap();
         assert!(Arc::ptr_eq(&first, second));
     }
 }
@@ -149,7 +234,11 @@ fn sites_do_not_share_paths() {
     site.write("a", "hello");
     let core = &mut CoreCache::new(site.cache.clone(), 0);
     site.load(core, "/a", &second(1));
-    assert!(CoreCache::new(site.cache.clone(), 1).hit(b"/a", Variant::Persistent, &second(1)).is_none());
+    assert!(
+        CoreCache::new(site.cache.clone(), 1)
+            .hit(b"/a", AcceptEncoding::ABSENT, Variant::Persistent, &second(1))
+            .is_none()
+    );
 }
 
 #[test]
@@ -230,19 +319,21 @@ fn eviction_spares_what_was_used() {
 fn a_newcomer_is_not_its_own_victim() {
     let site = Site::new(LIMITS);
     let core = &mut CoreCache::new(site.cache.clone(), 0);
-    for index in 0..12 {
-        site.write(&format!("f{index}"), "x");
+    for name in ["a", "b", "c", "d", "e", "f", "g"] {
+        site.write(name, name);
     }
     site.cache.begin_read(site.directory.path());
     std::thread::sleep(Duration::from_millis(50));
-    // All are used, so that the hand passes over each and comes to the end of the queue.
-    for index in 0..12 {
-        let path = format!("/f{index}");
-        site.load(core, &path, &second(1));
-        assert!(body_of(core, &path, &second(1)).is_some(), "{path} was just loaded");
+    for name in ["/a", "/b", "/c", "/d"] {
+        site.load(core, name, &second(1));
+        assert!(body_of(core, name, &second(1)).is_some());
+    }
+    // All are marked as used: the hand goes round once before it takes one.
+    for name in ["/e", "/f", "/g"] {
+        site.load(core, name, &second(1));
+        assert!(body_of(core, name, &second(1)).is_some(), "{name}");
     }
     assert_eq!(site.cache.counters().files, 4);
-    assert_eq!(site.cache.counters().evictions, 8);
 }
 
 #[test]
@@ -255,7 +346,7 @@ fn bytes_are_limited_and_given_back() {
     std::thread::sleep(Duration::from_millis(50));
     for index in 0..20 {
         site.load(core, &format!("/f{index}"), &second(1));
-        core.hit(format!("/f{index}").as_bytes(), Variant::Close, &second(1));
+        core.hit(format!("/f{index}").as_bytes(), AcceptEncoding::ABSENT, Variant::Close, &second(1));
         assert!(site.cache.counters().bytes <= 40_000 + 6_000, "{:?}", site.cache.counters());
     }
     assert!(site.cache.admits(20_000) && !site.cache.admits(20_001) && !site.cache.admits(40_000));
@@ -265,7 +356,7 @@ fn bytes_are_limited_and_given_back() {
     eventually("the cache to be empty", || site.cache.counters().files == 0);
     assert_eq!(site.cache.counters().bytes, 0);
     core.tick();
-    assert!(core.slots.is_empty());
+    assert!(core.is_empty());
 }
 
 #[test]
@@ -292,4 +383,225 @@ fn many_threads_never_see_a_wrong_body() {
         }
     });
     assert!(site.cache.counters().files <= 3);
+}
+
+#[test]
+fn each_coding_is_made_once_and_says_what_it_is() {
+    let site = Site::with_codings(LIMITS, CODINGS);
+    let lengths = [5_000, WHOLE_BODY_BYTES * 3];
+    // All before the first is read: from then on the directory is watched.
+    for length in lengths {
+        site.write(&format!("p{length}"), page(length));
+    }
+    for length in lengths {
+        let path = format!("/p{length}");
+        let (one, two) =
+            (&mut CoreCache::new(site.cache.clone(), 0), &mut CoreCache::new(site.cache.clone(), 0));
+        let before = site.cache.counters().compressions;
+        let mut tags = vec![field(&site.load(one, &path, &second(1)), "ETag").unwrap()];
+        for (accept, coding) in [
+            (BROWSER, ContentCoding::Brotli),
+            ("zstd, gzip;q=0.5", ContentCoding::Zstd),
+            ("gzip", ContentCoding::Gzip),
+        ] {
+            let (first, made) = site.answer(one, &path, accept, &second(1));
+            assert_eq!(made, 1, "{accept}");
+            assert_eq!(field(&first, "Content-Encoding").as_deref(), Some(coding.token()));
+            assert_eq!(field(&first, "Vary").as_deref(), Some("Accept-Encoding"));
+            assert_eq!(field(&first, "X-Site").as_deref(), Some("yes"));
+            assert_eq!(field(&first, "Accept-Ranges"), None);
+            assert_eq!(field(&first, "Content-Length").unwrap(), first.body_length().to_string());
+            assert!(decompress(coding, first.body()).unwrap() == page(length), "{accept}");
+            tags.push(field(&first, "ETag").unwrap());
+            // Again, in the next second, and on another core: nothing is made anew, and a browser's request is a plain hit.
+            for now in [1, 2] {
+                let (again, made) = site.answer(two, &path, accept, &second(now));
+                assert_eq!((again.body(), made), (first.body(), 0), "{accept}");
+            }
+        }
+        tags.sort();
+        tags.dedup();
+        assert_eq!(tags.len(), 4, "every representation has a tag of its own: {tags:?}");
+        assert!(
+            tags.iter()
+                .all(|tag| tag.starts_with('"') && tag.ends_with('"') && tag.matches('"').count() == 2)
+        );
+        assert_eq!(site.cache.counters().compressions - before, 3);
+        // Whoever names no coding, or refuses all, gets the file.
+        for accept in [AcceptEncoding::ABSENT, accepting(""), accepting("br;q=0"), accepting("identity")] {
+            let plain = one.hit(path.as_bytes(), accept, Variant::Persistent, &second(2)).unwrap();
+            assert!(plain.body() == page(length) && field(plain, "Content-Encoding").is_none());
+            assert_eq!(field(plain, "Vary").as_deref(), Some("Accept-Encoding"));
+        }
+    }
+}
+
+#[test]
+fn while_a_form_is_made_others_get_the_file_and_nobody_makes_it_twice() {
+    let site = Site::with_codings(LIMITS, CODINGS);
+    site.write("a", page(5_000));
+    let core = &mut CoreCache::new(site.cache.clone(), 0);
+    site.load(core, "/a", &second(1));
+    let (entry, _) = core.entry(b"/a", Variant::Persistent, &second(1)).unwrap();
+    let Begun::Job(job) = entry.begin(ContentCoding::Brotli, Variant::Persistent, &second(1), &site.cache)
+    else {
+        panic!("the first may begin");
+    };
+    let again = entry.begin(ContentCoding::Brotli, Variant::Persistent, &second(1), &site.cache);
+    assert!(matches!(again, Begun::Taken));
+    let meanwhile = core.hit(b"/a", accepting(BROWSER), Variant::Persistent, &second(1)).unwrap();
+    assert!(meanwhile.body() == page(5_000));
+    let choose = |accept: &str| {
+        let preference = accepting(accept).preference(&ContentCoding::ALL);
+        entry.select(preference, &second(1), &site.cache)
+    };
+    assert!(matches!(choose("br, identity;q=0"), Selection::Wait(ContentCoding::Brotli)));
+    job.compress().unwrap();
+    let done = core.hit(b"/a", accepting(BROWSER), Variant::Persistent, &second(1)).unwrap();
+    assert_eq!(field(done, "Content-Encoding").as_deref(), Some("br"));
+    assert!(matches!(choose("br, identity;q=0"), Selection::Final(_)));
+    assert!(matches!(choose("identity;q=0"), Selection::NotAcceptable));
+    assert_eq!(site.cache.counters().compressions, 1);
+}
+
+#[test]
+fn a_job_that_is_given_up_leaves_the_file_as_it_is() {
+    let site = Site::with_codings(LIMITS, CODINGS);
+    site.write("a", page(5_000));
+    let core = &mut CoreCache::new(site.cache.clone(), 0);
+    site.load(core, "/a", &second(1));
+    let (entry, _) = core.entry(b"/a", Variant::Persistent, &second(1)).unwrap();
+    for _ in 0..2 {
+        // The places for compressing come back, so this does not end by being busy.
+        drop(entry.begin(ContentCoding::Brotli, Variant::Persistent, &second(1), &site.cache));
+    }
+    let preference = CodingPreference::IDENTITY;
+    assert!(matches!(entry.select(preference, &second(1), &site.cache), Selection::Final(_)));
+    let (prepared, _) = site.answer(core, "/a", "br", &second(1));
+    assert_eq!(field(&prepared, "Content-Encoding"), None);
+    assert_eq!(site.cache.compressing.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn no_more_is_compressed_at_a_time_than_there_are_processors() {
+    let site = Site::with_codings(CacheLimits { files: 1000, ..LIMITS }, CODINGS);
+    let most = site.cache.most_compressing;
+    let core = &mut CoreCache::new(site.cache.clone(), 0);
+    let mut jobs = Vec::new();
+    for number in 0..=most {
+        site.write(&format!("f{number}"), page(1_000));
+    }
+    for number in 0..=most {
+        let path = format!("/f{number}");
+        site.load(core, &path, &second(1));
+        let (entry, _) = core.entry(path.as_bytes(), Variant::Persistent, &second(1)).unwrap();
+        jobs.push(entry.begin(ContentCoding::Gzip, Variant::Persistent, &second(1), &site.cache));
+    }
+    assert!(jobs[..most].iter().all(|job| matches!(job, Begun::Job(_))));
+    assert!(matches!(jobs[most], Begun::Busy));
+    drop(jobs);
+    assert_eq!(site.cache.compressing.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn what_does_not_shrink_is_tried_once() {
+    let site = Site::with_codings(LIMITS, CODINGS);
+    let mut state = 1u32;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    })
+    .take(3_000)
+    .collect();
+    site.write("a", &noise);
+    let core = &mut CoreCache::new(site.cache.clone(), 0);
+    for round in [1, 0] {
+        let (prepared, made) = site.answer(core, "/a", "gzip", &second(1));
+        assert_eq!((prepared.body(), made), (&noise[..], round));
+        assert_eq!(field(&prepared, "Content-Encoding"), None);
+        assert_eq!(field(&prepared, "Vary").as_deref(), Some("Accept-Encoding"));
+    }
+}
+
+#[test]
+fn a_twin_is_served_and_its_changes_are_seen() {
+    for watched in [true, false] {
+        let site = Site::with_codings(LIMITS, CodingSettings { levels: [None; 3], ..CODINGS });
+        if !watched {
+            *lock(&site.cache.watcher) = None;
+        }
+        site.write("a.html", page(1_000));
+        let core = &mut CoreCache::new(site.cache.clone(), 0);
+        let mut now = 1;
+        let mut body = |core: &mut CoreCache, expected: Option<&[u8]>| {
+            let arrived = |core: &mut CoreCache, now| {
+                let (prepared, _) = site.answer(core, "/a.html", BROWSER, &second(now));
+                let coding = field(&prepared, "Content-Encoding");
+                match expected {
+                    Some(twin) => prepared.body() == twin && coding.as_deref() == Some("br"),
+                    None => prepared.body() == page(1_000) && coding.is_none(),
+                }
+            };
+            if watched {
+                eventually("the change", || arrived(core, now));
+            } else {
+                now += 1;
+                assert!(arrived(core, now));
+            }
+        };
+        body(core, None);
+        site.write("a.html.br", "first");
+        body(core, Some(b"first"));
+        site.write("a.html.br", "second!");
+        body(core, Some(b"second!"));
+        fs::remove_file(site.directory.path().join("a.html.br")).unwrap();
+        body(core, None);
+        // Once it is seen missing, no answer can vary.
+        assert_eq!(field(&site.answer(core, "/a.html", "", &second(now)).0, "Vary"), None);
+    }
+}
+
+#[test]
+fn coded_forms_count_and_go_with_their_file() {
+    let site = Site::with_codings(CacheLimits { files: 100, bytes: 60_000, file_bytes: 20_000 }, CODINGS);
+    let core = &mut CoreCache::new(site.cache.clone(), 0);
+    for number in 0..20 {
+        site.write(&format!("f{number}"), page(4_000 + number));
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    for number in 0..20 {
+        let path = format!("/f{number}");
+        site.load(core, &path, &second(1));
+        let before = site.cache.counters().bytes;
+        site.answer(core, &path, "gzip", &second(1));
+        let counters = site.cache.counters();
+        assert!(counters.bytes > before || counters.evictions > 0, "{counters:?}");
+        assert!(counters.bytes <= 60_000, "{counters:?}");
+    }
+    assert!(site.cache.counters().evictions > 0);
+    for number in 0..20 {
+        fs::remove_file(site.directory.path().join(format!("f{number}"))).unwrap();
+    }
+    eventually("the cache to be empty", || site.cache.counters().files == 0);
+    assert_eq!(site.cache.counters().bytes, 0);
+}
+
+#[test]
+fn ever_new_preferences_do_not_pile_up() {
+    let site = Site::with_codings(LIMITS, CODINGS);
+    site.write("a", page(1_000));
+    let core = &mut CoreCache::new(site.cache.clone(), 0);
+    for number in 0..200 {
+        let accept = format!(
+            "br;q=0.{:03}, zstd;q=0.{:03}, gzip;q=0.{:03}",
+            number * 7 % 11,
+            number * 5 % 13,
+            number * 3 % 7
+        );
+        let (prepared, _) = site.answer(core, "/a", &accept, &second(1));
+        assert!(prepared.body_length() <= 1_000);
+    }
+    assert!(core.most_remembered() <= 8);
+    core.tick();
+    assert!(site.cache.counters().compressions <= 3);
 }

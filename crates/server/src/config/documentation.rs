@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::keys::{Choice, Key, Kind, Section, for_each_section, section_header};
+use super::keys::{ABSENT, Choice, Key, Kind, Section, for_each_section, section_header};
 use super::parse::alternatives;
 use super::values::{format_duration, format_size, nearest};
 
@@ -14,7 +14,7 @@ pub fn documentation_markdown() -> String {
     for_each_section!(section => {
         for key in section.keys {
             let name = format!("{} {}", section.header(), key.name);
-            let anchor = name.replace(['[', ']'], "").replace(' ', "-");
+            let anchor = name.replace(['[', ']', '.'], "").replace(' ', "-");
             let value = value_of(&key.kind).replace('|', "\\|");
             let _ = writeln!(page, "| [`{name}`](#{anchor}) | {value} | {} |", default_of(key));
         }
@@ -33,8 +33,8 @@ pub fn complete_example() -> String {
         if !example.is_empty() {
             example.push('\n');
         }
-        let _ = writeln!(example, "{}", section.header());
-        for key in section.keys {
+        let _ = writeln!(example, "{}{}", before_in_example(section.name), section.header());
+        for key in section.keys.iter().filter(|key| !key.is_section()) {
             let _ = writeln!(example, "# {}\n{} = {}", first_sentence(key.documentation), key.name, key.example);
         }
     });
@@ -167,11 +167,36 @@ fn value_of<C>(kind: &Kind<C>) -> String {
         Kind::Hosts(_) => "array of host names".to_string(),
         Kind::ListenAddresses(_) => "array of `\"ADDRESS:PORT\"`, at least one".to_string(),
         Kind::MediaTypes(_) => "table from endings to media types".to_string(),
+        Kind::ContentCodings(_) => "array of `\"br\"`, `\"zstd\"` and `\"gzip\"`".to_string(),
+        Kind::CompressionLevels(_) => "table from content codings to levels".to_string(),
+        Kind::ErrorPages(_) => "table from status codes to paths that begin with `/`".to_string(),
+        Kind::SocketAddresses(_) => "array of `\"ADDRESS:PORT\"`".to_string(),
+        Kind::Networks(_) => "array of addresses and networks".to_string(),
+        Kind::Checked { what, .. } | Kind::CheckedArray { what, .. } | Kind::Fields { what, .. } => {
+            what.to_string()
+        }
+        Kind::Table { .. } => "table".to_string(),
+        Kind::Tables { .. } => "array of tables".to_string(),
     }
 }
 
 fn default_of<C>(key: &Key<C>) -> String {
-    key.default.map_or("none, it must be given".to_string(), |default| format!("`{default}`"))
+    match key.default {
+        None => "none, it must be given".to_string(),
+        Some(ABSENT) => "none".to_string(),
+        Some(default) => format!("`{default}`"),
+    }
+}
+
+/// What stands before a section in the complete example: of what a route can do instead of serving files it can do
+/// one thing, so each has a route of its own.
+fn before_in_example(section: &str) -> &'static str {
+    match section {
+        "site.route.redirect" => "[[site.route]]\npath = \"/redirected/\"\n\n",
+        "site.route.rewrite" => "[[site.route]]\npath = \"/rewritten/\"\n\n",
+        "site.route.respond" => "[[site.route]]\npath = \"/answered/\"\n\n",
+        _ => "",
+    }
 }
 
 fn first_sentence(text: &str) -> &str {
@@ -258,7 +283,7 @@ mod tests {
             assert!(one.contains(&name), "{one}");
         });
         assert!(all.lines().all(|line| line.chars().count() <= 100));
-        assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 2);
+        assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 3);
         assert_eq!(explain(Some("[cache]")).unwrap().matches("example:").count(), 4);
         assert_eq!(
             explain(Some("site.rot")).unwrap_err(),

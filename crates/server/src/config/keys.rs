@@ -6,13 +6,20 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use touchstone_http::content_coding::ContentCoding;
+
+use super::parse::{Reader, Value};
+use super::values;
 use super::{
-    AccessLogConfig, AccessLogFormat, CacheConfig, ClientCertificateMode, ErrorLogConfig, LimitsConfig,
-    LogDestination, LogLevel, MinimumVersion, ServerConfig, SiteConfig, SymlinkPolicy, TlsConfig,
+    AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, ClientCertificateMode, DirectoryListing,
+    ErrorLogConfig, LimitsConfig, LogDestination, LogLevel, MinimumVersion, ServerConfig, SiteConfig,
+    SymlinkPolicy, TlsConfig,
 };
+use super::{SectionPlaces, access, route};
+use crate::access::Network;
 
 /// A section: the keys that stand together and the struct that they fill.
 pub struct Section<C: 'static> {
@@ -93,7 +100,57 @@ pub enum Kind<C: 'static> {
     ListenAddresses(fn(&mut C, Vec<SocketAddr>)),
     /// A table from file name endings to media types.
     MediaTypes(fn(&mut C, BTreeMap<String, String>)),
+    /// An array of content codings.
+    ContentCodings(fn(&mut C, Vec<ContentCoding>)),
+    /// A table from content codings to levels of compression; those that it does not name keep theirs.
+    CompressionLevels(fn(&mut C, ContentCoding, u8)),
+    /// A table from status codes to paths of the site.
+    ErrorPages(fn(&mut C, BTreeMap<u16, String>)),
+    /// An array of addresses with ports.
+    SocketAddresses(fn(&mut C, Vec<SocketAddr>)),
+    /// An array of addresses and networks.
+    Networks(fn(&mut C, Vec<Network>)),
+    /// A string with a form of its own; relative paths in it are taken from the given directory.
+    Checked {
+        /// What it is, in a few words.
+        what: &'static str,
+        /// Checks it, and gives it as it is kept.
+        parse: fn(&str, &Path) -> Result<String, String>,
+        /// Where it goes.
+        set: fn(&mut C, String),
+    },
+    /// An array of strings with a form of their own.
+    CheckedArray {
+        /// What they are, in a few words.
+        what: &'static str,
+        /// Checks one, and gives it as it is kept.
+        parse: fn(&str) -> Result<String, String>,
+        /// Where they go.
+        set: fn(&mut C, Vec<String>),
+    },
+    /// A table from names of header fields to values.
+    Fields {
+        /// What it is, in a few words.
+        what: &'static str,
+        /// Checks one name and value, which have the form of a field already.
+        check: fn(&str, &str) -> Result<(), String>,
+        /// Where they go.
+        set: fn(&mut C, BTreeMap<String, String>),
+    },
+    /// A table that is a section of its own.
+    Table {
+        /// Reads it, and gives its places.
+        read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Vec<SectionPlaces>,
+    },
+    /// An array of tables, each a section of its own.
+    Tables {
+        /// Reads them, and gives the places of each.
+        read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Vec<SectionPlaces>,
+    },
 }
+
+/// The default of a table that is not there unless it is written.
+pub const ABSENT: &str = "";
 
 /// One of the words that a [`Kind::Choice`] accepts.
 pub struct Choice<C: 'static> {
@@ -167,6 +224,9 @@ pub static LIMITS: Section<LimitsConfig> = Section {
         stall_timeout: ZERO,
         keep_alive_requests: 0,
         connections: 0,
+        connections_per_client: 0,
+        minimum_receive_rate: 0,
+        minimum_send_rate: 0,
     },
     keys: &[
         Key {
@@ -284,6 +344,40 @@ pub static LIMITS: Section<LimitsConfig> = Section {
                 most: 16_777_216,
                 set: |limits, value| limits.connections = as_usize(value),
             },
+        },
+        Key {
+            name: "connections_per_client",
+            default: Some("0"),
+            example: "100",
+            documentation: "The most connections that one client may have open at a time, all cores together. \
+                A client is an IPv4 address, or the first 64 bits of an IPv6 address. One more is answered with 503 \
+                Service Unavailable and closed. The trusted proxies of `[proxies]` are not counted. 0 means any number.",
+            kind: Kind::Number {
+                least: 0,
+                most: 16_777_216,
+                set: |limits, value| limits.connections_per_client = value,
+            },
+        },
+        Key {
+            name: "minimum_receive_rate",
+            default: Some("240"),
+            example: "\"1KiB\"",
+            documentation: "How slowly a request body may come, in bytes a second, when `stall_timeout` is used up: \
+                each byte earns the time that it takes at this rate, and never more than `stall_timeout` is kept. A \
+                slower one is answered with 408 Request Timeout and the connection is closed. 0: any progress is enough.",
+            kind: Kind::Size {
+                least: 0,
+                most: GIB,
+                set: |limits, value| limits.minimum_receive_rate = value,
+            },
+        },
+        Key {
+            name: "minimum_send_rate",
+            default: Some("240"),
+            example: "\"1KiB\"",
+            documentation: "How slowly a client may take an answer, in bytes a second, counted in the same way. \
+                The connection of a slower one is closed. 0: any progress is enough.",
+            kind: Kind::Size { least: 0, most: GIB, set: |limits, value| limits.minimum_send_rate = value },
         },
     ],
 };
@@ -437,6 +531,16 @@ pub static SITE: Section<SiteConfig> = Section {
         mime_types: BTreeMap::new(),
         charset: String::new(),
         cache_control: String::new(),
+        precompressed: false,
+        compression: Vec::new(),
+        compression_levels: [0; 3],
+        listing: DirectoryListing::Off,
+        listing_entries: 0,
+        fallback: String::new(),
+        error_pages: BTreeMap::new(),
+        headers: BTreeMap::new(),
+        access: AccessConfig::default(),
+        routes: Vec::new(),
     },
     keys: &[
         Key {
@@ -538,7 +642,7 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("[\"index.html\"]"),
             example: "[\"index.html\", \"index.htm\"]",
             documentation: "The file names that are tried in turn for a directory. \
-                Where none is there, the answer is 403 Forbidden; directories are not listed.",
+                Where none is there, the directory is listed if `listing` says so; else the answer is 403 Forbidden.",
             kind: Kind::FileNames(|site, value| site.index = value),
         },
         Key {
@@ -590,6 +694,125 @@ pub static SITE: Section<SiteConfig> = Section {
             documentation: "The Cache-Control field of every file. Empty: the field is not sent.",
             kind: Kind::HeaderValue(|site, value| site.cache_control = value),
         },
+        Key {
+            name: "precompressed",
+            default: Some("true"),
+            example: "true",
+            documentation: "Whether compressed files beside a file are sent in its place: `page.html.br`, \
+                `page.html.zst` and `page.html.gz` beside `page.html`, to clients that accept the coding. One that was \
+                modified before its original, by whole seconds, is not used. Only for types that shrink (text, code, \
+                JSON, XML, SVG, fonts without a compression of their own) and files of 256 bytes or more.",
+            kind: Kind::Boolean(|site, value| site.precompressed = value),
+        },
+        Key {
+            name: "compression",
+            default: Some("[\"br\", \"zstd\", \"gzip\"]"),
+            example: "[\"zstd\", \"gzip\"]",
+            documentation: "The content codings in which files are compressed for clients that accept them, the \
+                preferred one first; `[]` turns compression off. Each file is compressed once and kept in the cache, \
+                so one that is larger than `cache.file_bytes` is not compressed, and none is where `cache.enabled` is \
+                `false`.",
+            kind: Kind::ContentCodings(|site, value| site.compression = value),
+        },
+        Key {
+            name: "compression_levels",
+            default: Some("{ br = 5, zstd = 9, gzip = 6 }"),
+            example: "{ br = 9, gzip = 9 }",
+            documentation: "How hard each content coding tries: br 0 to 11, zstd 1 to 19, gzip 1 to 9. \
+                A coding that is not named keeps its default. The first client that asks for a file waits for its \
+                compression.",
+            kind: Kind::CompressionLevels(|site, coding, level| {
+                site.compression_levels[coding as usize] = level
+            }),
+        },
+        Key {
+            name: "listing",
+            default: Some("\"off\""),
+            example: "\"auto\"",
+            documentation: "How a directory without an index file is listed.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "off",
+                    meaning: "not at all: 403 Forbidden",
+                    set: |site| site.listing = DirectoryListing::Off,
+                },
+                Choice {
+                    word: "html",
+                    meaning: "as a page for people",
+                    set: |site| site.listing = DirectoryListing::Html,
+                },
+                Choice {
+                    word: "json",
+                    meaning: "as an array for programs",
+                    set: |site| site.listing = DirectoryListing::Json,
+                },
+                Choice {
+                    word: "auto",
+                    meaning: "as JSON where the Accept field prefers it, else as a page",
+                    set: |site| site.listing = DirectoryListing::Auto,
+                },
+            ]),
+        },
+        Key {
+            name: "listing_entries",
+            default: Some("10000"),
+            example: "1000",
+            documentation: "The most entries in a listing. \
+                A directory that has more is listed in part, and the listing says so.",
+            kind: Kind::Number {
+                least: 1,
+                most: 1_000_000,
+                set: |site, value| site.listing_entries = as_usize(value),
+            },
+        },
+        Key {
+            name: "fallback",
+            default: Some("\"\""),
+            example: "\"/index.html\"",
+            documentation: "The file that answers a GET or HEAD for a path that is not found, with status 200: the \
+                page of an application that routes in the browser. Only for paths whose last segment has no dot, and \
+                only where the Accept field allows HTML. Empty: none.",
+            kind: Kind::Checked {
+                what: "path that begins with `/`, or nothing",
+                parse: |text, _| values::parse_site_path_or_empty(text),
+                set: |site, value| site.fallback = value,
+            },
+        },
+        Key {
+            name: "error_pages",
+            default: Some("{}"),
+            example: "{ 404 = \"/errors/404.html\", 503 = \"/errors/busy.html\" }",
+            documentation: "Files that are sent as the body of an error, by its status, 400 to 599. \
+                The status stays. Where the file cannot be read, the built-in page is sent.",
+            kind: Kind::ErrorPages(|site, value| site.error_pages = value),
+        },
+        Key {
+            name: "headers",
+            default: Some("{}"),
+            example: "{ X-Frame-Options = \"DENY\", Referrer-Policy = \"no-referrer\" }",
+            documentation: "Header fields to add to every answer of the site, errors and cached answers included. \
+                Fields that the server itself sets, such as Content-Length, are refused.",
+            kind: Kind::Fields {
+                what: "table from names of header fields to values",
+                check: values::check_added_field,
+                set: |site, value| site.headers = value,
+            },
+        },
+        access::allow(|site, value| site.access.allow = value),
+        access::deny(|site, value| site.access.deny = value),
+        access::basic_authentication(|reader, value, site| {
+            access::read_basic_authentication(reader, value, &mut site.access)
+        }),
+        access::rate_limit(|reader, value, site| access::read_rate_limit(reader, value, &mut site.access)),
+        Key {
+            name: "route",
+            default: Some(ABSENT),
+            example: "[{ path = \"/old/\", redirect = { to = \"/new/$1\" } }]",
+            documentation: "What the site does differently for some requests, each written as `[[site.route]]`.",
+            kind: Kind::Tables {
+                read: |reader, value, site| route::read_routes(reader, value, &mut site.routes),
+            },
+        },
     ],
 };
 
@@ -617,7 +840,35 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::config::access::PROXIES;
+            $code
+        }
+        {
             let $section = &$crate::config::keys::SITE;
+            $code
+        }
+        {
+            let $section = &$crate::config::access::BASIC_AUTHENTICATION;
+            $code
+        }
+        {
+            let $section = &$crate::config::access::RATE_LIMIT;
+            $code
+        }
+        {
+            let $section = &$crate::config::route::ROUTE;
+            $code
+        }
+        {
+            let $section = &$crate::config::route::REDIRECT;
+            $code
+        }
+        {
+            let $section = &$crate::config::route::REWRITE;
+            $code
+        }
+        {
+            let $section = &$crate::config::route::RESPOND;
             $code
         }
     }};
@@ -636,15 +887,22 @@ impl<C> Section<C> {
     }
 }
 
-/// The header of a section as it is written: `[server]`, `[[site]]`.
-pub(super) fn section_header(name: &str) -> String {
-    if name == SITE.name { format!("[[{name}]]") } else { format!("[{name}]") }
+impl<C> Key<C> {
+    /// Whether its value is written as a section of its own.
+    pub fn is_section(&self) -> bool {
+        matches!(self.kind, Kind::Table { .. } | Kind::Tables { .. })
+    }
 }
 
-/// The names of all sections.
+/// The header of a section as it is written: `[server]`, `[[site]]`.
+pub(super) fn section_header(name: &str) -> String {
+    if name == SITE.name || name == route::ROUTE.name { format!("[[{name}]]") } else { format!("[{name}]") }
+}
+
+/// The names of all sections that do not stand in another.
 pub(super) fn section_names() -> Vec<&'static str> {
     let mut names = Vec::new();
-    for_each_section!(section => names.push(section.name));
+    for_each_section!(section => if !section.name.contains('.') { names.push(section.name) });
     names
 }
 

@@ -6,16 +6,20 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use toml::de::{DeInteger, DeValue};
+use touchstone_files::compress::level_range;
+use touchstone_http::content_coding::ContentCoding;
 
 use super::keys::{Choice, Key, Kind};
 use super::parse::{Reader, Value, alternatives};
 use super::values;
 use super::{KeyPlaces, Place};
+use crate::access::Network;
 
 impl Reader<'_> {
     /// The value of a key, into the struct of its section.
     pub(super) fn value<C>(&mut self, key: &'static Key<C>, value: &Value<'_>, target: &mut C) -> KeyPlaces {
         let name = key.name;
+        let mut tables = Vec::new();
         match &key.kind {
             Kind::Boolean(set) => match value.get_ref() {
                 DeValue::Boolean(boolean) => set(target, *boolean),
@@ -74,8 +78,40 @@ impl Reader<'_> {
                     set(target, types);
                 }
             }
+            Kind::ContentCodings(set) => {
+                self.array(name, value, values::parse_content_coding, |v| set(target, v));
+            }
+            Kind::CompressionLevels(set) => self.compression_levels(name, value, *set, target),
+            Kind::ErrorPages(set) => {
+                let example = "a table such as { 404 = \"/errors/404.html\" }";
+                let pages = self.string_table(
+                    name,
+                    value,
+                    example,
+                    values::parse_error_status,
+                    values::parse_site_path,
+                );
+                set(target, pages.into_iter().collect());
+            }
+            Kind::SocketAddresses(set) => {
+                self.array(name, value, values::parse_listen_address, |v| set(target, v));
+            }
+            Kind::Networks(set) => {
+                self.array(name, value, |text| text.parse::<Network>(), |v| set(target, v));
+            }
+            Kind::Checked { parse, set, .. } => {
+                let base = self.base;
+                self.text(name, value, |text| parse(text, base), |v| set(target, v));
+            }
+            Kind::CheckedArray { parse, set, .. } => self.array(name, value, parse, |v| set(target, v)),
+            Kind::Fields { check, set, .. } => {
+                if let Some(fields) = self.fields(name, value, *check) {
+                    set(target, fields);
+                }
+            }
+            Kind::Table { read } | Kind::Tables { read } => tables = read(self, value, target),
         }
-        KeyPlaces { value: self.place(value.span().start), items: self.item_places(value) }
+        KeyPlaces { value: self.place(value.span().start), items: self.item_places(value), tables }
     }
 
     fn number(&mut self, name: &str, value: &Value<'_>, least: u64, most: u64) -> Option<u64> {
@@ -216,6 +252,89 @@ impl Reader<'_> {
             }
         }
         Some(types)
+    }
+
+    /// Header fields: names with values.
+    fn fields(
+        &mut self,
+        name: &str,
+        value: &Value<'_>,
+        check: fn(&str, &str) -> Result<(), String>,
+    ) -> Option<BTreeMap<String, String>> {
+        let DeValue::Table(table) = value.get_ref() else {
+            self.wrong_type(name, value, "a table such as { X-Name = \"value\" }");
+            return None;
+        };
+        let mut fields = BTreeMap::new();
+        let mut seen = HashSet::new();
+        for (key, value) in table.iter() {
+            let field = key.get_ref();
+            let place = self.place(key.span().start);
+            if !values::is_token(field) {
+                let written = values::shorten(field);
+                self.problem(place, format!("'{name}': {written:?} is not the name of a header field"));
+            } else if !seen.insert(field.to_ascii_lowercase()) {
+                self.problem(place, format!("'{name}': {field:?} is listed twice; case does not matter"));
+            } else {
+                let mut text = None;
+                self.text(name, value, values::parse_header_value, |value| text = Some(value));
+                let Some(text) = text else { continue };
+                match check(field, &text) {
+                    Ok(()) => _ = fields.insert(field.to_string(), text),
+                    Err(message) => self.problem(place, format!("'{name}': {message}")),
+                }
+            }
+        }
+        Some(fields)
+    }
+
+    /// A table of strings, whose names mean something too.
+    fn string_table<K, V>(
+        &mut self,
+        name: &str,
+        value: &Value<'_>,
+        example: &str,
+        parse_key: impl Fn(&str) -> Result<K, String>,
+        parse_value: impl Fn(&str) -> Result<V, String>,
+    ) -> Vec<(K, V)> {
+        let DeValue::Table(table) = value.get_ref() else {
+            self.wrong_type(name, value, example);
+            return Vec::new();
+        };
+        let mut entries = Vec::new();
+        for (key, value) in table.iter() {
+            let place = self.place(key.span().start);
+            match parse_key(key.get_ref()) {
+                Ok(key) => self.text(name, value, &parse_value, |value| entries.push((key, value))),
+                Err(message) => self.problem(place, format!("'{name}': {message}")),
+            }
+        }
+        entries
+    }
+
+    fn compression_levels<C>(
+        &mut self,
+        name: &str,
+        value: &Value<'_>,
+        set: fn(&mut C, ContentCoding, u8),
+        target: &mut C,
+    ) {
+        let DeValue::Table(table) = value.get_ref() else {
+            return self.wrong_type(name, value, "a table such as { br = 5, gzip = 6 }");
+        };
+        for (key, value) in table.iter() {
+            match values::parse_content_coding(key.get_ref()) {
+                Ok(coding) => {
+                    let (least, most) = level_range(coding);
+                    let full_name = format!("{name}.{}", coding.token());
+                    let level = self.number(&full_name, value, least.into(), most.into());
+                    if let Some(level) = level.and_then(|level| u8::try_from(level).ok()) {
+                        set(target, coding, level);
+                    }
+                }
+                Err(message) => self.problem(self.place(key.span().start), format!("'{name}': {message}")),
+            }
+        }
     }
 
     /// Whether a value is in its range, which includes both ends; where not, a problem.

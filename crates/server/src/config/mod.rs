@@ -10,17 +10,21 @@
 //! * [`quick`] makes the configuration of `touchstone serve --root DIR --listen ADDR:PORT`;
 //! * [`documentation_markdown`], [`complete_example`] and [`explain`] write the table out for people.
 
+mod access;
 mod documentation;
 pub mod keys;
 mod kinds;
 mod parse;
 mod problem;
+mod route;
 mod surroundings;
 mod values;
 
+pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, ProxiesConfig, RateLimitConfig};
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use parse::{Loaded, load_file, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
+pub use route::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use surroundings::check_surroundings;
 
 pub use crate::tls::{ClientCertificateMode, MinimumVersion};
@@ -29,6 +33,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use touchstone_http::content_coding::ContentCoding;
 
 /// A whole configuration, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +49,8 @@ pub struct Config {
     pub access_log: AccessLogConfig,
     /// `[error_log]`
     pub error_log: ErrorLogConfig,
+    /// `[proxies]`
+    pub proxies: ProxiesConfig,
     /// `[[site]]`, at least one.
     pub sites: Vec<SiteConfig>,
 }
@@ -81,6 +89,12 @@ pub struct LimitsConfig {
     pub keep_alive_requests: u64,
     /// Connections open at a time, all cores together.
     pub connections: usize,
+    /// Connections that one client may have open at a time; 0: no limit.
+    pub connections_per_client: u64,
+    /// Bytes a second that a body must come with when the stall timeout is used up; 0: any progress is enough.
+    pub minimum_receive_rate: u64,
+    /// Bytes a second that an answer must be taken with; the same.
+    pub minimum_send_rate: u64,
 }
 
 /// `[cache]`: the memory cache of whole responses (the FastTrack and Enterprise servers' `cache-init`).
@@ -174,6 +188,26 @@ pub struct SiteConfig {
     pub charset: String,
     /// `Cache-Control` of every file; empty: none.
     pub cache_control: String,
+    /// Send compressed files that stand beside a file.
+    pub precompressed: bool,
+    /// Content codings in which files are compressed, the preferred one first.
+    pub compression: Vec<ContentCoding>,
+    /// The level of each content coding, by [`ContentCoding`].
+    pub compression_levels: [u8; 3],
+    /// How a directory without an index file is listed.
+    pub listing: DirectoryListing,
+    /// Most entries of a listing.
+    pub listing_entries: usize,
+    /// The file that answers for paths that are not found; empty: none.
+    pub fallback: String,
+    /// Files that are the bodies of errors, by status.
+    pub error_pages: BTreeMap<u16, String>,
+    /// Fields of every answer.
+    pub headers: BTreeMap<String, String>,
+    /// Who is let in.
+    pub access: AccessConfig,
+    /// What it does differently for some requests.
+    pub routes: Vec<RouteConfig>,
 }
 
 /// HTTPS of a site.
@@ -200,6 +234,19 @@ impl TlsConfig {
     }
 }
 
+/// How a directory without an index file is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DirectoryListing {
+    /// Not at all.
+    Off,
+    /// As a page.
+    Html,
+    /// As a JSON array.
+    Json,
+    /// As the Accept field prefers.
+    Auto,
+}
+
 /// Where symbolic links below a root may lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SymlinkPolicy {
@@ -219,6 +266,7 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         cache: CacheConfig::default(),
         access_log: AccessLogConfig::default(),
         error_log: ErrorLogConfig::default(),
+        proxies: ProxiesConfig::default(),
         sites: vec![SiteConfig::new(root, vec![listen])],
     }
 }

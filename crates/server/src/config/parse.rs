@@ -17,7 +17,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::keys::{self, Key, Section};
 use super::problem::problem_at;
 use super::values;
-use super::{Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, SiteConfig};
+use super::{Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, SiteConfig, access};
 
 /// The largest file that is read as a configuration, in bytes.
 const LARGEST_FILE_BYTES: u64 = 16 << 20;
@@ -97,12 +97,13 @@ fn load(text: &str, file: &Path, base: &Path) -> Result<Loaded, Vec<ConfigProble
     let loaded = reader.document(document.get_ref());
     reader.check_hosts(&loaded);
     reader.check_tls(&loaded);
+    reader.check_access(&loaded);
     reader.problems.sort_by_key(|problem| (problem.line, problem.column));
     if reader.problems.is_empty() { Ok(loaded) } else { Err(reader.problems) }
 }
 
 /// One pass over a text: where it is, and what has been found to be wrong.
-pub(super) struct Reader<'t> {
+pub struct Reader<'t> {
     pub(super) text: &'t str,
     lines: Lines<'t>,
     file: &'t Path,
@@ -111,7 +112,8 @@ pub(super) struct Reader<'t> {
     problems: Vec<ConfigProblem>,
 }
 
-pub(super) type Value<'i> = Spanned<DeValue<'i>>;
+/// A value with its place.
+pub type Value<'i> = Spanned<DeValue<'i>>;
 
 impl<'t> Reader<'t> {
     fn new(text: &'t str, file: &'t Path, base: &'t Path) -> Reader<'t> {
@@ -120,6 +122,11 @@ impl<'t> Reader<'t> {
 
     pub(super) fn place(&self, offset: usize) -> Place {
         self.lines.place(offset)
+    }
+
+    /// How many problems have been found so far.
+    pub(super) fn problem_count(&self) -> usize {
+        self.problems.len()
     }
 
     pub(super) fn problem(&mut self, place: Place, message: String) {
@@ -153,6 +160,7 @@ impl<'t> Reader<'t> {
             cache: self.single(&keys::CACHE, document, &mut places),
             access_log: self.single(&keys::ACCESS_LOG, document, &mut places),
             error_log: self.single(&keys::ERROR_LOG, document, &mut places),
+            proxies: self.single(&access::PROXIES, document, &mut places),
             sites: self.sites(document, &mut places),
         };
         let names = keys::section_names();
@@ -219,6 +227,43 @@ impl<'t> Reader<'t> {
             _ => self.problem(place, "'site' is a section, not a key; write [[site]]".to_string()),
         }
         sites
+    }
+
+    /// A table inside a section; `None`, with a problem, where it is none.
+    pub(super) fn table<C>(
+        &mut self,
+        section: &'static Section<C>,
+        value: &Value<'_>,
+    ) -> Option<(C, SectionPlaces)> {
+        let place = self.place(value.span().start);
+        match value.get_ref() {
+            DeValue::Table(table) => Some(self.section(section, table, place)),
+            _ => {
+                let message =
+                    format!("'{}' must be a table; write {}", last_name(section.name), section.header());
+                self.problem(place, message);
+                None
+            }
+        }
+    }
+
+    /// Tables inside a section, each written with two pairs of brackets.
+    pub(super) fn tables<C>(
+        &mut self,
+        section: &'static Section<C>,
+        value: &Value<'_>,
+    ) -> Vec<(C, SectionPlaces)> {
+        match value.get_ref() {
+            DeValue::Array(items) if is_array_of_tables(items) => {
+                items.iter().filter_map(|item| self.table(section, item)).collect()
+            }
+            _ => {
+                let place = self.place(value.span().start);
+                let (name, header) = (last_name(section.name), section.header());
+                self.problem(place, format!("'{name}' is written with two pairs of brackets, because there may be several: {header}"));
+                Vec::new()
+            }
+        }
     }
 
     /// A name outside of every section that is not a section's. Gives whether it was meant to be one.
@@ -386,6 +431,11 @@ impl<'t> Lines<'t> {
         let before = self.text.get(self.starts[line - 1]..offset).unwrap_or("");
         Place { line, column: before.chars().count() + 1 }
     }
+}
+
+/// The name of a section inside of the one that it stands in.
+fn last_name(section: &str) -> &str {
+    section.rsplit('.').next().unwrap_or(section)
 }
 
 fn is_array_of_tables(items: &DeArray<'_>) -> bool {

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use touchstone_files::compress::default_level;
+use touchstone_http::content_coding::ContentCoding;
 
 use super::*;
-use crate::config::TlsConfig;
-use crate::config::keys::for_each_section;
+use crate::config::keys::{ABSENT, for_each_section};
 use crate::config::{
-    AccessLogConfig, AccessLogFormat, CacheConfig, ErrorLogConfig, LimitsConfig, LogDestination, LogLevel,
-    ServerConfig, SymlinkPolicy, complete_example, quick,
+    AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, DirectoryListing, ErrorLogConfig,
+    LimitsConfig, LogDestination, LogLevel, ServerConfig, SymlinkPolicy, TlsConfig, complete_example, quick,
 };
 
 const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:80']\nroot = 'www'\n";
@@ -56,6 +57,9 @@ fn defaults() {
             stall_timeout: Duration::from_secs(30),
             keep_alive_requests: 0,
             connections: 65536,
+            connections_per_client: 0,
+            minimum_receive_rate: 240,
+            minimum_send_rate: 240,
         }
     );
     assert_eq!(
@@ -83,6 +87,16 @@ fn defaults() {
             mime_types: BTreeMap::new(),
             charset: String::new(),
             cache_control: String::new(),
+            precompressed: true,
+            compression: vec![ContentCoding::Brotli, ContentCoding::Zstd, ContentCoding::Gzip],
+            compression_levels: ContentCoding::ALL.map(default_level),
+            listing: DirectoryListing::Off,
+            listing_entries: 10_000,
+            fallback: String::new(),
+            error_pages: BTreeMap::new(),
+            headers: BTreeMap::new(),
+            access: AccessConfig::default(),
+            routes: vec![],
         }]
     );
     let quick = quick(PathBuf::from("/etc/touchstone/www"), "127.0.0.1:80".parse().unwrap());
@@ -93,7 +107,7 @@ fn defaults() {
 #[test]
 fn the_table_is_right() {
     for_each_section!(section => for key in section.keys {
-        for text in key.default.into_iter().chain([key.example]) {
+        for text in key.default.into_iter().filter(|text| *text != ABSENT).chain([key.example]) {
             let mut reader = Reader::new(text, Path::new("keys"), Path::new(""));
             let value = DeValue::parse(text).unwrap();
             reader.value(key, &value, &mut (section.blank)());
@@ -119,6 +133,9 @@ keep_alive_timeout = '2m'
 stall_timeout = '1h'
 keep_alive_requests = 7
 connections = 9
+connections_per_client = 4
+minimum_receive_rate = 0
+minimum_send_rate = '1KB'
 [cache]
 enabled = false
 files = 1
@@ -139,6 +156,14 @@ symlinks = 'anywhere'
 hidden_files = true
 charset = 'utf-8'
 cache_control = 'no-cache'
+precompressed = false
+compression = ['gzip', 'br']
+compression_levels = { br = 11, gzip = 1 }
+listing = 'auto'
+listing_entries = 5
+fallback = '/app/./index.html'
+error_pages = { 404 = '/e/404.html', '500' = '/e/500.html' }
+headers = { X-Frame-Options = 'DENY' }
 [site.mime_types]
 WASM = 'application/wasm'
 'tar.gz' = 'application/gzip'
@@ -165,6 +190,9 @@ root = 'b'
             stall_timeout: Duration::from_secs(3600),
             keep_alive_requests: 7,
             connections: 9,
+            connections_per_client: 4,
+            minimum_receive_rate: 0,
+            minimum_send_rate: 1000,
         }
     );
     assert_eq!(config.cache, CacheConfig { enabled: false, files: 1, bytes: 2, file_bytes: 3 });
@@ -189,6 +217,15 @@ root = 'b'
     assert!(site.hidden_files);
     assert_eq!(site.charset, "utf-8");
     assert_eq!(site.cache_control, "no-cache");
+    assert!(!site.precompressed);
+    assert_eq!(site.compression, [ContentCoding::Gzip, ContentCoding::Brotli]);
+    assert_eq!(site.compression_levels, [11, default_level(ContentCoding::Zstd), 1]);
+    assert_eq!(site.listing, DirectoryListing::Auto);
+    assert_eq!(site.listing_entries, 5);
+    assert_eq!(site.fallback, "/app/index.html");
+    assert_eq!(site.error_pages[&404], "/e/404.html");
+    assert_eq!(site.error_pages[&500], "/e/500.html");
+    assert_eq!(site.headers["X-Frame-Options"], "DENY");
     assert_eq!(
         site.mime_types.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect::<Vec<_>>(),
         [("tar.gz", "application/gzip"), ("wasm", "application/wasm")]
@@ -205,7 +242,9 @@ fn unknown_names() {
     assert_eq!(
         problem_in_site("  keep-alive-timeout = '1s'"),
         "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, certificate, key, development_certificate, tls_minimum, client_authorities, client_certificate, root, index, \
-         symlinks, hidden_files, mime_types, charset and cache_control"
+         symlinks, hidden_files, mime_types, charset, cache_control, precompressed, compression, \
+         compression_levels, listing, listing_entries, fallback, error_pages, headers, allow, deny, \
+         basic_authentication, rate_limit and route"
     );
     assert_eq!(
         problem_in_site("drain_timeout = '1s'"),
@@ -218,7 +257,7 @@ fn unknown_names() {
     assert_eq!(
         problem_beside_a_site("[upstream]\nranges = 1"),
         "site.toml:4:2: unknown section 'upstream'; the sections are [server], [limits], [cache], [access_log], \
-         [error_log] and [[site]]"
+         [error_log], [proxies] and [[site]]"
     );
     assert_eq!(
         problems("[[sites]]\nroot = 'x'\n"),
@@ -226,11 +265,11 @@ fn unknown_names() {
     );
     assert_eq!(
         problems(&format!("root = 'x'\n{SITE}")),
-        ["site.toml:1:1: key 'root' must stand in a section, [[site]]"]
+        ["site.toml:1:1: key 'root' must stand in a section, [[site]] and [[site.route]]"]
     );
     assert_eq!(
         problems(&format!("path = 'x'\n{SITE}")),
-        ["site.toml:1:1: key 'path' must stand in a section, [access_log] and [error_log]"]
+        ["site.toml:1:1: key 'path' must stand in a section, [access_log], [error_log] and [[site.route]]"]
     );
     assert_eq!(
         problems(&format!("'odd\u{e9}' = 'x'\n{SITE}")),
@@ -308,6 +347,41 @@ fn wrong_types() {
             "4:14: 'mime_types' must be a table such as { md = \"text/markdown\" }, not a string",
         ),
         ("mime_types = { a = 5 }", "4:20: 'mime_types' must be a string, not an integer"),
+        (
+            "compression = 'br'",
+            "4:15: 'compression' must be an array of strings (write [\"br\"]), not a string",
+        ),
+        (
+            "compression = ['deflate']",
+            "4:16: 'compression': \"deflate\" is not a content coding; write \"br\", \"zstd\" or \"gzip\"",
+        ),
+        ("compression = ['br', 'br']", "4:22: 'compression': 'br' is listed twice"),
+        (
+            "compression_levels = 5",
+            "4:22: 'compression_levels' must be a table such as { br = 5, gzip = 6 }, not an integer",
+        ),
+        ("compression_levels = { gzip = 10 }", "4:31: 'compression_levels.gzip' must be from 1 to 9, not 10"),
+        (
+            "compression_levels = { lz4 = 1 }",
+            "4:24: 'compression_levels': \"lz4\" is not a content coding; write \"br\", \"zstd\" or \"gzip\"",
+        ),
+        ("listing = true", "4:11: 'listing' must be \"off\", \"html\", \"json\" or \"auto\", not a boolean"),
+        (
+            "fallback = 'index.html'",
+            "4:12: 'fallback': \"index.html\" does not begin with '/'; write the path from the root of the site",
+        ),
+        (
+            "error_pages = { 200 = '/a' }",
+            "4:17: 'error_pages': \"200\" is not the status of an error, 400 to 599",
+        ),
+        ("error_pages = { 404 = '/a/' }", "4:23: 'error_pages': \"/a/\" is a directory; name a file"),
+        ("headers = []", "4:11: 'headers' must be a table such as { X-Name = \"value\" }, not an array"),
+        ("headers = { ETag = 'x' }", "4:13: 'headers': the server itself sets \"ETag\""),
+        ("headers = { A = \"\" }", "4:13: 'headers': \"A\" has an empty value; leave the field out"),
+        (
+            "headers = { X-A = 'b', x-a = 'c' }",
+            "4:24: 'headers': \"x-a\" is listed twice; case does not matter",
+        ),
     ] {
         assert_eq!(problem_in_site(line), format!("site.toml:{message}"));
     }

@@ -52,6 +52,8 @@ pub struct KeyPlaces {
     pub value: Place,
     /// Each item, where the value is an array.
     pub items: Vec<Place>,
+    /// Inside each table, where the value is a section of its own or an array of them.
+    pub tables: Vec<SectionPlaces>,
 }
 
 /// Where a section and its keys stand.
@@ -104,6 +106,22 @@ impl SectionPlaces {
     /// The value of a key, or the header where the key was not given.
     pub fn key(&self, key: &str) -> Place {
         self.keys.get(key).map_or(self.header, |places| places.value)
+    }
+
+    /// The value of a key, which may stand in a section inside this one (`redirect.to`), or the nearest place that is
+    /// known.
+    pub fn key_below(&self, key: &str) -> Place {
+        match key.split_once('.') {
+            Some((table, key)) => {
+                self.table(table, 0).map_or_else(|| self.key(table), |places| places.key(key))
+            }
+            None => self.key(key),
+        }
+    }
+
+    /// A section inside this one: the table of this key, or the one at this position of its tables.
+    pub fn table(&self, key: &str, position: usize) -> Option<&SectionPlaces> {
+        self.keys.get(key)?.tables.get(position)
     }
 
     /// An item of a key's array, or the nearest place that is known.

@@ -9,7 +9,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::{Config, ConfigPlaces, ConfigProblem, LogDestination};
+use super::problem::problem_at;
+use super::{
+    AccessConfig, Config, ConfigPlaces, ConfigProblem, LogDestination, PasswordSource, SectionPlaces,
+    SiteConfig,
+};
+use crate::access::PasswordFile;
 
 /// Everything that the machine lacks for this configuration, each at the place of the key that asks for it.
 ///
@@ -21,6 +26,7 @@ pub fn check_surroundings(config: &Config, places: &ConfigPlaces) -> Vec<ConfigP
             let message = format!("root '{}' {reason}", site.root.display());
             problems.push(places.problem_in_site(position, "root", message));
         }
+        check_access_and_routes(site, position, places, &mut problems);
     }
     let logs = [("access_log", &config.access_log.destination), ("error_log", &config.error_log.destination)];
     for (section, destination) in logs {
@@ -33,6 +39,36 @@ pub fn check_surroundings(config: &Config, places: &ConfigPlaces) -> Vec<ConfigP
     }
     problems.sort_by_key(|problem| (problem.line, problem.column));
     problems
+}
+
+/// Directories of routes, and password files of the site and its routes.
+fn check_access_and_routes(
+    site: &SiteConfig,
+    position: usize,
+    places: &ConfigPlaces,
+    problems: &mut Vec<ConfigProblem>,
+) {
+    let site_places = places.sites.get(position);
+    let mut check_users = |access: &AccessConfig, within: Option<&SectionPlaces>| {
+        let basic = access.basic_authentication.as_ref();
+        let Some(PasswordSource::File(path)) = basic.map(|basic| &basic.file) else { return };
+        let place = within.map(|within| within.key_below("basic_authentication.file"));
+        for message in PasswordFile::open(path).err().unwrap_or_default() {
+            problems.push(problem_at(&places.file, place, message));
+        }
+    };
+    check_users(&site.access, site_places);
+    for (index, route) in site.routes.iter().enumerate() {
+        check_users(&route.access, site_places.and_then(|places| places.table("route", index)));
+    }
+    for (index, route) in site.routes.iter().enumerate() {
+        let Some(root) = &route.root else { continue };
+        if let Err(reason) = check_root(root) {
+            let within = site_places.and_then(|places| places.table("route", index));
+            let place = within.map(|within| within.key("root"));
+            problems.push(problem_at(&places.file, place, format!("root '{}' {reason}", root.display())));
+        }
+    }
 }
 
 fn check_root(root: &Path) -> Result<(), String> {

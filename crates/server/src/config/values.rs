@@ -5,6 +5,9 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use touchstone_http::content_coding::ContentCoding;
+use touchstone_http::target::normalise_path;
+
 use super::LogDestination;
 
 const DURATION_UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
@@ -225,6 +228,79 @@ pub(super) fn parse_media_type(text: &str) -> Result<String, String> {
     }
 }
 
+/// A content coding by its name.
+pub(super) fn parse_content_coding(text: &str) -> Result<ContentCoding, String> {
+    let known = ContentCoding::ALL.into_iter().find(|coding| coding.token() == text);
+    known.ok_or_else(|| {
+        format!("{:?} is not a content coding; write \"br\", \"zstd\" or \"gzip\"", shorten(text))
+    })
+}
+
+/// The path of a file of a site, as a request would name it: from the root, normalised.
+pub(super) fn parse_site_path(text: &str) -> Result<String, String> {
+    if !text.starts_with('/') {
+        return Err(format!("{text:?} does not begin with '/'; write the path from the root of the site"));
+    }
+    if text.ends_with('/') {
+        return Err(format!("{text:?} is a directory; name a file"));
+    }
+    let mut normalised = Vec::new();
+    if normalise_path(text.as_bytes(), &mut normalised).is_err() || normalised.ends_with(b"/") {
+        return Err(format!("{text:?} is not the path of a file; write it like \"/errors/404.html\""));
+    }
+    // An escape may stand for a byte that is no UTF-8; file names of a configuration are text.
+    String::from_utf8(normalised).map_err(|_| format!("{text:?} is not UTF-8 when its escapes are decoded"))
+}
+
+/// The same, or nothing.
+pub(super) fn parse_site_path_or_empty(text: &str) -> Result<String, String> {
+    if text.is_empty() { Ok(String::new()) } else { parse_site_path(text) }
+}
+
+/// The status of an error.
+pub(super) fn parse_error_status(text: &str) -> Result<u16, String> {
+    let status = text.parse().ok().filter(|status| text.len() == 3 && (400..=599).contains(status));
+    status.ok_or_else(|| format!("{:?} is not the status of an error, 400 to 599", shorten(text)))
+}
+
+/// Fields that a site may not add, because the server sets them from what it sends or the connection depends on them.
+const OWN_FIELDS: [&str; 19] = [
+    "accept-ranges",
+    "allow",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "keep-alive",
+    "last-modified",
+    "location",
+    "proxy-connection",
+    "retry-after",
+    "server",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Whether a site may add this field, which has the form of one, to its answers.
+pub(super) fn check_added_field(name: &str, value: &str) -> Result<(), String> {
+    let lower = name.to_ascii_lowercase();
+    if lower == "cache-control" {
+        return Err(format!("{name:?} has a key of its own, 'cache_control'"));
+    }
+    if OWN_FIELDS.contains(&lower.as_str()) {
+        return Err(format!("the server itself sets {name:?}"));
+    }
+    if value.is_empty() {
+        return Err(format!("{name:?} has an empty value; leave the field out"));
+    }
+    Ok(())
+}
+
 /// Text as it was written, cut where it is long, for a message.
 pub(super) fn shorten(text: &str) -> String {
     const LONGEST: usize = 60;
@@ -253,7 +329,7 @@ fn is_host_label(label: &str) -> bool {
     !label.is_empty() && label.len() <= 63 && label.bytes().all(is_label_byte)
 }
 
-fn is_token(text: &str) -> bool {
+pub(super) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_token_byte)
 }
 
@@ -385,6 +461,49 @@ mod tests {
     }
 
     #[test]
+    fn paths_of_a_site() {
+        assert_eq!(parse_site_path("/index.html"), Ok("/index.html".to_string()));
+        assert_eq!(parse_site_path("/a/../e%20r//404.html"), Ok("/e r/404.html".to_string()));
+        for (bad, message) in [
+            (
+                "index.html",
+                r#""index.html" does not begin with '/'; write the path from the root of the site"#,
+            ),
+            ("/", r#""/" is a directory; name a file"#),
+            ("/a/", r#""/a/" is a directory; name a file"#),
+            ("/a/..", r#""/a/.." is not the path of a file; write it like "/errors/404.html""#),
+            ("/../a", r#""/../a" is not the path of a file; write it like "/errors/404.html""#),
+            ("/a?b", r#""/a?b" is not the path of a file; write it like "/errors/404.html""#),
+            ("/%ff", r#""/%ff" is not UTF-8 when its escapes are decoded"#),
+        ] {
+            assert_eq!(parse_site_path(bad).unwrap_err(), message);
+        }
+    }
+
+    #[test]
+    fn statuses_of_errors() {
+        assert_eq!(parse_error_status("404"), Ok(404));
+        assert_eq!(parse_error_status("599"), Ok(599));
+        for bad in ["200", "399", "600", "4xx", "", "0404", "+404", "-404", "4 4"] {
+            assert!(parse_error_status(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn added_fields() {
+        assert_eq!(check_added_field("X-Frame-Options", "DENY"), Ok(()));
+        assert_eq!(check_added_field("Vary", "Origin"), Ok(()));
+        for (bad, message) in [
+            ("Content-LENGTH", "the server itself sets \"Content-LENGTH\""),
+            ("transfer-encoding", "the server itself sets \"transfer-encoding\""),
+            ("Cache-Control", "\"Cache-Control\" has a key of its own, 'cache_control'"),
+        ] {
+            assert_eq!(check_added_field(bad, "x").unwrap_err(), message);
+        }
+        assert_eq!(check_added_field("A", "").unwrap_err(), "\"A\" has an empty value; leave the field out");
+    }
+
+    #[test]
     fn log_destinations() {
         let base = Path::new("/etc/touchstone");
         assert_eq!(parse_log_destination("off", base), Ok(LogDestination::Off));
@@ -431,6 +550,12 @@ mod tests {
             let _ = parse_media_type(&text);
             let _ = parse_file_ending(&text);
             let _ = parse_path(&text, Path::new("x"));
+            let _ = parse_content_coding(&text);
+            let _ = parse_error_status(&text);
+            let _ = check_added_field(&text, &text);
+            if let Ok(path) = parse_site_path(&text) {
+                prop_assert!(path.starts_with('/') && !path.ends_with('/') && !path.contains(char::is_control));
+            }
             let _ = nearest(&text, ["hosts", "listen"]);
             prop_assert!(!shorten(&text).contains(char::is_control));
         }

@@ -11,6 +11,8 @@ use std::task::{Poll, ready};
 use std::time::Instant;
 
 use touchstone_files::cache::Variant;
+use touchstone_http::content_coding::AcceptEncoding;
+use touchstone_http::h2::hpack::KnownName;
 use touchstone_http::h2::{
     Body, ErrorCode, Event, Events, Limits, Request, Responded, ServerConnection, StreamKey,
 };
@@ -195,7 +197,11 @@ impl Http2 {
         }
         let date = self.connection.core.clock.second();
         let Some(cache) = hot.caches.get_mut(site) else { return false };
-        let Some(prepared) = cache.hit(path, Variant::Persistent, &date) else { return false };
+        let mut accept_encoding = AcceptEncoding::ABSENT;
+        request.values(KnownName::AcceptEncoding).for_each(|value| accept_encoding.add(value));
+        let Some(prepared) = cache.hit(path, accept_encoding, Variant::Persistent, &date) else {
+            return false;
+        };
         let block = hot.header_blocks.block(site, path, prepared);
         let body = prepared.body();
         match self.engine.respond(request.stream(), block, Body::Bytes(body), &mut self.output) {

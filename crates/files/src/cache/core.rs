@@ -1,0 +1,294 @@
+//! One core's own view of one site: a map without locks from path to prepared responses.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustc_hash::FxHashMap;
+use touchstone_http::content_coding::{AcceptEncoding, CodingPreference, ContentCoding};
+
+use super::entry::{Entry, Kept, Selection};
+use super::response::{DateSecond, Prepared, Variant};
+use super::{FileCache, Key, NewEntry, ReadTicket, lock};
+
+/// How many different preferences are remembered for one path. Browsers in use have two or three between them; who
+/// sends ever new ones gains nothing but a slower way.
+const MOST_PREFERENCES: usize = 8;
+
+/// One core's own view of one site: a map without locks.
+pub struct CoreCache {
+    shared: Arc<FileCache>,
+    site: usize,
+    /// The site's order of codings; `None`: Accept-Encoding never matters.
+    coding_order: Option<[ContentCoding; 3]>,
+    /// The last Accept-Encoding and what it came to: many requests in a row have the same.
+    last_preference: (AcceptEncoding, CodingPreference),
+    slots: FxHashMap<Box<[u8]>, Slot>,
+    removals_seen: u64,
+}
+
+struct Slot {
+    entry: Arc<Entry>,
+    /// Of the representation that is not coded.
+    by_variant: [Option<Arc<Prepared>>; 3],
+    /// What requests with Accept-Encoding get.
+    negotiated: Vec<Negotiated>,
+}
+
+/// The representation that was chosen for a preference: for good, as long as the entry lives.
+struct Negotiated {
+    preference: CodingPreference,
+    kept: Arc<Kept>,
+    by_variant: [Option<Arc<Prepared>>; 3],
+}
+
+/// What [`CoreCache::renew_negotiated`] did.
+enum Renewed {
+    /// The slot has this second's response for the preference.
+    Negotiated,
+    /// The slot has this second's response that is not coded, to be sent this once.
+    Identity,
+    Nothing,
+}
+
+impl CoreCache {
+    /// A view of `site` for one core.
+    pub fn new(shared: Arc<FileCache>, site: usize) -> CoreCache {
+        let coding_order = shared.coding_order(site);
+        CoreCache {
+            shared,
+            site,
+            coding_order,
+            last_preference: (AcceptEncoding::ABSENT, CodingPreference::IDENTITY),
+            slots: HashMap::default(),
+            removals_seen: 0,
+        }
+    }
+
+    /// The shared cache.
+    pub fn shared(&self) -> &Arc<FileCache> {
+        &self.shared
+    }
+
+    /// The response to a plain GET of `path` with this Accept-Encoding, ready for this second.
+    #[inline]
+    pub fn hit(
+        &mut self,
+        path: &[u8],
+        accept_encoding: AcceptEncoding,
+        variant: Variant,
+        date: &DateSecond,
+    ) -> Option<&Arc<Prepared>> {
+        if !accept_encoding.is_absent()
+            && let Some(order) = &self.coding_order
+        {
+            if self.last_preference.0 != accept_encoding {
+                self.last_preference = (accept_encoding, accept_encoding.preference(order));
+            }
+            let preference = self.last_preference.1;
+            if preference != CodingPreference::IDENTITY {
+                return self.negotiated_hit(path, preference, variant, date);
+            }
+        }
+        self.identity_hit(path, variant, date)
+    }
+
+    /// The entry and its response that is not coded, for answers that are not the plain one.
+    pub fn entry(
+        &mut self,
+        path: &[u8],
+        variant: Variant,
+        date: &DateSecond,
+    ) -> Option<(Arc<Entry>, Arc<Prepared>)> {
+        let prepared = self.identity_hit(path, variant, date)?.clone();
+        Some((self.slots.get(path)?.entry.clone(), prepared))
+    }
+
+    /// Inserts a file that was just read, and gives the response to send now.
+    pub fn insert(
+        &mut self,
+        new: NewEntry<'_>,
+        ticket: ReadTicket,
+        variant: Variant,
+        date: &DateSecond,
+    ) -> (Arc<Entry>, Arc<Prepared>) {
+        let path: Box<[u8]> = new.path.into();
+        let (entry, prepared) = self.shared.insert(new, ticket, variant, date);
+        if !entry.stale.load(Ordering::Acquire) {
+            let mut by_variant = [None, None, None];
+            by_variant[variant as usize] = Some(prepared.clone());
+            self.slots.insert(path, Slot { entry: entry.clone(), by_variant, negotiated: Vec::new() });
+        }
+        (entry, prepared)
+    }
+
+    /// Lets go of what other cores or the disk have made stale. To be called about once a second, so that memory
+    /// returns even when nobody asks for the path again.
+    pub fn tick(&mut self) {
+        let removals = self.shared.removals.load(Ordering::Acquire);
+        if removals != self.removals_seen {
+            self.removals_seen = removals;
+            self.slots.retain(|_, slot| !slot.entry.stale.load(Ordering::Acquire));
+        }
+        // Buffers of a past second that this core has not needed since are only weight.
+        for slot in self.slots.values_mut() {
+            drop_unshared(&mut slot.by_variant);
+            slot.negotiated.retain_mut(|negotiated| {
+                drop_unshared(&mut negotiated.by_variant);
+                negotiated.by_variant.iter().any(Option::is_some)
+            });
+        }
+    }
+
+    /// Whether nothing is held.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The most preferences that are remembered for one path.
+    #[cfg(test)]
+    pub(super) fn most_remembered(&self) -> usize {
+        self.slots.values().map(|slot| slot.negotiated.len()).max().unwrap_or(0)
+    }
+
+    #[inline]
+    fn identity_hit(&mut self, path: &[u8], variant: Variant, date: &DateSecond) -> Option<&Arc<Prepared>> {
+        // Looked up again at the end because the borrow of a returned slot would forbid the removal in between.
+        let ready = match self.slots.get(path) {
+            None => false,
+            Some(slot) => {
+                is_of(&slot.by_variant[variant as usize], date) && !slot.entry.stale.load(Ordering::Acquire)
+            }
+        };
+        if !ready && !self.renew(path, variant, date) {
+            return None;
+        }
+        let slot = self.slots.get(path)?;
+        slot.mark_used();
+        slot.by_variant[variant as usize].as_ref()
+    }
+
+    #[inline]
+    fn negotiated_hit(
+        &mut self,
+        path: &[u8],
+        preference: CodingPreference,
+        variant: Variant,
+        date: &DateSecond,
+    ) -> Option<&Arc<Prepared>> {
+        let ready = match self.slots.get(path) {
+            None => false,
+            Some(slot) => {
+                let chosen = slot.negotiated(preference);
+                chosen.is_some_and(|chosen| is_of(&chosen.by_variant[variant as usize], date))
+                    && !slot.entry.stale.load(Ordering::Acquire)
+            }
+        };
+        if !ready {
+            match self.renew_negotiated(path, preference, variant, date) {
+                Renewed::Negotiated => {}
+                Renewed::Identity => return self.identity_hit(path, variant, date),
+                Renewed::Nothing => return None,
+            }
+        }
+        let slot = self.slots.get(path)?;
+        slot.mark_used();
+        slot.negotiated(preference)?.by_variant[variant as usize].as_ref()
+    }
+
+    /// Finds the entry if another core has it, drops it if it is stale, and fetches this second's response.
+    #[cold]
+    fn renew(&mut self, path: &[u8], variant: Variant, date: &DateSecond) -> bool {
+        let shared = self.shared.clone();
+        let Some(slot) = self.current_slot(path, date) else { return false };
+        let prepared = slot.entry.identity().response(&slot.entry, variant, date, &shared);
+        slot.by_variant[variant as usize] = Some(prepared);
+        true
+    }
+
+    /// The same for a request with Accept-Encoding, as far as no coded form has to be made for it.
+    #[cold]
+    fn renew_negotiated(
+        &mut self,
+        path: &[u8],
+        preference: CodingPreference,
+        variant: Variant,
+        date: &DateSecond,
+    ) -> Renewed {
+        let shared = self.shared.clone();
+        let Some(slot) = self.current_slot(path, date) else { return Renewed::Nothing };
+        let kept = match slot.entry.select(preference, date, &shared) {
+            Selection::Final(kept) => kept,
+            Selection::Meanwhile(_) => return Renewed::Identity,
+            Selection::Stale => {
+                self.slots.remove(path);
+                return Renewed::Nothing;
+            }
+            Selection::Make(_) | Selection::Wait(_) | Selection::NotAcceptable => return Renewed::Nothing,
+        };
+        let prepared = kept.response(&slot.entry, variant, date, &shared);
+        slot.remember(preference, kept).by_variant[variant as usize] = Some(prepared);
+        Renewed::Negotiated
+    }
+
+    /// The slot of `path` with an entry that is current.
+    fn current_slot(&mut self, path: &[u8], date: &DateSecond) -> Option<&mut Slot> {
+        if self.slots.get(path).is_some_and(|slot| slot.entry.stale.load(Ordering::Acquire)) {
+            self.slots.remove(path);
+        }
+        if !self.slots.contains_key(path) {
+            let key = Key { site: self.site, path: path.into() };
+            let entry = lock(&self.shared.store).entries.get(&key).cloned()?;
+            let slot = Slot { entry, by_variant: [None, None, None], negotiated: Vec::new() };
+            self.slots.insert(key.path, slot);
+        }
+        if !self.slots.get(path)?.entry.is_current(date, &self.shared) {
+            self.slots.remove(path);
+            return None;
+        }
+        self.slots.get_mut(path)
+    }
+}
+
+impl Slot {
+    #[inline]
+    fn mark_used(&self) {
+        if !self.entry.used.load(Ordering::Relaxed) {
+            self.entry.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn negotiated(&self, preference: CodingPreference) -> Option<&Negotiated> {
+        self.negotiated.iter().find(|negotiated| negotiated.preference == preference)
+    }
+
+    fn remember(&mut self, preference: CodingPreference, kept: Arc<Kept>) -> &mut Negotiated {
+        let known = self.negotiated.iter().position(|negotiated| {
+            negotiated.preference == preference && Arc::ptr_eq(&negotiated.kept, &kept)
+        });
+        let index = known.unwrap_or_else(|| {
+            self.negotiated.retain(|negotiated| negotiated.preference != preference);
+            if self.negotiated.len() == MOST_PREFERENCES {
+                self.negotiated.remove(0);
+            }
+            self.negotiated.push(Negotiated { preference, kept, by_variant: [None, None, None] });
+            self.negotiated.len() - 1
+        });
+        &mut self.negotiated[index]
+    }
+}
+
+#[inline]
+fn is_of(prepared: &Option<Arc<Prepared>>, date: &DateSecond) -> bool {
+    prepared.as_ref().is_some_and(|prepared| prepared.second == date.unix_seconds)
+}
+
+fn drop_unshared(by_variant: &mut [Option<Arc<Prepared>>; 3]) {
+    for prepared in by_variant {
+        if prepared.as_ref().is_some_and(|kept| Arc::strong_count(kept) == 1) {
+            *prepared = None;
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! One cached file with its representations: the file as it is and, made when first asked for, its coded forms.
+//!
+//! What a file can be coded in is settled when it is opened ([`Codings`]). Each coded form is then made once: whoever
+//! asks first claims the work ([`Entry::begin`]) and waits for it, everybody else gets the file as it is until it is
+//! done. All forms come and go with the entry, so a change on disk can never leave a coded form of an old version.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+use touchstone_http::content_coding::{CodingPreference, ContentCoding};
+
+use super::response::{BodySource, DateSecond, Prepared, Representation, Variant, prepare};
+use super::{FileCache, Key, NewEntry, ReadTicket, lock};
+use crate::coding::{CodingSource, Codings, Twins, suffixed_etag, twin_etag};
+use crate::compress::compress;
+use crate::root::{FileFacts, Root};
+use crate::watch::DirectoryId;
+
+/// What one entry costs beside its buffers: keys, counters, map slots. Measured once, rounded up.
+const ENTRY_OVERHEAD_BYTES: u64 = 512;
+
+/// What one more representation costs beside its buffers.
+const REPRESENTATION_OVERHEAD_BYTES: u64 = 256;
+
+/// A coded form is kept only if it saves at least this much: its own fields cost about as much.
+const LEAST_GAIN_BYTES: usize = 32;
+
+/// One cached file, shared by all cores.
+#[derive(Debug)]
+pub struct Entry {
+    pub(super) key: Key,
+    root: Arc<Root>,
+    /// The path below the root that was opened; differs from the key's for a directory's index file.
+    pub(super) file_path: Box<[u8]>,
+    pub(super) directory: Option<DirectoryId>,
+    codings: Codings,
+    pub(super) stale: AtomicBool,
+    pub(super) used: AtomicBool,
+    /// The second in which the file was last compared with the disk.
+    checked_second: AtomicI64,
+    /// The same of its twins. Only requests that would take one cause it.
+    twins_checked_second: AtomicI64,
+    identity: Arc<Kept>,
+    coded: Mutex<[Coded; 3]>,
+    account: Mutex<Account>,
+}
+
+/// How far one coded form is.
+#[derive(Debug, Default)]
+enum Coded {
+    /// Nobody has asked for it.
+    #[default]
+    NotMade,
+    /// Somebody makes it; these wait for it.
+    InProgress(Vec<Waker>),
+    /// It cannot be had, or saves nothing.
+    Useless,
+    /// Here it is.
+    Kept(Arc<Kept>),
+}
+
+/// The bytes that the cache counts for an entry.
+#[derive(Debug)]
+struct Account {
+    bytes: u64,
+    /// Not in the cache (any more): nothing is counted.
+    closed: bool,
+}
+
+/// What [`Entry::select`] found.
+#[derive(Debug)]
+pub enum Selection {
+    /// The representation that the client wants most of those that there are.
+    Final(Arc<Kept>),
+    /// The file as it is, because what the client wants more is being made at the moment.
+    Meanwhile(Arc<Kept>),
+    /// The client wants this coding most, and nobody has begun to make it: see [`Entry::begin`].
+    Make(ContentCoding),
+    /// This coding is being made, and the client takes nothing else: see [`Entry::made`].
+    Wait(ContentCoding),
+    /// The client takes nothing that there is.
+    NotAcceptable,
+    /// The files beside the file have changed: the entry is gone, look again.
+    Stale,
+}
+
+/// What [`Entry::begin`] gives.
+pub enum Begun {
+    /// The work is the caller's.
+    Job(CodingJob),
+    /// Somebody else began, or was done, in the meantime: select again.
+    Taken,
+    /// As many files are being compressed as the cache allows at a time.
+    Busy,
+}
+
+impl Entry {
+    pub(super) fn new(new: NewEntry<'_>, ticket: &ReadTicket, variant: Variant, date: &DateSecond) -> Entry {
+        Entry {
+            key: Key { site: new.site, path: new.path.into() },
+            root: new.root,
+            file_path: new.file_path.into(),
+            directory: ticket.directory,
+            codings: new.codings,
+            stale: AtomicBool::new(false),
+            used: AtomicBool::new(false),
+            checked_second: AtomicI64::new(date.unix_seconds),
+            twins_checked_second: AtomicI64::new(date.unix_seconds),
+            identity: Arc::new(Kept::new(new.representation, &new.body, variant, date)),
+            coded: Mutex::default(),
+            account: Mutex::new(Account { bytes: 0, closed: true }),
+        }
+    }
+
+    /// The representation that is not coded.
+    pub fn identity(&self) -> &Arc<Kept> {
+        &self.identity
+    }
+
+    /// Chooses a representation for this preference.
+    pub fn select(&self, preference: CodingPreference, date: &DateSecond, cache: &FileCache) -> Selection {
+        if !self.twins_are_current(date, cache) {
+            return Selection::Stale;
+        }
+        let coded = lock(&self.coded);
+        let mut in_progress = None;
+        for group in preference.groups() {
+            // Of codings that are wanted alike, the one that somebody took the trouble to make comes first.
+            let (twins, others): (Vec<_>, Vec<_>) =
+                group.codings().partition(|&coding| self.codings.twin(coding).is_some());
+            for coding in twins.into_iter().chain(others) {
+                match &coded[coding as usize] {
+                    Coded::NotMade if self.codings.source(coding).is_none() => {}
+                    Coded::NotMade => return Selection::Make(coding),
+                    Coded::InProgress(_) if preference.accepts_identity() => {
+                        return Selection::Meanwhile(self.identity.clone());
+                    }
+                    Coded::InProgress(_) => in_progress = in_progress.or(Some(coding)),
+                    Coded::Useless => {}
+                    Coded::Kept(kept) => return Selection::Final(kept.clone()),
+                }
+            }
+            if group.identity {
+                return Selection::Final(self.identity.clone());
+            }
+        }
+        match in_progress {
+            Some(coding) => Selection::Wait(coding),
+            // RFC 9110 section 12.4.1 lets a server disregard the field where there is nothing to choose from.
+            None if !self.codings.is_negotiable() => Selection::Final(self.identity.clone()),
+            None => Selection::NotAcceptable,
+        }
+    }
+
+    /// Claims the work of making a coded form.
+    pub fn begin(
+        self: &Arc<Entry>,
+        coding: ContentCoding,
+        variant: Variant,
+        date: &DateSecond,
+        cache: &Arc<FileCache>,
+    ) -> Begun {
+        let Some(source) = self.codings.source(coding) else { return Begun::Taken };
+        let coded = &mut lock(&self.coded)[coding as usize];
+        if !matches!(coded, Coded::NotMade) {
+            return Begun::Taken;
+        }
+        let compresses = matches!(source, CodingSource::Compress { .. });
+        if compresses && !cache.begin_compression() {
+            return Begun::Busy;
+        }
+        *coded = Coded::InProgress(Vec::new());
+        let (entry, cache, date) = (self.clone(), cache.clone(), *date);
+        Begun::Job(CodingJob { entry, cache, coding, source, variant, date, made: None })
+    }
+
+    /// Waits until a coded form that is being made is there, or known not to come.
+    pub async fn made(&self, coding: ContentCoding) {
+        poll_fn(|context| match &mut lock(&self.coded)[coding as usize] {
+            Coded::InProgress(wakers) => {
+                if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+                    wakers.push(context.waker().clone());
+                }
+                Poll::Pending
+            }
+            _ => Poll::Ready(()),
+        })
+        .await;
+    }
+
+    /// The path below the root that was opened.
+    pub fn file_path(&self) -> &[u8] {
+        &self.file_path
+    }
+
+    /// Whether the file is what it was; asks the disk once a second. Where it is not, the entry is gone afterwards.
+    pub(super) fn is_current(&self, date: &DateSecond, cache: &FileCache) -> bool {
+        if self.checked_second.swap(date.unix_seconds, Ordering::Relaxed) == date.unix_seconds {
+            return true;
+        }
+        let facts = self.root.facts(&self.file_path);
+        let unchanged = facts.is_ok_and(|now| now.same_version(&self.identity.representation.facts));
+        if !unchanged {
+            cache.remove(self);
+        }
+        unchanged
+    }
+
+    fn twins_are_current(&self, date: &DateSecond, cache: &FileCache) -> bool {
+        let Some(twins) = &self.codings.twins else { return true };
+        if self.twins_checked_second.swap(date.unix_seconds, Ordering::Relaxed) == date.unix_seconds {
+            return true;
+        }
+        let unchanged = Twins::look(&self.root, &self.file_path).same_version(twins);
+        if !unchanged {
+            cache.remove(self);
+        }
+        unchanged
+    }
+
+    /// Begins to count the entry's bytes; gives those that it has now.
+    pub(super) fn open_account(&self) -> u64 {
+        let mut account = lock(&self.account);
+        account.closed = false;
+        account.bytes = ENTRY_OVERHEAD_BYTES + self.identity.bytes();
+        account.bytes
+    }
+
+    /// Counts no more; gives what was counted.
+    pub(super) fn close_account(&self) -> u64 {
+        let mut account = lock(&self.account);
+        account.closed = true;
+        std::mem::take(&mut account.bytes)
+    }
+
+    fn count(&self, bytes: u64, cache: &FileCache) {
+        let mut account = lock(&self.account);
+        if !account.closed {
+            account.bytes += bytes;
+            cache.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Says what came of making a coded form, and wakes whoever waits for it.
+    fn settle(&self, coding: ContentCoding, outcome: Coded) {
+        let before = std::mem::replace(&mut lock(&self.coded)[coding as usize], outcome);
+        if let Coded::InProgress(wakers) = before {
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+/// One representation that is kept, with its prepared responses.
+#[derive(Debug)]
+pub struct Kept {
+    representation: Representation,
+    /// At least one is always there: its body is the content.
+    by_variant: Mutex<[Option<Arc<Prepared>>; 3]>,
+}
+
+impl Kept {
+    fn new(representation: Representation, body: &[u8], variant: Variant, date: &DateSecond) -> Kept {
+        let prepared = prepare(&representation, BodySource::new(body), variant, date);
+        let mut by_variant = [None, None, None];
+        by_variant[variant as usize] = Some(Arc::new(prepared));
+        Kept { representation, by_variant: Mutex::new(by_variant) }
+    }
+
+    /// What it is.
+    pub fn representation(&self) -> &Representation {
+        &self.representation
+    }
+
+    /// The response for this second. The caller has asked whether `entry`, which it is of, is current.
+    pub fn response(
+        &self,
+        entry: &Entry,
+        variant: Variant,
+        date: &DateSecond,
+        cache: &FileCache,
+    ) -> Arc<Prepared> {
+        let mut by_variant = lock(&self.by_variant);
+        if let Some(ready) = &by_variant[variant as usize]
+            && ready.second == date.unix_seconds
+        {
+            return ready.clone();
+        }
+        let source = by_variant.iter().flatten().next();
+        // `new` put one there and nothing takes it away.
+        let body = source.map_or(BodySource::Whole(b""), |source| source.body_source());
+        let next = Arc::new(prepare(&self.representation, body, variant, date));
+        if by_variant[variant as usize].replace(next.clone()).is_none() {
+            // A further form of the same answer is a further copy.
+            entry.count(next.buffer_bytes(), cache);
+        }
+        next
+    }
+
+    fn any_response(&self) -> Option<Arc<Prepared>> {
+        lock(&self.by_variant).iter().flatten().next().cloned()
+    }
+
+    fn bytes(&self) -> u64 {
+        let by_variant = lock(&self.by_variant);
+        let buffers: u64 = by_variant.iter().flatten().map(|prepared| prepared.buffer_bytes()).sum();
+        let long_body = by_variant.iter().flatten().map(|prepared| prepared.second_buffer().len()).next();
+        buffers + long_body.unwrap_or(0) as u64
+    }
+}
+
+/// The work of making one coded form, claimed by [`Entry::begin`]. Dropped without an outcome, the form counts as one
+/// that cannot be had.
+pub struct CodingJob {
+    entry: Arc<Entry>,
+    cache: Arc<FileCache>,
+    coding: ContentCoding,
+    source: CodingSource,
+    variant: Variant,
+    date: DateSecond,
+    made: Option<Arc<Kept>>,
+}
+
+impl CodingJob {
+    /// Which coding it is.
+    pub fn coding(&self) -> ContentCoding {
+        self.coding
+    }
+
+    /// Where the form comes from: a twin is read by the caller, for [`CodingJob::keep_twin`]; otherwise
+    /// [`CodingJob::compress`] makes it.
+    pub fn source(&self) -> CodingSource {
+        self.source
+    }
+
+    /// Compresses the file. Takes its time: not for an event loop.
+    ///
+    /// # Errors
+    /// What the coder said. The form then counts as one that cannot be had.
+    pub fn compress(mut self) -> io::Result<()> {
+        let CodingSource::Compress { level } = self.source else { return Ok(()) };
+        let Some(plain) = self.entry.identity.any_response() else { return Ok(()) };
+        let body = compress(self.coding, level, plain.body())?;
+        self.cache.compressions.fetch_add(1, Ordering::Relaxed);
+        if body.len() + LEAST_GAIN_BYTES <= plain.body_length() {
+            // The level is part of the tag: another one gives other bytes.
+            let suffix = format!("{}{level}", self.coding.token());
+            let etag = suffixed_etag(&self.entry.identity.representation.etag, &suffix);
+            self.keep(etag, &body);
+        }
+        Ok(())
+    }
+
+    /// Keeps a twin's content, which was read from the file of these facts.
+    pub fn keep_twin(mut self, facts: &FileFacts, body: &[u8]) {
+        self.keep(twin_etag(facts, self.coding), body);
+    }
+
+    fn keep(&mut self, etag: Box<[u8]>, body: &[u8]) {
+        let representation = Representation {
+            etag,
+            content_coding: Some(self.coding),
+            ..self.entry.identity.representation.clone()
+        };
+        let kept = Arc::new(Kept::new(representation, body, self.variant, &self.date));
+        // Somebody waits for it: not the first to go when room is made for it.
+        self.entry.used.store(true, Ordering::Relaxed);
+        self.entry.count(REPRESENTATION_OVERHEAD_BYTES + kept.bytes(), &self.cache);
+        self.made = Some(kept);
+    }
+}
+
+impl Drop for CodingJob {
+    fn drop(&mut self) {
+        let outcome = self.made.take().map_or(Coded::Useless, Coded::Kept);
+        self.entry.settle(self.coding, outcome);
+        if matches!(self.source, CodingSource::Compress { .. }) {
+            self.cache.end_compression();
+        }
+        self.cache.make_room();
+    }
+}

@@ -1,0 +1,198 @@
+//! Responses as they are kept: head and body ready to be written, and what the head says.
+
+use std::sync::Arc;
+
+use touchstone_http::content_coding::ContentCoding;
+
+use crate::root::FileFacts;
+
+/// Bodies up to this length stand in one buffer with their head. Longer ones are kept once and sent with the head in
+/// front by a gathering write, whose small extra cost does not show there, so that no second copies them.
+pub(super) const WHOLE_BODY_BYTES: usize = 64 * 1024;
+
+/// Which form of head an answer needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variant {
+    /// The connection persists, as HTTP/1.1 does unless told.
+    Persistent = 0,
+    /// The connection persists and must say so, to an HTTP/1.0 client.
+    KeepAlive = 1,
+    /// The connection ends after the answer.
+    Close = 2,
+}
+
+impl Variant {
+    /// The field line that says it.
+    pub fn connection_field(self) -> &'static [u8] {
+        match self {
+            Variant::Persistent => b"",
+            Variant::KeepAlive => b"Connection: keep-alive\r\n",
+            Variant::Close => b"Connection: close\r\n",
+        }
+    }
+}
+
+/// The current second and its text, made once a second by the caller.
+#[derive(Debug, Clone, Copy)]
+pub struct DateSecond {
+    /// Seconds since 1970.
+    pub unix_seconds: i64,
+    /// The same as an IMF-fixdate.
+    pub text: [u8; 29],
+}
+
+/// A response ready to be written, right for one second.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Head, then the body unless `long_body` has it.
+    bytes: Box<[u8]>,
+    head_length: usize,
+    long_body: Option<Arc<[u8]>>,
+    pub(super) second: i64,
+}
+
+impl Prepared {
+    /// The first buffer to write: the whole response, or its head when [`Prepared::second_buffer`] has the body.
+    #[inline]
+    pub fn first_buffer(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The second buffer to write; empty when the first is the whole response.
+    #[inline]
+    pub fn second_buffer(&self) -> &[u8] {
+        self.long_body.as_deref().unwrap_or_default()
+    }
+
+    /// The head alone.
+    pub fn head(&self) -> &[u8] {
+        &self.bytes[..self.head_length]
+    }
+
+    /// The body alone.
+    pub fn body(&self) -> &[u8] {
+        match &self.long_body {
+            Some(body) => body,
+            None => &self.bytes[self.head_length..],
+        }
+    }
+
+    /// The bytes of memory that this buffer takes, without a long body, which all buffers of a representation share.
+    pub(super) fn buffer_bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// The body, to make another buffer from.
+    pub(super) fn body_source(&self) -> BodySource<'_> {
+        match &self.long_body {
+            Some(long) => BodySource::Long(long.clone()),
+            None => BodySource::Whole(self.body()),
+        }
+    }
+
+    /// Length of the body.
+    #[inline]
+    pub fn body_length(&self) -> usize {
+        self.body().len()
+    }
+}
+
+/// What every answer about one representation of one version of a file says, whatever its status.
+#[derive(Debug, Clone)]
+pub struct Representation {
+    /// What the file was when it was opened; of a coded representation: the file that it is a form of.
+    pub facts: FileFacts,
+    /// The entity tag with its quotes.
+    pub etag: Box<[u8]>,
+    /// The Last-Modified date.
+    pub last_modified: [u8; 29],
+    /// The content type.
+    pub content_type: Box<str>,
+    /// `Cache-Control`; empty: none.
+    pub cache_control: Box<str>,
+    /// The coding of the content, if it has one.
+    pub content_coding: Option<ContentCoding>,
+    /// `Vary`: the request fields that another answer could have come of; empty: none.
+    pub vary: &'static str,
+    /// Field lines that the site adds to all its answers, each with its CRLF.
+    pub site_fields: Arc<[u8]>,
+}
+
+impl Representation {
+    /// Appends the fields that every answer about the representation has, a 304 too.
+    pub fn write_validators(&self, out: &mut Vec<u8>) {
+        for part in [&b"Last-Modified: "[..], &self.last_modified, b"\r\nETag: ", &self.etag, b"\r\n"] {
+            out.extend_from_slice(part);
+        }
+        for (name, value) in [("Cache-Control: ", &*self.cache_control), ("Vary: ", self.vary)] {
+            if !value.is_empty() {
+                for part in [name, value, "\r\n"] {
+                    out.extend_from_slice(part.as_bytes());
+                }
+            }
+        }
+    }
+
+    /// Appends the fields that describe the content, for answers that have it.
+    pub fn write_content_fields(&self, out: &mut Vec<u8>) {
+        let mut line = |name: &str, value: &str| {
+            for part in [name, value, "\r\n"] {
+                out.extend_from_slice(part.as_bytes());
+            }
+        };
+        line("Content-Type: ", &self.content_type);
+        match self.content_coding {
+            Some(coding) => line("Content-Encoding: ", coding.token()),
+            // Ranges are cut from what is not coded: a coded body may be made anew with other bytes.
+            None => line("Accept-Ranges: ", "bytes"),
+        }
+    }
+
+    /// Appends the head of the 200 answer.
+    pub fn write_ok_head(&self, length: u64, date: &[u8; 29], variant: Variant, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\nServer: touchstone\r\nDate: ");
+        out.extend_from_slice(date);
+        out.extend_from_slice(format!("\r\nContent-Length: {length}\r\n").as_bytes());
+        self.write_content_fields(out);
+        self.write_validators(out);
+        out.extend_from_slice(&self.site_fields);
+        out.extend_from_slice(variant.connection_field());
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Where the body of a new buffer comes from.
+pub(super) enum BodySource<'a> {
+    Whole(&'a [u8]),
+    Long(Arc<[u8]>),
+}
+
+impl<'a> BodySource<'a> {
+    /// For a body that was just read or made.
+    pub(super) fn new(body: &'a [u8]) -> BodySource<'a> {
+        if body.len() <= WHOLE_BODY_BYTES {
+            BodySource::Whole(body)
+        } else {
+            BodySource::Long(Arc::from(body))
+        }
+    }
+}
+
+/// Makes the response of one second.
+pub(super) fn prepare(
+    representation: &Representation,
+    body: BodySource,
+    variant: Variant,
+    date: &DateSecond,
+) -> Prepared {
+    let (in_buffer, long_body) = match body {
+        BodySource::Whole(body) => (body, None),
+        BodySource::Long(body) => (&[][..], Some(body)),
+    };
+    let length = long_body.as_ref().map_or(in_buffer.len(), |body| body.len());
+    let mut bytes = Vec::with_capacity(512 + in_buffer.len());
+    representation.write_ok_head(length as u64, &date.text, variant, &mut bytes);
+    let head_length = bytes.len();
+    bytes.extend_from_slice(in_buffer);
+    Prepared { bytes: bytes.into_boxed_slice(), head_length, long_body, second: date.unix_seconds }
+}

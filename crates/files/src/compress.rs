@@ -1,0 +1,128 @@
+//! Compressing a whole body in memory (RFC 7932, RFC 8878, RFC 1952), at a level for each coding.
+//!
+//! A file is compressed once and sent many times, so the levels are above those of servers that compress every
+//! answer; but the first client waits for it, so they stay below those that cost much more time than they save bytes.
+
+use std::io::{self, Write};
+
+use touchstone_http::content_coding::ContentCoding;
+
+/// The level of each coding where nobody says another. Measured on HTML, JavaScript and JSON of 130 to 230 kB (2 to 25 ms
+/// each): the next levels save 1 to 2 % of the bytes for up to twice the time; the highest of brotli saves 12 % for
+/// thirty to three hundred times as much, which is for a twin made beforehand.
+pub fn default_level(coding: ContentCoding) -> u8 {
+    match coding {
+        ContentCoding::Brotli => 5,
+        ContentCoding::Zstd => 9,
+        ContentCoding::Gzip => 6,
+    }
+}
+
+/// The least and the highest level of a coding. Zstd ends at 19: above it, windows grow beyond the 8 MiB that every
+/// client must take (RFC 9659).
+pub fn level_range(coding: ContentCoding) -> (u8, u8) {
+    match coding {
+        ContentCoding::Brotli => (0, 11),
+        ContentCoding::Zstd => (1, 19),
+        ContentCoding::Gzip => (1, 9),
+    }
+}
+
+/// Compresses a body. A level outside of the range counts as the nearest in it. May take long: not for an event loop.
+///
+/// # Errors
+/// What the coder said; none is known to fail on memory that could be allocated.
+pub fn compress(coding: ContentCoding, level: u8, body: &[u8]) -> io::Result<Vec<u8>> {
+    let (least, most) = level_range(coding);
+    let level = level.clamp(least, most);
+    // Text shrinks to about a quarter.
+    let mut compressed = Vec::with_capacity(body.len() / 3 + 64);
+    match coding {
+        ContentCoding::Brotli => {
+            let parameters = brotli::enc::BrotliEncoderParams {
+                quality: i32::from(level),
+                size_hint: body.len(),
+                ..Default::default()
+            };
+            brotli::BrotliCompress(&mut &body[..], &mut compressed, &parameters)?;
+        }
+        ContentCoding::Zstd => {
+            let mut encoder = zstd::stream::write::Encoder::new(&mut compressed, i32::from(level))?;
+            // The size lets the encoder choose a window no larger than the body.
+            encoder.set_pledged_src_size(Some(body.len() as u64))?;
+            encoder.include_contentsize(true)?;
+            encoder.write_all(body)?;
+            encoder.finish()?;
+        }
+        ContentCoding::Gzip => {
+            let level = flate2::Compression::new(u32::from(level));
+            let mut encoder = flate2::write::GzEncoder::new(&mut compressed, level);
+            encoder.write_all(body)?;
+            encoder.finish()?;
+        }
+    }
+    Ok(compressed)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Read;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The other way round, with the decoders of the same crates.
+    pub(crate) fn decompress(coding: ContentCoding, body: &[u8]) -> io::Result<Vec<u8>> {
+        let mut plain = Vec::new();
+        match coding {
+            ContentCoding::Brotli => brotli::Decompressor::new(body, 4096).read_to_end(&mut plain)?,
+            ContentCoding::Zstd => zstd::stream::read::Decoder::new(body)?.read_to_end(&mut plain)?,
+            ContentCoding::Gzip => flate2::read::GzDecoder::new(body).read_to_end(&mut plain)?,
+        };
+        Ok(plain)
+    }
+
+    #[test]
+    fn every_level_gives_the_body_back() {
+        let body: Vec<u8> =
+            (0..3000u32).flat_map(|number| format!("<li>{number}</li>\n").into_bytes()).collect();
+        for coding in ContentCoding::ALL {
+            let (least, most) = level_range(coding);
+            for level in [0, least, default_level(coding), most, 255] {
+                let compressed = compress(coding, level, &body).unwrap();
+                assert!(compressed.len() < body.len() / 2, "{coding:?} {level}: {}", compressed.len());
+                assert!(decompress(coding, &compressed).unwrap() == body, "{coding:?} {level}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_body_gives_the_same_bytes() {
+        // A strong entity tag stands for bytes: no time stamp or the like may get in.
+        let body = b"once and again, ".repeat(100);
+        for coding in ContentCoding::ALL {
+            let first = compress(coding, default_level(coding), &body).unwrap();
+            assert_eq!(compress(coding, default_level(coding), &body).unwrap(), first);
+        }
+    }
+
+    #[test]
+    fn zstd_keeps_to_the_window_of_rfc_9659() {
+        // 20 MiB that a larger window would be chosen for.
+        let body = b"0123456789abcdef".repeat(20 << 16);
+        let compressed = compress(ContentCoding::Zstd, 255, &body).unwrap();
+        let mut decoder = zstd::stream::read::Decoder::new(&compressed[..]).unwrap();
+        decoder.window_log_max(23).unwrap();
+        assert_eq!(io::copy(&mut decoder, &mut io::sink()).unwrap(), body.len() as u64);
+    }
+
+    proptest! {
+        #[test]
+        fn any_body_comes_back(body in proptest::collection::vec(any::<u8>(), 0..2000), level in 0u8..=9) {
+            for coding in ContentCoding::ALL {
+                let compressed = compress(coding, level, &body).unwrap();
+                prop_assert_eq!(&decompress(coding, &compressed).unwrap(), &body);
+            }
+        }
+    }
+}

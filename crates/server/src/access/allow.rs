@@ -1,0 +1,116 @@
+//! Which addresses a site or route lets in.
+//!
+//! The most specific network that holds the client's address decides, whether it stands in `allow` or in `deny`; the
+//! order in which they are written does not matter. An address in none of them is let in, unless there is an `allow`:
+//! whoever lists who may come means nobody else.
+
+use std::net::IpAddr;
+
+use super::network::{Network, NetworkMap};
+
+/// The rules of one site or route.
+#[derive(Debug, Clone)]
+pub struct AddressRules {
+    map: NetworkMap,
+}
+
+impl AddressRules {
+    /// The rules; `None` where both lists are empty, which lets everybody in. A network in both lists is refused: the
+    /// configuration says so before, see [`listed_twice`].
+    pub fn new(allow: &[Network], deny: &[Network]) -> Option<AddressRules> {
+        if allow.is_empty() && deny.is_empty() {
+            return None;
+        }
+        let allowed = allow.iter().map(|network| (*network, true));
+        let denied = deny.iter().map(|network| (*network, false));
+        Some(AddressRules { map: NetworkMap::new(allowed.chain(denied), allow.is_empty()) })
+    }
+
+    /// Whether a client is let in. One without an address (on a socket that is not of the internet) is not, because
+    /// nothing can be said for it.
+    #[inline]
+    pub fn allows(&self, client: Option<IpAddr>) -> bool {
+        client.is_some_and(|client| self.map.get(client))
+    }
+}
+
+/// A network that stands in both lists, which leaves open what is meant.
+pub fn listed_twice(allow: &[Network], deny: &[Network]) -> Option<Network> {
+    deny.iter().find(|network| allow.contains(network)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::network::tests::{address, any_address, any_network, networks};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn allows(allow: &[&str], deny: &[&str], client: &str) -> bool {
+        AddressRules::new(&networks(allow), &networks(deny)).unwrap().allows(Some(address(client)))
+    }
+
+    #[test]
+    fn an_allow_list_shuts_everybody_else_out() {
+        assert!(allows(&["10.0.0.0/8"], &[], "10.1.2.3"));
+        assert!(allows(&["10.0.0.0/8"], &[], "::ffff:10.1.2.3"));
+        assert!(!allows(&["10.0.0.0/8"], &[], "11.1.2.3"));
+        assert!(!allows(&["10.0.0.0/8"], &[], "::1"));
+    }
+
+    #[test]
+    fn a_deny_list_lets_everybody_else_in() {
+        assert!(!allows(&[], &["192.0.2.0/24"], "192.0.2.9"));
+        assert!(!allows(&[], &["192.0.2.0/24"], "::ffff:192.0.2.9"));
+        assert!(allows(&[], &["192.0.2.0/24"], "192.0.3.9"));
+        assert!(allows(&[], &["192.0.2.0/24"], "::1"));
+    }
+
+    #[test]
+    fn the_most_specific_network_decides() {
+        let (allow, deny) = (&["10.0.0.0/8", "10.1.1.1"], &["10.1.0.0/16"]);
+        assert!(allows(allow, deny, "10.2.0.1"));
+        assert!(!allows(allow, deny, "10.1.0.1"));
+        assert!(allows(allow, deny, "10.1.1.1"));
+        assert!(!allows(allow, deny, "192.0.2.1"));
+    }
+
+    #[test]
+    fn no_lists_and_no_address() {
+        assert!(AddressRules::new(&[], &[]).is_none());
+        assert!(!AddressRules::new(&networks(&["0.0.0.0/0"]), &[]).unwrap().allows(None));
+        assert!(!AddressRules::new(&[], &networks(&["10.0.0.0/8"])).unwrap().allows(None));
+        let both = networks(&["10.0.0.0/8", "::1"]);
+        assert_eq!(listed_twice(&both, &networks(&["::1"])), Some(networks(&["::1"])[0]));
+        assert_eq!(listed_twice(&both, &networks(&["::2"])), None);
+    }
+
+    proptest! {
+        #[test]
+        fn one_rule_for_both_forms_of_an_ipv4_address(
+            allow in prop::collection::vec(any_network(), 0..6),
+            deny in prop::collection::vec(any_network(), 0..6),
+            client in any_address(),
+        ) {
+            if let (Some(rules), IpAddr::V4(v4)) =
+                (AddressRules::new(&allow, &deny), client.to_canonical())
+            {
+                let mapped = IpAddr::V6(v4.to_ipv6_mapped());
+                prop_assert_eq!(rules.allows(Some(v4.into())), rules.allows(Some(mapped)));
+            }
+        }
+
+        /// Denying more never lets anybody in.
+        #[test]
+        fn a_longer_deny_list_lets_nobody_new_in(
+            allow in prop::collection::vec(any_network(), 0..6),
+            deny in prop::collection::vec(any_network(), 1..6),
+            client in any_address(),
+        ) {
+            let more = AddressRules::new(&allow, &deny).unwrap();
+            let fewer = AddressRules::new(&allow, &deny[1..]);
+            if more.allows(Some(client)) {
+                prop_assert!(fewer.is_none_or(|fewer| fewer.allows(Some(client))));
+            }
+        }
+    }
+}

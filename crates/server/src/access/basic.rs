@@ -1,0 +1,271 @@
+//! Basic authentication (RFC 7617): a user name and a password with every request.
+//!
+//! To check a password is slow on purpose, so it is done on a thread of its own, a few at a time, and a success is
+//! remembered for a short while. What is remembered is a hash with a secret key over name, password and stored
+//! password: nothing that could be stolen, and nothing that outlives a change of the stored password. Failures are
+//! counted for each client's address, and too many are refused before anything slow is done.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::client_table::Client;
+use super::password_file::{LONGEST_NAME_BYTES, PasswordFile, StoredUser};
+use super::rate::{Limit, Rate};
+use super::refusal::Refusal;
+use super::shared::AccessShared;
+use super::success_cache::Fingerprint;
+use super::view::RequestView;
+
+/// The longest password, in bytes.
+pub const LONGEST_PASSWORD_BYTES: usize = 1024;
+
+/// Name, colon, password.
+const LONGEST_CREDENTIALS_BYTES: usize = LONGEST_NAME_BYTES + 1 + LONGEST_PASSWORD_BYTES;
+
+/// Checks that wait for their turn, all cores together; more are answered with 503.
+const MOST_WAITING: usize = 256;
+
+/// A user who was let in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct User(Arc<[u8]>);
+
+impl User {
+    /// A user of this name.
+    pub fn new(name: &[u8]) -> User {
+        User(name.into())
+    }
+
+    /// The name, as it stands in the file.
+    pub fn name(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The authentication of a site or route.
+pub struct BasicAuthentication {
+    file: Arc<PasswordFile>,
+    /// The value of `WWW-Authenticate`.
+    challenge: Box<str>,
+    remember: Duration,
+    failures: Option<Limit>,
+    shared: Arc<AccessShared>,
+}
+
+/// What is known of a request's credentials without anything slow.
+pub enum Look {
+    /// They were right a short while ago.
+    Known(User),
+    /// They are none.
+    Refuse(Refusal),
+    /// They must be checked.
+    Check(PendingCheck),
+}
+
+impl BasicAuthentication {
+    /// Authentication against a file. `failures` is how many wrong passwords a client may send in a minute; 0: any
+    /// number.
+    pub fn new(
+        file: Arc<PasswordFile>,
+        realm: &str,
+        remember: Duration,
+        failures: u64,
+        shared: &Arc<AccessShared>,
+    ) -> Arc<BasicAuthentication> {
+        let rate = Rate::new(failures, Duration::from_secs(60), failures);
+        let id = shared.limit_id(&("failed logins", failures));
+        Arc::new(BasicAuthentication {
+            file,
+            challenge: challenge(realm).into(),
+            remember,
+            failures: rate.map(|rate| Limit::new(id, rate)),
+            shared: shared.clone(),
+        })
+    }
+
+    /// Looks at a request.
+    pub fn look(self: &Arc<BasicAuthentication>, request: &RequestView<'_>) -> Look {
+        let mut buffer = [0; LONGEST_CREDENTIALS_BYTES + 3];
+        let Some(credentials) = credentials(request, &mut buffer) else {
+            return Look::Refuse(self.refusal());
+        };
+        let now_ns = self.shared.now_ns();
+        if !self.file.has_changed(now_ns)
+            && let Some(user) = self.file.users().get(credentials.name)
+            && self.shared.successes.knows(&self.fingerprint(user, credentials.password), now_ns)
+        {
+            return Look::Known(User(user.name.clone()));
+        }
+        let client = request.client.map(Client::of);
+        if let Some((limit, client)) = self.failure_limit(client)
+            && let Err(too_many) = limit.look(&self.shared.clients, client, now_ns)
+        {
+            return Look::Refuse(Refusal::too_many(too_many));
+        }
+        Look::Check(PendingCheck {
+            authentication: self.clone(),
+            client,
+            name: credentials.name.into(),
+            password: credentials.password.into(),
+        })
+    }
+
+    fn failure_limit(&self, client: Option<Client>) -> Option<(&Limit, Client)> {
+        self.failures.as_ref().zip(client)
+    }
+
+    fn fingerprint(&self, user: &StoredUser, password: &[u8]) -> Fingerprint {
+        self.shared.successes.fingerprint([&user.name, user.password.as_str().as_bytes(), password])
+    }
+
+    fn refusal(&self) -> Refusal {
+        Refusal::new(401).field("WWW-Authenticate", &self.challenge)
+    }
+}
+
+/// Credentials that must be checked against the file.
+pub struct PendingCheck {
+    authentication: Arc<BasicAuthentication>,
+    client: Option<Client>,
+    name: Box<[u8]>,
+    password: Box<[u8]>,
+}
+
+impl PendingCheck {
+    /// Checks the credentials on another thread. Needs a tokio runtime around it.
+    pub async fn run(self) -> Result<User, Refusal> {
+        let PendingCheck { authentication, client, name, password } = self;
+        let shared = authentication.shared.clone();
+        // Counted before the check and given back after a success, so that many at once count too.
+        let now_ns = shared.now_ns();
+        if let Some((limit, client)) = authentication.failure_limit(client) {
+            limit.take(&shared.clients, client, now_ns).map_err(Refusal::too_many)?;
+        }
+        let result = match shared.checks.turn().await {
+            None => Err(Refusal::new(503).field("Retry-After", "1")),
+            Some(turn) => {
+                let for_thread = authentication.clone();
+                let task = tokio::task::spawn_blocking(move || {
+                    // Held to the end of the check even where the request has gone away meanwhile.
+                    let _turn = turn;
+                    for_thread.check(&name, &password)
+                });
+                match task.await {
+                    Ok(Some(user)) => Ok(user),
+                    Ok(None) => return Err(authentication.refusal()),
+                    Err(_) => Err(Refusal::new(500)),
+                }
+            }
+        };
+        if let Some((limit, client)) = authentication.failure_limit(client) {
+            limit.give_back(&shared.clients, client);
+        }
+        result
+    }
+}
+
+impl BasicAuthentication {
+    /// The slow part.
+    fn check(&self, name: &[u8], password: &[u8]) -> Option<User> {
+        let users = self.file.refresh(&*self.shared.report);
+        let Some(user) = users.get(name) else {
+            if let Some(stand_in) = users.stand_in() {
+                stand_in.password.fits(password);
+            }
+            return None;
+        };
+        let fingerprint = self.fingerprint(user, password);
+        let now_ns = self.shared.now_ns();
+        // A browser asks for many things at once: the first check answers for those that waited behind it.
+        if !self.shared.successes.knows(&fingerprint, now_ns) {
+            if !user.password.fits(password) {
+                return None;
+            }
+            let until_ns = now_ns.saturating_add(u64::try_from(self.remember.as_nanos()).unwrap_or(u64::MAX));
+            self.shared.successes.remember(fingerprint, until_ns, now_ns);
+        }
+        Some(User(user.name.clone()))
+    }
+}
+
+/// The checks under way, all cores together.
+pub struct Checks {
+    turns: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+impl Checks {
+    /// So many checks at a time.
+    pub fn new(at_a_time: usize) -> Checks {
+        Checks { turns: Arc::new(Semaphore::new(at_a_time.max(1))), waiting: AtomicUsize::new(0) }
+    }
+
+    /// Waits for a turn; `None` where too many wait already.
+    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(turn) = self.turns.clone().try_acquire_owned() {
+            return Some(turn);
+        }
+        let _waiting = Waiting::begin(&self.waiting)?;
+        self.turns.clone().acquire_owned().await.ok()
+    }
+}
+
+/// One that waits, until it is dropped.
+struct Waiting<'c>(&'c AtomicUsize);
+
+impl Waiting<'_> {
+    fn begin(count: &AtomicUsize) -> Option<Waiting<'_>> {
+        let waiting = Waiting(count);
+        (count.fetch_add(1, Ordering::Relaxed) < MOST_WAITING).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// `Basic realm="...", charset="UTF-8"` (RFC 7617 sections 2 and 2.1).
+fn challenge(realm: &str) -> String {
+    let mut challenge = String::from("Basic realm=\"");
+    for character in realm.chars().filter(|character| !character.is_control()) {
+        if matches!(character, '"' | '\\') {
+            challenge.push('\\');
+        }
+        challenge.push(character);
+    }
+    challenge.push_str("\", charset=\"UTF-8\"");
+    challenge
+}
+
+struct Credentials<'b> {
+    name: &'b [u8],
+    password: &'b [u8],
+}
+
+/// The credentials of a request; `None` where it has none, or more than one field of them, or what no client should
+/// send.
+fn credentials<'b>(request: &RequestView<'_>, buffer: &'b mut [u8]) -> Option<Credentials<'b>> {
+    let mut values = request.values(b"authorization");
+    let value = values.next()?;
+    if values.next().is_some() {
+        return None;
+    }
+    let (scheme, encoded) = value.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    let encoded = encoded.trim_ascii_start();
+    let length = STANDARD.decode_slice(encoded, buffer).ok()?;
+    let decoded = buffer.get(..length)?;
+    let colon = decoded.iter().position(|byte| *byte == b':')?;
+    let (name, password) = (&decoded[..colon], &decoded[colon + 1..]);
+    // RFC 7617 section 2: neither may hold control characters.
+    let fits = (1..=LONGEST_NAME_BYTES).contains(&name.len()) && password.len() <= LONGEST_PASSWORD_BYTES;
+    (fits && !decoded.iter().any(u8::is_ascii_control)).then_some(Credentials { name, password })
+}

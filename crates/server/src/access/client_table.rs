@@ -1,0 +1,203 @@
+//! What is remembered of clients, in bounded memory: until when each has used up its share.
+//!
+//! A client is an address: an IPv4 address, or the first 64 bits of an IPv6 address, because a subscriber has all the
+//! addresses behind those and could use a new one for every request.
+//!
+//! The table is one for all cores and all limits of the process. It is cut into parts with a lock each, so that two
+//! cores rarely meet, and a part into sets of eight places. A client may stand in the places of one set only, found by
+//! a hash with a secret key, so nobody can choose whose neighbour he is. Where a set is full, the client whose share
+//! comes back soonest makes room. So a flood of new addresses pushes out one another, never those who have used up
+//! much: to make the table forget one client that is over its limit, eight others must each be further over theirs, in
+//! the same set. What is forgotten is at most the little that the least busy of nine had used.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Places in one set: two cache lines.
+const WAYS: usize = 8;
+
+/// Parts with a lock of their own.
+const PARTS: usize = 64;
+
+/// A client that limits are counted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Client {
+    is_ipv4: bool,
+    bits: u64,
+}
+
+impl Client {
+    /// The client behind an address.
+    #[inline]
+    pub fn of(address: IpAddr) -> Client {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Client { is_ipv4: true, bits: u64::from(address.to_bits()) },
+            IpAddr::V6(address) => Client { is_ipv4: false, bits: (address.to_bits() >> 64) as u64 },
+        }
+    }
+}
+
+/// The table. It takes its memory when it is first used.
+pub struct ClientTable {
+    parts: OnceLock<Box<[Part]>>,
+    sets_in_part: usize,
+    keys: RandomState,
+}
+
+type Part = Mutex<Box<[Set]>>;
+type Set = [Place; WAYS];
+
+/// One client under one limit.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    tag: u64,
+    /// When its share is whole again, in nanoseconds of the process's clock; in the past, it says nothing any more.
+    whole_at_ns: u64,
+}
+
+impl ClientTable {
+    /// A table with about so many places, 16 bytes each.
+    pub fn new(places: usize) -> ClientTable {
+        let sets_in_part = places.div_ceil(WAYS * PARTS).max(1);
+        ClientTable { parts: OnceLock::new(), sets_in_part, keys: RandomState::new() }
+    }
+
+    /// Looks at when the client's share under the limit is whole again, and lets `change` put that off or bring it
+    /// nearer. 0 stands for a client that nothing is known of.
+    #[inline]
+    pub fn update<R>(&self, limit_id: u64, client: Client, change: impl FnOnce(&mut u64) -> R) -> R {
+        let tag = self.keys.hash_one((limit_id, client));
+        let parts = self.parts.get_or_init(|| self.make());
+        // The tag's bits choose the part, then the set; the whole tag tells the clients of a set apart.
+        let part = &parts[tag as usize % PARTS];
+        let mut sets = part.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = &mut sets[(tag / PARTS as u64) as usize % self.sets_in_part];
+
+        let known = set.iter_mut().find(|place| place.tag == tag && place.whole_at_ns != 0);
+        if let Some(place) = known {
+            return change(&mut place.whole_at_ns);
+        }
+        let mut whole_at_ns = 0;
+        let result = change(&mut whole_at_ns);
+        if whole_at_ns != 0
+            && let Some(first_whole) = set.iter_mut().min_by_key(|place| place.whole_at_ns)
+        {
+            *first_whole = Place { tag, whole_at_ns };
+        }
+        result
+    }
+
+    fn make(&self) -> Box<[Part]> {
+        let part = || Mutex::new(vec![Set::default(); self.sets_in_part].into_boxed_slice());
+        (0..PARTS).map(|_| part()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    fn numbered(number: u32) -> Client {
+        Client::of(Ipv4Addr::from_bits(number).into())
+    }
+
+    fn get(table: &ClientTable, client: Client) -> u64 {
+        table.update(0, client, |at| *at)
+    }
+
+    fn set(table: &ClientTable, client: Client, whole_at_ns: u64) {
+        table.update(0, client, |at| *at = whole_at_ns);
+    }
+
+    #[test]
+    fn clients() {
+        let of = |text: &str| Client::of(text.parse().unwrap());
+        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff:ffff:ffff:ffff"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        // The same bits in both families.
+        assert_ne!(of("0.0.0.1"), Client::of(Ipv6Addr::from_bits(1 << 64).into()));
+        assert_ne!(of("0.0.0.0"), of("::"));
+    }
+
+    #[test]
+    fn limits_are_apart_and_looking_takes_no_place() {
+        let table = ClientTable::new(1);
+        for number in 0..10_000 {
+            assert_eq!(get(&table, numbered(number)), 0);
+        }
+        let parts = table.parts.get().unwrap();
+        assert!(
+            parts.iter().all(|part| part.lock().unwrap().as_flattened().iter().all(|place| place.tag == 0))
+        );
+        table.update(1, numbered(1), |at| *at = 7);
+        assert_eq!(table.update(1, numbered(1), |at| *at), 7);
+        assert_eq!(table.update(2, numbered(1), |at| *at), 0);
+    }
+
+    /// A million new addresses do not push out a client that has used up more than each of them.
+    #[test]
+    fn a_flood_does_not_push_out_the_heavy() {
+        let table = ClientTable::new(4096);
+        let heavy: Vec<Client> = (0..64).map(numbered).collect();
+        for (position, client) in heavy.iter().enumerate() {
+            set(&table, *client, 1_000_000 + position as u64);
+        }
+        for number in 0..1_000_000 {
+            set(&table, numbered(0x0100_0000 + number), 1 + u64::from(number) % 1000);
+        }
+        for (position, client) in heavy.iter().enumerate() {
+            assert_eq!(get(&table, *client), 1_000_000 + position as u64);
+        }
+    }
+
+    /// Whose share is whole again makes room first.
+    #[test]
+    fn the_past_makes_room() {
+        let table = ClientTable::new(1);
+        let mut known: HashMap<u32, u64> = HashMap::new();
+        for number in 0..5_000u32 {
+            set(&table, numbered(number), u64::from(number) + 1);
+            known.insert(number, u64::from(number) + 1);
+        }
+        let kept: Vec<u32> = (0..5_000).filter(|number| get(&table, numbered(*number)) != 0).collect();
+        assert_eq!(kept.len(), WAYS * PARTS);
+        // Each later one replaced the earliest of its set, so the latest of all are there.
+        assert!(kept.iter().all(|number| get(&table, numbered(*number)) == known[number]));
+        assert_eq!(get(&table, numbered(4_999)), 5_000);
+    }
+
+    #[test]
+    fn cores_share_it() {
+        let table = ClientTable::new(1024);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for number in 0..1000 {
+                        table.update(0, numbered(number % 10), |at| *at += 1);
+                    }
+                });
+            }
+        });
+        assert_eq!((0..10).map(|number| get(&table, numbered(number))).sum::<u64>(), 4000);
+    }
+
+    proptest! {
+        /// With room for all, it is a map.
+        #[test]
+        fn with_room_it_is_a_map(changes in prop::collection::vec((0u32..40, 1u64..100), 0..200)) {
+            let table = ClientTable::new(1 << 16);
+            let mut map: HashMap<u32, u64> = HashMap::new();
+            for (number, value) in changes {
+                prop_assert_eq!(get(&table, numbered(number)), map.get(&number).copied().unwrap_or(0));
+                set(&table, numbered(number), value);
+                map.insert(number, value);
+            }
+        }
+    }
+}

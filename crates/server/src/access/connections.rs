@@ -1,0 +1,153 @@
+//! How many connections each client has open, so that none can have them all.
+//!
+//! The counts are exact, and bounded by the number of connections that the server has open at all: a client without a
+//! connection is not in them.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use std::hash::{BuildHasher, RandomState};
+
+use super::client_table::Client;
+
+/// Parts with a lock of their own.
+const PARTS: usize = 64;
+
+/// The open connections of each client, all cores together.
+pub struct ConnectionCounts {
+    parts: [Part; PARTS],
+    keys: RandomState,
+}
+
+impl Default for ConnectionCounts {
+    fn default() -> ConnectionCounts {
+        ConnectionCounts { parts: std::array::from_fn(|_| Part::default()), keys: RandomState::new() }
+    }
+}
+
+#[derive(Default)]
+struct Part {
+    open: Mutex<HashMap<Client, u32>>,
+}
+
+/// One connection that is counted, until it is dropped.
+pub struct ConnectionPermit {
+    counts: Arc<ConnectionCounts>,
+    client: Client,
+}
+
+impl ConnectionCounts {
+    /// Counts one more connection of the client; `None` where it has `most` open already.
+    pub fn admit(self: &Arc<ConnectionCounts>, client: Client, most: u32) -> Option<ConnectionPermit> {
+        match self.part(client).entry(client) {
+            Entry::Occupied(open) if *open.get() >= most => return None,
+            Entry::Occupied(mut open) => *open.get_mut() += 1,
+            Entry::Vacant(_) if most == 0 => return None,
+            Entry::Vacant(none) => _ = none.insert(1),
+        }
+        Some(ConnectionPermit { counts: self.clone(), client })
+    }
+
+    /// The connections that the client has open.
+    #[cfg(test)]
+    fn open(&self, client: Client) -> u32 {
+        self.part(client).get(&client).copied().unwrap_or(0)
+    }
+
+    fn part(&self, client: Client) -> MutexGuard<'_, HashMap<Client, u32>> {
+        let part = &self.parts[self.keys.hash_one(client) as usize % PARTS];
+        part.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        let mut part = self.counts.part(self.client);
+        if let Entry::Occupied(mut open) = part.entry(self.client) {
+            match *open.get() {
+                0 | 1 => _ = open.remove(),
+                _ => *open.get_mut() -= 1,
+            }
+        }
+        // After a flood from many addresses its memory is given back.
+        if part.len() * 8 < part.capacity() {
+            part.shrink_to_fit();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn client(number: u32) -> Client {
+        Client::of(std::net::Ipv4Addr::from_bits(number).into())
+    }
+
+    #[test]
+    fn so_many_and_no_more() {
+        let counts = Arc::new(ConnectionCounts::default());
+        let first = counts.admit(client(1), 2);
+        let second = counts.admit(client(1), 2);
+        assert!(first.is_some() && second.is_some() && counts.admit(client(1), 2).is_none());
+        assert!(counts.admit(client(2), 2).is_some());
+        // A reload that lowers the limit lets nobody new in, and one that raises it does.
+        assert!(counts.admit(client(1), 1).is_none());
+        assert!(counts.admit(client(1), 3).is_some());
+        drop(first);
+        assert!(counts.admit(client(1), 2).is_some());
+        drop(second);
+        assert_eq!(counts.open(client(1)), 0);
+        assert!(counts.admit(client(3), 0).is_none());
+    }
+
+    #[test]
+    fn nothing_is_kept_of_clients_that_left() {
+        let counts = Arc::new(ConnectionCounts::default());
+        let permits: Vec<_> = (0..50_000).map(|number| counts.admit(client(number), 9)).collect();
+        assert!(permits.iter().all(Option::is_some));
+        drop(permits);
+        for part in &counts.parts {
+            let part = part.open.lock().unwrap();
+            assert!(part.is_empty() && part.capacity() < 64, "{}", part.capacity());
+        }
+    }
+
+    #[test]
+    fn cores_share_them() {
+        let counts = Arc::new(ConnectionCounts::default());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for number in 0..2000 {
+                        let _permit = counts.admit(client(number % 7), 2);
+                        assert!(counts.open(client(number % 7)) <= 2);
+                    }
+                });
+            }
+        });
+        assert!((0..7).all(|number| counts.open(client(number)) == 0));
+    }
+
+    proptest! {
+        #[test]
+        fn the_counts_are_exact(steps in prop::collection::vec((0u32..4, any::<bool>()), 0..200), most in 1u32..5) {
+            let counts = Arc::new(ConnectionCounts::default());
+            let mut held: [Vec<ConnectionPermit>; 4] = Default::default();
+            for (number, opens) in steps {
+                let mine = &mut held[number as usize];
+                if opens {
+                    let is_full = mine.len() == most as usize;
+                    let permit = counts.admit(client(number), most);
+                    prop_assert_eq!(permit.is_none(), is_full);
+                    mine.extend(permit);
+                } else {
+                    mine.pop();
+                }
+                prop_assert_eq!(counts.open(client(number)), mine.len() as u32);
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! How slow a client may be.
+//!
+//! A limit on the time without any progress is not enough: one byte each twenty seconds is progress, and holds a
+//! connection for days. So a transfer has an allowance of waiting time. Waiting spends it; each byte that arrives (or
+//! leaves) earns a little, at the least rate that is asked for; and it is never more than it was at the beginning, so
+//! that a fast start cannot be saved up for a long stand.
+//!
+//! One deadline stands for both limits: without progress it comes after the stall timeout, with too little progress it
+//! comes somewhat later. Only time spent waiting for the client counts: the server's own delays are not the client's.
+//!
+//! Nothing here reads a clock.
+
+use std::time::Duration;
+
+/// The least that a client must do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MinimumPace {
+    /// How long it may make no progress at all.
+    pub stall_timeout: Duration,
+    /// Bytes a second that it must take or give when it has been slow for that long; 0: any progress is enough.
+    pub bytes_per_second: u64,
+}
+
+/// One transfer: a request's body, or an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    minimum: MinimumPace,
+    allowance: Duration,
+}
+
+impl Pace {
+    /// A transfer that begins.
+    #[inline]
+    pub fn begin(minimum: MinimumPace) -> Pace {
+        Pace { minimum, allowance: minimum.stall_timeout }
+    }
+
+    /// How long the connection may wait now, before the client has been too slow.
+    #[inline]
+    pub fn allowance(&self) -> Duration {
+        self.allowance
+    }
+
+    /// Takes into account that the connection waited for the client, and what it got for it. False: it was too slow.
+    ///
+    /// The time that passed may be measured coarsely, as long as it is right on average.
+    #[inline]
+    pub fn record(&mut self, bytes: u64, waited: Duration) -> bool {
+        let left = self.allowance.checked_sub(waited);
+        self.allowance =
+            left.unwrap_or_default().saturating_add(self.earned(bytes)).min(self.minimum.stall_timeout);
+        left.is_some()
+    }
+
+    /// The waiting time that so many bytes are worth.
+    fn earned(&self, bytes: u64) -> Duration {
+        match (bytes, self.minimum.bytes_per_second) {
+            (0, _) => Duration::ZERO,
+            (_, 0) => self.minimum.stall_timeout,
+            (bytes, rate) => {
+                let nanoseconds = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
+                Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn pace(stall_seconds: u64, bytes_per_second: u64) -> Pace {
+        Pace::begin(MinimumPace { stall_timeout: SECOND * stall_seconds as u32, bytes_per_second })
+    }
+
+    /// How many times a client can do this before it is cut.
+    fn turns(mut pace: Pace, bytes: u64, waited: Duration) -> usize {
+        (0..10_000).take_while(|_| pace.record(bytes, waited)).count()
+    }
+
+    #[test]
+    fn without_a_rate_any_progress_is_enough() {
+        assert_eq!(turns(pace(30, 0), 1, SECOND * 29), 10_000);
+        assert_eq!(turns(pace(30, 0), 1, SECOND * 31), 0);
+        assert_eq!(turns(pace(30, 0), 0, SECOND), 30);
+    }
+
+    #[test]
+    fn a_trickle_is_cut() {
+        // Each turn costs ten seconds and earns a tenth of one.
+        assert_eq!(turns(pace(30, 100), 10, SECOND * 10), 3);
+        assert_eq!(turns(pace(30, 100), 1, SECOND * 29), 1);
+        // Exactly the rate is enough, for ever.
+        assert_eq!(turns(pace(30, 100), 1000, SECOND * 10), 10_000);
+        assert_eq!(turns(pace(30, 100), 999, SECOND * 10), 2_001);
+    }
+
+    #[test]
+    fn a_fast_start_buys_no_long_stand() {
+        let mut pace = pace(30, 100);
+        assert!(pace.record(1 << 40, SECOND));
+        assert_eq!(pace.allowance(), SECOND * 30);
+        assert!(!pace.record(0, SECOND * 31));
+        assert_eq!(pace.allowance(), Duration::ZERO);
+    }
+
+    proptest! {
+        /// Cut exactly where some stretch of waits is longer than the stall timeout and what was earned within it.
+        #[test]
+        fn a_stretch_that_is_too_slow_decides(
+            rate in 1u64..100_000,
+            stall in 1u64..100,
+            turns in prop::collection::vec((0u64..1_000_000, 0u64..50_000), 1..60),
+        ) {
+            let mut pace = pace(stall, rate);
+            for (at, (bytes, waited_ms)) in turns.iter().enumerate() {
+                let too_slow = (0..=at).any(|from| {
+                    let waited_ms: u64 = turns[from..=at].iter().map(|(_, waited)| waited).sum();
+                    let earned: Duration = turns[from..at].iter().map(|(bytes, _)| pace.earned(*bytes)).sum();
+                    Duration::from_millis(waited_ms) > SECOND * stall as u32 + earned
+                });
+                prop_assert_eq!(pace.record(*bytes, Duration::from_millis(*waited_ms)), !too_slow);
+                prop_assert!(pace.allowance() <= SECOND * stall as u32);
+                if too_slow {
+                    break;
+                }
+            }
+        }
+
+        #[test]
+        fn keeping_the_rate_is_enough(
+            rate in 1u64..100_000,
+            waits_ms in prop::collection::vec(0u64..10_000, 1..60),
+        ) {
+            let mut pace = pace(10, rate);
+            for waited_ms in waits_ms {
+                prop_assert!(pace.record((rate * waited_ms).div_ceil(1000), Duration::from_millis(waited_ms)));
+            }
+        }
+
+        #[test]
+        fn more_bytes_never_hurt(
+            rate in 0u64..1000, bytes in 0u64..10_000, more in 0u64..10_000, waited_ms in 0u64..40_000,
+        ) {
+            let (mut one, mut other) = (pace(30, rate), pace(30, rate));
+            let waited = Duration::from_millis(waited_ms);
+            prop_assert_eq!(one.record(bytes, waited), other.record(bytes + more, waited));
+            prop_assert!(one.allowance() <= other.allowance());
+        }
+
+        #[test]
+        fn no_values_overflow(rate: u64, bytes: u64, waited: u64, stall: u64) {
+            let minimum = MinimumPace { stall_timeout: Duration::from_millis(stall), bytes_per_second: rate };
+            let mut pace = Pace::begin(minimum);
+            pace.record(bytes, Duration::from_millis(waited));
+            pace.record(u64::MAX, Duration::MAX);
+        }
+    }
+}

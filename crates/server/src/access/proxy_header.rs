@@ -1,0 +1,173 @@
+//! Takes the header of the PROXY protocol off a socket, and not one byte of what follows: plain HTTP or a TLS handshake
+//! then begins as if there had been none.
+//!
+//! The bytes are looked at where they lie in the kernel, and taken once they are known to be a whole header. Nearly
+//! always it is there when the connection is accepted, and [`try_take`] is all that is needed.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::net::{RecvFlags, recv};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use super::proxy_protocol::{LONGEST_BYTES, ProxyHeader, ProxySource, parse};
+
+/// Takes the header if all of it is there; `None` where more must come. The error means that the connection is to be
+/// closed: it is at its end, or does not begin with a header that is right ([`io::ErrorKind::InvalidData`]).
+pub fn try_take(socket: impl AsFd) -> io::Result<Option<ProxySource>> {
+    match look(&socket)? {
+        Look::Whole { consumed, source } => take_bytes(&socket, consumed).map(|()| Some(source)),
+        Look::Part(_) => Ok(None),
+    }
+}
+
+/// Waits for the header and takes it. How long it may take is the caller's affair.
+pub async fn take(stream: &TcpStream) -> io::Result<ProxySource> {
+    let mut seen = 0;
+    loop {
+        stream.readable().await?;
+        let looked = stream.try_io(Interest::READABLE, || match look(stream)? {
+            // What was looked at stays; only "would block" makes the event loop wait for what is new.
+            Look::Part(length) if length <= seen => Err(io::ErrorKind::WouldBlock.into()),
+            other => Ok(other),
+        });
+        match looked {
+            Ok(Look::Whole { consumed, source }) => return take_bytes(stream, consumed).map(|()| source),
+            Ok(Look::Part(length)) => seen = length,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+enum Look {
+    Whole {
+        consumed: usize,
+        source: ProxySource,
+    },
+    /// So many bytes are there.
+    Part(usize),
+}
+
+fn look(socket: impl AsFd) -> io::Result<Look> {
+    let mut bytes = [0; LONGEST_BYTES];
+    let length = match recv(&socket, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok((length, _)) => length,
+        Err(rustix::io::Errno::AGAIN) => 0,
+        Err(errno) => return Err(errno.into()),
+    };
+    match parse(&bytes[..length]) {
+        Ok(ProxyHeader::Complete { consumed, source }) => Ok(Look::Whole { consumed, source }),
+        Ok(ProxyHeader::Partial) => Ok(Look::Part(length)),
+        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+    }
+}
+
+/// Takes bytes that are known to be there.
+fn take_bytes(socket: impl AsFd, mut count: usize) -> io::Result<()> {
+    let mut bytes = [0; LONGEST_BYTES];
+    while count > 0 {
+        match recv(&socket, &mut bytes[..count], RecvFlags::DONTWAIT)? {
+            (0, _) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            (taken, _) => count -= taken,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream as PlainStream};
+
+    const HEADER: &[u8] = b"PROXY TCP4 192.0.2.1 198.51.100.2 12345 443\r\n";
+
+    /// A connection's two ends.
+    fn pair() -> (PlainStream, PlainStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = PlainStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.set_nodelay(true).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    fn expected() -> ProxySource {
+        ProxySource::Client {
+            client: "192.0.2.1:12345".parse().unwrap(),
+            server: "198.51.100.2:443".parse().unwrap(),
+        }
+    }
+
+    /// Waits until so many bytes can be looked at.
+    fn wait_for(server: &PlainStream, count: usize) {
+        let mut bytes = [0; 200];
+        while server.peek(&mut bytes).unwrap() < count {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_header_and_nothing_more() {
+        let (mut client, mut server) = pair();
+        assert!(try_take(&server).unwrap().is_none());
+        client.write_all(&[HEADER, b"GET /"].concat()).unwrap();
+        wait_for(&server, HEADER.len() + 5);
+        assert_eq!(try_take(&server).unwrap(), Some(expected()));
+        drop(client);
+        let mut rest = String::new();
+        server.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "GET /");
+    }
+
+    #[test]
+    fn what_is_none_is_left() {
+        let (mut client, server) = pair();
+        client.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+        wait_for(&server, 16);
+        assert_eq!(try_take(&server).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let (client, server) = pair();
+        drop(client);
+        wait_for(&server, 0);
+        assert_eq!(try_take(&server).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_header_that_comes_byte_by_byte() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let (mut client, server) = pair();
+        server.set_nonblocking(true).unwrap();
+        let writer = std::thread::spawn(move || {
+            for byte in [HEADER, b"rest"].concat() {
+                client.write_all(&[byte]).unwrap();
+                std::thread::yield_now();
+            }
+        });
+        let server = runtime.block_on(async {
+            let stream = TcpStream::from_std(server).unwrap();
+            assert_eq!(take(&stream).await.unwrap(), expected());
+            stream.into_std().unwrap()
+        });
+        writer.join().unwrap();
+        server.set_nonblocking(false).unwrap();
+        let mut rest = String::new();
+        (&server).read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "rest");
+    }
+
+    #[test]
+    fn a_header_that_breaks_off() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let (mut client, server) = pair();
+        server.set_nonblocking(true).unwrap();
+        client.write_all(b"PROXY TCP4 x").unwrap();
+        let writer = std::thread::spawn(move || client.write_all(b"\r\n").map(|()| client));
+        let error = runtime.block_on(async {
+            let stream = TcpStream::from_std(server).unwrap();
+            take(&stream).await.unwrap_err()
+        });
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        drop(writer.join().unwrap());
+    }
+}

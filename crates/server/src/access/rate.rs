@@ -1,0 +1,232 @@
+//! How many requests a client may make: a token bucket, kept as one time (the generic cell rate algorithm, GCRA, of
+//! ITU-T I.371).
+//!
+//! Each request moves the time at which the client's share is whole again by one interval; a request that would move
+//! it further than the burst allows is refused, and moves nothing. So a client that goes on asking while it is refused
+//! is let in again as soon as one that waits.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use super::client_table::{Client, ClientTable};
+
+/// So many requests in so long, and how many of them at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    interval_ns: NonZeroU64,
+    /// How far ahead of an even pace a client may be.
+    tolerance_ns: u64,
+}
+
+/// A limit on a table of clients. Limits with the same id share what they know of a client.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    id: u64,
+    rate: Rate,
+}
+
+/// The client must wait so long before its next request can be let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooMany {
+    /// The wait.
+    pub wait: Duration,
+}
+
+impl Rate {
+    /// `requests` in each `period`, `burst` of them at once (at least 1). `None` stands for no limit: 0 requests.
+    pub fn new(requests: u64, period: Duration, burst: u64) -> Option<Rate> {
+        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        let interval_ns = period_ns.checked_div(requests)?;
+        let interval_ns = NonZeroU64::new(interval_ns).unwrap_or(NonZeroU64::MIN);
+        let tolerance_ns = interval_ns.get().saturating_mul(burst.max(1) - 1);
+        Some(Rate { interval_ns, tolerance_ns })
+    }
+}
+
+impl Limit {
+    /// A limit of this rate.
+    pub fn new(id: u64, rate: Rate) -> Limit {
+        Limit { id, rate }
+    }
+
+    /// Counts one request at this moment of the process's clock, or refuses it.
+    #[inline]
+    pub fn take(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), TooMany> {
+        table.update(self.id, client, |whole_at_ns| {
+            self.check(*whole_at_ns, now_ns)?;
+            *whole_at_ns = (*whole_at_ns).max(now_ns).saturating_add(self.rate.interval_ns.get());
+            Ok(())
+        })
+    }
+
+    /// Whether [`Limit::take`] would refuse now.
+    pub fn look(&self, table: &ClientTable, client: Client, now_ns: u64) -> Result<(), TooMany> {
+        table.update(self.id, client, |whole_at_ns| self.check(*whole_at_ns, now_ns))
+    }
+
+    /// Takes back one request that was counted.
+    pub fn give_back(&self, table: &ClientTable, client: Client) {
+        table.update(self.id, client, |whole_at_ns| {
+            *whole_at_ns = whole_at_ns.saturating_sub(self.rate.interval_ns.get());
+        });
+    }
+
+    fn check(&self, whole_at_ns: u64, now_ns: u64) -> Result<(), TooMany> {
+        let ahead_ns = whole_at_ns.saturating_sub(now_ns);
+        match ahead_ns.checked_sub(self.rate.tolerance_ns) {
+            None | Some(0) => Ok(()),
+            Some(wait_ns) => Err(TooMany { wait: Duration::from_nanos(wait_ns) }),
+        }
+    }
+}
+
+impl TooMany {
+    /// The wait for `Retry-After`: whole seconds, rounded up, at least 1 (RFC 9110 section 10.2.3).
+    pub fn retry_after_seconds(&self) -> u64 {
+        self.wait.as_secs().saturating_add(u64::from(self.wait.subsec_nanos() > 0)).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn client(number: u32) -> Client {
+        Client::of(std::net::Ipv4Addr::from_bits(number).into())
+    }
+
+    fn limit(requests: u64, period: Duration, burst: u64) -> Limit {
+        Limit::new(1, Rate::new(requests, period, burst).unwrap())
+    }
+
+    fn wait_of(result: Result<(), TooMany>) -> Option<Duration> {
+        result.err().map(|too_many| too_many.wait)
+    }
+
+    #[test]
+    fn a_burst_then_an_even_pace() {
+        let table = ClientTable::new(64);
+        let limit = limit(10, Duration::from_secs(1), 5);
+        let now = 77 * SECOND_NS;
+        for _ in 0..5 {
+            assert_eq!(limit.take(&table, client(1), now), Ok(()));
+        }
+        let refused = limit.take(&table, client(1), now);
+        assert_eq!(wait_of(refused), Some(Duration::from_millis(100)));
+        // Asking on while refused costs nothing.
+        for _ in 0..1000 {
+            assert_eq!(limit.take(&table, client(1), now), refused);
+        }
+        assert!(limit.take(&table, client(1), now + SECOND_NS / 10 - 1).is_err());
+        assert!(limit.take(&table, client(1), now + SECOND_NS / 10).is_ok());
+        assert!(limit.take(&table, client(1), now + SECOND_NS / 10).is_err());
+        assert!(limit.take(&table, client(2), now).is_ok());
+        // After a rest the whole burst is there again, and no more.
+        let later = now + 100 * SECOND_NS;
+        assert_eq!((0..9).filter(|_| limit.take(&table, client(1), later).is_ok()).count(), 5);
+    }
+
+    #[test]
+    fn looking_takes_nothing_and_giving_back_undoes() {
+        let table = ClientTable::new(64);
+        let limit = limit(1, Duration::from_secs(60), 1);
+        for _ in 0..3 {
+            assert!(limit.look(&table, client(1), SECOND_NS).is_ok());
+        }
+        assert!(limit.take(&table, client(1), SECOND_NS).is_ok());
+        assert_eq!(wait_of(limit.look(&table, client(1), 2 * SECOND_NS)), Some(Duration::from_secs(59)));
+        limit.give_back(&table, client(1));
+        assert!(limit.take(&table, client(1), 2 * SECOND_NS).is_ok());
+        limit.give_back(&table, client(9));
+        assert!(limit.take(&table, client(9), 2 * SECOND_NS).is_ok());
+    }
+
+    #[test]
+    fn rates() {
+        assert_eq!(Rate::new(0, Duration::from_secs(1), 5), None);
+        let fastest = limit(u64::MAX, Duration::from_secs(1), u64::MAX);
+        let table = ClientTable::new(64);
+        assert!((0..1000).all(|_| fastest.take(&table, client(1), 0).is_ok()));
+        let slowest = limit(1, Duration::MAX, 1);
+        assert!(slowest.take(&table, client(2), 5).is_ok());
+        assert!(slowest.take(&table, client(2), u64::MAX - 10).is_err());
+    }
+
+    #[test]
+    fn retry_after() {
+        let seconds =
+            |milliseconds| TooMany { wait: Duration::from_millis(milliseconds) }.retry_after_seconds();
+        assert_eq!([0, 1, 999, 1000, 1001, 59_000].map(seconds), [1, 1, 1, 1, 2, 59]);
+        assert_eq!(TooMany { wait: Duration::MAX }.retry_after_seconds(), u64::MAX);
+    }
+
+    /// A token bucket, said in the plain way.
+    struct Bucket {
+        interval_ns: u64,
+        burst: u64,
+        /// In nanoseconds' worth of tokens.
+        filled_ns: u64,
+        at_ns: u64,
+    }
+
+    impl Bucket {
+        fn take(&mut self, now_ns: u64) -> bool {
+            self.filled_ns = (self.filled_ns + (now_ns - self.at_ns)).min(self.burst * self.interval_ns);
+            self.at_ns = now_ns;
+            let is_enough = self.filled_ns >= self.interval_ns;
+            if is_enough {
+                self.filled_ns -= self.interval_ns;
+            }
+            is_enough
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_token_bucket(
+            requests in 1u64..1000,
+            burst in 1u64..20,
+            pauses_ms in prop::collection::vec(0u64..400, 1..200),
+        ) {
+            let table = ClientTable::new(64);
+            let limit = limit(requests, Duration::from_secs(1), burst);
+            let interval_ns = SECOND_NS / requests;
+            let mut bucket = Bucket { interval_ns, burst, filled_ns: burst * interval_ns, at_ns: 0 };
+            let mut now_ns = 0;
+            for pause_ms in pauses_ms {
+                now_ns += pause_ms * 1_000_000;
+                let taken = limit.take(&table, client(1), now_ns);
+                prop_assert_eq!(taken.is_ok(), bucket.take(now_ns));
+                if let Err(too_many) = taken {
+                    // The wait that is said is exact.
+                    let then = now_ns + too_many.wait.as_nanos() as u64;
+                    prop_assert!(limit.look(&table, client(1), then).is_ok());
+                    prop_assert!(limit.look(&table, client(1), then - 1).is_err());
+                }
+            }
+        }
+
+        /// Over any stretch, no more than the rate and one burst.
+        #[test]
+        fn never_more_than_the_rate_and_a_burst(
+            burst in 1u64..10, times_ms in prop::collection::vec(0u64..5_000, 1..300),
+        ) {
+            let table = ClientTable::new(64);
+            let limit = limit(10, Duration::from_secs(1), burst);
+            let mut times_ms = times_ms;
+            times_ms.sort_unstable();
+            let taken: Vec<u64> = times_ms
+                .into_iter()
+                .filter(|ms| limit.take(&table, client(1), ms * 1_000_000).is_ok())
+                .collect();
+            for (from, first) in taken.iter().enumerate() {
+                for (position, last) in taken[from..].iter().enumerate() {
+                    prop_assert!(position as u64 <= (last - first) / 100 + burst);
+                }
+            }
+        }
+    }
+}

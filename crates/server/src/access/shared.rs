@@ -1,0 +1,93 @@
+//! What all rules of the process share, and what outlives a reload of the configuration: the counts of clients and
+//! connections, password files, remembered successes, and the clock that all of them go by.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
+
+use super::basic::Checks;
+use super::client_table::ClientTable;
+use super::connections::ConnectionCounts;
+use super::password_file::PasswordFile;
+use super::success_cache::SuccessCache;
+
+/// Clients that rates are remembered for, each under each limit: 2 MiB, taken when the first limit is used.
+const CLIENT_PLACES: usize = 131_072;
+
+/// Called with one line when the operator should know something; may be called from any thread.
+pub type Report = Box<dyn Fn(&str) + Send + Sync>;
+
+/// What all rules of the process share. There is one, made before the first configuration.
+pub struct AccessShared {
+    /// How far each client is with each limit.
+    pub(super) clients: ClientTable,
+    /// The open connections of each client.
+    pub(super) connections: Arc<ConnectionCounts>,
+    /// Passwords that were right a short while ago.
+    pub(super) successes: SuccessCache,
+    /// Passwords that are being checked.
+    pub(super) checks: Checks,
+    pub(super) report: Report,
+    files: Mutex<HashMap<PathBuf, Weak<PasswordFile>>>,
+    started: Instant,
+    /// How far tests have moved the clock on.
+    #[cfg(test)]
+    ahead_ns: std::sync::atomic::AtomicU64,
+}
+
+impl AccessShared {
+    /// For a process; `report` hears of password files that cannot be read.
+    pub fn new(report: Report) -> Arc<AccessShared> {
+        // A check takes a whole processor for a while; the cores need the others.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Arc::new(AccessShared {
+            clients: ClientTable::new(CLIENT_PLACES),
+            connections: Arc::default(),
+            successes: SuccessCache::new(),
+            checks: Checks::new(processors.div_ceil(2)),
+            report,
+            files: Mutex::default(),
+            started: Instant::now(),
+            #[cfg(test)]
+            ahead_ns: Default::default(),
+        })
+    }
+
+    /// The process's clock: nanoseconds since it started, never 0.
+    #[inline]
+    pub(super) fn now_ns(&self) -> u64 {
+        let elapsed_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        #[cfg(test)]
+        let elapsed_ns = elapsed_ns + self.ahead_ns.load(std::sync::atomic::Ordering::Relaxed);
+        elapsed_ns.saturating_add(1)
+    }
+
+    /// Moves the clock on.
+    #[cfg(test)]
+    pub(super) fn advance(&self, seconds: u64) {
+        self.ahead_ns.fetch_add(seconds * 1_000_000_000, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The file at this path, read once for all rules that name it.
+    pub(super) fn password_file(&self, path: &Path) -> Result<Arc<PasswordFile>, Vec<String>> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.retain(|_, file| file.strong_count() > 0);
+        if let Some(file) = files.get(path).and_then(Weak::upgrade) {
+            // A new configuration is about to rely on it, so it must be right as it is now.
+            PasswordFile::open(path)?;
+            return Ok(file);
+        }
+        let file = Arc::new(PasswordFile::open(path)?);
+        files.insert(path.to_path_buf(), Arc::downgrade(&file));
+        Ok(file)
+    }
+
+    /// The id of a limit: the same for the same description, also after a reload.
+    pub(super) fn limit_id(&self, description: &impl Hash) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        description.hash(&mut hasher);
+        hasher.finish()
+    }
+}

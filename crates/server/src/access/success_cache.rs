@@ -1,0 +1,150 @@
+//! Passwords that were found right a short while ago, as hashes with a secret key, in bounded memory.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use aws_lc_rs::{constant_time, hmac, rand};
+
+/// A hash with the cache's key over everything that must be the same; see [`SuccessCache::fingerprint`].
+pub type Fingerprint = [u8; 32];
+
+/// Places in one set.
+const WAYS: usize = 8;
+/// Sets, each with a lock of its own: 4,096 successes in all.
+const SETS: usize = 512;
+
+/// The successes of the process. It takes its memory when the first is remembered.
+pub struct SuccessCache {
+    key: OnceLock<hmac::Key>,
+    sets: OnceLock<Box<[Mutex<[Success; WAYS]>]>>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Success {
+    fingerprint: Fingerprint,
+    until_ns: u64,
+}
+
+impl SuccessCache {
+    /// An empty cache.
+    pub fn new() -> SuccessCache {
+        SuccessCache { key: OnceLock::new(), sets: OnceLock::new() }
+    }
+
+    /// The fingerprint of these parts: HMAC-SHA-256 with a key that is made at random and never leaves.
+    pub fn fingerprint(&self, parts: [&[u8]; 3]) -> Fingerprint {
+        let mut context = hmac::Context::with_key(self.key.get_or_init(random_key));
+        for part in parts {
+            // The lengths keep one part's end apart from the next one's beginning.
+            context.update(&(part.len() as u64).to_be_bytes());
+            context.update(part);
+        }
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.copy_from_slice(context.sign().as_ref());
+        fingerprint
+    }
+
+    /// Whether it is remembered, at this moment of the process's clock.
+    pub fn knows(&self, fingerprint: &Fingerprint, now_ns: u64) -> bool {
+        let Some(sets) = self.sets.get() else { return false };
+        let set = sets[set_of(fingerprint)].lock().unwrap_or_else(PoisonError::into_inner);
+        set.iter().any(|success| same(&success.fingerprint, fingerprint) & (success.until_ns > now_ns))
+    }
+
+    /// Remembers it until then. Where its set is full, the one that would be forgotten first makes room.
+    pub fn remember(&self, fingerprint: Fingerprint, until_ns: u64, now_ns: u64) {
+        if until_ns <= now_ns {
+            return;
+        }
+        let sets = self.sets.get_or_init(|| (0..SETS).map(|_| Mutex::default()).collect());
+        let mut set = sets[set_of(&fingerprint)].lock().unwrap_or_else(PoisonError::into_inner);
+        let known = set.iter().position(|success| same(&success.fingerprint, &fingerprint));
+        let place = known.or_else(|| (0..WAYS).min_by_key(|place| set[*place].until_ns)).unwrap_or(0);
+        set[place] = Success { fingerprint, until_ns };
+    }
+}
+
+impl Default for SuccessCache {
+    fn default() -> SuccessCache {
+        SuccessCache::new()
+    }
+}
+
+fn random_key() -> hmac::Key {
+    let mut key = Fingerprint::default();
+    if rand::fill(&mut key).is_err() {
+        // Without the system's random numbers: those that the standard library's maps are keyed with.
+        use std::hash::{BuildHasher, RandomState};
+        for (part, chunk) in key.chunks_exact_mut(8).enumerate() {
+            chunk.copy_from_slice(&RandomState::new().hash_one(part).to_be_bytes());
+        }
+    }
+    hmac::Key::new(hmac::HMAC_SHA256, &key)
+}
+
+/// Looks at every byte, so that the time says nothing.
+fn same(one: &Fingerprint, other: &Fingerprint) -> bool {
+    constant_time::verify_slices_are_equal(one, other).is_ok()
+}
+
+fn set_of(fingerprint: &Fingerprint) -> usize {
+    usize::from(u16::from_be_bytes([fingerprint[0], fingerprint[1]])) % SETS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn numbered(number: u32) -> Fingerprint {
+        let mut fingerprint = Fingerprint::default();
+        fingerprint[..4].copy_from_slice(&number.to_le_bytes());
+        fingerprint[31] = 1;
+        fingerprint
+    }
+
+    #[test]
+    fn remembered_until_then() {
+        let cache = SuccessCache::new();
+        assert!(!cache.knows(&numbered(1), 0));
+        cache.remember(numbered(1), 100, 0);
+        assert!(cache.knows(&numbered(1), 99));
+        assert!(!cache.knows(&numbered(1), 100));
+        assert!(!cache.knows(&numbered(2), 0));
+        cache.remember(numbered(2), 50, 50);
+        assert!(!cache.knows(&numbered(2), 0));
+        // An empty place is not the fingerprint of zeros.
+        assert!(!cache.knows(&Fingerprint::default(), 0));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let cache = SuccessCache::new();
+        for number in 0..100_000 {
+            cache.remember(numbered(number), 1 + u64::from(number), 0);
+        }
+        assert_eq!((0..100_000).filter(|number| cache.knows(&numbered(*number), 0)).count(), WAYS * SETS);
+        assert!(cache.knows(&numbered(99_999), 0) && !cache.knows(&numbered(0), 0));
+    }
+
+    #[test]
+    fn keys_differ() {
+        let (one, other) = (SuccessCache::new(), SuccessCache::new());
+        let parts: [&[u8]; 3] = [b"name", b"stored", b"password"];
+        assert_ne!(one.fingerprint(parts), other.fingerprint(parts));
+        assert_eq!(one.fingerprint(parts), one.fingerprint(parts));
+        // The same bytes, cut elsewhere.
+        assert_ne!(one.fingerprint(parts), one.fingerprint([b"names", b"tored", b"password"]));
+        assert_ne!(one.fingerprint(parts), one.fingerprint([b"name", b"storedp", b"assword"]));
+    }
+
+    proptest! {
+        #[test]
+        fn one_flipped_bit_is_another(fingerprint: Fingerprint, bit in 0usize..256) {
+            let cache = SuccessCache::new();
+            cache.remember(fingerprint, 9, 0);
+            let mut other = fingerprint;
+            other[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(cache.knows(&fingerprint, 8) && !cache.knows(&other, 8));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A request as rules see it: whatever protocol it came in, and nothing copied.
+
+use std::net::IpAddr;
+
+use touchstone_http::request::RequestHead;
+
+/// What rules look at.
+#[derive(Clone, Copy)]
+pub struct RequestView<'a> {
+    /// The client's address, as [`ConnectionGate::client`](super::ConnectionGate::client) gives it; `None` where the
+    /// connection has none.
+    pub client: Option<IpAddr>,
+    /// The method.
+    pub method: &'a [u8],
+    /// The path in its normal form (see [`normalise_path`](touchstone_http::target::normalise_path)): decoded, without
+    /// dot segments and repeated slashes. A rule for a path must not be walked around by writing the path differently.
+    pub path: &'a [u8],
+    /// The query as it was sent, without its question mark.
+    pub query: Option<&'a [u8]>,
+    /// The host that was asked, with its port if it was given.
+    pub host: Option<&'a [u8]>,
+    /// The header fields.
+    pub fields: &'a dyn RequestFields,
+}
+
+/// The header fields of a request, in order.
+pub trait RequestFields {
+    /// The name (in any case) and the value of the field line at this position; `None` behind the last.
+    fn field(&self, position: usize) -> Option<(&[u8], &[u8])>;
+}
+
+impl<'a> RequestView<'a> {
+    /// The values of a field, whose name is given in lower case.
+    pub fn values(&self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        values(self.fields, name)
+    }
+}
+
+/// The values of a field, whose name is given in lower case.
+pub fn values<'a>(fields: &'a dyn RequestFields, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    let all = (0..).map_while(move |position| fields.field(position));
+    all.filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+}
+
+/// The fields of an HTTP/1 head.
+#[derive(Clone, Copy)]
+pub struct HeadFields<'a> {
+    /// The head.
+    pub head: &'a RequestHead,
+    /// The bytes that it was parsed from.
+    pub buffer: &'a [u8],
+}
+
+impl RequestFields for HeadFields<'_> {
+    #[inline]
+    fn field(&self, position: usize) -> Option<(&[u8], &[u8])> {
+        let line = self.head.fields.get(position)?;
+        Some((line.name.of(self.buffer), line.value.of(self.buffer)))
+    }
+}
+
+impl<N: AsRef<[u8]>, V: AsRef<[u8]>> RequestFields for [(N, V)] {
+    fn field(&self, position: usize) -> Option<(&[u8], &[u8])> {
+        self.get(position).map(|(name, value)| (name.as_ref(), value.as_ref()))
+    }
+}
+
+impl<N: AsRef<[u8]>, V: AsRef<[u8]>, const COUNT: usize> RequestFields for [(N, V); COUNT] {
+    fn field(&self, position: usize) -> Option<(&[u8], &[u8])> {
+        self.as_slice().field(position)
+    }
+}
+
+impl<N: AsRef<[u8]>, V: AsRef<[u8]>> RequestFields for Vec<(N, V)> {
+    fn field(&self, position: usize) -> Option<(&[u8], &[u8])> {
+        self.as_slice().field(position)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use touchstone_http::request::{Limits, Parsed};
+
+    /// A request without fields from a client at 192.0.2.1.
+    pub(crate) fn view(path: &str) -> RequestView<'_> {
+        const NONE: &[(&str, &str); 0] = &[];
+        RequestView {
+            client: Some("192.0.2.1".parse().unwrap()),
+            method: b"GET",
+            path: path.as_bytes(),
+            query: None,
+            host: Some(b"example.org"),
+            fields: NONE,
+        }
+    }
+
+    #[test]
+    fn fields_of_a_head_and_of_a_list_are_the_same() {
+        let bytes = b"GET / HTTP/1.1\r\nHost: a\r\nX-One: 1\r\nx-one:2 \r\nX-Two: \r\n\r\n";
+        let limits = Limits { request_line_bytes: 100, header_bytes: 1000, header_fields: 10 };
+        let mut head = RequestHead::new();
+        assert_eq!(head.parse(bytes, &limits), Ok(Parsed::Complete(bytes.len())));
+        let head_fields = HeadFields { head: &head, buffer: bytes };
+        let list = vec![("host", "a"), ("x-one", "1"), ("x-one", "2"), ("x-two", "")];
+        let kinds: [&dyn RequestFields; 2] = [&head_fields, &list];
+        for fields in kinds {
+            assert_eq!(values(fields, b"x-one").collect::<Vec<_>>(), [b"1", b"2"]);
+            assert_eq!(values(fields, b"x-two").collect::<Vec<_>>(), [b""]);
+            assert_eq!(values(fields, b"x-three").count(), 0);
+        }
+    }
+}

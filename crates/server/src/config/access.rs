@@ -1,0 +1,350 @@
+//! Who is let in: the keys that a `[[site]]` and a `[[site.route]]` have in common, and `[proxies]`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::keys::{ABSENT, Choice, Key, Kind, Section};
+use super::parse::{Reader, Value};
+use super::{Loaded, SectionPlaces, SiteConfig, values};
+use crate::access::{ClientField, Network, listed_twice};
+
+/// The access keys of a site or route.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AccessConfig {
+    /// Networks that are let in.
+    pub allow: Vec<Network>,
+    /// Networks that are not.
+    pub deny: Vec<Network>,
+    /// Who must say who they are; `None`: not said here.
+    pub basic_authentication: Option<BasicAuthenticationConfig>,
+    /// How many requests a client may make; `None`: not said here.
+    pub rate_limit: Option<RateLimitConfig>,
+}
+
+/// `basic_authentication`
+#[derive(Debug, Clone, PartialEq)]
+pub struct BasicAuthenticationConfig {
+    /// Users and their passwords.
+    pub file: PasswordSource,
+    /// What the browser shows beside its question.
+    pub realm: String,
+    /// How long a password that was right is not checked again.
+    pub remember: Duration,
+    /// Wrong passwords that a client may send; 0: any number.
+    pub failures_per_minute: u64,
+}
+
+/// Where users and their passwords are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PasswordSource {
+    /// Nobody is asked.
+    Off,
+    /// In this file.
+    File(PathBuf),
+}
+
+/// `rate_limit`
+#[derive(Debug, Clone, PartialEq)]
+pub struct RateLimitConfig {
+    /// So many requests; 0: no limit.
+    pub requests: u64,
+    /// In so long.
+    pub per: Duration,
+    /// So many at once; 0: as many as `requests`.
+    pub burst: u64,
+}
+
+/// `[proxies]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProxiesConfig {
+    /// Whose word on the client counts.
+    pub trusted: Vec<Network>,
+    /// The field in which they say it.
+    pub client_field: ClientField,
+    /// Addresses to listen on where they say it with a PROXY header.
+    pub proxy_protocol: Vec<SocketAddr>,
+}
+
+impl Default for ProxiesConfig {
+    fn default() -> ProxiesConfig {
+        PROXIES.defaults()
+    }
+}
+
+/// `[proxies]`
+pub static PROXIES: Section<ProxiesConfig> = Section {
+    name: "proxies",
+    repeated: false,
+    documentation: "The proxies and load balancers in front of this server. \
+        What they say about the client is believed; what anybody else says is not.",
+    blank: || ProxiesConfig {
+        trusted: Vec::new(),
+        client_field: ClientField::XForwardedFor,
+        proxy_protocol: Vec::new(),
+    },
+    keys: &[
+        Key {
+            name: "trusted",
+            default: Some("[]"),
+            example: "[\"10.0.0.0/8\", \"2001:db8::7\"]",
+            documentation: "The addresses of the proxies. \
+                The client of their requests is the right-most address in `client_field` that is not one of them. \
+                Name no network in which clients are too: they could choose their address.",
+            kind: Kind::Networks(|proxies, value| proxies.trusted = value),
+        },
+        Key {
+            name: "client_field",
+            default: Some("\"x-forwarded-for\""),
+            example: "\"forwarded\"",
+            documentation: "The header field in which the proxies name the client. \
+                Only this one is looked at, because a proxy passes on the others as the client wrote them.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "x-forwarded-for",
+                    meaning: "X-Forwarded-For: addresses after commas",
+                    set: |proxies| proxies.client_field = ClientField::XForwardedFor,
+                },
+                Choice {
+                    word: "forwarded",
+                    meaning: "Forwarded, with for= (RFC 7239)",
+                    set: |proxies| proxies.client_field = ClientField::Forwarded,
+                },
+                Choice {
+                    word: "x-real-ip",
+                    meaning: "X-Real-IP: one address",
+                    set: |proxies| proxies.client_field = ClientField::XRealIp,
+                },
+            ]),
+        },
+        Key {
+            name: "proxy_protocol",
+            default: Some("[]"),
+            example: "[\"127.0.0.1:8080\"]",
+            documentation: "The addresses from the sites' `listen` on which a trusted proxy begins each connection with \
+                a header of the PROXY protocol, version 1 or 2. It must: without one the connection is closed. From \
+                anybody else such a header is a bad request.",
+            kind: Kind::SocketAddresses(|proxies, value| proxies.proxy_protocol = value),
+        },
+    ],
+};
+
+/// `[site.basic_authentication]`
+pub static BASIC_AUTHENTICATION: Section<BasicAuthenticationConfig> = Section {
+    name: "site.basic_authentication",
+    repeated: false,
+    documentation: "Users and passwords with Basic authentication (RFC 7617). \
+        The same keys stand in `[site.route.basic_authentication]`. Use it with HTTPS: without, passwords can be read \
+        on the way.",
+    blank: || BasicAuthenticationConfig {
+        file: PasswordSource::Off,
+        realm: String::new(),
+        remember: Duration::ZERO,
+        failures_per_minute: 0,
+    },
+    keys: &[
+        Key {
+            name: "file",
+            default: None,
+            example: "\"users.htpasswd\"",
+            documentation: "The file of users and passwords, as `htpasswd -B` makes it, or `\"off\"`. \
+                Passwords may be hashed with bcrypt, SHA-crypt (`$5$`, `$6$`) or Argon2id; other forms are refused. A \
+                change is seen within a second or two. `\"off\"` in a route lets everybody in where the site does not.",
+            kind: Kind::Checked {
+                what: "path of a file, or `\"off\"`",
+                parse: |text, base| match text {
+                    "off" => Ok("off".to_string()),
+                    _ => values::parse_path(text, base).map(|path| path.to_string_lossy().into_owned()),
+                },
+                set: |basic, text| {
+                    basic.file = match text.as_str() {
+                        "off" => PasswordSource::Off,
+                        _ => PasswordSource::File(text.into()),
+                    };
+                },
+            },
+        },
+        Key {
+            name: "realm",
+            default: Some("\"Restricted\""),
+            example: "\"Members\"",
+            documentation: "The name that a browser shows when it asks for user and password. \
+                A browser sends the same password to all of a server's pages with the same realm.",
+            kind: Kind::HeaderValue(|basic, value| basic.realm = value),
+        },
+        Key {
+            name: "remember",
+            default: Some("\"1m\""),
+            example: "\"5m\"",
+            documentation: "How long a password that was right is taken as right without being checked again. \
+                A check takes some hundredths of a second of processor time. A password that is changed in the file is \
+                checked at once.",
+            kind: Kind::Duration {
+                least: Duration::ZERO,
+                most: Duration::from_secs(3600),
+                set: |basic, value| basic.remember = value,
+            },
+        },
+        Key {
+            name: "failures_per_minute",
+            default: Some("10"),
+            example: "5",
+            documentation: "How many wrong passwords a client may send in a minute. \
+                More are answered with 429 Too Many Requests and not looked at. 0 means any number.",
+            kind: Kind::Number {
+                least: 0,
+                most: 1_000_000,
+                set: |basic, value| basic.failures_per_minute = value,
+            },
+        },
+    ],
+};
+
+/// `[site.rate_limit]`
+pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
+    name: "site.rate_limit",
+    repeated: false,
+    documentation: "How many requests each client may make: an IPv4 address, or the first 64 bits of an IPv6 address. \
+        The same keys stand in `[site.route.rate_limit]`. What is too much is answered with 429 Too Many Requests and \
+        the time to wait.",
+    blank: || RateLimitConfig { requests: 0, per: Duration::ZERO, burst: 0 },
+    keys: &[
+        Key {
+            name: "requests",
+            default: None,
+            example: "100",
+            documentation: "How many requests a client may make in the time of `per`. \
+                0 means any number, for a route in a site that has a limit.",
+            kind: Kind::Number { least: 0, most: 1_000_000_000, set: |limit, value| limit.requests = value },
+        },
+        Key {
+            name: "per",
+            default: Some("\"1s\""),
+            example: "\"1s\"",
+            documentation: "The time that `requests` counts for.",
+            kind: Kind::Duration {
+                least: Duration::from_millis(1),
+                most: Duration::from_secs(24 * 3600),
+                set: |limit, value| limit.per = value,
+            },
+        },
+        Key {
+            name: "burst",
+            default: Some("0"),
+            example: "200",
+            documentation: "How many requests may come at once before the even pace counts. \
+                0 means as many as `requests`.",
+            kind: Kind::Number { least: 0, most: 1_000_000_000, set: |limit, value| limit.burst = value },
+        },
+    ],
+};
+
+/// `allow`
+pub(super) const fn allow<C>(set: fn(&mut C, Vec<Network>)) -> Key<C> {
+    Key {
+        name: "allow",
+        default: Some("[]"),
+        example: "[\"192.0.2.0/24\", \"2001:db8::/32\"]",
+        documentation: "The networks whose clients are let in; everybody else is answered with 403 Forbidden. \
+            Where `deny` has networks too, the longest network that holds the address decides. Empty, with an empty \
+            `deny`: everybody is let in, or in a route, whoever the site lets in.",
+        kind: Kind::Networks(set),
+    }
+}
+
+/// `deny`
+pub(super) const fn deny<C>(set: fn(&mut C, Vec<Network>)) -> Key<C> {
+    Key {
+        name: "deny",
+        default: Some("[]"),
+        example: "[\"192.0.2.66\"]",
+        documentation: "The networks whose clients are answered with 403 Forbidden. \
+            Without `allow`, everybody else is let in.",
+        kind: Kind::Networks(set),
+    }
+}
+
+/// `basic_authentication`
+pub(super) const fn basic_authentication<C>(
+    read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Vec<SectionPlaces>,
+) -> Key<C> {
+    Key {
+        name: "basic_authentication",
+        default: Some(ABSENT),
+        example: "{ file = \"users.htpasswd\", realm = \"Members\" }",
+        documentation: "Asks for user and password, see `[site.basic_authentication]`. \
+            A route that does not say it does as its site does.",
+        kind: Kind::Table { read },
+    }
+}
+
+/// `rate_limit`
+pub(super) const fn rate_limit<C>(
+    read: fn(&mut Reader<'_>, &Value<'_>, &mut C) -> Vec<SectionPlaces>,
+) -> Key<C> {
+    Key {
+        name: "rate_limit",
+        default: Some(ABSENT),
+        example: "{ requests = 100, burst = 200 }",
+        documentation: "How many requests each client may make, see `[site.rate_limit]`. \
+            A route that does not say it counts with its site.",
+        kind: Kind::Table { read },
+    }
+}
+
+/// Reads `basic_authentication` into the access keys that it stands with.
+pub(super) fn read_basic_authentication(
+    reader: &mut Reader<'_>,
+    value: &Value<'_>,
+    access: &mut AccessConfig,
+) -> Vec<SectionPlaces> {
+    let read = reader.table(&BASIC_AUTHENTICATION, value);
+    read.map_or(Vec::new(), |(config, places)| {
+        access.basic_authentication = Some(config);
+        vec![places]
+    })
+}
+
+/// Reads `rate_limit` into the access keys that it stands with.
+pub(super) fn read_rate_limit(
+    reader: &mut Reader<'_>,
+    value: &Value<'_>,
+    access: &mut AccessConfig,
+) -> Vec<SectionPlaces> {
+    let read = reader.table(&RATE_LIMIT, value);
+    read.map_or(Vec::new(), |(config, places)| {
+        access.rate_limit = Some(config);
+        vec![places]
+    })
+}
+
+/// What is wrong with the access keys of a site or route: a key and a message.
+pub(super) fn problems(access: &AccessConfig) -> Vec<(&'static str, String)> {
+    let twice = listed_twice(&access.allow, &access.deny);
+    twice.map(|network| ("deny", format!("'deny': {network} stands in 'allow' too"))).into_iter().collect()
+}
+
+impl Reader<'_> {
+    /// Access keys of sites that contradict each other, and proxies that cannot be.
+    pub(super) fn check_access(&mut self, loaded: &Loaded) {
+        for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
+            for (key, message) in problems(&site.access) {
+                self.problem(places.key(key), message);
+            }
+        }
+        let Some(places) = loaded.places.sections.get(PROXIES.name) else { return };
+        let proxies = &loaded.config.proxies;
+        if proxies.trusted.is_empty() && !proxies.proxy_protocol.is_empty() {
+            let message =
+                "'proxy_protocol' means nothing without 'trusted', the addresses of the proxies".to_string();
+            self.problem(places.key("proxy_protocol"), message);
+        }
+        let listens = |site: &SiteConfig, address| site.listen.contains(address);
+        for (position, address) in proxies.proxy_protocol.iter().enumerate() {
+            if !loaded.config.sites.iter().any(|site| listens(site, address)) {
+                let message = format!("'proxy_protocol': no [[site]] listens on {address}");
+                self.problem(places.item("proxy_protocol", position), message);
+            }
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! `[[site.route]]`: what a site does differently for some requests.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::access::{self, AccessConfig};
+use super::keys::{ABSENT, Key, Kind, Section};
+use super::parse::{Reader, Value};
+use super::{SectionPlaces, values};
+
+/// `[[site.route]]`: which requests, and what is done with them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouteConfig {
+    /// A path, the beginning of paths, or a path with wildcards; empty: any.
+    pub path: String,
+    /// A regular expression for the whole path; empty: any.
+    pub pattern: String,
+    /// Endings of the path; empty: any.
+    pub suffixes: Vec<String>,
+    /// Methods; empty: any.
+    pub methods: Vec<String>,
+    /// Header fields that the request must have, with their values.
+    pub request_headers: BTreeMap<String, String>,
+    /// Answered with another address.
+    pub redirect: Option<RedirectConfig>,
+    /// Answered as if another path had been asked for.
+    pub rewrite: Option<RewriteConfig>,
+    /// Answered with this.
+    pub respond: Option<RespondConfig>,
+    /// Files below another directory.
+    pub root: Option<PathBuf>,
+    /// Header fields that the answer gets.
+    pub headers: BTreeMap<String, String>,
+    /// Who is let in.
+    pub access: AccessConfig,
+}
+
+/// `redirect`
+#[derive(Debug, Clone, PartialEq)]
+pub struct RedirectConfig {
+    /// Where to, with variables.
+    pub to: String,
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+}
+
+/// `rewrite`
+#[derive(Debug, Clone, PartialEq)]
+pub struct RewriteConfig {
+    /// The path instead, with variables.
+    pub to: String,
+}
+
+/// `respond`
+#[derive(Debug, Clone, PartialEq)]
+pub struct RespondConfig {
+    /// The status.
+    pub status: u16,
+    /// The body; empty: the page of the status where that is an error, otherwise none.
+    pub body: String,
+    /// Its media type.
+    pub content_type: String,
+}
+
+impl Default for RouteConfig {
+    fn default() -> RouteConfig {
+        ROUTE.defaults()
+    }
+}
+
+/// `[[site.route]]`
+pub static ROUTE: Section<RouteConfig> = Section {
+    name: "site.route",
+    repeated: true,
+    documentation: "What the site does differently for some requests. \
+        The routes of a site are looked through in their order, and the first that matches counts; so routes that shut \
+        somebody out belong first. All that a route asks for must be so. A site may have any number, written behind its \
+        own keys.",
+    blank: || RouteConfig {
+        path: String::new(),
+        pattern: String::new(),
+        suffixes: Vec::new(),
+        methods: Vec::new(),
+        request_headers: BTreeMap::new(),
+        redirect: None,
+        rewrite: None,
+        respond: None,
+        root: None,
+        headers: BTreeMap::new(),
+        access: AccessConfig::default(),
+    },
+    keys: &[
+        Key {
+            name: "path",
+            default: Some("\"\""),
+            example: "\"/old/\"",
+            documentation: "The path: `\"/a\"` is that path alone, `\"/a/\"` that and all below it, and with \
+                wildcards `*` stands for anything but a slash, `**` for anything. Percent escapes and `..` in a request \
+                are resolved before it is looked at. Empty: any path.",
+            kind: Kind::Checked {
+                what: "path, with `*` and `**` as wildcards",
+                parse: |text, _| crate::route::check_path(text).map(|()| text.to_string()),
+                set: |route, value| route.path = value,
+            },
+        },
+        Key {
+            name: "pattern",
+            default: Some("\"\""),
+            example: "\"/old/([0-9]+)(/.*)?\"",
+            documentation: "A regular expression for the whole path, instead of `path`. \
+                It is in the syntax of the Rust crate regex, which takes linear time, and works on bytes: `\\w` and the \
+                like are ASCII.",
+            kind: Kind::Checked {
+                what: "regular expression",
+                parse: |text, _| crate::route::check_pattern(text).map(|()| text.to_string()),
+                set: |route, value| route.pattern = value,
+            },
+        },
+        Key {
+            name: "suffixes",
+            default: Some("[]"),
+            example: "[\".html\", \"/\"]",
+            documentation: "Endings, one of which the path must have. Empty: any.",
+            kind: Kind::CheckedArray {
+                what: "array of endings of paths",
+                parse: |text| match text {
+                    "" => {
+                        Err("an empty string is the ending of every path; leave 'suffixes' out".to_string())
+                    }
+                    _ => Ok(text.to_string()),
+                },
+                set: |route, value| route.suffixes = value,
+            },
+        },
+        Key {
+            name: "methods",
+            default: Some("[]"),
+            example: "[\"GET\"]",
+            documentation: "The methods, one of which the request must have. GET includes HEAD. Empty: any.",
+            kind: Kind::CheckedArray {
+                what: "array of methods",
+                parse: |text| match values::is_token(text) {
+                    true => Ok(text.to_string()),
+                    false => Err(format!("{text:?} is not a method, such as \"GET\"")),
+                },
+                set: |route, value| route.methods = value,
+            },
+        },
+        Key {
+            name: "request_headers",
+            default: Some("{}"),
+            example: "{ X-Beta = \"*\", Accept = \"*image/avif*\" }",
+            documentation: "Header fields that the request must have, with their values, in which `*` stands for \
+                anything; the case of letters does not matter. `\"*\"` alone: the field is there. `\"\"`: it is not \
+                there, or empty.",
+            kind: Kind::Fields {
+                what: "table from names of header fields to values",
+                check: |_, _| Ok(()),
+                set: |route, value| route.request_headers = value,
+            },
+        },
+        Key {
+            name: "redirect",
+            default: Some(ABSENT),
+            example: "{ to = \"/new/$1\", status = 308 }",
+            documentation: "Sends the client to another address, see `[site.route.redirect]`. \
+                Not together with `rewrite`, `respond` or `root`.",
+            kind: Kind::Table { read: read_redirect },
+        },
+        Key {
+            name: "rewrite",
+            default: Some(ABSENT),
+            example: "{ to = \"/new/$1\" }",
+            documentation: "Answers as if another path had been asked for, see \
+                `[site.route.rewrite]`. Not together with `redirect` or `respond`.",
+            kind: Kind::Table { read: read_rewrite },
+        },
+        Key {
+            name: "respond",
+            default: Some(ABSENT),
+            example: "{ status = 410 }",
+            documentation: "Answers with a status and a text, see `[site.route.respond]`. \
+                Not together with `redirect`, `rewrite` or `root`.",
+            kind: Kind::Table { read: read_respond },
+        },
+        Key {
+            name: "root",
+            default: Some("\"\""),
+            example: "\"downloads\"",
+            documentation: "The directory below which the route's files are, instead of the site's. \
+                The whole path is looked for there, as it is in the site's root. Empty: the site's root.",
+            kind: Kind::File(|route, value| route.root = value),
+        },
+        Key {
+            name: "headers",
+            default: Some("{}"),
+            example: "{ Cache-Control = \"public, max-age=31536000\" }",
+            documentation: "Header fields that the answer gets, in place of those that it would have; an empty value \
+                removes one. Fields that frame the message cannot be set.",
+            kind: Kind::Fields {
+                what: "table from names of header fields to values",
+                check: |name, _| crate::route::check_answer_field(name),
+                set: |route, value| route.headers = value,
+            },
+        },
+        access::allow(|route, value| route.access.allow = value),
+        access::deny(|route, value| route.access.deny = value),
+        access::basic_authentication(|reader, value, route| {
+            access::read_basic_authentication(reader, value, &mut route.access)
+        }),
+        access::rate_limit(|reader, value, route| access::read_rate_limit(reader, value, &mut route.access)),
+    ],
+};
+
+/// `[site.route.redirect]`
+pub static REDIRECT: Section<RedirectConfig> = Section {
+    name: "site.route.redirect",
+    repeated: false,
+    documentation: "Another address for the client to ask.",
+    blank: || RedirectConfig { to: String::new(), status: 0 },
+    keys: &[
+        Key {
+            name: "to",
+            default: None,
+            example: "\"https://www.example.org/new/$1\"",
+            documentation: "The address: a path, or a URL with `http://` or `https://`. \
+                `$1` to `$9` are what the wildcards, the part below a path with a slash at its end, or the groups of \
+                `pattern` stand for, `$name` a named group, `$path` the whole path, `$query` the query, `$host` the host \
+                without its port, and `$$` a dollar. The query of the request is kept unless there is a `?`.",
+            kind: Kind::Checked {
+                what: "path or URL with variables",
+                parse: |text, _| Ok(text.to_string()),
+                set: |redirect, value| redirect.to = value,
+            },
+        },
+        Key {
+            name: "status",
+            default: Some("302"),
+            example: "308",
+            documentation: "301 or 308: for good, and browsers remember it. 302 or 307: for now. \
+                303: with GET, after a form. 307 and 308 keep the method.",
+            kind: Kind::Number {
+                least: 301,
+                most: 308,
+                set: |redirect, value| redirect.status = value as u16,
+            },
+        },
+    ],
+};
+
+/// `[site.route.rewrite]`
+pub static REWRITE: Section<RewriteConfig> = Section {
+    name: "site.route.rewrite",
+    repeated: false,
+    documentation: "Another path, which the client does not see. \
+        The routes are then looked through again from the first, without those that have rewritten the request already.",
+    blank: || RewriteConfig { to: String::new() },
+    keys: &[Key {
+        name: "to",
+        default: None,
+        example: "\"/app/index.html\"",
+        documentation: "The path, with the variables of `redirect`; with a `?` also the query.",
+        kind: Kind::Checked {
+            what: "path with variables",
+            parse: |text, _| Ok(text.to_string()),
+            set: |rewrite, value| rewrite.to = value,
+        },
+    }],
+};
+
+/// `[site.route.respond]`
+pub static RESPOND: Section<RespondConfig> = Section {
+    name: "site.route.respond",
+    repeated: false,
+    documentation: "An answer that is always the same.",
+    blank: || RespondConfig { status: 0, body: String::new(), content_type: String::new() },
+    keys: &[
+        Key {
+            name: "status",
+            default: Some("200"),
+            example: "200",
+            documentation: "The status, from 200 on.",
+            kind: Kind::Number { least: 200, most: 599, set: |respond, value| respond.status = value as u16 },
+        },
+        Key {
+            name: "body",
+            default: Some("\"\""),
+            example: "\"ok\\n\"",
+            documentation: "The body. Empty: the page of the status where that is an error, otherwise no body.",
+            kind: Kind::Checked {
+                what: "string",
+                parse: |text, _| Ok(text.to_string()),
+                set: |respond, value| respond.body = value,
+            },
+        },
+        Key {
+            name: "content_type",
+            default: Some("\"text/plain; charset=utf-8\""),
+            example: "\"text/plain; charset=utf-8\"",
+            documentation: "The media type of the body.",
+            kind: Kind::Checked {
+                what: "media type",
+                parse: |text, _| values::parse_media_type(text),
+                set: |respond, value| respond.content_type = value,
+            },
+        },
+    ],
+};
+
+fn read_redirect(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig) -> Vec<SectionPlaces> {
+    reader.table(&REDIRECT, value).map_or(Vec::new(), |(config, places)| {
+        route.redirect = Some(config);
+        vec![places]
+    })
+}
+
+fn read_rewrite(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig) -> Vec<SectionPlaces> {
+    reader.table(&REWRITE, value).map_or(Vec::new(), |(config, places)| {
+        route.rewrite = Some(config);
+        vec![places]
+    })
+}
+
+fn read_respond(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig) -> Vec<SectionPlaces> {
+    reader.table(&RESPOND, value).map_or(Vec::new(), |(config, places)| {
+        route.respond = Some(config);
+        vec![places]
+    })
+}
+
+/// Reads the routes of a site, and checks each as a whole.
+pub(super) fn read_routes(
+    reader: &mut Reader<'_>,
+    value: &Value<'_>,
+    routes: &mut Vec<RouteConfig>,
+) -> Vec<SectionPlaces> {
+    let problems_before = reader.problem_count();
+    let read = reader.tables(&ROUTE, value);
+    // What is wrong with a value would only be said again.
+    let values_are_right = reader.problem_count() == problems_before;
+    let mut all_places = Vec::with_capacity(read.len());
+    for (route, places) in read {
+        if values_are_right {
+            let whole =
+                crate::route::problems(&route).into_iter().map(|problem| (problem.key, problem.message));
+            for (key, message) in whole.chain(access::problems(&route.access)) {
+                reader.problem(places.key_below(key), message);
+            }
+        }
+        routes.push(route);
+        all_places.push(places);
+    }
+    all_places
+}

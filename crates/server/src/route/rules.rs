@@ -1,0 +1,215 @@
+//! A site's routes and access rules together: what the connection asks before a handler answers.
+//!
+//! ```text
+//! request -> at_once: nothing in its way, as the site serves it -> the cache
+//!         -> resolve: routes, rewrites again from the first -> gates that it must pass -> outcome
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Action, AnswerFields, Rewritten, Route, Routes};
+use crate::access::{AccessShared, Admitted, Gate, RequestView};
+use crate::answer::{Answer, Part};
+use crate::config::{RespondConfig, SiteConfig};
+
+/// How often a request may be rewritten.
+const MOST_REWRITES: usize = 10;
+
+/// The rules of a site that has any.
+pub struct SiteRules {
+    gate: Option<Arc<Gate>>,
+    routes: Option<Routes>,
+    /// The gate of each route.
+    route_gates: Box<[Option<Arc<Gate>>]>,
+}
+
+/// Whether a request can be served from the cache at once.
+pub enum AtOnce {
+    /// It can, and is counted.
+    Serve(Admitted),
+    /// [`SiteRules::resolve`] says what becomes of it; it is not counted yet.
+    Resolve,
+}
+
+/// What the routes make of a request.
+pub struct Resolved<'r> {
+    /// What it must pass before the outcome is done, see [`pass`](crate::access::pass).
+    pub gates: Vec<&'r Gate>,
+    /// The path and query to go by instead of those of the request.
+    pub rewritten: Option<Rewritten>,
+    /// What is done then.
+    pub outcome: Outcome<'r>,
+    /// Fields for the answer, whatever it is, to be applied in this order.
+    pub fields: Vec<&'r AnswerFields>,
+    /// The last route that matched.
+    pub route: Option<&'r Route>,
+}
+
+/// What is done with a request.
+#[derive(Debug)]
+pub enum Outcome<'r> {
+    /// A file answers it.
+    Files {
+        /// The directory, if it is not the site's: a position in [`SiteRules::roots`].
+        root: Option<usize>,
+    },
+    /// The client is sent elsewhere.
+    Redirect {
+        /// The status.
+        status: u16,
+        /// The value of `Location`.
+        location: Vec<u8>,
+    },
+    /// It is answered with this.
+    Respond(&'r RespondConfig),
+    /// It cannot be done: 400 where the request is to blame, 500 where the routes are.
+    Failed {
+        /// The status.
+        status: u16,
+        /// For the error log.
+        reason: &'static str,
+    },
+}
+
+impl Outcome<'_> {
+    /// The answer; `None` where a file is to give it.
+    pub fn answer(&self) -> Option<Answer> {
+        match self {
+            Outcome::Files { .. } => None,
+            Outcome::Redirect { status, location } => Some(Answer::redirect(*status, location)),
+            Outcome::Failed { status, .. } => Some(Answer::error(*status)),
+            Outcome::Respond(respond) => Some(match (respond.status, respond.body.as_str()) {
+                (status @ 400.., "") => Answer::error(status),
+                (status, "") => Answer::new(status),
+                (status, body) => Answer::new(status)
+                    .field("Content-Type", &respond.content_type)
+                    .part(Part::Bytes(body.as_bytes().to_vec())),
+            }),
+        }
+    }
+}
+
+impl SiteRules {
+    /// Makes the rules of a site ready; `None` where it has none. The error says everything that is wrong.
+    pub fn open(config: &SiteConfig, shared: &Arc<AccessShared>) -> Result<Option<SiteRules>, Vec<String>> {
+        // The same after a reload, so that what clients have used up is remembered.
+        let name = (&config.hosts, &config.listen);
+        let gate = Gate::open(&config.access, &name, shared)?;
+        let routes = match config.routes.as_slice() {
+            [] => None,
+            routes => Some(Routes::compile(routes).map_err(|problem| vec![problem.to_string()])?),
+        };
+        let open = |(index, route): (usize, &crate::config::RouteConfig)| {
+            Gate::open_below(gate.as_ref(), &route.access, &(&name, index), shared)
+        };
+        let route_gates = config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
+        let says_nothing = gate.is_none() && routes.is_none();
+        Ok((!says_nothing).then_some(SiteRules { gate, routes, route_gates }))
+    }
+
+    /// The directories that routes have of their own.
+    pub fn roots(&self) -> impl Iterator<Item = &Path> {
+        self.routes.iter().flat_map(Routes::roots)
+    }
+
+    /// Whether clients' addresses must be known for these rules.
+    pub fn wants_peers(&self) -> bool {
+        self.gate.is_some() || self.route_gates.iter().any(Option::is_some)
+    }
+
+    /// Whether a GET of a file that is in the cache may be answered with what is there.
+    #[inline]
+    pub fn at_once(&self, request: &RequestView<'_>) -> AtOnce {
+        let route = self.routes.as_ref().and_then(|routes| routes.find(request));
+        if route.is_some_and(|route| !route.is_plain()) {
+            return AtOnce::Resolve;
+        }
+        let admitted = match self.gate_of(route) {
+            None => Some(Admitted::default()),
+            Some(gate) => gate.admit_at_once(request),
+        };
+        admitted.map_or(AtOnce::Resolve, AtOnce::Serve)
+    }
+
+    /// Goes through the routes, again after each rewrite. A route that has rewritten a request is not looked at again
+    /// for it, so that it can lead into what it matches itself.
+    pub fn resolve(&self, request: &RequestView<'_>) -> Resolved<'_> {
+        let mut resolved = Resolved {
+            gates: Vec::new(),
+            rewritten: None,
+            outcome: Outcome::Files { root: None },
+            fields: Vec::new(),
+            route: None,
+        };
+        let mut used = Vec::new();
+        let mut root = None;
+        loop {
+            let now = match &resolved.rewritten {
+                None => *request,
+                Some(new) => RequestView { path: &new.path, query: new.query.as_deref(), ..*request },
+            };
+            let routes = self.routes.as_ref();
+            let route = routes.and_then(|routes| routes.find_unless(&now, |index| used.contains(&index)));
+            resolved.gates.extend(self.gate_of(route));
+            let Some(route) = route else {
+                resolved.outcome = Outcome::Files { root };
+                return resolved;
+            };
+            resolved.route = Some(route);
+            if !route.fields.is_empty() {
+                resolved.fields.push(&route.fields);
+            }
+            root = route.root.or(root);
+            let rewrite = match &route.action {
+                Action::Rewrite(rewrite) => rewrite,
+                other => {
+                    resolved.outcome = outcome(route, other, root, &now);
+                    return resolved;
+                }
+            };
+            if used.len() == MOST_REWRITES {
+                let reason = "a request was rewritten more than ten times; the routes lead in circles";
+                resolved.outcome = Outcome::Failed { status: 500, reason };
+                return resolved;
+            }
+            used.push(route.index);
+            match route.rewritten(rewrite, &now) {
+                Some(new) => resolved.rewritten = Some(new),
+                None => {
+                    let reason =
+                        "a rewrite leads above the root, or needs a host that the request does not name";
+                    resolved.outcome = Outcome::Failed { status: 400, reason };
+                    return resolved;
+                }
+            }
+        }
+    }
+
+    fn gate_of(&self, route: Option<&Route>) -> Option<&Gate> {
+        let gate = match route {
+            Some(route) => self.route_gates.get(route.index)?,
+            None => &self.gate,
+        };
+        gate.as_deref()
+    }
+}
+
+fn outcome<'r>(
+    route: &Route,
+    action: &'r Action,
+    root: Option<usize>,
+    request: &RequestView<'_>,
+) -> Outcome<'r> {
+    match action {
+        Action::Redirect(redirect) => match route.location(redirect, request) {
+            Some(location) => Outcome::Redirect { status: redirect.status, location },
+            None => Outcome::Failed {
+                status: 400,
+                reason: "a redirect needs a host that the request does not name",
+            },
+        },
+        Action::Respond(respond) => Outcome::Respond(respond),
+        Action::Files | Action::Rewrite(_) => Outcome::Files { root },
+    }
+}
