@@ -21,12 +21,15 @@ use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits};
 use touchstone_http::request::{
     Expectation, KnownField, Method, Parsed, RequestBody, RequestError, RequestHead, Version,
 };
-use touchstone_http::target::{RequestTarget, is_plain_path, parse_target};
+use touchstone_http::target::{PathError, RequestTarget, is_plain_path, normalise_path, parse_target};
 
+use crate::access::{self, ConnectionPermit, HeadFields, RequestView};
 use crate::answer::{Answer, Part};
+use crate::config::LogLevel;
 use crate::core::{Core, Hot};
 use crate::deadline::DeadlineGuard;
 use crate::log::access::Record;
+use crate::route::{AtOnce, Outcome};
 use crate::static_files::{self, FileRequest};
 use crate::transport::Transport;
 
@@ -105,6 +108,8 @@ pub struct Connection {
     peer: Option<SocketAddr>,
     /// The peer's address as text, made for the first log line.
     peer_text: String,
+    /// Counts the connection among its client's.
+    _permit: Option<ConnectionPermit>,
     /// The address that it was accepted on.
     listener: SocketAddr,
     /// Which generation of the configuration `listener_index` belongs to.
@@ -140,12 +145,14 @@ impl Connection {
         transport: Transport,
         peer: Option<SocketAddr>,
         listener: SocketAddr,
+        permit: Option<ConnectionPermit>,
     ) -> Connection {
         Connection {
             core,
             transport,
             peer,
             peer_text: String::new(),
+            _permit: permit,
             listener,
             generation: 0,
             listener_index: None,
@@ -383,6 +390,16 @@ impl Connection {
         let date = self.core.clock.second();
         let Some(cache) = hot.caches.get_mut(site) else { return Hit::Not };
         let Some(prepared) = cache.hit(path, head.accept_encoding, variant, &date) else { return Hit::Not };
+        if let Some(rules) = &hot.snapshot.sites[site].rules {
+            let fields = HeadFields { head: &hot.head, buffer: bytes };
+            let client = self.peer.map(|peer| hot.snapshot.connection_gate.client(peer.ip(), &fields));
+            let query = (path.len() < target.len()).then(|| &target[path.len() + 1..]);
+            let view = RequestView { client, method: b"GET", path, query, host, fields: &fields };
+            match rules.at_once(&view) {
+                AtOnce::Serve(_admitted) => {}
+                AtOnce::Resolve => return Hit::Not,
+            }
+        }
 
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         if last && hot.gathered.is_empty() {
@@ -545,8 +562,47 @@ impl Connection {
             return Answer::error(421);
         }
         let variant = self.answer_variant(head, true);
-        let request = FileRequest { snapshot, site, head, buffer: bytes, path, query, variant };
-        static_files::answer(&self.core, &request).await
+        let Some(rules) = &snapshot.sites[site].rules else {
+            let request = FileRequest { snapshot, site, head, buffer: bytes, path, query, variant };
+            return static_files::answer(&self.core, &request).await;
+        };
+        // Rules look at what a path means, not at how it is written.
+        let mut normal = Vec::with_capacity(path.len());
+        match normalise_path(path, &mut normal) {
+            Ok(()) => {}
+            Err(PathError::EncodedSlash) => return Answer::error(404),
+            Err(_) => return Answer::error(400),
+        }
+        let fields = HeadFields { head, buffer: bytes };
+        let client = self.peer.map(|peer| snapshot.connection_gate.client(peer.ip(), &fields));
+        let method = head.method_span.of(bytes);
+        let view = RequestView { client, method, path: &normal, query, host, fields: &fields };
+        let resolved = rules.resolve(&view);
+        let _admitted = match access::pass(&resolved.gates, &view).await {
+            Ok(admitted) => admitted,
+            Err(refusal) => return refusal.answer(),
+        };
+        let mut answer = match (&resolved.outcome, resolved.outcome.answer()) {
+            (Outcome::Failed { reason, .. }, Some(answer)) => {
+                self.core.error_log.limited(LogLevel::Warning, "route failed", reason);
+                answer
+            }
+            (_, Some(answer)) => answer,
+            (outcome, None) => {
+                let site = match outcome {
+                    Outcome::Files { root: Some(root) } => snapshot.sites[site].first_root + root,
+                    _ => site,
+                };
+                let (path, query) = match &resolved.rewritten {
+                    Some(new) => (&new.path_as_sent[..], new.query.as_deref()),
+                    None => (path, query),
+                };
+                let request = FileRequest { snapshot, site, head, buffer: bytes, path, query, variant };
+                static_files::answer(&self.core, &request).await
+            }
+        };
+        resolved.fields.iter().for_each(|fields| fields.apply(&mut answer.fields));
+        answer
     }
 
     fn answer_variant(&self, head: &RequestHead, body_is_read: bool) -> Variant {

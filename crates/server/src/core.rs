@@ -14,6 +14,7 @@ use std::time::Instant;
 use touchstone_files::cache::{CoreCache, Entry, NewEntry, Prepared, ReadTicket, Variant};
 use touchstone_http::request::{Limits, RequestHead};
 
+use crate::access::{Admission, TOO_MANY_CONNECTIONS};
 use crate::clock::CoreClock;
 use crate::config::LogLevel;
 use crate::deadline::Deadlines;
@@ -181,7 +182,39 @@ impl Core {
     /// True when somebody will want to know where a client is.
     #[inline]
     pub fn wants_peers(&self) -> bool {
-        self.hot.borrow().log.is_on()
+        let hot = self.hot.borrow();
+        hot.snapshot.wants_peers || hot.log.is_on()
+    }
+
+    /// Whether the connection begins with a PROXY header.
+    #[inline]
+    pub fn expects_proxy_header(&self, listener: SocketAddr, peer: Option<SocketAddr>) -> bool {
+        let hot = self.hot.borrow();
+        hot.snapshot.connection_gate.expects_proxy_header(listener, peer.map(|peer| peer.ip()))
+    }
+
+    /// Tells a client that it has too many connections, where that can be told in plain text, and lets go of it.
+    pub fn refuse_connection(&self, descriptor: std::os::fd::OwnedFd, listener: SocketAddr) {
+        let hot = self.hot.borrow();
+        let speaks_tls =
+            hot.snapshot.listeners.iter().any(|sites| sites.address == listener && sites.tls.is_some());
+        if !speaks_tls {
+            // What was not received would make the kernel reset the connection before the answer is read.
+            let mut request = [0; 4096];
+            let _ = rustix::net::recv(&descriptor, &mut request, rustix::net::RecvFlags::DONTWAIT);
+            let _ = rustix::net::send(&descriptor, TOO_MANY_CONNECTIONS, rustix::net::SendFlags::NOSIGNAL);
+        }
+    }
+
+    /// Whether the client that a PROXY header named is let in.
+    pub fn admit_proxied(&self, client: SocketAddr) -> Admission {
+        self.hot.borrow().snapshot.connection_gate.admit_proxied(client.ip())
+    }
+
+    /// Whether a connection from this peer is let in.
+    #[inline]
+    pub fn admit(&self, peer: Option<SocketAddr>) -> Admission {
+        self.hot.borrow().snapshot.connection_gate.admit_connection(peer.map(|peer| peer.ip()))
     }
 
     /// The cached answer for `path`, if this core works under `snapshot`.

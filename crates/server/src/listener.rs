@@ -12,6 +12,8 @@ use socket2::{Domain, Protocol, SockFilter, SockRef, Socket as RawSocket, Type};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
+use crate::access::proxy_protocol::ProxySource;
+use crate::access::{Admission, ConnectionPermit, proxy_header};
 use crate::config::LogLevel;
 use crate::connection::{Connection, Next};
 use crate::core::Core;
@@ -142,14 +144,36 @@ impl Listener {
                     return Turn::Exhausted;
                 }
             };
-            let transport = core.transport(Socket::fresh(descriptor), self.configured);
-            let mut connection = Connection::new(core.clone(), transport, peer, self.configured);
-            match connection.begin() {
-                Next::Close => {}
-                next => connection.start(next),
+            let Admission::Admitted(permit) = core.admit(peer) else {
+                core.refuse_connection(descriptor, self.configured);
+                continue;
+            };
+            if core.expects_proxy_header(self.configured, peer) {
+                self.begin_proxied(core, descriptor, peer);
+                continue;
             }
+            begin(core, Socket::fresh(descriptor), peer, permit, self.configured);
         }
         Turn::More
+    }
+
+    /// Takes the PROXY header off the connection first; nearly always it is there already.
+    fn begin_proxied(&self, core: &Rc<Core>, descriptor: std::os::fd::OwnedFd, peer: Option<SocketAddr>) {
+        let configured = self.configured;
+        match proxy_header::try_take(&descriptor) {
+            Ok(Some(source)) => begin_for(core, source, Socket::fresh(descriptor), peer, configured),
+            Ok(None) => {
+                let core = core.clone();
+                let limit = core.hot.borrow().snapshot.config.limits.header_timeout;
+                tokio::task::spawn_local(async move {
+                    let Ok(stream) = tokio::net::TcpStream::from_std(descriptor.into()) else { return };
+                    if let Ok(Ok(source)) = tokio::time::timeout(limit, proxy_header::take(&stream)).await {
+                        begin_for(&core, source, Socket::Registered(stream), peer, configured);
+                    }
+                });
+            }
+            Err(error) => core.error_log.limited(LogLevel::Warning, "PROXY header", error),
+        }
     }
 
     /// The client's address is asked for only where a log will name it.
@@ -186,6 +210,40 @@ impl Listener {
             tokio::time::sleep(pause).await;
         }
     }
+}
+
+/// Serves what can be at once, and makes the rest a task.
+pub fn begin(
+    core: &Rc<Core>,
+    socket: Socket,
+    peer: Option<SocketAddr>,
+    permit: Option<ConnectionPermit>,
+    listener: SocketAddr,
+) {
+    let transport = core.transport(socket, listener);
+    let mut connection = Connection::new(core.clone(), transport, peer, listener, permit);
+    match connection.begin() {
+        Next::Close => {}
+        next => connection.start(next),
+    }
+}
+
+/// The same for whom a PROXY header named.
+fn begin_for(
+    core: &Rc<Core>,
+    source: ProxySource,
+    socket: Socket,
+    peer: Option<SocketAddr>,
+    listener: SocketAddr,
+) {
+    let (client, permit) = match source {
+        ProxySource::Local => (peer, None),
+        ProxySource::Client { client, .. } => {
+            let Admission::Admitted(permit) = core.admit_proxied(client) else { return };
+            (Some(client), permit)
+        }
+    };
+    begin(core, socket, client, permit, listener);
 }
 
 enum Turn {

@@ -10,7 +10,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use crate::config::{self, Config};
+use crate::access::AccessShared;
+use crate::config::{self, Config, LogLevel};
 use crate::core::Connections;
 use crate::core_loop::{self, CoreSeed, Order};
 use crate::listener;
@@ -35,6 +36,7 @@ impl std::error::Error for StartError {}
 pub struct Server {
     snapshot: Arc<Snapshot>,
     tls: Arc<TlsShared>,
+    access: Arc<AccessShared>,
     /// Read again on SIGHUP.
     config_file: Option<PathBuf>,
     access_log: AccessLog,
@@ -59,7 +61,14 @@ impl Server {
                 .map_err(|error| StartError(error.to_string()))?
         };
         let tls = TlsShared::new();
-        let snapshot = Snapshot::open(config, &tls, &error_log).map_err(|unusable| StartError(unusable.0))?;
+        let access = {
+            let error_log = error_log.clone();
+            AccessShared::new(Box::new(move |problem| {
+                error_log.limited(LogLevel::Warning, "password file", problem);
+            }))
+        };
+        let snapshot =
+            Snapshot::open(config, &tls, &access, &error_log).map_err(|unusable| StartError(unusable.0))?;
         let snapshot = Arc::new(snapshot);
         if let Some(problem) = &snapshot.watcher_problem {
             error_log.warning(format_args!(
@@ -72,7 +81,7 @@ impl Server {
             .map(|sites| bind(sites.address, cores))
             .collect::<Result<Vec<_>, StartError>>()?;
         raise_descriptor_limit(&error_log, snapshot.config.limits.connections);
-        Ok(Server { snapshot, tls, config_file, access_log, error_log, cores, listeners, signals })
+        Ok(Server { snapshot, tls, access, config_file, access_log, error_log, cores, listeners, signals })
     }
 
     /// The addresses that it really listens on.
@@ -82,13 +91,23 @@ impl Server {
 
     /// Serves until SIGTERM or SIGINT, then finishes what was begun.
     pub fn run(self) -> io::Result<()> {
-        let Server { snapshot, tls, config_file, access_log, error_log, cores, listeners, mut signals } =
-            self;
+        let Server {
+            snapshot,
+            tls,
+            access,
+            config_file,
+            access_log,
+            error_log,
+            cores,
+            listeners,
+            mut signals,
+        } = self;
         let mut running = Running {
             cores: Vec::new(),
             addresses: listeners.iter().map(|(configured, ..)| *configured).collect(),
             snapshot: snapshot.clone(),
             tls,
+            access,
             error_log: error_log.clone(),
         };
         for (sites, (_, bound, _)) in snapshot.listeners.iter().zip(&listeners) {
@@ -137,6 +156,7 @@ struct Running {
     addresses: Vec<SocketAddr>,
     snapshot: Arc<Snapshot>,
     tls: Arc<TlsShared>,
+    access: Arc<AccessShared>,
     error_log: ErrorLog,
 }
 
@@ -172,8 +192,8 @@ impl Running {
                 .warning("server.cores and server.pin_cores change only when the server is started anew");
         }
         let log_problem = |error: io::Error| vec![error.to_string()];
-        let snapshot =
-            Snapshot::open(config, &self.tls, &self.error_log).map_err(|unusable| vec![unusable.0])?;
+        let snapshot = Snapshot::open(config, &self.tls, &self.access, &self.error_log)
+            .map_err(|unusable| vec![unusable.0])?;
         let snapshot = Arc::new(snapshot);
         let mut added = Vec::new();
         for sites in snapshot.listeners.iter().filter(|sites| !self.addresses.contains(&sites.address)) {

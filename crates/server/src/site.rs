@@ -13,8 +13,10 @@ use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::{Root, SymlinkPolicy};
 use touchstone_http::content_coding::ContentCoding;
 
-use crate::config::{self, Config, SiteConfig};
+use crate::access::{AccessShared, ConnectionGate};
+use crate::config::{self, AccessConfig, Config, SiteConfig};
 use crate::log::error::ErrorLog;
+use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
 use crate::tls::{TlsEndpoint, TlsShared};
 use crate::unusable::Unusable;
@@ -25,6 +27,10 @@ pub struct Snapshot {
     pub config: Config,
     /// The sites, in the order of the configuration.
     pub sites: Vec<Site>,
+    /// The rules for connections.
+    pub connection_gate: ConnectionGate,
+    /// True when rules ask for clients' addresses.
+    pub wants_peers: bool,
     /// Each address with the sites that listen on it.
     pub listeners: Vec<ListenerSites>,
     /// The memory cache; `None` when it is switched off.
@@ -41,6 +47,10 @@ pub struct Site {
     pub root: Arc<Root>,
     /// Content types by file name ending.
     pub content_types: ContentTypes,
+    /// Routes and access rules, if it has any.
+    pub rules: Option<SiteRules>,
+    /// Where the sites begin in [`Snapshot::sites`] that stand for directories of its routes.
+    pub first_root: usize,
     /// What it wants of content codings.
     pub codings: CodingSettings,
     /// The field lines that it adds to every answer, each with its CRLF.
@@ -83,8 +93,32 @@ impl ListenerSites {
 
 impl Snapshot {
     /// Opens every root and certificate, and prepares the lookups.
-    pub fn open(config: Config, tls: &Arc<TlsShared>, error_log: &ErrorLog) -> Result<Snapshot, Unusable> {
-        let sites = config.sites.iter().map(open_site).collect::<Result<Vec<Site>, Unusable>>()?;
+    pub fn open(
+        config: Config,
+        tls: &Arc<TlsShared>,
+        access: &Arc<AccessShared>,
+        error_log: &ErrorLog,
+    ) -> Result<Snapshot, Unusable> {
+        let open = |site: &SiteConfig| open_site(site, access);
+        let mut sites = config.sites.iter().map(open).collect::<Result<Vec<Site>, Unusable>>()?;
+        // A directory of a route is a site of its own that no host leads to: so its files have their own cache.
+        for index in 0..config.sites.len() {
+            sites[index].first_root = sites.len();
+            let roots: Vec<PathBuf> =
+                sites[index].rules.iter().flat_map(SiteRules::roots).map(Into::into).collect();
+            for root in roots {
+                let below = SiteConfig {
+                    root,
+                    access: AccessConfig::default(),
+                    routes: Vec::new(),
+                    ..config.sites[index].clone()
+                };
+                sites.push(open(&below)?);
+            }
+        }
+        let connection_gate = ConnectionGate::new(&config, access);
+        let wants_peers = connection_gate.wants_peers()
+            || sites.iter().filter_map(|site| site.rules.as_ref()).any(SiteRules::wants_peers);
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for &address in config.sites.iter().flat_map(|site| &site.listen) {
             if !addresses.contains(&address) {
@@ -110,11 +144,11 @@ impl Snapshot {
         } else {
             (None, None)
         };
-        Ok(Snapshot { config, sites, listeners, cache, watcher_problem })
+        Ok(Snapshot { config, sites, connection_gate, wants_peers, listeners, cache, watcher_problem })
     }
 }
 
-fn open_site(config: &SiteConfig) -> Result<Site, Unusable> {
+fn open_site(config: &SiteConfig, access: &Arc<AccessShared>) -> Result<Site, Unusable> {
     let policy = match config.symlinks {
         config::SymlinkPolicy::Inside => SymlinkPolicy::Inside,
         config::SymlinkPolicy::Anywhere => SymlinkPolicy::Anywhere,
@@ -126,10 +160,13 @@ fn open_site(config: &SiteConfig) -> Result<Site, Unusable> {
     let charset = Some(config.charset.as_str()).filter(|charset| !charset.is_empty());
     let content_types = ContentTypes::new(config.mime_types.clone(), charset)
         .map_err(|error| Unusable(format!("cannot serve {}: {error}", config.root.display())))?;
+    let rules = SiteRules::open(config, access).map_err(|problems| Unusable(problems.join("; ")))?;
     Ok(Site {
         config: config.clone(),
         root: Arc::new(root),
         content_types,
+        rules,
+        first_root: 0,
         codings: coding_settings(config),
         fields: field_lines(config),
     })

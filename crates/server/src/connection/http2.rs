@@ -195,6 +195,10 @@ impl Http2 {
         if !self.connection.transport.may_serve(Some(request.authority())) {
             return false;
         }
+        // Rules look at more than this way has at hand.
+        if hot.snapshot.sites[site].rules.is_some() {
+            return false;
+        }
         let date = self.connection.core.clock.second();
         let Some(cache) = hot.caches.get_mut(site) else { return false };
         let mut accept_encoding = AcceptEncoding::ABSENT;
