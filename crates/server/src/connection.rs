@@ -6,40 +6,37 @@
 //! wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
 
 mod http2;
+mod request_body;
+mod response;
 
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use touchstone_files::cache::{Prepared, Variant};
-use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits};
 use touchstone_http::request::{
     Expectation, KnownField, Method, Parsed, RequestBody, RequestError, RequestHead, Version,
 };
-use touchstone_http::target::{PathError, RequestTarget, is_plain_path, normalise_path, parse_target};
+use touchstone_http::target::is_plain_path;
+use touchstone_interfaces::request::TlsFacts;
 
-use crate::access::{self, ConnectionPermit, HeadFields, RequestView};
+use crate::access::{ConnectionPermit, HeadFields, MinimumPace, Pace, RequestView};
 use crate::answer::{Answer, Part};
-use crate::config::LogLevel;
 use crate::core::{Core, Hot};
 use crate::deadline::DeadlineGuard;
 use crate::log::access::Record;
-use crate::route::{AtOnce, Outcome};
-use crate::static_files::{self, FileRequest};
+use crate::route::AtOnce;
 use crate::transport::Transport;
 
 use http2::Http2;
+use request_body::BodyFeed;
 
 /// Answers to pipelined requests are gathered up to this size before they are written.
 const GATHER_BYTES: usize = 128 * 1024;
-
-/// How much of a file goes out before other connections get their turn.
-const FILE_TURN_BYTES: usize = 256 * 1024;
 
 /// After an answer that leaves part of the request unread: how long, and for how many bytes, the connection listens
 /// on so that the client can read the answer before it learns that the rest was not wanted (RFC 9112 section 9.6).
@@ -123,6 +120,12 @@ pub struct Connection {
     /// Requests answered.
     requests: u64,
     waiting: Waiting,
+    /// Sent since the client was waited for last.
+    sent_since_wait: u64,
+    /// How fast the client takes the present answer; `None`: it was not waited for.
+    send_pace: Option<Pace>,
+    /// What is known of the TLS session, made for the first request that is not a plain hit.
+    tls_facts: Option<Arc<TlsFacts>>,
     deadline: Option<DeadlineGuard>,
 }
 
@@ -160,6 +163,9 @@ impl Connection {
             output: Vec::new(),
             requests: 0,
             waiting: Waiting::Nothing,
+            sent_since_wait: 0,
+            send_pace: None,
+            tls_facts: None,
             deadline: None,
         }
     }
@@ -478,131 +484,12 @@ impl Connection {
         }
     }
 
-    /// Answers the request at the start of the input, whatever it is.
-    async fn answer_request(&mut self) -> Next {
-        let started = Instant::now();
-        let core = self.core.clone();
-        let mut head = RequestHead::new();
-        let (snapshot, generation, limits) = {
-            let hot = core.hot.borrow();
-            (hot.snapshot.clone(), hot.generation, hot.limits)
-        };
-        let Ok(Parsed::Complete(length)) = head.parse(&self.input, &limits) else { return Next::Close };
-        if self.generation != generation {
-            self.take_up(&core.hot.borrow());
+    /// What handlers and logs may know of the TLS session.
+    fn tls_facts(&mut self) -> Option<Arc<TlsFacts>> {
+        if self.tls_facts.is_none() {
+            self.tls_facts = self.transport.tls_facts().map(Arc::new);
         }
-        // The head's bytes leave the input, so that a body can come in while spans still point at them.
-        let head_bytes: Vec<u8> = self.input.drain(..length).collect();
-        let mut answer = match self.check(&snapshot.config, &head) {
-            Some(answer) => answer,
-            None => self.route(&snapshot, &head, &head_bytes).await,
-        };
-        // The body is read before the answer, so that the next request begins where this one ends; where an error
-        // is known already, a client that asked is told so at once instead of being asked for the body.
-        let refused_early = head.expectation != Expectation::None && answer.status >= 400;
-        let too_large = answer.status == 413;
-        let mut body_is_read = head.body == RequestBody::None;
-        if !body_is_read && !refused_early && !too_large {
-            match self.read_body(&head, snapshot.config.limits.body_bytes).await {
-                Ok(()) => body_is_read = true,
-                Err(BodyProblem::Gone) => return Next::Close,
-                Err(problem) => answer = Answer::error(problem.status()),
-            }
-        }
-        let variant = self.answer_variant(&head, body_is_read);
-        let written = self.write_answer(&answer, &head, variant).await;
-        let core_hot = &mut *core.hot.borrow_mut();
-        if core_hot.log.is_on() {
-            let client = client_text(&mut self.peer_text, self.peer);
-            let duration_us = microseconds_since(started);
-            let body_bytes = match written {
-                Ok(bytes) | Err((bytes, _)) => bytes,
-            };
-            core_hot.log.record(&record(client, &head, &head_bytes, answer.status, body_bytes, duration_us));
-        }
-        self.requests += 1;
-        match written {
-            Err(_) => Next::Close,
-            Ok(_) if variant != Variant::Close => Next::Buffered,
-            Ok(_) if body_is_read && self.input.is_empty() => Next::Close,
-            Ok(_) => Next::Linger,
-        }
-    }
-
-    /// What can be refused from the head alone, whichever handler it is for.
-    fn check(&self, config: &crate::config::Config, head: &RequestHead) -> Option<Answer> {
-        if head.expectation == Expectation::Unknown {
-            return Some(Answer::error(417));
-        }
-        if matches!(head.body, RequestBody::Length(length) if length > config.limits.body_bytes) {
-            return Some(Answer::error(413));
-        }
-        None
-    }
-
-    /// Finds who answers: target form, site, handler.
-    async fn route(&mut self, snapshot: &crate::site::Snapshot, head: &RequestHead, bytes: &[u8]) -> Answer {
-        let target = head.target.of(bytes);
-        let is_connect = head.method == Method::Connect;
-        let is_options = head.method == Method::Options;
-        let Ok(target) = parse_target(is_connect, is_options, target) else { return Answer::error(400) };
-        // RFC 9112 section 3.2.2: the authority of an absolute target replaces Host.
-        let (path, query, host) = match target {
-            RequestTarget::Origin { path, query } => (path, query, head.host.map(|host| host.of(bytes))),
-            RequestTarget::Absolute { authority, path, query, .. } => (path, query, Some(authority)),
-            RequestTarget::Asterisk => return Answer::new(204).field("Allow", static_files::ALLOWED_METHODS),
-            RequestTarget::Authority(_) => {
-                return Answer::error(405).field("Allow", static_files::ALLOWED_METHODS);
-            }
-        };
-        let listener = self.listener_index.and_then(|index| snapshot.listeners.get(index));
-        // RFC 9110 section 15.5.20: not a host of this address.
-        let Some(site) = listener.and_then(|listener| listener.site(host)) else { return Answer::error(421) };
-        if !self.transport.may_serve(host) {
-            return Answer::error(421);
-        }
-        let variant = self.answer_variant(head, true);
-        let Some(rules) = &snapshot.sites[site].rules else {
-            let request = FileRequest { snapshot, site, head, buffer: bytes, path, query, variant };
-            return static_files::answer(&self.core, &request).await;
-        };
-        // Rules look at what a path means, not at how it is written.
-        let mut normal = Vec::with_capacity(path.len());
-        match normalise_path(path, &mut normal) {
-            Ok(()) => {}
-            Err(PathError::EncodedSlash) => return Answer::error(404),
-            Err(_) => return Answer::error(400),
-        }
-        let fields = HeadFields { head, buffer: bytes };
-        let client = self.peer.map(|peer| snapshot.connection_gate.client(peer.ip(), &fields));
-        let method = head.method_span.of(bytes);
-        let view = RequestView { client, method, path: &normal, query, host, fields: &fields };
-        let resolved = rules.resolve(&view);
-        let _admitted = match access::pass(&resolved.gates, &view).await {
-            Ok(admitted) => admitted,
-            Err(refusal) => return refusal.answer(),
-        };
-        let mut answer = match (&resolved.outcome, resolved.outcome.answer()) {
-            (Outcome::Failed { reason, .. }, Some(answer)) => {
-                self.core.error_log.limited(LogLevel::Warning, "route failed", reason);
-                answer
-            }
-            (_, Some(answer)) => answer,
-            (outcome, None) => {
-                let site = match outcome {
-                    Outcome::Files { root: Some(root) } => snapshot.sites[site].first_root + root,
-                    _ => site,
-                };
-                let (path, query) = match &resolved.rewritten {
-                    Some(new) => (&new.path_as_sent[..], new.query.as_deref()),
-                    None => (path, query),
-                };
-                let request = FileRequest { snapshot, site, head, buffer: bytes, path, query, variant };
-                static_files::answer(&self.core, &request).await
-            }
-        };
-        resolved.fields.iter().for_each(|fields| fields.apply(&mut answer.fields));
-        answer
+        self.tls_facts.clone()
     }
 
     fn answer_variant(&self, head: &RequestHead, body_is_read: bool) -> Variant {
@@ -622,7 +509,7 @@ impl Connection {
             self.core.error_log.debug(format_args!("refused a request: {}", error.explanation()));
         }
         let date = self.core.clock.second();
-        let head = answer.head(&date, Variant::Close);
+        let head = answer.head(&date, Variant::Close, answer.framing(false));
         let body = answer.body.iter().map(|part| if let Part::Bytes(bytes) = part { bytes } else { &[][..] });
         let body = body.collect::<Vec<&[u8]>>().concat();
         let written = self.write(&head, &body).await;
@@ -653,173 +540,34 @@ impl Connection {
         }
     }
 
-    // ---- the request body
-
-    /// Reads the body and lets it go; asks for it first where the client waits to be asked.
-    async fn read_body(&mut self, head: &RequestHead, most_bytes: u64) -> Result<(), BodyProblem> {
-        if head.expectation == Expectation::Continue && self.input.is_empty() {
-            self.write(b"HTTP/1.1 100 Continue\r\n\r\n", &[]).await.map_err(|_| BodyProblem::Gone)?;
-        }
-        match head.body {
-            RequestBody::None => Ok(()),
-            RequestBody::Length(length) => self.read_counted_body(length).await,
-            RequestBody::Chunked => self.read_chunked_body(most_bytes).await,
-        }
-    }
-
-    async fn read_counted_body(&mut self, mut remaining: u64) -> Result<(), BodyProblem> {
-        loop {
-            let here = usize::try_from(remaining).unwrap_or(usize::MAX).min(self.input.len());
-            self.input.drain(..here);
-            remaining -= here as u64;
-            if remaining == 0 {
-                return Ok(());
-            }
-            self.receive_more().await?;
-        }
-    }
-
-    async fn read_chunked_body(&mut self, most_bytes: u64) -> Result<(), BodyProblem> {
-        let mut decoder = ChunkedDecoder::new(ChunkedLimits::default());
-        let mut body_bytes = 0u64;
-        loop {
-            while !self.input.is_empty() {
-                let decoded = decoder.decode(&self.input).map_err(|_| BodyProblem::Malformed)?;
-                body_bytes = body_bytes.saturating_add(decoded.data.len() as u64);
-                // A chunk that says that it will be too large need not be waited for.
-                if body_bytes.saturating_add(decoder.chunk_remaining()) > most_bytes {
-                    return Err(BodyProblem::TooLarge);
-                }
-                self.input.drain(..decoded.consumed);
-                if decoded.done {
-                    return Ok(());
-                }
-                if decoded.consumed == 0 {
-                    break;
-                }
-            }
-            self.receive_more().await?;
-        }
-    }
-
-    /// Receives once, to the end of the input.
-    async fn receive_more(&mut self) -> Result<(), BodyProblem> {
-        let core = self.core.clone();
-        let limit = core.hot.borrow().snapshot.config.limits.stall_timeout;
-        self.set_deadline(limit);
-        let received = poll_fn(|context| {
-            if self.deadline_expired(context) {
-                return Poll::Ready(Err(BodyProblem::Timeout));
-            }
-            let hot = &mut *core.hot.borrow_mut();
-            match ready!(self.transport.poll_receive(context, &mut hot.receive_buffer)) {
-                Ok(0) | Err(_) => Poll::Ready(Err(BodyProblem::Gone)),
-                Ok(count) => {
-                    self.input.extend_from_slice(&hot.receive_buffer[..count]);
-                    Poll::Ready(Ok(()))
-                }
-            }
-        })
-        .await;
-        self.clear_deadline();
-        received
-    }
-
     // ---- writing
 
-    /// Writes an answer and gives the body bytes that went out, also beside an error.
-    async fn write_answer(
-        &mut self,
-        answer: &Answer,
-        head: &RequestHead,
-        variant: Variant,
-    ) -> Result<u64, (u64, io::Error)> {
-        let answer_head = answer.head(&self.core.clock.second(), variant);
-        let has_body = head.method != Method::Head && !matches!(answer.status, 204 | 304);
-        let parts: &[Part] = if has_body { &answer.body } else { &[] };
-        let mut written = 0;
-        let mut pending: &[u8] = &answer_head;
-        for part in parts {
-            let result = match part {
-                Part::Bytes(bytes) => self.write(pending, bytes).await.map(|()| bytes.len() as u64),
-                Part::Cached(prepared, range) => {
-                    let bytes = &prepared.body()[range.clone()];
-                    self.write(pending, bytes).await.map(|()| bytes.len() as u64)
-                }
-                Part::File { file, offset, length } => {
-                    let mut sent = 0;
-                    let result = self.write_file(pending, file.as_fd(), *offset, *length, &mut sent).await;
-                    result.map(|()| sent).inspect_err(|_| {
-                        written += sent;
-                    })
-                }
-            };
-            match result {
-                Ok(bytes) => written += bytes,
-                Err(error) => return Err((written, error)),
-            }
-            pending = &[];
-        }
-        if !pending.is_empty() {
-            self.write(pending, &[]).await.map_err(|error| (0, error))?;
-        }
-        Ok(written)
+    /// Writes two buffers, waiting as needed.
+    async fn write(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {
+        self.write_feeding(first, second, &mut BodyFeed::none()).await
     }
 
-    /// Writes two buffers, waiting as needed.
-    async fn write(&mut self, mut first: &[u8], mut second: &[u8]) -> io::Result<()> {
+    /// Writes two buffers, waiting as needed, and brings on the request's body meanwhile: a client that sends all of it
+    /// before it reads must not wait for us while we wait for it.
+    async fn write_feeding(
+        &mut self,
+        mut first: &[u8],
+        mut second: &[u8],
+        feed: &mut BodyFeed,
+    ) -> io::Result<()> {
         if first.is_empty() {
             std::mem::swap(&mut first, &mut second);
         }
         while !first.is_empty() {
             let sent = self.transport.try_send(first, second)?;
+            self.sent_since_wait += sent as u64;
             if sent < first.len() {
                 first = &first[sent..];
             } else {
                 (first, second) = (&second[sent - first.len()..], &[]);
             }
             if !first.is_empty() {
-                self.wait_sendable().await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes `head`, then a range of a file, in turns with other connections.
-    async fn write_file(
-        &mut self,
-        head: &[u8],
-        file: std::os::fd::BorrowedFd<'_>,
-        offset: u64,
-        length: u64,
-        sent_bytes: &mut u64,
-    ) -> io::Result<()> {
-        let mut head = head;
-        while !head.is_empty() {
-            let sent = self.transport.try_send_more(head)?;
-            head = &head[sent..];
-            if !head.is_empty() {
-                self.wait_sendable().await?;
-            }
-        }
-        let (mut at, end) = (offset, offset + length);
-        let mut turn_bytes = 0;
-        while at < end {
-            let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(FILE_TURN_BYTES - turn_bytes);
-            match self.transport.try_send_file(file, &mut at, count)? {
-                Some(0) => {
-                    let shorter = "the file became shorter while it was sent";
-                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, shorter));
-                }
-                Some(sent) => {
-                    turn_bytes += sent;
-                    *sent_bytes += sent as u64;
-                }
-                None => self.wait_sendable().await?,
-            }
-            if turn_bytes >= FILE_TURN_BYTES {
-                turn_bytes = 0;
-                tokio::task::yield_now().await;
+                self.wait_sendable(feed).await?;
             }
         }
         Ok(())
@@ -832,28 +580,46 @@ impl Connection {
         result
     }
 
-    /// Waits until the client has taken some of what was sent.
-    async fn wait_sendable(&mut self) -> io::Result<()> {
-        self.wait_for_client(Transport::poll_sendable).await
+    /// Waits until the client has taken some of what was sent, and brings on the request's body meanwhile. A client that
+    /// takes it more slowly than it must is let go.
+    async fn wait_sendable(&mut self, feed: &mut BodyFeed) -> io::Result<()> {
+        let core = self.core.clone();
+        let limits = &core.hot.borrow().snapshot.config.limits.clone();
+        let minimum =
+            MinimumPace { stall_timeout: limits.stall_timeout, bytes_per_second: limits.minimum_send_rate };
+        let mut pace = self.send_pace.unwrap_or(Pace::begin(minimum));
+        pace.record(std::mem::take(&mut self.sent_since_wait), Duration::ZERO);
+        let began_ms = core.clock.coarse_ms();
+        self.set_deadline(pace.allowance());
+        feed.is_beside = true;
+        let result = poll_fn(|context| {
+            if self.deadline_expired(context) {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            if let Poll::Ready(result) = self.transport.poll_sendable(context) {
+                return Poll::Ready(result);
+            }
+            // That the client has left shows in what is sent.
+            let _ = feed.poll(self, false, context);
+            Poll::Pending
+        })
+        .await;
+        feed.is_beside = false;
+        self.clear_deadline();
+        pace.record(0, Duration::from_millis(core.clock.coarse_ms().saturating_sub(began_ms)));
+        self.send_pace = Some(pace);
+        result
     }
 
-    /// Waits until everything that the transport has taken is sent.
+    /// Waits until everything that the transport has taken is sent, for `limits.stall_timeout` at the most.
     async fn flush_transport(&mut self) -> io::Result<()> {
-        self.wait_for_client(Transport::poll_flush).await
-    }
-
-    /// Waits until the client lets the transport go on, for `limits.stall_timeout` at the most.
-    async fn wait_for_client(
-        &mut self,
-        poll: fn(&mut Transport, &mut Context<'_>) -> Poll<io::Result<()>>,
-    ) -> io::Result<()> {
         let limit = self.core.hot.borrow().snapshot.config.limits.stall_timeout;
         self.set_deadline(limit);
         let result = poll_fn(|context| {
             if self.deadline_expired(context) {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            poll(&mut self.transport, context)
+            self.transport.poll_flush(context)
         })
         .await;
         self.clear_deadline();
@@ -908,24 +674,6 @@ impl Connection {
     }
 }
 
-/// Why a body was not read to its end.
-enum BodyProblem {
-    Malformed,
-    TooLarge,
-    Timeout,
-    Gone,
-}
-
-impl BodyProblem {
-    fn status(&self) -> u16 {
-        match self {
-            BodyProblem::Malformed | BodyProblem::Gone => 400,
-            BodyProblem::TooLarge => 413,
-            BodyProblem::Timeout => 408,
-        }
-    }
-}
-
 fn microseconds_since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
@@ -948,6 +696,7 @@ fn record<'a>(
     let host = head.host.map(|host| host.of(bytes));
     Record {
         client,
+        user: None,
         request_line: head.request_line.of(bytes),
         method: head.method_span.of(bytes),
         target: head.target.of(bytes),

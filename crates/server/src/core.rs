@@ -18,6 +18,7 @@ use crate::access::{Admission, TOO_MANY_CONNECTIONS};
 use crate::clock::CoreClock;
 use crate::config::LogLevel;
 use crate::deadline::Deadlines;
+use crate::handlers::Handlers;
 use crate::header_blocks::HeaderBlocks;
 use crate::log::access::CoreBuffer;
 use crate::log::error::ErrorLog;
@@ -72,6 +73,8 @@ pub struct Core {
     pub draining: Cell<bool>,
     /// Its number, from 0.
     pub index: usize,
+    /// What answers requests that are not for files.
+    pub handlers: Handlers,
     /// Connections of all cores.
     connections: Arc<Connections>,
     /// Connections of this core that `connections` knows of.
@@ -115,6 +118,7 @@ impl Core {
             records: Rc::default(),
             draining: Cell::new(false),
             index,
+            handlers: Handlers::default(),
             connections,
             counted: Cell::new(0),
         }
@@ -122,6 +126,7 @@ impl Core {
 
     /// Works under another configuration from the next request on.
     pub fn take_up(&self, snapshot: Arc<Snapshot>) {
+        self.handlers.clear();
         let hot = &mut *self.hot.borrow_mut();
         hot.limits = head_limits(&snapshot);
         hot.caches = caches(&snapshot);

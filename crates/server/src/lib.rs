@@ -5,14 +5,18 @@
 //! `static_files` answers the rest, `answer` is what it makes, [`log`] keeps the record.
 
 pub mod access;
-mod answer;
+use touchstone_interfaces::answer;
+
 mod clock;
 pub mod config;
 mod connection;
 mod core;
 mod core_loop;
 mod deadline;
+mod exchange;
+mod handlers;
 mod header_blocks;
+mod interface;
 mod listener;
 pub mod log;
 pub mod route;

@@ -89,15 +89,6 @@ const READ_ATTEMPTS: usize = 5;
 
 /// Answers a request for a file.
 pub async fn answer(core: &Core, request: &FileRequest<'_>) -> Answer {
-    let mut answer = answer_method(core, request).await;
-    if let Some(page) = request.site().config.error_pages.get(&answer.status) {
-        use_error_page(core, request, page, &mut answer).await;
-    }
-    answer.fields.extend_from_slice(&request.site().fields);
-    answer
-}
-
-async fn answer_method(core: &Core, request: &FileRequest<'_>) -> Answer {
     match request.head.method {
         Method::Get | Method::Head => {}
         Method::Options => return Answer::new(204).field("Allow", ALLOWED_METHODS),
@@ -155,7 +146,7 @@ fn has_dot_in_last_segment(path: &[u8]) -> bool {
 }
 
 /// Replaces the body of an error with the site's page for it. The fields that belong to the status stay.
-async fn use_error_page(core: &Core, request: &FileRequest<'_>, page: &str, answer: &mut Answer) {
+pub async fn use_error_page(core: &Core, request: &FileRequest<'_>, page: &str, answer: &mut Answer) {
     match find_page(core, request, page).await {
         Found::Content(representation, content) => {
             let mut fields = Vec::with_capacity(answer.fields.len() + 64);

@@ -10,6 +10,8 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use touchstone_interfaces::request::TlsFacts;
+
 use crate::socket::Socket;
 use crate::tls::{CiphertextBuffer, RECORD_BYTES, TlsError, TlsSession};
 
@@ -63,6 +65,23 @@ impl Transport {
     /// True when the client has agreed to speak HTTP/2 (ALPN).
     pub fn speaks_http2(&self) -> bool {
         matches!(self, Transport::Tls(tls) if tls.session.protocol() == Some(b"h2"))
+    }
+
+    /// What handlers and logs may know of the session; `None`: plain HTTP.
+    pub fn tls_facts(&self) -> Option<TlsFacts> {
+        let Transport::Tls(tls) = self else { return None };
+        let session = &tls.session;
+        let certificate = session.client_certificate();
+        Some(TlsFacts {
+            version: session.version().unwrap_or_default(),
+            cipher_suite: session.cipher_suite().unwrap_or_default(),
+            server_name: session.server_name().map(Box::from),
+            resumed: session.is_resumed(),
+            client_subject: certificate.map(|certificate| certificate.subject.as_str().into()),
+            client_issuer: certificate.map(|certificate| certificate.issuer.as_str().into()),
+            client_serial: certificate.map(|certificate| certificate.serial_number.as_str().into()),
+            client_fingerprint: certificate.map(|certificate| certificate.fingerprint.as_str().into()),
+        })
     }
 
     /// Whether a request for this host may be answered here. A TLS session was opened under the rules of one site (a

@@ -376,6 +376,9 @@ fn check_command_line(
 fn check_configuration(text: &str) -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = directory.path().join("touchstone.toml");
+    // What examples name beside directories: a password file, with the password "password".
+    let users = "ada:$2y$05$lfJtylH9G4my3uZb4KQoj.RJs0HrvF2/2gBTiiKW0CbphmKGbdPRG\n";
+    std::fs::write(directory.path().join("users.htpasswd"), users).map_err(|error| error.to_string())?;
     let mut placed = String::new();
     for line in text.lines() {
         placed.push_str(&in_directory(line, directory.path())?);

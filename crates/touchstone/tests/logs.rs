@@ -253,7 +253,7 @@ fn json_format() {
     let by_status =
         |status: u64| objects.iter().find(|object| object["status"] == status).expect("it is there");
     let first = by_status(200);
-    let keys = "time client method target version status body_bytes duration_us host referer user_agent";
+    let keys = "time client user method target version status body_bytes duration_us host referer user_agent";
     for object in &objects {
         let mut names: Vec<&str> =
             object.as_object().expect("an object").keys().map(String::as_str).collect();

@@ -4,10 +4,12 @@
 //! one go. A plain GET of a cached file is answered in passing, its header block encoded once a second for all
 //! connections of the core ([`crate::header_blocks`]); everything else goes to the same handlers as with HTTP/1.
 
-use std::collections::VecDeque;
+mod streams;
+
 use std::future::poll_fn;
 use std::io;
-use std::task::{Poll, ready};
+use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use touchstone_files::cache::Variant;
@@ -18,13 +20,16 @@ use touchstone_http::h2::{
 };
 use touchstone_http::request::{Expectation, Method, Parsed, RequestHead};
 use touchstone_http::target::is_plain_path;
+use touchstone_interfaces::pipe::pipe;
+use touchstone_interfaces::request::{Protocol, ReceivedHead};
 
 use super::{Connection, client_text, microseconds_since};
-use crate::answer::{Answer, Part};
+use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
+use crate::exchange::{self, Arrival};
 use crate::header_blocks::{encode_fields, split_field};
 use crate::log::access::Record;
-use crate::site::Snapshot;
+use streams::{Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), as far as they tell it from HTTP/1.
 const PREFACE_START: &[u8] = b"PRI * HTTP/2.0\r\n";
@@ -41,19 +46,8 @@ pub fn begins(received: &[u8]) -> bool {
     received.first() == Some(&b'P') && received.starts_with(PREFACE_START)
 }
 
-/// A request that needs more than a look into the cache, copied out of the engine's buffers.
-struct Waiting {
-    stream: StreamKey,
-    /// The request as HTTP/1 would have written it: what the handlers read.
-    text: Vec<u8>,
-    received_at: Instant,
-}
-
-/// A response body that is not sent yet.
-struct Outgoing {
-    stream: StreamKey,
-    parts: VecDeque<Part>,
-}
+/// How much of a request's body waits for its handler; the stream's window is smaller.
+const BODY_BYTES: usize = 1024 * 1024;
 
 /// The HTTP/2 side of a connection.
 pub struct Http2 {
@@ -61,7 +55,9 @@ pub struct Http2 {
     engine: ServerConnection,
     events: Events,
     output: Vec<u8>,
-    waiting: Vec<Waiting>,
+    inbox: Rc<Inbox>,
+    exchanges: Vec<Exchange>,
+    incoming: Vec<Incoming>,
     outgoing: Vec<Outgoing>,
     leaving: bool,
 }
@@ -83,7 +79,9 @@ impl Http2 {
             engine: ServerConnection::new(limits),
             events: Events::new(),
             output: Vec::new(),
-            waiting: Vec::new(),
+            inbox: Rc::default(),
+            exchanges: Vec::new(),
+            incoming: Vec::new(),
             outgoing: Vec::new(),
             leaving: false,
         }
@@ -94,7 +92,7 @@ impl Http2 {
         let mut replenished = Instant::now();
         loop {
             let understood = self.take_in();
-            self.answer_waiting().await;
+            self.take_answers();
             if !understood {
                 self.engine.take_output(&mut self.output);
                 let _ = self.write_output().await;
@@ -111,7 +109,7 @@ impl Http2 {
                 replenished = Instant::now();
                 self.engine.replenish();
             }
-            if self.receive().await.is_err() {
+            if self.wait().await.is_err() {
                 break;
             }
         }
@@ -131,7 +129,7 @@ impl Http2 {
                     let hot = &mut *core.hot.borrow_mut();
                     hot.received_at = hot.log.wants_duration().then(Instant::now);
                     for event in events.iter() {
-                        self.take_event(hot, event);
+                        self.take_event(hot, event, &input[at..]);
                     }
                     if consumed == 0 {
                         break;
@@ -151,25 +149,23 @@ impl Http2 {
         understood
     }
 
-    fn take_event(&mut self, hot: &mut Hot, event: Event<'_>) {
+    fn take_event(&mut self, hot: &mut Hot, event: Event<'_>, input: &[u8]) {
         match event {
             Event::Request(request) => {
                 if !self.try_hit(hot, &request) {
-                    let waiting = Waiting {
-                        stream: request.stream(),
-                        text: request_text(&request),
-                        received_at: Instant::now(),
-                    };
-                    self.waiting.push(waiting);
+                    self.begin_exchange(hot, &request);
                 }
             }
-            // The handlers of today read no bodies: what comes is let go, so that the windows stay open.
-            Event::Data { stream, range, .. } => self.engine.release(stream, range.len()),
-            Event::Reset { stream, .. } => {
-                self.outgoing.retain(|outgoing| outgoing.stream != stream);
-                self.waiting.retain(|waiting| waiting.stream != stream);
+            Event::Data { stream, range, end_of_stream } => {
+                self.take_data(stream, &input[range], end_of_stream);
             }
-            Event::GoAway { .. } | Event::Trailers { .. } | Event::Refused { .. } | Event::Pong { .. } => {}
+            Event::Trailers { stream, .. } => {
+                self.incoming
+                    .extract_if(.., |incoming| incoming.stream == stream)
+                    .for_each(|mut incoming| incoming.finish());
+            }
+            Event::Reset { stream, .. } => self.forget(stream),
+            Event::GoAway { .. } | Event::Refused { .. } | Event::Pong { .. } => {}
         }
     }
 
@@ -212,7 +208,7 @@ impl Http2 {
             Responded::Complete | Responded::Gone => {}
             Responded::Queued => {
                 let part = Part::Cached(prepared.clone(), 0..body.len());
-                self.outgoing.push(Outgoing { stream: request.stream(), parts: VecDeque::from([part]) });
+                self.outgoing.push(Outgoing::new(request.stream(), vec![part]));
             }
         }
         self.connection.requests += 1;
@@ -220,65 +216,161 @@ impl Http2 {
             let body_bytes = prepared.body_length() as u64;
             let duration_us = hot.received_at.map_or(0, microseconds_since);
             let text = request_text(request);
-            let client = client_text(&mut self.connection.peer_text, self.connection.peer);
-            log(hot, client, &text, 200, body_bytes, duration_us);
+            let mut head = RequestHead::new();
+            if head.parse(&text, &hot.limits).is_ok() {
+                let client = client_text(&mut self.connection.peer_text, self.connection.peer);
+                log(hot, client, None, &head, &text, 200, body_bytes, duration_us);
+            }
         }
         true
     }
 
-    /// Answers the requests that `take_in` left over.
-    async fn answer_waiting(&mut self) {
-        for waiting in std::mem::take(&mut self.waiting) {
-            let (snapshot, limits) = {
-                let hot = self.connection.core.hot.borrow();
-                (hot.snapshot.clone(), hot.limits)
-            };
-            let mut head = RequestHead::new();
-            // The engine has checked the fields; what it lets through and HTTP/1 does not is refused like there.
-            let answer = match head.parse(&waiting.text, &limits) {
-                Ok(Parsed::Complete(_)) => self.answer(&snapshot, &head, &waiting.text).await,
-                Ok(Parsed::Partial) => Answer::error(431),
-                Err(error) => Answer::error(error.status()),
-            };
-            self.respond(&head, waiting, answer);
+    /// Sets a handler to work for a request that needs more than a look into the cache.
+    fn begin_exchange(&mut self, hot: &mut Hot, request: &Request<'_>) {
+        let (stream, received_at, buffer) = (request.stream(), Instant::now(), request_text(request));
+        let mut head = RequestHead::new();
+        // The engine has checked the fields; what it lets through and HTTP/1 does not is refused like there.
+        let refusal = match head.parse(&buffer, &hot.limits) {
+            Ok(Parsed::Complete(_)) => exchange::refuse(&hot.snapshot, &head),
+            Ok(Parsed::Partial) => Some(Answer::error(431)),
+            Err(error) => Some(Answer::error(error.status())),
+        };
+        let received = Rc::new(ReceivedHead { head, buffer });
+        let begun = match refusal {
+            Some(answer) => Err(answer),
+            None => self.begin(hot, &received, request),
+        };
+        match begun {
+            Ok(request) => {
+                let core = self.connection.core.clone();
+                let (snapshot, inbox) = (hot.snapshot.clone(), self.inbox.clone());
+                let task = tokio::task::spawn_local(async move {
+                    let variant = Variant::Persistent;
+                    let answered = exchange::answer(core, snapshot, request, variant, Rc::default()).await;
+                    inbox.put(Found { stream, received, received_at, answered });
+                });
+                self.exchanges.push(Exchange::new(stream, task.abort_handle()));
+            }
+            Err(answer) => {
+                self.inbox.put(Found { stream, received, received_at, answered: answer.into() });
+            }
         }
     }
 
-    async fn answer(&mut self, snapshot: &Snapshot, head: &RequestHead, text: &[u8]) -> Answer {
-        if let Some(refusal) = self.connection.check(&snapshot.config, head) {
-            return refusal;
+    fn begin(
+        &mut self,
+        hot: &Hot,
+        received: &Rc<ReceivedHead>,
+        request: &Request<'_>,
+    ) -> Result<touchstone_interfaces::request::Request, Answer> {
+        if self.connection.generation != hot.generation {
+            self.connection.take_up(hot);
         }
-        if self.connection.generation == 0 {
-            let core = self.connection.core.clone();
-            self.connection.take_up(&core.hot.borrow());
+        let body = (!request.end_of_stream()).then(|| {
+            let (sender, receiver) = pipe(BODY_BYTES);
+            let most_bytes = hot.snapshot.config.limits.body_bytes;
+            self.incoming.push(Incoming::new(request.stream(), sender, most_bytes));
+            receiver
+        });
+        if request.expectation() == Expectation::Continue && body.is_some() {
+            self.engine.inform(request.stream(), &encode_fields(100, [].into_iter()), &mut self.output);
         }
-        self.connection.route(snapshot, head, text).await
+        let arrival = Arrival {
+            protocol: Protocol::Http2,
+            peer: self.connection.peer,
+            listener: self.connection.listener,
+            tls: self.connection.tls_facts(),
+        };
+        let sites = self.connection.listener_index.and_then(|index| hot.snapshot.listeners.get(index));
+        let may_serve = |host: Option<&[u8]>| self.connection.transport.may_serve(host);
+        exchange::begin(&hot.snapshot, sites, arrival, received.clone(), may_serve, body)
     }
 
-    fn respond(&mut self, head: &RequestHead, waiting: Waiting, answer: Answer) {
+    fn take_data(&mut self, stream: StreamKey, piece: &[u8], end_of_stream: bool) {
+        let Some(index) = self.incoming.iter().position(|incoming| incoming.stream == stream) else {
+            self.engine.release(stream, piece.len());
+            return;
+        };
+        let taken = self.incoming[index].push(&mut self.engine, piece);
+        if end_of_stream {
+            self.incoming.swap_remove(index).finish();
+        } else if taken.is_err() {
+            self.incoming.swap_remove(index);
+        }
+        if taken.is_err() {
+            self.engine.release(stream, piece.len());
+            self.refuse_body(stream);
+        }
+    }
+
+    /// Ends the work on a request whose body is too large.
+    fn refuse_body(&mut self, stream: StreamKey) {
+        if self.exchanges.iter().any(|exchange| exchange.stream == stream) {
+            self.exchanges.retain(|exchange| exchange.stream != stream);
+            let received = Rc::new(ReceivedHead { head: RequestHead::new(), buffer: Vec::new() });
+            let answered = Answer::error(413).into();
+            self.inbox.put(Found { stream, received, received_at: Instant::now(), answered });
+        }
+    }
+
+    /// Lets go of a stream that is no more.
+    fn forget(&mut self, stream: StreamKey) {
+        self.outgoing.retain(|outgoing| outgoing.stream != stream);
+        self.incoming.retain(|incoming| incoming.stream != stream);
+        self.exchanges.retain(|exchange| exchange.stream != stream);
+    }
+
+    /// Begins the responses that have been found.
+    fn take_answers(&mut self) {
+        while let Some(found) = self.inbox.take() {
+            self.exchanges.retain(|exchange| exchange.stream != found.stream);
+            self.respond(found);
+        }
+    }
+
+    fn respond(&mut self, found: Found) {
+        let Found { stream, received, received_at, answered } = found;
+        let (answer, head) = (answered.answer, &received.head);
         let core = self.connection.core.clone();
         let date = core.clock.second();
-        let length = answer.body_length();
-        let length_text = length.to_string();
+        // RFC 9113 section 8.6: there is nothing to switch to.
+        let answer = if answer.switches_protocols() { Answer::error(502) } else { answer };
+        let framing = answer.framing(true);
+        let length = match framing {
+            Framing::Length(length) => Some(answer.declared_length.unwrap_or(length)),
+            _ => answer.declared_length,
+        };
+        let length_text = length.unwrap_or_default().to_string();
         let lines = answer.fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
         let own: [(&[u8], &[u8]); 2] = [(b"server", b"touchstone"), (b"date", &date.text)];
-        // RFC 9110 section 8.6: not in 204, and in 304 only if it is the 200's.
-        let counted = !matches!(answer.status, 204 | 304);
-        let length_field = counted.then_some((&b"content-length"[..], length_text.as_bytes()));
+        let length_field = length.map(|_| (&b"content-length"[..], length_text.as_bytes()));
         let fields = own.into_iter().chain(lines.filter_map(split_field)).chain(length_field);
         let block = encode_fields(answer.status, fields);
-        let has_body = counted && head.method != Method::Head && length > 0;
-        let body = if has_body { Body::Length(length) } else { Body::Empty };
-        if self.engine.respond(waiting.stream, &block, body, &mut self.output) == Responded::Queued {
-            self.outgoing.push(Outgoing { stream: waiting.stream, parts: answer.body.into() });
+        let streams = matches!(answer.body.last(), Some(Part::Stream { .. }));
+        let body = match answer.body_length() {
+            _ if framing == Framing::None || head.method == Method::Head => Body::Empty,
+            Some(0) if !streams => Body::Empty,
+            Some(length) if !streams => Body::Length(length),
+            _ => Body::Stream,
+        };
+        let body_bytes = if body == Body::Empty { 0 } else { answer.body_length().unwrap_or_default() };
+        let responded = self.engine.respond(stream, &block, body, &mut self.output);
+        if responded == Responded::Queued {
+            let outgoing = Outgoing::new(stream, answer.body);
+            if body == Body::Stream {
+                outgoing.offer_parts(&mut self.engine);
+            }
+            self.outgoing.push(outgoing);
         }
         self.connection.requests += 1;
         let hot = &mut *core.hot.borrow_mut();
         if hot.log.is_on() {
-            let client = client_text(&mut self.connection.peer_text, self.connection.peer);
-            let body_bytes = if has_body { length } else { 0 };
-            let duration_us = microseconds_since(waiting.received_at);
-            log(hot, client, &waiting.text, answer.status, body_bytes, duration_us);
+            let peer = client_text(&mut self.connection.peer_text, self.connection.peer);
+            let client = answered.client.map(|client| client.to_string());
+            let client = client.as_deref().unwrap_or(peer);
+            let duration_us = microseconds_since(received_at);
+            let user = answered.user.as_deref();
+            log(hot, client, user, head, &received.buffer, answer.status, body_bytes, duration_us);
         }
     }
 
@@ -290,7 +382,7 @@ impl Http2 {
                 else {
                     return Err(io::Error::other("the engine asked for a body that is not there"));
                 };
-                append_body(&mut self.outgoing[index].parts, frame.length, &mut self.output)?;
+                self.outgoing[index].append(frame.length, &mut self.output)?;
                 if frame.is_last {
                     self.outgoing.swap_remove(index);
                 }
@@ -313,8 +405,8 @@ impl Http2 {
         written
     }
 
-    /// Waits for bytes; an error is the connection's end.
-    async fn receive(&mut self) -> io::Result<()> {
+    /// Waits for bytes, answers, or pieces of bodies; an error is the connection's end.
+    async fn wait(&mut self) -> io::Result<()> {
         let core = self.connection.core.clone();
         let idle = self.engine.open_streams() == 0 && !self.engine.is_within_header_block();
         let limit = {
@@ -323,94 +415,68 @@ impl Http2 {
             if idle { limits.keep_alive_timeout } else { limits.stall_timeout }
         };
         if let Some(deadline) = &self.connection.deadline {
-            deadline.set(core.clock.coarse_ms(), limit, idle);
+            // A handler that takes its time is not the client's fault; it has limits of its own.
+            match self.waits_for_handlers() {
+                true => deadline.clear(),
+                false => deadline.set(core.clock.coarse_ms(), limit, idle),
+            }
         }
-        let connection = &mut self.connection;
-        let received: io::Result<()> = poll_fn(|context| {
-            if connection.deadline_expired(context) {
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
-            let hot = &mut *core.hot.borrow_mut();
-            let mut buffer = std::mem::take(&mut hot.receive_buffer);
-            let received = connection.transport.poll_receive(context, &mut buffer);
-            if let Poll::Ready(Ok(count)) = received {
-                connection.input.extend_from_slice(&buffer[..count]);
-            }
-            hot.receive_buffer = buffer;
-            match ready!(received)? {
-                0 => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-                _ => Poll::Ready(Ok(())),
-            }
-        })
-        .await;
-        if received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+        let waited = poll_fn(|context| self.poll_progress(context)).await;
+        if waited.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
             self.engine.close(ErrorCode::NO_ERROR, "nothing was asked for long");
             self.engine.take_output(&mut self.output);
             let _ = self.write_output().await;
         }
-        received
+        waited
     }
-}
 
-/// Appends the next `length` bytes of a body.
-fn append_body(parts: &mut VecDeque<Part>, length: usize, out: &mut Vec<u8>) -> io::Result<()> {
-    let mut missing = length;
-    while missing > 0 {
-        let Some(part) = parts.front_mut() else {
-            return Err(io::Error::other("a body is shorter than was said"));
-        };
-        let taken = match part {
-            Part::Bytes(bytes) => {
-                let count = bytes.len().min(missing);
-                out.extend(bytes.drain(..count));
-                count
-            }
-            Part::Cached(prepared, range) => {
-                let count = range.len().min(missing);
-                out.extend_from_slice(&prepared.body()[range.start..range.start + count]);
-                range.start += count;
-                count
-            }
-            Part::File { file, offset, length } => {
-                let count = usize::try_from(*length).unwrap_or(usize::MAX).min(missing);
-                append_file(file, *offset, count, out)?;
-                *offset += count as u64;
-                *length -= count as u64;
-                count
-            }
-        };
-        if taken == 0 {
-            parts.pop_front();
+    fn waits_for_handlers(&self) -> bool {
+        (!self.exchanges.is_empty() || self.outgoing.iter().any(Outgoing::waits_for_handler))
+            && !self.engine.is_blocked()
+            && self.incoming.is_empty()
+    }
+
+    fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let core = self.connection.core.clone();
+        if self.connection.deadline_expired(context) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        missing -= taken;
-    }
-    Ok(())
-}
-
-fn append_file(
-    file: &std::os::fd::OwnedFd,
-    mut offset: u64,
-    count: usize,
-    out: &mut Vec<u8>,
-) -> io::Result<()> {
-    let start = out.len();
-    out.resize(start + count, 0);
-    let mut filled = start;
-    while filled < out.len() {
-        match rustix::io::pread(file, &mut out[filled..], offset)? {
-            0 => {
-                return Err(io::Error::new(
-                    io::ErrorKind::UnexpectedEof,
-                    "the file became shorter while it was sent",
-                ));
-            }
-            read => {
-                filled += read;
-                offset += read as u64;
+        let mut progress = self.inbox.poll(context).is_ready();
+        let mut index = 0;
+        while index < self.outgoing.len() {
+            let outgoing = &mut self.outgoing[index];
+            match outgoing.poll_source(&mut self.engine, &mut self.output, context) {
+                Poll::Ready(Brought::Broken(error)) => {
+                    core.error_log.debug(format_args!("a body broke off: {error}"));
+                    outgoing.reset(&mut self.engine);
+                    self.outgoing.swap_remove(index);
+                    progress = true;
+                }
+                Poll::Ready(Brought::More) => {
+                    progress = true;
+                    if outgoing.is_finished() {
+                        self.outgoing.swap_remove(index);
+                    }
+                }
+                Poll::Pending => index += 1,
             }
         }
+        for incoming in &mut self.incoming {
+            progress |= incoming.poll_release(&mut self.engine, context).is_ready();
+        }
+        let hot = &mut *core.hot.borrow_mut();
+        let received = self.connection.transport.poll_receive(context, &mut hot.receive_buffer);
+        match received {
+            Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+            Poll::Ready(Ok(count)) => {
+                self.connection.input.extend_from_slice(&hot.receive_buffer[..count]);
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending if progress => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+        }
     }
-    Ok(())
 }
 
 /// The request as HTTP/1 would have written it, for handlers and log.
@@ -422,7 +488,7 @@ fn request_text(request: &Request<'_>) -> Vec<u8> {
         text.extend_from_slice(piece);
     }
     for field in request.fields() {
-        // The engine has dealt with the body's length; the handlers need not know of a body.
+        // The engine has dealt with these.
         if matches!(field.name, b"content-length" | b"expect") {
             continue;
         }
@@ -430,19 +496,28 @@ fn request_text(request: &Request<'_>) -> Vec<u8> {
             text.extend_from_slice(piece);
         }
     }
+    match request.content_length() {
+        _ if request.end_of_stream() => {}
+        Some(length) => text.extend_from_slice(format!("content-length: {length}\r\n").as_bytes()),
+        None => text.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+    }
     text.extend_from_slice(b"\r\n");
     text
 }
 
-fn log(hot: &mut Hot, client: &str, text: &[u8], status: u16, body_bytes: u64, duration_us: u64) {
-    let limits = hot.limits;
-    let mut head = RequestHead::new();
-    if head.parse(text, &limits).is_err() {
-        return;
-    }
+#[allow(clippy::too_many_arguments)]
+fn log(
+    hot: &mut Hot,
+    client: &str,
+    user: Option<&str>,
+    head: &RequestHead,
+    text: &[u8],
+    status: u16,
+    body_bytes: u64,
+    duration_us: u64,
+) {
     let line = head.request_line.of(text);
     let line = [line.strip_suffix(b"HTTP/1.1").unwrap_or(line), b"HTTP/2.0"].concat();
-    let mut record = super::record(client, &head, text, status, body_bytes, duration_us);
-    record = Record { request_line: &line, version: "HTTP/2.0", ..record };
-    hot.log.record(&record);
+    let record = super::record(client, head, text, status, body_bytes, duration_us);
+    hot.log.record(&Record { request_line: &line, version: "HTTP/2.0", user, ..record });
 }

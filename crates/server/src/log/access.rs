@@ -54,6 +54,8 @@ pub struct Record<'a> {
     pub client: &'a str,
     /// The request line as it came, without its end; empty: none came.
     pub request_line: &'a [u8],
+    /// The user that was authenticated.
+    pub user: Option<&'a str>,
     /// Its method; empty where it could not be read, as are the next two.
     pub method: &'a [u8],
     /// Its target.
@@ -368,7 +370,7 @@ impl Setting {
 fn largest_line(format: AccessLogFormat, record: &Record<'_>) -> usize {
     const FIXED: usize = 512;
     let optional = |field: Option<&[u8]>| field.map_or(0, <[u8]>::len);
-    let client = record.client.len();
+    let client = record.client.len() + LARGEST_JSON * record.user.map_or(0, str::len);
     match format {
         AccessLogFormat::Common => FIXED + client + LARGEST_COMMON * record.request_line.len(),
         AccessLogFormat::Combined => {
@@ -401,7 +403,9 @@ fn append_combined_line(line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_
 
 fn append_common_fields(line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
     line.extend_from_slice(record.client.as_bytes());
-    line.extend_from_slice(b" - - [");
+    line.extend_from_slice(b" - ");
+    append_common(line, record.user.map_or(&b"-"[..], str::as_bytes));
+    line.extend_from_slice(b" [");
     line.extend_from_slice(clock.common());
     line.extend_from_slice(b"] \"");
     append_common(line, if record.request_line.is_empty() { b"-" } else { record.request_line });
@@ -422,7 +426,9 @@ fn append_json_line(line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
     line.extend_from_slice(clock.rfc3339());
     line.extend_from_slice(b"\",\"client\":\"");
     append_json(line, record.client.as_bytes());
-    line.extend_from_slice(b"\",\"method\":");
+    line.extend_from_slice(b"\",\"user\":");
+    append_json_string(line, record.user.map(str::as_bytes));
+    line.extend_from_slice(b",\"method\":");
     append_json_string(line, given(record.method));
     line.extend_from_slice(b",\"target\":");
     append_json_string(line, given(record.target));

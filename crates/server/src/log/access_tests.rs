@@ -55,6 +55,7 @@ fn line(format: AccessLogFormat, record: &Record<'_>) -> String {
 fn usual() -> Record<'static> {
     Record {
         client: "127.0.0.1",
+        user: None,
         request_line: b"GET /a.html?b=c HTTP/1.1",
         method: b"GET",
         target: b"/a.html?b=c",
@@ -110,7 +111,7 @@ fn combined() {
 fn json() {
     assert_eq!(
         line(AccessLogFormat::Json, &usual()),
-        "{\"time\":\"2026-11-20T10:00:00.123Z\",\"client\":\"127.0.0.1\",\"method\":\"GET\",\
+        "{\"time\":\"2026-11-20T10:00:00.123Z\",\"client\":\"127.0.0.1\",\"user\":null,\"method\":\"GET\",\
          \"target\":\"/a.html?b=c\",\"version\":\"HTTP/1.1\",\"status\":200,\"body_bytes\":6250,\"duration_us\":48,\
          \"host\":\"www.example.org\",\"referer\":\"http://www.example.org/\",\
          \"user_agent\":\"Mozilla/5.0 (X11; Linux x86_64)\"}\n"
@@ -120,7 +121,7 @@ fn json() {
             AccessLogFormat::Json,
             &Record { client: "::1", status: 400, body_bytes: 5, ..Record::default() }
         ),
-        "{\"time\":\"2026-11-20T10:00:00.123Z\",\"client\":\"::1\",\"method\":null,\"target\":null,\"version\":null,\
+        "{\"time\":\"2026-11-20T10:00:00.123Z\",\"client\":\"::1\",\"user\":null,\"method\":null,\"target\":null,\"version\":null,\
          \"status\":400,\"body_bytes\":5,\"duration_us\":0,\"host\":null,\"referer\":null,\"user_agent\":null}\n"
     );
 }
@@ -139,6 +140,7 @@ proptest! {
     ) {
         let record = Record {
             client: "127.0.0.1",
+            user: None,
             request_line: &request_line,
             method: b"GET",
             target: &target,
@@ -163,7 +165,7 @@ proptest! {
         prop_assert_eq!(&read["status"], &Value::from(status));
         prop_assert_eq!(&read["body_bytes"], &Value::from(body_bytes));
         prop_assert_eq!(&read["duration_us"], &Value::from(duration_us));
-        prop_assert_eq!(read.as_object().unwrap().len(), 11);
+        prop_assert_eq!(read.as_object().unwrap().len(), 12);
     }
 }
 

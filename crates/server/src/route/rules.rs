@@ -10,8 +10,11 @@ use std::sync::Arc;
 
 use super::{Action, AnswerFields, Rewritten, Route, Routes};
 use crate::access::{AccessShared, Admitted, Gate, RequestView};
+use touchstone_interfaces::handler::Interface;
+
 use crate::answer::{Answer, Part};
 use crate::config::{RespondConfig, SiteConfig};
+use crate::interface;
 
 /// How often a request may be rewritten.
 const MOST_REWRITES: usize = 10;
@@ -22,6 +25,8 @@ pub struct SiteRules {
     routes: Option<Routes>,
     /// The gate of each route.
     route_gates: Box<[Option<Arc<Gate>>]>,
+    /// The program of each route.
+    route_interfaces: Box<[Option<Arc<dyn Interface>>]>,
 }
 
 /// Whether a request can be served from the cache at once.
@@ -47,7 +52,6 @@ pub struct Resolved<'r> {
 }
 
 /// What is done with a request.
-#[derive(Debug)]
 pub enum Outcome<'r> {
     /// A file answers it.
     Files {
@@ -63,6 +67,8 @@ pub enum Outcome<'r> {
     },
     /// It is answered with this.
     Respond(&'r RespondConfig),
+    /// A program answers it.
+    Handler(Arc<dyn Interface>),
     /// It cannot be done: 400 where the request is to blame, 500 where the routes are.
     Failed {
         /// The status.
@@ -73,10 +79,10 @@ pub enum Outcome<'r> {
 }
 
 impl Outcome<'_> {
-    /// The answer; `None` where a file is to give it.
+    /// The answer; `None` where a file or a program is to give it.
     pub fn answer(&self) -> Option<Answer> {
         match self {
-            Outcome::Files { .. } => None,
+            Outcome::Files { .. } | Outcome::Handler(_) => None,
             Outcome::Redirect { status, location } => Some(Answer::redirect(*status, location)),
             Outcome::Failed { status, .. } => Some(Answer::error(*status)),
             Outcome::Respond(respond) => Some(match (respond.status, respond.body.as_str()) {
@@ -104,8 +110,12 @@ impl SiteRules {
             Gate::open_below(gate.as_ref(), &route.access, &(&name, index), shared)
         };
         let route_gates = config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
+        let open = |(index, route)| {
+            interface::open(route, config).map_err(|problem| vec![format!("route {}: {problem}", index + 1)])
+        };
+        let route_interfaces = config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
         let says_nothing = gate.is_none() && routes.is_none();
-        Ok((!says_nothing).then_some(SiteRules { gate, routes, route_gates }))
+        Ok((!says_nothing).then_some(SiteRules { gate, routes, route_gates, route_interfaces }))
     }
 
     /// The directories that routes have of their own.
@@ -122,7 +132,7 @@ impl SiteRules {
     #[inline]
     pub fn at_once(&self, request: &RequestView<'_>) -> AtOnce {
         let route = self.routes.as_ref().and_then(|routes| routes.find(request));
-        if route.is_some_and(|route| !route.is_plain()) {
+        if route.is_some_and(|route| !route.is_plain() || self.interface_of(route).is_some()) {
             return AtOnce::Resolve;
         }
         let admitted = match self.gate_of(route) {
@@ -164,7 +174,10 @@ impl SiteRules {
             let rewrite = match &route.action {
                 Action::Rewrite(rewrite) => rewrite,
                 other => {
-                    resolved.outcome = outcome(route, other, root, &now);
+                    resolved.outcome = match self.interface_of(route) {
+                        Some(interface) => Outcome::Handler(interface.clone()),
+                        None => outcome(route, other, root, &now),
+                    };
                     return resolved;
                 }
             };
@@ -184,6 +197,10 @@ impl SiteRules {
                 }
             }
         }
+    }
+
+    fn interface_of(&self, route: &Route) -> Option<&Arc<dyn Interface>> {
+        self.route_interfaces.get(route.index)?.as_ref()
     }
 
     fn gate_of(&self, route: Option<&Route>) -> Option<&Gate> {

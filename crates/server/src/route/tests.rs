@@ -38,6 +38,7 @@ fn resolve(rules: &SiteRules, path: &str) -> String {
         Outcome::Files { root: None } => format!("file {path}"),
         Outcome::Files { root: Some(root) } => format!("file {path} in {root}"),
         Outcome::Redirect { status, location } => format!("{status} {}", String::from_utf8_lossy(location)),
+        Outcome::Handler(interface) => interface.name().to_string(),
         Outcome::Respond(respond) => format!("{} {:?}", respond.status, respond.body),
         Outcome::Failed { status, .. } => format!("failed {status}"),
     }
@@ -140,7 +141,7 @@ fn answers() {
     );
     let answer = |path: &str| {
         rules.resolve(&view(path)).outcome.answer().map(|answer| {
-            (answer.status, String::from_utf8(answer.fields.clone()).unwrap(), answer.body_length())
+            (answer.status, String::from_utf8(answer.fields.clone()).unwrap(), answer.body_length().unwrap())
         })
     };
     let (status, fields, _) = answer("/a").unwrap();

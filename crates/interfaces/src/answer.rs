@@ -1,0 +1,189 @@
+//! An answer before it is written: status, fields, and a body made of parts that need not be in one place.
+//!
+//! Handlers make answers; the connection writes them, adds what belongs to the connection (Date, Connection, the framing)
+//! and leaves the body out for HEAD.
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use touchstone_files::cache::{DateSecond, Prepared, Variant};
+use touchstone_http::status::reason;
+
+use crate::pipe::Receiver;
+
+/// One piece of a body.
+pub enum Part {
+    /// Bytes made for this answer.
+    Bytes(Vec<u8>),
+    /// A range of a cached file's content.
+    Cached(Arc<Prepared>, Range<usize>),
+    /// A range of an open file.
+    File {
+        /// The file.
+        file: Arc<OwnedFd>,
+        /// Where the piece begins.
+        offset: u64,
+        /// How long it is.
+        length: u64,
+    },
+    /// What a program sends, as it comes. It can only be the last part.
+    Stream {
+        /// The body.
+        body: Receiver,
+        /// Its length, if that is known; a body of another length is an error.
+        length: Option<u64>,
+    },
+}
+
+impl Part {
+    /// How long it is, if that is known.
+    pub fn length(&self) -> Option<u64> {
+        match self {
+            Part::Bytes(bytes) => Some(bytes.len() as u64),
+            Part::Cached(_, range) => Some(range.len() as u64),
+            Part::File { length, .. } => Some(*length),
+            Part::Stream { length, .. } => *length,
+        }
+    }
+}
+
+/// An answer.
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// Field lines with their CRLF, without Date, Server, Content-Length, Transfer-Encoding and Connection.
+    pub fields: Vec<u8>,
+    /// The body's parts in order.
+    pub body: Vec<Part>,
+    /// What Content-Length says where there is no body to be counted: in the answer to HEAD, and in 304.
+    pub declared_length: Option<u64>,
+    /// The body is the built-in page of an error, for which a site may have a page of its own.
+    pub is_error_page: bool,
+}
+
+/// How the end of a body is told in HTTP/1 (RFC 9112 section 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// There is no body: 1xx, 204 and 304.
+    None,
+    /// Content-Length.
+    Length(u64),
+    /// Transfer-Encoding: chunked.
+    Chunked,
+    /// By the connection's end, for a client of HTTP/1.0.
+    Close,
+}
+
+impl Answer {
+    /// An answer without fields and body.
+    pub fn new(status: u16) -> Answer {
+        Answer { status, fields: Vec::new(), body: Vec::new(), declared_length: None, is_error_page: false }
+    }
+
+    /// The error page of a status.
+    pub fn error(status: u16) -> Answer {
+        let reason = reason(status);
+        let page = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{status} {reason}</title></head>\n\
+             <body><h1>{status} {reason}</h1></body></html>\n"
+        );
+        let answer = Answer::new(status)
+            .field("Content-Type", "text/html; charset=utf-8")
+            .part(Part::Bytes(page.into_bytes()));
+        Answer { is_error_page: true, ..answer }
+    }
+
+    /// A redirection to `location`, which must hold no control bytes.
+    pub fn redirect(status: u16, location: &[u8]) -> Answer {
+        let mut answer = Answer::error(status);
+        answer.fields.extend_from_slice(b"Location: ");
+        answer.fields.extend_from_slice(location);
+        answer.fields.extend_from_slice(b"\r\n");
+        answer
+    }
+
+    /// Adds a field line. Neither name nor value may come from outside unchecked.
+    #[must_use]
+    pub fn field(mut self, name: &str, value: &str) -> Answer {
+        for piece in [name, ": ", value, "\r\n"] {
+            self.fields.extend_from_slice(piece.as_bytes());
+        }
+        self
+    }
+
+    /// Adds a part of the body.
+    #[must_use]
+    pub fn part(mut self, part: Part) -> Answer {
+        self.body.push(part);
+        self
+    }
+
+    /// Length of the whole body, if it is known.
+    pub fn body_length(&self) -> Option<u64> {
+        self.body.iter().map(Part::length).sum()
+    }
+
+    /// Whether the connection is the handler's from now on: both bodies are bytes without any framing (RFC 9110 section
+    /// 15.2.2).
+    pub fn switches_protocols(&self) -> bool {
+        self.status == 101
+    }
+
+    /// How the body's end is told to a client that understands chunks, or does not.
+    pub fn framing(&self, understands_chunks: bool) -> Framing {
+        // RFC 9110 section 8.6: no length in 204, and in 304 only if it is the 200's.
+        match (self.status, self.body_length()) {
+            (101 | 204 | 304, _) => Framing::None,
+            (_, Some(length)) => Framing::Length(length),
+            (_, None) if understands_chunks => Framing::Chunked,
+            (_, None) => Framing::Close,
+        }
+    }
+
+    /// The head's bytes, with what a variant says of the connection.
+    pub fn head(&self, date: &DateSecond, variant: Variant, framing: Framing) -> Vec<u8> {
+        let mut head = Vec::with_capacity(256 + self.fields.len());
+        head.extend_from_slice(format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status)).as_bytes());
+        head.extend_from_slice(b"Server: touchstone\r\nDate: ");
+        head.extend_from_slice(&date.text);
+        head.extend_from_slice(b"\r\n");
+        head.extend_from_slice(&self.fields);
+        let length = match framing {
+            Framing::Chunked | Framing::Close if self.declared_length.is_none() => None,
+            Framing::Length(length) => Some(self.declared_length.unwrap_or(length)),
+            _ => self.declared_length,
+        };
+        match (length, framing) {
+            (Some(length), _) => {
+                head.extend_from_slice(format!("Content-Length: {length}\r\n").as_bytes());
+            }
+            (None, Framing::Chunked) => head.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+            (None, _) => {}
+        }
+        if !self.switches_protocols() {
+            head.extend_from_slice(variant.connection_field());
+        }
+        head.extend_from_slice(b"\r\n");
+        head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_says_what_the_connection_does() {
+        let date = DateSecond { unix_seconds: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" };
+        let head = Answer::redirect(301, b"/a/").head(&date, Variant::Close, Framing::Length(7));
+        let text = String::from_utf8(head).unwrap();
+        assert!(
+            text.starts_with("HTTP/1.1 301 Moved Permanently\r\nServer: touchstone\r\nDate: Thu, 01 Jan")
+        );
+        assert!(text.contains("\r\nLocation: /a/\r\n"));
+        assert!(text.ends_with("\r\nConnection: close\r\n\r\n"));
+        let head = Answer::new(304).head(&date, Variant::Persistent, Answer::new(304).framing(true));
+        assert!(!String::from_utf8(head).unwrap().contains("Content-Length"));
+    }
+}

@@ -1,0 +1,82 @@
+//! What answers requests: the one trait of all interfaces.
+//!
+//! ```text
+//! configuration -> Interface (shared by all cores) -> Handler (one a core, nothing shared) -> Handled
+//! ```
+//!
+//! A handler's future runs on its core and is dropped when the client leaves: whatever it holds (a process, a connection to
+//! a program) must end or be given back by being dropped. What takes long without waiting belongs on a thread of its own.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use crate::answer::Answer;
+use crate::request::Request;
+
+/// The future of something that happens on one core.
+pub type OnCore<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// A way to call a program, as a configuration has it.
+pub trait Interface: Send + Sync {
+    /// Its name, as in the configuration: `cgi`, `fastcgi`.
+    fn name(&self) -> &'static str;
+
+    /// Makes the handler of a core. Called once on each core, when the first request for it comes.
+    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler>;
+}
+
+/// Answers requests on one core.
+pub trait Handler {
+    /// Answers a request. Dropping the future, or the body of its answer, ends what was begun.
+    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled>;
+}
+
+/// What came of a request.
+pub enum Handled {
+    /// This is the answer.
+    Answer(Answer),
+    /// The request is to be answered as if this path had been asked for (RFC 3875 section 6.2.2): with GET, without a
+    /// body, and with this user. Whoever sends requests in circles gets 500.
+    LocalRedirect {
+        /// Path and query.
+        target: Vec<u8>,
+    },
+    /// It is a request for a file after all; so a handler may stand before a tree of files. The request comes back,
+    /// because its path may lead elsewhere by now. Its body must not have been read.
+    File(Box<Request>),
+}
+
+/// What a handler may ask of the server, on its core.
+pub trait Server {
+    /// The second that an answer may say it was made in.
+    fn date(&self) -> touchstone_files::cache::DateSecond;
+
+    /// Notes what an operator should know. `what` is few words without figures: lines that begin alike are limited
+    /// together. `message` must hold no secret.
+    fn log(&self, level: Level, what: &'static str, message: &str);
+
+    /// Answers a request of the server's own, through routes and access rules: for what a page includes. The depth must
+    /// be one more than that of the request for whose sake it is made.
+    fn answer(&self, request: Request) -> OnCore<Answer>;
+
+    /// The number of the core, from 0.
+    fn core(&self) -> usize;
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// The server cannot do its work.
+    Error,
+    /// A request or program went wrong.
+    Warning,
+    /// Something that happens.
+    Information,
+    /// For who looks for a fault.
+    Debug,
+}
+
+/// Whether a piece of a body is worth sending at once or may wait for more: handlers that make small pieces gather them
+/// up to about this size.
+pub const PIECE_BYTES: usize = 16 * 1024;

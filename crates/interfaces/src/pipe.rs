@@ -1,0 +1,295 @@
+//! A body on its way from one part of a core to another: from the connection to a handler, or back.
+//!
+//! It holds at most so many bytes; who sends more waits. It never leaves its core, so nothing is locked. Either end notices
+//! when the other is dropped: a handler whose client has left sees its [`Receiver`] fail or its [`Sender`] refuse, and a
+//! connection whose handler was dropped in the middle of a body sees an error instead of an end.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+
+/// The end that takes in.
+pub struct Sender {
+    shared: Rc<RefCell<Shared>>,
+}
+
+/// The end that gives out.
+pub struct Receiver {
+    shared: Rc<RefCell<Shared>>,
+}
+
+/// Nobody will receive what is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone;
+
+struct Shared {
+    pieces: VecDeque<Bytes>,
+    /// Bytes in `pieces`.
+    held_bytes: usize,
+    capacity_bytes: usize,
+    end: End,
+    /// Somebody has asked for a piece.
+    is_wanted: bool,
+    receiver_is_gone: bool,
+    sender_waker: Option<Waker>,
+    receiver_waker: Option<Waker>,
+}
+
+enum End {
+    /// More may come.
+    Open,
+    /// What is held is the rest.
+    Finished,
+    /// It broke off behind what is held; `None` once that was told.
+    Failed(Option<io::Error>),
+}
+
+/// A pipe that holds so many bytes.
+pub fn pipe(capacity_bytes: usize) -> (Sender, Receiver) {
+    let shared = Rc::new(RefCell::new(Shared {
+        pieces: VecDeque::new(),
+        held_bytes: 0,
+        capacity_bytes,
+        end: End::Open,
+        is_wanted: false,
+        receiver_is_gone: false,
+        sender_waker: None,
+        receiver_waker: None,
+    }));
+    (Sender { shared: shared.clone() }, Receiver { shared })
+}
+
+impl Sender {
+    /// Ready when something may be sent.
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        let shared = &mut *self.shared.borrow_mut();
+        if shared.receiver_is_gone {
+            return Poll::Ready(Err(Gone));
+        }
+        if shared.held_bytes < shared.capacity_bytes {
+            return Poll::Ready(Ok(()));
+        }
+        shared.sender_waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Ready when the receiver waits for a piece and there is none; so a client is asked for no body that nobody reads.
+    pub fn poll_wanted(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        let shared = &mut *self.shared.borrow_mut();
+        if shared.receiver_is_gone {
+            return Poll::Ready(Err(Gone));
+        }
+        if shared.is_wanted && shared.held_bytes < shared.capacity_bytes {
+            return Poll::Ready(Ok(()));
+        }
+        shared.sender_waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Sends a piece, whether there is room or not: who sends pieces of limited size asks before with
+    /// [`Sender::poll_ready`].
+    pub fn push(&mut self, piece: Bytes) {
+        let shared = &mut *self.shared.borrow_mut();
+        if piece.is_empty() || shared.receiver_is_gone || !matches!(shared.end, End::Open) {
+            return;
+        }
+        shared.held_bytes += piece.len();
+        shared.pieces.push_back(piece);
+        wake(&mut shared.receiver_waker);
+    }
+
+    /// Sends a piece when there is room for it.
+    pub async fn send(&mut self, piece: Bytes) -> Result<(), Gone> {
+        poll_fn(|context| self.poll_ready(context)).await?;
+        self.push(piece);
+        Ok(())
+    }
+
+    /// Says that what was sent is all.
+    pub fn finish(self) {
+        self.end(End::Finished);
+    }
+
+    /// Says that the body broke off.
+    pub fn fail(self, error: io::Error) {
+        self.end(End::Failed(Some(error)));
+    }
+
+    /// Waits until nobody will receive any more.
+    pub async fn gone(&mut self) {
+        poll_fn(|context| {
+            let shared = &mut *self.shared.borrow_mut();
+            if shared.receiver_is_gone {
+                return Poll::Ready(());
+            }
+            shared.sender_waker = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Has the task woken when something is received, or nobody will receive any more.
+    pub fn wake_when_read(&mut self, context: &mut Context<'_>) {
+        self.shared.borrow_mut().sender_waker = Some(context.waker().clone());
+    }
+
+    /// Bytes that were sent and not received.
+    pub fn held_bytes(&self) -> usize {
+        self.shared.borrow().held_bytes
+    }
+
+    /// Whether nobody will receive any more.
+    pub fn is_gone(&self) -> bool {
+        self.shared.borrow().receiver_is_gone
+    }
+
+    fn end(&self, end: End) {
+        let shared = &mut *self.shared.borrow_mut();
+        if matches!(shared.end, End::Open) {
+            shared.end = end;
+            wake(&mut shared.receiver_waker);
+        }
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        let message = "whoever made the body stopped in its middle";
+        self.end(End::Failed(Some(io::Error::new(io::ErrorKind::UnexpectedEof, message))));
+    }
+}
+
+impl Receiver {
+    /// A body that is there already.
+    pub fn of(body: Bytes) -> Receiver {
+        let (mut sender, receiver) = pipe(body.len().max(1));
+        sender.push(body);
+        sender.finish();
+        receiver
+    }
+
+    /// The next piece; `None` at the end. After an error there is nothing more.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let shared = &mut *self.shared.borrow_mut();
+        if let Some(piece) = shared.pieces.pop_front() {
+            shared.held_bytes -= piece.len();
+            wake(&mut shared.sender_waker);
+            return Poll::Ready(Some(Ok(piece)));
+        }
+        match &mut shared.end {
+            End::Finished => Poll::Ready(None),
+            End::Failed(error) => Poll::Ready(error.take().map(Err)),
+            End::Open => {
+                if !std::mem::replace(&mut shared.is_wanted, true) {
+                    wake(&mut shared.sender_waker);
+                }
+                shared.receiver_waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// The next piece; `None` at the end. After an error there is nothing more.
+    pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// Everything up to the end, if it is not longer than this.
+    pub async fn collect(&mut self, most_bytes: usize) -> io::Result<Vec<u8>> {
+        let mut whole = Vec::new();
+        while let Some(piece) = self.next().await {
+            let piece = piece?;
+            if whole.len() + piece.len() > most_bytes {
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the body is longer than may be"));
+            }
+            whole.extend_from_slice(&piece);
+        }
+        Ok(whole)
+    }
+
+    /// Whether the end is known and nothing is left before it.
+    pub fn is_finished(&self) -> bool {
+        let shared = self.shared.borrow();
+        shared.pieces.is_empty() && matches!(shared.end, End::Finished)
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let shared = &mut *self.shared.borrow_mut();
+        shared.receiver_is_gone = true;
+        shared.pieces.clear();
+        shared.held_bytes = 0;
+        wake(&mut shared.sender_waker);
+    }
+}
+
+fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::pin;
+
+    fn poll_once<T>(future: impl Future<Output = T>) -> Poll<T> {
+        pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn what_goes_in_comes_out_in_order() {
+        let (mut sender, mut receiver) = pipe(10);
+        sender.push(Bytes::from_static(b"one"));
+        sender.push(Bytes::from_static(b"two"));
+        sender.finish();
+        assert_eq!(poll_once(receiver.collect(100)).map(Result::unwrap), Poll::Ready(b"onetwo".to_vec()));
+        assert!(receiver.is_finished());
+    }
+
+    #[test]
+    fn a_full_pipe_makes_its_sender_wait() {
+        let (mut sender, mut receiver) = pipe(4);
+        assert_eq!(poll_once(sender.send(Bytes::from_static(b"12345"))), Poll::Ready(Ok(())));
+        assert!(poll_once(sender.send(Bytes::from_static(b"6"))).is_pending());
+        assert!(poll_once(receiver.next()).is_ready());
+        assert_eq!(poll_once(sender.send(Bytes::from_static(b"6"))), Poll::Ready(Ok(())));
+    }
+
+    #[test]
+    fn nothing_is_wanted_before_somebody_asks() {
+        let (mut sender, mut receiver) = pipe(4);
+        assert!(poll_once(poll_fn(|context| sender.poll_wanted(context))).is_pending());
+        assert!(poll_once(receiver.next()).is_pending());
+        assert_eq!(poll_once(poll_fn(|context| sender.poll_wanted(context))), Poll::Ready(Ok(())));
+    }
+
+    #[test]
+    fn each_end_notices_that_the_other_is_gone() {
+        let (mut sender, receiver) = pipe(4);
+        drop(receiver);
+        assert_eq!(poll_once(sender.send(Bytes::from_static(b"1"))), Poll::Ready(Err(Gone)));
+        assert!(poll_once(sender.gone()).is_ready());
+        let (mut sender, mut receiver) = pipe(4);
+        sender.push(Bytes::from_static(b"half"));
+        drop(sender);
+        assert!(matches!(poll_once(receiver.next()), Poll::Ready(Some(Ok(_)))));
+        assert!(matches!(poll_once(receiver.next()), Poll::Ready(Some(Err(_)))));
+        assert!(matches!(poll_once(receiver.next()), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn a_body_that_is_too_long_is_not_collected() {
+        let mut receiver = Receiver::of(Bytes::from_static(b"12345"));
+        let collected = poll_once(receiver.collect(4));
+        assert!(matches!(collected, Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::FileTooLarge));
+    }
+}

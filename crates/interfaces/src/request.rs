@@ -1,0 +1,276 @@
+//! A request as handlers get it: one form, whichever version of HTTP it came in.
+//!
+//! The head is that of HTTP/1. Requests of HTTP/2 and HTTP/3 are written out as such before a handler is called, with
+//! `Host` for `:authority`, and `Transfer-Encoding: chunked` where a body has no known length; so handlers, routes and
+//! logs look at one thing.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use touchstone_http::request::{Limits, Method, Parsed, RequestBody as Framing, RequestHead};
+use touchstone_http::target::normalise_path;
+
+use crate::pipe::Receiver;
+
+/// The version of HTTP that the client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.0
+    Http10,
+    /// HTTP/1.1
+    Http11,
+    /// HTTP/2
+    Http2,
+    /// HTTP/3
+    Http3,
+}
+
+impl Protocol {
+    /// As in logs and in SERVER_PROTOCOL.
+    pub fn text(self) -> &'static str {
+        match self {
+            Protocol::Http10 => "HTTP/1.0",
+            Protocol::Http11 => "HTTP/1.1",
+            Protocol::Http2 => "HTTP/2.0",
+            Protocol::Http3 => "HTTP/3.0",
+        }
+    }
+}
+
+/// What is known of the TLS session that a request came through.
+#[derive(Debug, Clone, Default)]
+pub struct TlsFacts {
+    /// Such as `TLSv1.3`.
+    pub version: &'static str,
+    /// Such as `TLS_AES_128_GCM_SHA256`.
+    pub cipher_suite: &'static str,
+    /// The host that the client named.
+    pub server_name: Option<Box<str>>,
+    /// Whether the session was resumed.
+    pub resumed: bool,
+    /// The subject of the client's verified certificate, as RFC 2253 writes it.
+    pub client_subject: Option<Box<str>>,
+    /// Its issuer.
+    pub client_issuer: Option<Box<str>>,
+    /// Its serial number in hexadecimal digits.
+    pub client_serial: Option<Box<str>>,
+    /// The SHA-256 of it in hexadecimal digits.
+    pub client_fingerprint: Option<Box<str>>,
+}
+
+/// A head with the bytes that it was parsed from.
+#[derive(Debug)]
+pub struct ReceivedHead {
+    /// The head.
+    pub head: RequestHead,
+    /// The bytes.
+    pub buffer: Vec<u8>,
+}
+
+impl ReceivedHead {
+    /// The method as it was sent.
+    pub fn method_text(&self) -> &[u8] {
+        self.head.method_span.of(&self.buffer)
+    }
+
+    /// The target as it stands in the request line.
+    pub fn target(&self) -> &[u8] {
+        self.head.target.of(&self.buffer)
+    }
+
+    /// The header fields in order: names as they were sent, values without surrounding white space.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.head.fields.iter().map(|line| (line.name.of(&self.buffer), line.value.of(&self.buffer)))
+    }
+
+    /// The values of a field.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.fields()
+            .filter(move |(other, _)| other.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, value)| value)
+    }
+}
+
+/// A request.
+pub struct Request {
+    /// The head, which the connection keeps for its log.
+    pub received: Rc<ReceivedHead>,
+    /// The version of HTTP that the client speaks.
+    pub protocol: Protocol,
+    /// The path in its normal form: decoded, without dot segments and repeated slashes.
+    pub path: Vec<u8>,
+    /// The path as it was sent, or as a rewrite made it.
+    pub path_as_sent: Vec<u8>,
+    /// The query as it was sent, without its question mark.
+    pub query: Option<Vec<u8>>,
+    /// The host that was asked for, with its port if it was given.
+    pub host: Option<Vec<u8>>,
+    /// The position of its site in the configuration.
+    pub site: usize,
+    /// The client's address, behind proxies that are trusted; the port is 0 where only the address is known.
+    pub client: Option<SocketAddr>,
+    /// The address that the server was reached at, as configured.
+    pub server: SocketAddr,
+    /// The TLS session; `None`: plain HTTP.
+    pub tls: Option<Arc<TlsFacts>>,
+    /// The user that the server has authenticated.
+    pub user: Option<Box<str>>,
+    /// What tells it from others in logs; empty where nobody asked for that.
+    pub id: Box<str>,
+    /// The body. Reading it asks the client for it, where that waits to be asked (`Expect: 100-continue`).
+    pub body: Receiver,
+    /// Requests that were made for the sake of one from a client: 0 for that one itself.
+    pub depth: u32,
+}
+
+impl Request {
+    /// The method.
+    pub fn method(&self) -> Method {
+        self.received.head.method
+    }
+
+    /// The length of the body; `None`: not known before its end.
+    pub fn body_length(&self) -> Option<u64> {
+        match self.received.head.body {
+            Framing::None => Some(0),
+            Framing::Length(length) => Some(length),
+            Framing::Chunked => None,
+        }
+    }
+
+    /// Path and query as they were sent, or as a rewrite made them: what an origin is asked for.
+    pub fn path_and_query(&self) -> Vec<u8> {
+        let mut text = self.path_as_sent.clone();
+        if let Some(query) = &self.query {
+            text.push(b'?');
+            text.extend_from_slice(query);
+        }
+        text
+    }
+
+    /// A request of the server's own, for the sake of this one: GET of a path and query, by the same client, without a body
+    /// and without what was meant for this request alone (conditions, ranges, what frames the body). `None` where the
+    /// target is no path, leads above the root, or there have been too many.
+    pub fn derive(&self, target: &[u8]) -> Option<Request> {
+        if self.depth >= MOST_DERIVED || !target.starts_with(b"/") {
+            return None;
+        }
+        let mut parts = target.splitn(2, |&byte| byte == b'?');
+        let path_as_sent = parts.next().unwrap_or_default().to_vec();
+        let query = parts.next().map(<[u8]>::to_vec);
+        let mut path = Vec::with_capacity(path_as_sent.len());
+        normalise_path(&path_as_sent, &mut path).ok()?;
+        let mut buffer = Vec::with_capacity(self.received.buffer.len() + target.len());
+        for piece in [b"GET ", target, b" HTTP/1.1\r\n"] {
+            buffer.extend_from_slice(piece);
+        }
+        for (name, value) in self.received.fields().filter(|(name, _)| !is_of_one_request(name)) {
+            for piece in [name, b": ", value, b"\r\n"] {
+                buffer.extend_from_slice(piece);
+            }
+        }
+        buffer.extend_from_slice(b"\r\n");
+        let mut head = RequestHead::new();
+        let length = buffer.len();
+        // Its fields have passed the client's limits; what the target adds is ours.
+        let limits = Limits { request_line_bytes: length, header_bytes: length, header_fields: length };
+        if !matches!(head.parse(&buffer, &limits), Ok(Parsed::Complete(whole)) if whole == length) {
+            return None;
+        }
+        Some(Request {
+            received: Rc::new(ReceivedHead { head, buffer }),
+            protocol: self.protocol,
+            path,
+            path_as_sent,
+            query,
+            host: self.host.clone(),
+            site: self.site,
+            client: self.client,
+            server: self.server,
+            tls: self.tls.clone(),
+            user: self.user.clone(),
+            id: self.id.clone(),
+            body: Receiver::of(Bytes::new()),
+            depth: self.depth + 1,
+        })
+    }
+}
+
+/// How deep requests may be made for the sake of others.
+pub const MOST_DERIVED: u32 = 16;
+
+/// Fields that speak of one request and its body, or of one connection.
+fn is_of_one_request(name: &[u8]) -> bool {
+    const NAMES: [&str; 16] = [
+        "connection",
+        "content-encoding",
+        "content-language",
+        "content-length",
+        "content-type",
+        "expect",
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "if-range",
+        "if-unmodified-since",
+        "keep-alive",
+        "range",
+        "te",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    NAMES.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(text: &[u8]) -> Request {
+        let buffer = text.to_vec();
+        let mut head = RequestHead::new();
+        let limits = Limits { request_line_bytes: 100, header_bytes: 1000, header_fields: 20 };
+        assert_eq!(head.parse(&buffer, &limits), Ok(Parsed::Complete(text.len())));
+        Request {
+            received: Rc::new(ReceivedHead { head, buffer }),
+            protocol: Protocol::Http11,
+            path: b"/".to_vec(),
+            path_as_sent: b"/".to_vec(),
+            query: None,
+            host: Some(b"a".to_vec()),
+            site: 0,
+            client: None,
+            server: "127.0.0.1:80".parse().unwrap(),
+            tls: None,
+            user: None,
+            id: "".into(),
+            body: Receiver::of(Bytes::new()),
+            depth: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_derived_has_the_clients_fields_and_no_body() {
+        let post = request(
+            b"POST /a HTTP/1.1\r\nHost: a\r\nCookie: k=v\r\nContent-Length: 3\r\nRange: bytes=0-1\r\n\r\n",
+        );
+        let derived = post.derive(b"/b/../c%20d?q=1").unwrap();
+        assert_eq!(derived.method(), Method::Get);
+        assert_eq!((&derived.path[..], derived.query.as_deref()), (&b"/c d"[..], Some(&b"q=1"[..])));
+        assert_eq!(derived.received.values("cookie").collect::<Vec<_>>(), [b"k=v"]);
+        assert_eq!(derived.body_length(), Some(0));
+        assert_eq!(derived.received.values("range").count(), 0);
+    }
+
+    #[test]
+    fn targets_that_lead_nowhere_are_not_followed() {
+        let get = request(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        for target in [&b"http://other/"[..], b"", b"/../x", b"/a b", b"/a\r\nX: y"] {
+            assert!(get.derive(target).is_none(), "{}", target.escape_ascii());
+        }
+        let deep = Request { depth: MOST_DERIVED, ..get };
+        assert!(deep.derive(b"/").is_none());
+    }
+}

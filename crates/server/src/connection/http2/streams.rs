@@ -1,0 +1,311 @@
+//! HTTP/2 streams whose answers take their time: requests on their way in, handlers at work, bodies on their way out.
+//!
+//! Each request has a task, which leaves its answer in the connection's [`Inbox`]. Bodies go through pipes in both
+//! directions, and windows are opened again only as fast as they are read; so a slow handler slows its client, and a slow
+//! client its handler, and no other stream.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+use touchstone_http::h2::{ErrorCode, ServerConnection, StreamKey};
+use touchstone_interfaces::answer::Part;
+use touchstone_interfaces::pipe::{Receiver, Sender};
+use touchstone_interfaces::request::ReceivedHead;
+
+use crate::exchange::Answered;
+
+/// So much of a body may wait for the client's windows before its handler has to wait.
+const AHEAD_BYTES: u64 = 256 * 1024;
+
+/// An answer that has been found.
+pub struct Found {
+    /// The stream.
+    pub stream: StreamKey,
+    /// What was asked.
+    pub received: Rc<ReceivedHead>,
+    /// When.
+    pub received_at: Instant,
+    /// The answer.
+    pub answered: Answered,
+}
+
+/// Where tasks leave the answers of a connection.
+#[derive(Default)]
+pub struct Inbox {
+    found: RefCell<VecDeque<Found>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Inbox {
+    /// Leaves an answer.
+    pub fn put(&self, found: Found) {
+        self.found.borrow_mut().push_back(found);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    /// The next answer.
+    pub fn take(&self) -> Option<Found> {
+        self.found.borrow_mut().pop_front()
+    }
+
+    /// Ready when an answer is there.
+    pub fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
+        if !self.found.borrow().is_empty() {
+            return Poll::Ready(());
+        }
+        *self.waker.borrow_mut() = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// A handler at work; dropping it ends the work.
+pub struct Exchange {
+    /// The stream.
+    pub stream: StreamKey,
+    task: tokio::task::AbortHandle,
+}
+
+impl Exchange {
+    /// The work of a stream.
+    pub fn new(stream: StreamKey, task: tokio::task::AbortHandle) -> Exchange {
+        Exchange { stream, task }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A request's body on its way to a handler.
+pub struct Incoming {
+    /// The stream.
+    pub stream: StreamKey,
+    sender: Option<Sender>,
+    /// Put into the pipe and not given back to the client's windows.
+    unreleased_bytes: usize,
+    /// All that came.
+    received_bytes: u64,
+    most_bytes: u64,
+}
+
+/// The body is longer than may be.
+pub struct TooLarge;
+
+impl Incoming {
+    /// A body of at most so many bytes.
+    pub fn new(stream: StreamKey, sender: Sender, most_bytes: u64) -> Incoming {
+        Incoming { stream, sender: Some(sender), unreleased_bytes: 0, received_bytes: 0, most_bytes }
+    }
+
+    /// Takes in what came.
+    pub fn push(&mut self, engine: &mut ServerConnection, piece: &[u8]) -> Result<(), TooLarge> {
+        self.received_bytes += piece.len() as u64;
+        if self.received_bytes > self.most_bytes {
+            if let Some(sender) = self.sender.take() {
+                let message = "the request's body is too large";
+                sender.fail(io::Error::new(io::ErrorKind::FileTooLarge, message));
+            }
+            return Err(TooLarge);
+        }
+        match &mut self.sender {
+            Some(sender) if !sender.is_gone() => {
+                sender.push(Bytes::copy_from_slice(piece));
+                self.unreleased_bytes += piece.len();
+            }
+            _ => engine.release(self.stream, piece.len()),
+        }
+        Ok(())
+    }
+
+    /// The body is complete.
+    pub fn finish(&mut self) {
+        if let Some(sender) = self.sender.take() {
+            sender.finish();
+        }
+    }
+
+    /// Opens the client's windows for what the handler has read. Ready if they were; called again when more is read.
+    pub fn poll_release(&mut self, engine: &mut ServerConnection, context: &mut Context<'_>) -> Poll<()> {
+        let Some(sender) = &mut self.sender else { return Poll::Pending };
+        let held_bytes = sender.held_bytes();
+        let read_bytes = self.unreleased_bytes.saturating_sub(held_bytes);
+        if read_bytes > 0 {
+            engine.release(self.stream, read_bytes);
+            self.unreleased_bytes = held_bytes;
+            return Poll::Ready(());
+        }
+        if held_bytes > 0 {
+            sender.wake_when_read(context);
+        }
+        Poll::Pending
+    }
+}
+
+/// A response's body that is not sent yet.
+pub struct Outgoing {
+    /// The stream.
+    pub stream: StreamKey,
+    parts: VecDeque<Part>,
+    /// Where more comes from.
+    source: Option<Receiver>,
+    /// What may still come from there, where that was promised.
+    promised_bytes: Option<u64>,
+}
+
+/// How a body goes on.
+pub enum Brought {
+    /// It has grown, or ended.
+    More,
+    /// It broke off.
+    Broken(io::Error),
+}
+
+impl Outgoing {
+    /// A body whose parts are all there but the last, if that is a stream.
+    pub fn new(stream: StreamKey, parts: Vec<Part>) -> Outgoing {
+        let mut parts = VecDeque::from(parts);
+        let (source, promised_bytes) = match parts.pop_back() {
+            Some(Part::Stream { body, length }) => (Some(body), length),
+            Some(other) => {
+                parts.push_back(other);
+                (None, None)
+            }
+            None => (None, None),
+        };
+        Outgoing { stream, parts, source, promised_bytes }
+    }
+
+    /// Whether more of it comes from a handler.
+    pub fn waits_for_handler(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// Gets what the handler has made, as far as the client may take it soon.
+    pub fn poll_source(
+        &mut self,
+        engine: &mut ServerConnection,
+        out: &mut Vec<u8>,
+        context: &mut Context<'_>,
+    ) -> Poll<Brought> {
+        let Some(source) = &mut self.source else { return Poll::Pending };
+        if engine.unsent(self.stream) >= AHEAD_BYTES {
+            return Poll::Pending;
+        }
+        match source.poll_next(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Ok(piece))) => {
+                if let Some(promised) = &mut self.promised_bytes {
+                    let Some(left) = promised.checked_sub(piece.len() as u64) else {
+                        return Poll::Ready(Brought::Broken(io::Error::other(
+                            "a program sent more than its Content-Length",
+                        )));
+                    };
+                    *promised = left;
+                }
+                engine.offer(self.stream, piece.len());
+                self.parts.push_back(Part::Bytes(piece.into()));
+                Poll::Ready(Brought::More)
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Brought::Broken(error)),
+            Poll::Ready(None) if self.promised_bytes.is_some_and(|left| left > 0) => {
+                Poll::Ready(Brought::Broken(io::Error::other("a program sent less than its Content-Length")))
+            }
+            Poll::Ready(None) => {
+                self.source = None;
+                engine.finish(self.stream, None, out);
+                Poll::Ready(Brought::More)
+            }
+        }
+    }
+
+    /// Whether nothing of it is left.
+    pub fn is_finished(&self) -> bool {
+        self.source.is_none() && self.parts.is_empty()
+    }
+
+    /// Appends the next `length` bytes.
+    pub fn append(&mut self, length: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        let mut missing = length;
+        while missing > 0 {
+            let Some(part) = self.parts.front_mut() else {
+                return Err(io::Error::other("a body is shorter than was said"));
+            };
+            let (taken, is_empty) = match part {
+                Part::Bytes(bytes) => {
+                    let count = bytes.len().min(missing);
+                    out.extend(bytes.drain(..count));
+                    (count, bytes.is_empty())
+                }
+                Part::Cached(prepared, range) => {
+                    let count = range.len().min(missing);
+                    out.extend_from_slice(&prepared.body()[range.start..range.start + count]);
+                    range.start += count;
+                    (count, range.start >= range.end)
+                }
+                Part::File { file, offset, length } => {
+                    let count = usize::try_from(*length).unwrap_or(usize::MAX).min(missing);
+                    append_file(file, *offset, count, out)?;
+                    *offset += count as u64;
+                    *length -= count as u64;
+                    (count, *length == 0)
+                }
+                Part::Stream { .. } => {
+                    return Err(io::Error::other("a stream is not the last part of its body"));
+                }
+            };
+            if is_empty {
+                self.parts.pop_front();
+            }
+            missing -= taken;
+        }
+        Ok(())
+    }
+
+    /// Tells the engine what is there already of a body whose length is not known.
+    pub fn offer_parts(&self, engine: &mut ServerConnection) {
+        let bytes: u64 = self.parts.iter().filter_map(Part::length).sum();
+        if bytes > 0 {
+            engine.offer(self.stream, usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+    }
+
+    /// Ends it before its time.
+    pub fn reset(&self, engine: &mut ServerConnection) {
+        engine.reset(self.stream, ErrorCode::INTERNAL_ERROR);
+    }
+}
+
+fn append_file(
+    file: &std::os::fd::OwnedFd,
+    mut offset: u64,
+    count: usize,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    let start = out.len();
+    out.resize(start + count, 0);
+    let mut filled = start;
+    while filled < out.len() {
+        match rustix::io::pread(file, &mut out[filled..], offset)? {
+            0 => {
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the file became shorter while it was sent",
+                ));
+            }
+            read => {
+                filled += read;
+                offset += read as u64;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,376 @@
+//! A request's body on its way from an HTTP/1 connection to a handler (RFC 9112 sections 6 and 7).
+//!
+//! [`BodyFeed`] takes from the connection's input what belongs to the body, undoes its framing and puts it into the
+//! handler's pipe, but only as fast as it is read there. It is polled beside the handler and beside the writing of the
+//! answer. What no handler has read is read and let go in the end, so that the next request begins where this one ends.
+
+use std::future::poll_fn;
+use std::io;
+use std::ops::Range;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits};
+use touchstone_http::request::{Expectation, RequestBody, RequestHead};
+use touchstone_interfaces::pipe::{Receiver, Sender, pipe};
+
+use super::Connection;
+use crate::access::{MinimumPace, Pace};
+
+/// How much of a body waits for its handler.
+const PIPE_BYTES: usize = 128 * 1024;
+
+/// While a handler works, so much of what the client sends beyond its request is taken in.
+const AHEAD_BYTES: usize = 64 * 1024;
+
+/// Why a body was not read to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyProblem {
+    /// It breaks the chunked coding.
+    Malformed,
+    /// It is longer than may be.
+    TooLarge,
+    /// The client was too slow.
+    Timeout,
+    /// The client is gone.
+    Gone,
+}
+
+impl BodyProblem {
+    /// The status of the answer.
+    pub fn status(self) -> u16 {
+        match self {
+            BodyProblem::Malformed | BodyProblem::Gone => 400,
+            BodyProblem::TooLarge => 413,
+            BodyProblem::Timeout => 408,
+        }
+    }
+
+    fn error(self) -> io::Error {
+        let (kind, message) = match self {
+            BodyProblem::Malformed => (io::ErrorKind::InvalidData, "the request's body is not in chunks"),
+            BodyProblem::TooLarge => (io::ErrorKind::FileTooLarge, "the request's body is too large"),
+            BodyProblem::Timeout => (io::ErrorKind::TimedOut, "the client sent its body too slowly"),
+            BodyProblem::Gone => (io::ErrorKind::ConnectionReset, "the client left while it sent its body"),
+        };
+        io::Error::new(kind, message)
+    }
+}
+
+/// How the rest of the body is framed.
+enum Rest {
+    /// Nothing is left.
+    Done,
+    Counted(u64),
+    Chunked(ChunkedDecoder),
+    /// Everything, until the client's end: after a switch of protocols.
+    Raw,
+}
+
+/// A body on its way.
+pub struct BodyFeed {
+    rest: Rest,
+    /// The handler's end; gone when nobody reads.
+    sender: Option<Sender>,
+    received_bytes: u64,
+    most_bytes: u64,
+    /// The client waits to be asked.
+    waits_to_be_asked: bool,
+    pace: Pace,
+    /// When the wait for the client began that lasts.
+    wait_began_ms: Option<u64>,
+    /// The connection waits for something else, which has a deadline of its own.
+    pub is_beside: bool,
+    /// What went wrong.
+    pub problem: Option<BodyProblem>,
+}
+
+/// What the input begins with.
+enum Found {
+    Piece(Range<usize>, usize),
+    End(usize),
+    Nothing,
+}
+
+impl BodyFeed {
+    /// The feed of a request's body, and what a handler reads it from; `None` where there is none to be read. A request
+    /// to switch protocols has one: what comes after the switch.
+    pub fn new(
+        head: &RequestHead,
+        may_switch: bool,
+        most_bytes: u64,
+        minimum: MinimumPace,
+    ) -> (BodyFeed, Option<Receiver>) {
+        let rest = match head.body {
+            RequestBody::None => Rest::Done,
+            RequestBody::Length(length) => Rest::Counted(length),
+            RequestBody::Chunked => Rest::Chunked(ChunkedDecoder::new(ChunkedLimits::default())),
+        };
+        let (sender, receiver) = match (&rest, may_switch) {
+            (Rest::Done, false) => (None, None),
+            _ => {
+                let (sender, receiver) = pipe(PIPE_BYTES);
+                (Some(sender), Some(receiver))
+            }
+        };
+        let feed = BodyFeed {
+            rest,
+            sender,
+            received_bytes: 0,
+            most_bytes,
+            waits_to_be_asked: head.expectation == Expectation::Continue,
+            pace: Pace::begin(minimum),
+            wait_began_ms: None,
+            is_beside: false,
+            problem: None,
+        };
+        (feed, receiver)
+    }
+
+    /// The feed where there is no body.
+    pub fn none() -> BodyFeed {
+        let minimum = MinimumPace { stall_timeout: Duration::ZERO, bytes_per_second: 0 };
+        BodyFeed {
+            rest: Rest::Done,
+            sender: None,
+            received_bytes: 0,
+            most_bytes: 0,
+            waits_to_be_asked: false,
+            pace: Pace::begin(minimum),
+            wait_began_ms: None,
+            is_beside: false,
+            problem: None,
+        }
+    }
+
+    /// Whether nothing of the body is left in the connection.
+    pub fn is_done(&self) -> bool {
+        matches!(self.rest, Rest::Done)
+    }
+
+    /// From now on everything is for the handler, as it comes.
+    pub fn switch_protocols(&mut self) {
+        self.rest = Rest::Raw;
+        self.waits_to_be_asked = false;
+    }
+
+    /// Brings on what the handler asks for; also where it has what it needs. `watch`: notice when the client leaves while
+    /// nothing is asked for. Ready when it has left; never otherwise.
+    pub fn poll(&mut self, connection: &mut Connection, watch: bool, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.poll_sender(context).is_pending() {
+                return if watch { self.poll_departure(connection, context) } else { Poll::Pending };
+            }
+            match ready!(self.poll_piece(connection, context)) {
+                Ok(Some(piece)) => {
+                    if let Some(sender) = &mut self.sender {
+                        sender.push(piece);
+                    }
+                }
+                Ok(None) => {
+                    if let Some(sender) = self.sender.take() {
+                        sender.finish();
+                    }
+                }
+                Err(problem) => {
+                    self.fail(problem);
+                    if problem == BodyProblem::Gone {
+                        return Poll::Ready(());
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// Ready when the handler wants more.
+    fn poll_sender(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let raw = matches!(self.rest, Rest::Raw);
+        let Some(sender) = &mut self.sender else { return Poll::Pending };
+        if self.problem.is_some() {
+            return Poll::Pending;
+        }
+        if matches!(self.rest, Rest::Done) {
+            // The pipe of a request that may switch protocols stays open until its answer says whether it does.
+            return Poll::Pending;
+        }
+        // After a switch what the client says must not wait for a first question.
+        let asked = if raw { sender.poll_ready(context) } else { sender.poll_wanted(context) };
+        match asked {
+            Poll::Ready(Ok(())) => Poll::Ready(()),
+            Poll::Ready(Err(_)) => {
+                self.sender = None;
+                Poll::Pending
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// The next piece of the body; `None` at its end.
+    fn poll_piece(
+        &mut self,
+        connection: &mut Connection,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, BodyProblem>> {
+        loop {
+            match self.look(&connection.input) {
+                Err(problem) => return Poll::Ready(Err(problem)),
+                Ok(Found::End(consumed)) => {
+                    connection.input.drain(..consumed);
+                    self.rest = Rest::Done;
+                    return Poll::Ready(Ok(None));
+                }
+                Ok(Found::Piece(data, consumed)) => {
+                    let piece = Bytes::copy_from_slice(&connection.input[data]);
+                    connection.input.drain(..consumed);
+                    if !piece.is_empty() {
+                        return Poll::Ready(Ok(Some(piece)));
+                    }
+                }
+                Ok(Found::Nothing) => {
+                    self.ask(connection, context);
+                    if let Err(problem) = ready!(self.poll_receive(connection, context)) {
+                        if matches!(self.rest, Rest::Raw) && problem == BodyProblem::Gone {
+                            self.rest = Rest::Done;
+                            return Poll::Ready(Ok(None));
+                        }
+                        return Poll::Ready(Err(problem));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks at what the input begins with.
+    fn look(&mut self, input: &[u8]) -> Result<Found, BodyProblem> {
+        match &mut self.rest {
+            Rest::Done | Rest::Counted(0) => Ok(Found::End(0)),
+            _ if input.is_empty() => Ok(Found::Nothing),
+            Rest::Raw => Ok(Found::Piece(0..input.len(), input.len())),
+            Rest::Counted(remaining) => {
+                let here = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.len());
+                *remaining -= here as u64;
+                Ok(Found::Piece(0..here, here))
+            }
+            Rest::Chunked(decoder) => {
+                let decoded = decoder.decode(input).map_err(|_| BodyProblem::Malformed)?;
+                self.received_bytes = self.received_bytes.saturating_add(decoded.data.len() as u64);
+                // A chunk that says that it will be too large need not be waited for.
+                if self.received_bytes.saturating_add(decoder.chunk_remaining()) > self.most_bytes {
+                    return Err(BodyProblem::TooLarge);
+                }
+                match decoded {
+                    decoded if decoded.done && decoded.data.is_empty() => Ok(Found::End(decoded.consumed)),
+                    decoded if decoded.done => {
+                        self.rest = Rest::Counted(0);
+                        Ok(Found::Piece(decoded.data, decoded.consumed))
+                    }
+                    decoded if decoded.consumed == 0 => Ok(Found::Nothing),
+                    decoded => Ok(Found::Piece(decoded.data, decoded.consumed)),
+                }
+            }
+        }
+    }
+
+    /// Asks the client for its body, if it waits for that.
+    fn ask(&mut self, connection: &mut Connection, context: &mut Context<'_>) {
+        if std::mem::take(&mut self.waits_to_be_asked) {
+            connection.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        if !connection.output.is_empty() {
+            let output = std::mem::take(&mut connection.output);
+            // An error shows again where the answer is written.
+            let sent = connection.transport.try_send(&output, &[]).unwrap_or(output.len());
+            connection.output = output[sent..].to_vec();
+            if !connection.output.is_empty() {
+                let _ = connection.transport.poll_sendable(context);
+            }
+        }
+    }
+
+    /// Receives once, to the end of the input, at the pace that is asked of clients.
+    fn poll_receive(
+        &mut self,
+        connection: &mut Connection,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), BodyProblem>> {
+        let core = connection.core.clone();
+        if !self.is_beside && connection.deadline_expired(context) {
+            return Poll::Ready(Err(BodyProblem::Timeout));
+        }
+        let hot = &mut *core.hot.borrow_mut();
+        let now_ms = core.clock.coarse_ms();
+        match connection.transport.poll_receive(context, &mut hot.receive_buffer) {
+            Poll::Pending => {
+                // Counted from the beginning of the wait, whatever else wakes the connection meanwhile.
+                if !matches!(self.rest, Rest::Raw) && !self.is_beside && self.wait_began_ms.is_none() {
+                    self.wait_began_ms = Some(now_ms);
+                    connection.set_deadline(self.pace.allowance());
+                }
+                Poll::Pending
+            }
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Err(BodyProblem::Gone)),
+            Poll::Ready(Ok(count)) => {
+                connection.input.extend_from_slice(&hot.receive_buffer[..count]);
+                if let Some(began_ms) = self.wait_began_ms.take() {
+                    connection.clear_deadline();
+                    let waited = Duration::from_millis(now_ms.saturating_sub(began_ms));
+                    if !self.pace.record(count as u64, waited) {
+                        return Poll::Ready(Err(BodyProblem::Timeout));
+                    }
+                }
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+
+    /// Ready when the client has left, as far as can be seen without losing what it sends ahead.
+    fn poll_departure(&mut self, connection: &mut Connection, context: &mut Context<'_>) -> Poll<()> {
+        while connection.input.len() < AHEAD_BYTES {
+            let core = connection.core.clone();
+            let hot = &mut *core.hot.borrow_mut();
+            match connection.transport.poll_receive(context, &mut hot.receive_buffer) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0) | Err(_)) => {
+                    self.fail(BodyProblem::Gone);
+                    return Poll::Ready(());
+                }
+                Poll::Ready(Ok(count)) => {
+                    connection.input.extend_from_slice(&hot.receive_buffer[..count]);
+                }
+            }
+        }
+        Poll::Pending
+    }
+
+    fn fail(&mut self, problem: BodyProblem) {
+        self.problem = Some(problem);
+        if let Some(sender) = self.sender.take() {
+            sender.fail(problem.error());
+        }
+    }
+
+    /// Reads what is left and lets it go.
+    pub async fn drain(&mut self, connection: &mut Connection) -> Result<(), BodyProblem> {
+        self.sender = None;
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        loop {
+            let piece = poll_fn(|context| self.poll_piece(connection, context)).await;
+            match piece {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(problem) => {
+                    self.problem = Some(problem);
+                    break;
+                }
+            }
+        }
+        if self.wait_began_ms.take().is_some() {
+            connection.clear_deadline();
+        }
+        self.problem.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,392 @@
+//! Answers that may wait, on an HTTP/1 connection: finds them, and writes them while the request's body still comes in.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::os::fd::AsFd;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Instant;
+
+use bytes::Bytes;
+use touchstone_files::cache::Variant;
+use touchstone_http::chunked::{LAST_CHUNK, chunk_head};
+use touchstone_http::request::{Expectation, Method, Parsed, RequestHead, Version};
+use touchstone_interfaces::answer::{Answer, Framing, Part};
+use touchstone_interfaces::handler::PIECE_BYTES;
+use touchstone_interfaces::pipe::Receiver;
+use touchstone_interfaces::request::{Protocol, ReceivedHead};
+
+use super::request_body::{BodyFeed, BodyProblem};
+use super::{Connection, Next, client_text, microseconds_since, record};
+use crate::access::MinimumPace;
+use crate::exchange::{self, Answered, Arrival, Progress};
+use crate::site::Snapshot;
+
+/// How much of a file goes out before other connections get their turn.
+const FILE_TURN_BYTES: usize = 256 * 1024;
+
+/// What logs say of a request whose client left before its answer, as nginx does.
+const CLIENT_LEFT: u16 = 499;
+
+/// What came of waiting for a piece of a body.
+enum Waited {
+    /// The next piece, or the end.
+    Piece(Option<io::Result<Bytes>>),
+    /// Nothing is there yet.
+    Nothing,
+    /// The client left.
+    Left,
+}
+
+/// An error, and how many bytes of the body went out before it.
+type Broken = (u64, io::Error);
+
+impl Connection {
+    /// Answers the request at the start of the input, whatever it is.
+    pub(super) async fn answer_request(&mut self) -> Next {
+        let started = Instant::now();
+        let core = self.core.clone();
+        let mut head = RequestHead::new();
+        let (snapshot, generation, limits) = {
+            let hot = core.hot.borrow();
+            (hot.snapshot.clone(), hot.generation, hot.limits)
+        };
+        let Ok(Parsed::Complete(length)) = head.parse(&self.input, &limits) else { return Next::Close };
+        if self.generation != generation {
+            self.take_up(&core.hot.borrow());
+        }
+        // The head's bytes leave the input, so that a body can come in while spans still point at them.
+        let received = Rc::new(ReceivedHead { head, buffer: self.input.drain(..length).collect() });
+        let head = &received.head;
+        let configured = &snapshot.config.limits;
+        let minimum = MinimumPace {
+            stall_timeout: configured.stall_timeout,
+            bytes_per_second: configured.minimum_receive_rate,
+        };
+        let may_switch = received.values("upgrade").next().is_some();
+        let (mut feed, body) = BodyFeed::new(head, may_switch, configured.body_bytes, minimum);
+        let progress = Rc::new(Progress::default());
+        let answered = match exchange::refuse(&snapshot, head) {
+            Some(answer) => answer.into(),
+            None => match self.find_answer(&snapshot, &received, body, &mut feed, &progress).await {
+                Some(answered) => answered,
+                None => {
+                    self.log_answer(&received, CLIENT_LEFT, 0, started, &Answer::new(CLIENT_LEFT).into());
+                    return Next::Close;
+                }
+            },
+        };
+        self.give_answer(answered, &received, feed, &progress, started).await
+    }
+
+    /// `None`: the client left before.
+    async fn find_answer(
+        &mut self,
+        snapshot: &std::sync::Arc<Snapshot>,
+        received: &Rc<ReceivedHead>,
+        body: Option<Receiver>,
+        feed: &mut BodyFeed,
+        progress: &Rc<Progress>,
+    ) -> Option<Answered> {
+        let sites = self.listener_index.and_then(|index| snapshot.listeners.get(index));
+        let arrival = Arrival {
+            protocol: match received.head.version {
+                Version::Http10 => Protocol::Http10,
+                Version::Http11 => Protocol::Http11,
+            },
+            peer: self.peer,
+            listener: self.listener,
+            tls: self.tls_facts(),
+        };
+        let may_serve = |host: Option<&[u8]>| self.transport.may_serve(host);
+        let request = match exchange::begin(snapshot, sites, arrival, received.clone(), may_serve, body) {
+            Ok(request) => request,
+            Err(answer) => return Some(answer.into()),
+        };
+        let variant = self.answer_variant(&received.head, true);
+        let answer =
+            exchange::answer(self.core.clone(), snapshot.clone(), request, variant, progress.clone());
+        let answered = self.drive(answer, feed, progress).await?;
+        // The handler cannot know better than the connection why the body broke off.
+        Some(match feed.problem {
+            Some(BodyProblem::Gone) => return None,
+            Some(problem) => Answer::error(problem.status()).into(),
+            None => answered,
+        })
+    }
+
+    /// Runs a handler and brings it the body; `None` when the client leaves before.
+    async fn drive<T>(
+        &mut self,
+        future: impl Future<Output = T>,
+        feed: &mut BodyFeed,
+        progress: &Progress,
+    ) -> Option<T> {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            if let Poll::Ready(value) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(value));
+            }
+            feed.poll(self, progress.is_with_handler.get(), context).map(|()| None)
+        })
+        .await
+    }
+
+    /// Writes the answer, reads what is left of the body, and says how the connection goes on.
+    async fn give_answer(
+        &mut self,
+        mut answered: Answered,
+        received: &ReceivedHead,
+        mut feed: BodyFeed,
+        progress: &Progress,
+        started: Instant,
+    ) -> Next {
+        let head = &received.head;
+        let status = answered.answer.status;
+        let streams = matches!(answered.answer.body.last(), Some(Part::Stream { .. }));
+        // Where an error is known already, a client that waits to be asked for its body is told so at once instead.
+        let refused_early = head.expectation != Expectation::None && status >= 400;
+        let is_unread = refused_early || status == 413 || feed.problem.is_some();
+        if !streams && !is_unread && !feed.is_done() && !answered.answer.switches_protocols() {
+            // The body is read before the answer, so that the next request begins where this one ends.
+            match feed.drain(self).await {
+                Ok(()) => {}
+                Err(BodyProblem::Gone) => return Next::Close,
+                Err(problem) => answered = Answer::error(problem.status()).into(),
+            }
+        }
+        let keeps = (feed.is_done() || streams) && !is_unread;
+        let switches = answered.answer.switches_protocols();
+        if switches {
+            feed.switch_protocols();
+        }
+        let framing = answered.answer.framing(head.version == Version::Http11);
+        let ends = framing == Framing::Close || switches;
+        let variant = if ends { Variant::Close } else { self.answer_variant(head, keeps) };
+        let parts = std::mem::take(&mut answered.answer.body);
+        let head_bytes = answered.answer.head(&self.core.clock.second(), variant, framing);
+        let has_body = switches || (head.method != Method::Head && framing != Framing::None);
+        let parts = if has_body { parts } else { Vec::new() };
+        let watch = progress.is_with_handler.get();
+        let written = self.write_answer(head_bytes, parts, framing, &mut feed, watch).await;
+        let body_bytes = match written {
+            Ok(bytes) | Err((bytes, _)) => bytes,
+        };
+        self.log_answer(received, answered.answer.status, body_bytes, started, &answered);
+        self.requests += 1;
+        if written.is_err() {
+            return Next::Close;
+        }
+        if streams && !switches && !feed.is_done() && feed.drain(self).await.is_err() {
+            return Next::Linger;
+        }
+        match variant {
+            Variant::Close if feed.is_done() && self.input.is_empty() => Next::Close,
+            Variant::Close => Next::Linger,
+            _ => Next::Buffered,
+        }
+    }
+
+    fn log_answer(
+        &mut self,
+        received: &ReceivedHead,
+        status: u16,
+        body_bytes: u64,
+        started: Instant,
+        answered: &Answered,
+    ) {
+        let core = self.core.clone();
+        let hot = &mut *core.hot.borrow_mut();
+        if !hot.log.is_on() {
+            return;
+        }
+        let text;
+        let client = match answered.client {
+            Some(client) if Some(client) != self.peer.map(|peer| peer.ip().to_canonical()) => {
+                text = client.to_string();
+                &text
+            }
+            _ => client_text(&mut self.peer_text, self.peer),
+        };
+        let duration_us = microseconds_since(started);
+        let mut record = record(client, &received.head, &received.buffer, status, body_bytes, duration_us);
+        record.user = answered.user.as_deref();
+        hot.log.record(&record);
+    }
+
+    // ---- writing
+
+    /// Writes an answer and gives the body bytes that went out, also beside an error.
+    async fn write_answer(
+        &mut self,
+        head: Vec<u8>,
+        parts: Vec<Part>,
+        framing: Framing,
+        feed: &mut BodyFeed,
+        watch: bool,
+    ) -> Result<u64, Broken> {
+        let mut written = 0;
+        let mut pending = head;
+        for part in parts {
+            let begin = std::mem::take(&mut pending);
+            let result = match part {
+                Part::Bytes(bytes) => self
+                    .write_feeding(&begin, &bytes, feed)
+                    .await
+                    .map(|()| bytes.len() as u64)
+                    .map_err(|error| (0, error)),
+                Part::Cached(prepared, range) => {
+                    let bytes = &prepared.body()[range];
+                    self.write_feeding(&begin, bytes, feed)
+                        .await
+                        .map(|()| bytes.len() as u64)
+                        .map_err(|error| (0, error))
+                }
+                Part::File { file, offset, length } => {
+                    let mut sent = 0;
+                    let result = self.write_file(&begin, file.as_fd(), offset, length, &mut sent).await;
+                    result.map(|()| sent).map_err(|error| (sent, error))
+                }
+                Part::Stream { body, .. } => self.write_stream(begin, body, framing, feed, watch).await,
+            };
+            match result {
+                Ok(bytes) => written += bytes,
+                Err((bytes, error)) => return Err((written + bytes, error)),
+            }
+        }
+        if !pending.is_empty() {
+            self.write_feeding(&pending, &[], feed).await.map_err(|error| (0, error))?;
+        }
+        Ok(written)
+    }
+
+    /// Writes a body as it comes; `pending` goes before it.
+    async fn write_stream(
+        &mut self,
+        mut pending: Vec<u8>,
+        mut body: Receiver,
+        framing: Framing,
+        feed: &mut BodyFeed,
+        watch: bool,
+    ) -> Result<u64, Broken> {
+        let mut sent = 0u64;
+        let is_chunked = framing == Framing::Chunked;
+        loop {
+            let next = match self.next_piece(&mut body, !pending.is_empty(), feed, watch).await {
+                Waited::Nothing => {
+                    self.write_feeding(&pending, &[], feed).await.map_err(|error| (sent, error))?;
+                    pending.clear();
+                    continue;
+                }
+                Waited::Left => return Err((sent, io::ErrorKind::ConnectionReset.into())),
+                Waited::Piece(next) => next,
+            };
+            let Some(piece) = next else { break };
+            let piece = piece.map_err(|error| {
+                self.core.error_log.debug(format_args!("a body broke off: {error}"));
+                (sent, error)
+            })?;
+            if let Framing::Length(length) = framing
+                && sent + piece.len() as u64 > length
+            {
+                let error = io::Error::other("a program sent more than its Content-Length");
+                self.core.error_log.limited(crate::config::LogLevel::Warning, "body too long", &error);
+                return Err((sent, error));
+            }
+            sent += piece.len() as u64;
+            let mut piece = piece;
+            if is_chunked {
+                pending.extend_from_slice(chunk_head(piece.len() as u64, &mut [0; 18]));
+                if piece.len() <= PIECE_BYTES {
+                    // Copied, so that the chunk and its end, and perhaps the last chunk, are one write.
+                    pending.extend_from_slice(&piece);
+                    pending.extend_from_slice(b"\r\n");
+                    piece = Bytes::new();
+                    if body.is_finished() {
+                        break;
+                    }
+                }
+            }
+            let written = self.write_feeding(&pending, &piece, feed).await;
+            written.map_err(|error| (sent - piece.len() as u64, error))?;
+            pending.clear();
+            if is_chunked && !piece.is_empty() {
+                pending.extend_from_slice(b"\r\n");
+            }
+        }
+        if let Framing::Length(length) = framing
+            && sent < length
+        {
+            let error =
+                io::Error::new(io::ErrorKind::UnexpectedEof, "a program sent less than its Content-Length");
+            self.core.error_log.limited(crate::config::LogLevel::Warning, "body too short", &error);
+            return Err((sent, error));
+        }
+        if is_chunked {
+            pending.extend_from_slice(LAST_CHUNK);
+        }
+        self.write_feeding(&pending, &[], feed).await.map_err(|error| (sent, error))?;
+        Ok(sent)
+    }
+
+    /// Waits for the next piece; not at all where something is there to be written meanwhile.
+    async fn next_piece(
+        &mut self,
+        body: &mut Receiver,
+        has_pending: bool,
+        feed: &mut BodyFeed,
+        watch: bool,
+    ) -> Waited {
+        poll_fn(|context| {
+            match body.poll_next(context) {
+                Poll::Ready(next) => return Poll::Ready(Waited::Piece(next)),
+                // The end of a chunk alone is not worth a packet.
+                Poll::Pending if has_pending => return Poll::Ready(Waited::Nothing),
+                Poll::Pending => {}
+            }
+            feed.poll(self, watch, context).map(|()| Waited::Left)
+        })
+        .await
+    }
+
+    /// Writes `head`, then a range of a file, in turns with other connections.
+    async fn write_file(
+        &mut self,
+        head: &[u8],
+        file: std::os::fd::BorrowedFd<'_>,
+        offset: u64,
+        length: u64,
+        sent_bytes: &mut u64,
+    ) -> io::Result<()> {
+        let mut head = head;
+        while !head.is_empty() {
+            let sent = self.transport.try_send_more(head)?;
+            head = &head[sent..];
+            if !head.is_empty() {
+                self.wait_sendable(&mut BodyFeed::none()).await?;
+            }
+        }
+        let (mut at, end) = (offset, offset + length);
+        let mut turn_bytes = 0;
+        while at < end {
+            let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(FILE_TURN_BYTES - turn_bytes);
+            match self.transport.try_send_file(file, &mut at, count)? {
+                Some(0) => {
+                    let shorter = "the file became shorter while it was sent";
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, shorter));
+                }
+                Some(sent) => {
+                    turn_bytes += sent;
+                    *sent_bytes += sent as u64;
+                }
+                None => self.wait_sendable(&mut BodyFeed::none()).await?,
+            }
+            if turn_bytes >= FILE_TURN_BYTES {
+                turn_bytes = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,401 @@
+//! One request from its whole head to its answer: site, routes, access rules, handler. The same for every version of HTTP,
+//! and for the requests that the server makes itself.
+//!
+//! ```text
+//! begin: target -> site -> path in its normal form
+//! answer: routes and rewrites -> access rules -> handler or file -> fields and error page of the site
+//! ```
+//!
+//! Nothing here knows of sockets: the connection drives the future, feeds the request's body into its pipe meanwhile,
+//! and drops both when the client leaves.
+
+use std::cell::Cell;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use touchstone_files::cache::{DateSecond, Variant};
+use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
+use touchstone_http::target::{PathError, RequestTarget, normalise_path, parse_target};
+use touchstone_interfaces::answer::Answer;
+use touchstone_interfaces::handler::{self, Handled, Interface, Level, OnCore};
+use touchstone_interfaces::pipe::Receiver;
+use touchstone_interfaces::request::{MOST_DERIVED, Protocol, ReceivedHead, Request, TlsFacts};
+
+use crate::access::{self, HeadFields, RequestView};
+use crate::config::LogLevel;
+use crate::core::Core;
+use crate::route::{Outcome, Resolved};
+use crate::site::{ListenerSites, Snapshot};
+use crate::static_files::{self, FileRequest};
+
+/// What a request came through.
+pub struct Arrival {
+    /// The version of HTTP.
+    pub protocol: Protocol,
+    /// The other end of the connection, or whom a PROXY header named.
+    pub peer: Option<SocketAddr>,
+    /// The address that it was accepted on, as configured.
+    pub listener: SocketAddr,
+    /// The TLS session.
+    pub tls: Option<Arc<TlsFacts>>,
+}
+
+/// An answer, and what the log wants to know beside it.
+pub struct Answered {
+    /// The answer.
+    pub answer: Answer,
+    /// The client, behind proxies that are trusted; `None`: as the connection says.
+    pub client: Option<IpAddr>,
+    /// The user that was authenticated.
+    pub user: Option<Box<str>>,
+}
+
+impl From<Answer> for Answered {
+    fn from(answer: Answer) -> Answered {
+        Answered { answer, client: None, user: None }
+    }
+}
+
+/// How an exchange stands, as far as the connection must know while it waits for the answer.
+#[derive(Default)]
+pub struct Progress {
+    /// A handler is at work: it ends when the client leaves. Files are answered even to a client that will send nothing
+    /// more.
+    pub is_with_handler: Cell<bool>,
+}
+
+/// What can be refused from the head alone, whoever would answer it.
+pub fn refuse(snapshot: &Snapshot, head: &RequestHead) -> Option<Answer> {
+    if head.expectation == Expectation::Unknown {
+        return Some(Answer::error(417));
+    }
+    if matches!(head.body, RequestBody::Length(length) if length > snapshot.config.limits.body_bytes) {
+        return Some(Answer::error(413));
+    }
+    None
+}
+
+/// Finds the site, and makes a request of a head. The error is the answer.
+///
+/// `sites` are those of the address; `may_serve` says whether the connection may be used for a host.
+pub fn begin(
+    snapshot: &Snapshot,
+    sites: Option<&ListenerSites>,
+    arrival: Arrival,
+    received: Rc<ReceivedHead>,
+    may_serve: impl FnOnce(Option<&[u8]>) -> bool,
+    body: Option<Receiver>,
+) -> Result<Request, Answer> {
+    let head = &received.head;
+    let (is_connect, is_options) = (head.method == Method::Connect, head.method == Method::Options);
+    let Ok(target) = parse_target(is_connect, is_options, received.target()) else {
+        return Err(Answer::error(400));
+    };
+    // RFC 9112 section 3.2.2: the authority of an absolute target replaces Host.
+    let (path, query, host) = match target {
+        RequestTarget::Origin { path, query } => {
+            (path, query, head.host.map(|host| host.of(&received.buffer)))
+        }
+        RequestTarget::Absolute { authority, path, query, .. } => (path, query, Some(authority)),
+        RequestTarget::Asterisk => {
+            return Err(Answer::new(204).field("Allow", static_files::ALLOWED_METHODS));
+        }
+        RequestTarget::Authority(_) => {
+            return Err(Answer::error(405).field("Allow", static_files::ALLOWED_METHODS));
+        }
+    };
+    // RFC 9110 section 15.5.20: not a host of this address, or not one of this connection.
+    let site = sites.and_then(|sites| sites.site(host)).ok_or_else(|| Answer::error(421))?;
+    if !may_serve(host) {
+        return Err(Answer::error(421));
+    }
+    // Rules look at what a path means, not at how it is written.
+    let mut normal = Vec::with_capacity(path.len());
+    if normalise_path(path, &mut normal).is_err() {
+        // Refused below, with the site's page: an empty path is none.
+        normal.clear();
+    }
+    let (path_as_sent, query, host) = (path.to_vec(), query.map(<[u8]>::to_vec), host.map(<[u8]>::to_vec));
+    let fields = HeadFields { head, buffer: &received.buffer };
+    let client = arrival.peer.map(|peer| {
+        let address = snapshot.connection_gate.client(peer.ip(), &fields);
+        let port = if address == peer.ip().to_canonical() { peer.port() } else { 0 };
+        SocketAddr::new(address, port)
+    });
+    Ok(Request {
+        protocol: arrival.protocol,
+        path: normal,
+        path_as_sent,
+        query,
+        host,
+        site,
+        client,
+        server: arrival.listener,
+        tls: arrival.tls,
+        user: None,
+        id: Box::default(),
+        body: body.unwrap_or_else(|| Receiver::of(Bytes::new())),
+        depth: 0,
+        received,
+    })
+}
+
+/// What is said to a path that leads nowhere.
+fn path_status(path_as_sent: &[u8]) -> u16 {
+    match normalise_path(path_as_sent, &mut Vec::new()) {
+        Err(PathError::EncodedSlash) => 404,
+        _ => 400,
+    }
+}
+
+/// Answers a request. `variant` is the form of head that the connection wants for files of the cache.
+pub async fn answer(
+    core: Rc<Core>,
+    snapshot: Arc<Snapshot>,
+    mut request: Request,
+    variant: Variant,
+    progress: Rc<Progress>,
+) -> Answered {
+    let mut answered = Answered { answer: Answer::new(200), client: None, user: None };
+    answered.client = request.client.map(|client| client.ip());
+    loop {
+        match step(&core, &snapshot, request, variant, &progress, &mut answered).await {
+            Step::Answer(answer) => {
+                answered.answer = answer;
+                return answered;
+            }
+            Step::Again(next) => request = *next,
+        }
+    }
+}
+
+enum Step {
+    Answer(Answer),
+    /// A handler sends the request elsewhere.
+    Again(Box<Request>),
+}
+
+async fn step(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    mut request: Request,
+    variant: Variant,
+    progress: &Progress,
+    answered: &mut Answered,
+) -> Step {
+    let site = request.site;
+    if request.path.is_empty() {
+        let answer = Answer::error(path_status(&request.path_as_sent));
+        return Step::Answer(finish(core, snapshot, &request, site, variant, answer).await);
+    }
+    let Some(rules) = &snapshot.sites[site].rules else {
+        return Step::Answer(answer_file(core, snapshot, &request, site, variant).await);
+    };
+    let received = request.received.clone();
+    let fields = HeadFields { head: &received.head, buffer: &received.buffer };
+    let (path, query, host) = (request.path.clone(), request.query.clone(), request.host.clone());
+    let view = RequestView {
+        client: request.client.map(|client| client.ip()),
+        method: received.method_text(),
+        path: &path,
+        query: query.as_deref(),
+        host: host.as_deref(),
+        fields: &fields,
+    };
+    let mut resolved = rules.resolve(&view);
+    match access::pass(&resolved.gates, &view).await {
+        Ok(admitted) => {
+            if let Some(user) = admitted.user {
+                let name: Box<str> = String::from_utf8_lossy(user.name()).into();
+                (request.user, answered.user) = (Some(name.clone()), Some(name));
+            }
+        }
+        Err(refusal) => {
+            let answer = finish(core, snapshot, &request, site, variant, refusal.answer()).await;
+            return Step::Answer(apply(&resolved, answer));
+        }
+    }
+    if let Some(rewritten) = resolved.rewritten.take() {
+        request.path = rewritten.path;
+        request.path_as_sent = rewritten.path_as_sent;
+        request.query = rewritten.query;
+    }
+    let answer = match &resolved.outcome {
+        Outcome::Handler(interface) => {
+            let shadow = Shadow::of(&request);
+            progress.is_with_handler.set(true);
+            let handled = handler_of(core, snapshot, interface).handle(request).await;
+            match handled {
+                Handled::Answer(answer) => {
+                    let request = shadow.request();
+                    finish(core, snapshot, &request, site, variant, answer).await
+                }
+                Handled::LocalRedirect { target } => match shadow.request().derive(&target) {
+                    Some(next) => return Step::Again(Box::new(next)),
+                    None => {
+                        let message = "a program's local redirect leads nowhere, or in circles";
+                        core.error_log.limited(LogLevel::Warning, "local redirect", message);
+                        Answer::error(500)
+                    }
+                },
+                Handled::File(request) => {
+                    progress.is_with_handler.set(false);
+                    answer_file(core, snapshot, &request, site, variant).await
+                }
+            }
+        }
+        Outcome::Files { root } => {
+            let site = root.map_or(site, |root| snapshot.sites[site].first_root + root);
+            answer_file(core, snapshot, &request, site, variant).await
+        }
+        outcome => {
+            if let Outcome::Failed { reason, .. } = outcome {
+                core.error_log.limited(LogLevel::Warning, "route failed", reason);
+            }
+            let answer = outcome.answer().unwrap_or_else(|| Answer::error(500));
+            finish(core, snapshot, &request, site, variant, answer).await
+        }
+    };
+    Step::Answer(apply(&resolved, answer))
+}
+
+/// What is needed of a request after its handler has taken it.
+struct Shadow {
+    copy: Request,
+}
+
+impl Shadow {
+    fn of(request: &Request) -> Shadow {
+        Shadow {
+            copy: Request {
+                received: request.received.clone(),
+                protocol: request.protocol,
+                path: request.path.clone(),
+                path_as_sent: request.path_as_sent.clone(),
+                query: request.query.clone(),
+                host: request.host.clone(),
+                site: request.site,
+                client: request.client,
+                server: request.server,
+                tls: request.tls.clone(),
+                user: request.user.clone(),
+                id: request.id.clone(),
+                body: Receiver::of(Bytes::new()),
+                depth: request.depth,
+            },
+        }
+    }
+
+    fn request(self) -> Request {
+        self.copy
+    }
+}
+
+fn apply(resolved: &Resolved<'_>, mut answer: Answer) -> Answer {
+    resolved.fields.iter().for_each(|fields| fields.apply(&mut answer.fields));
+    answer
+}
+
+async fn answer_file(
+    core: &Core,
+    snapshot: &Snapshot,
+    request: &Request,
+    site: usize,
+    variant: Variant,
+) -> Answer {
+    let file_request = file_request(snapshot, request, site, variant);
+    let answer = static_files::answer(core, &file_request).await;
+    finish(core, snapshot, request, site, variant, answer).await
+}
+
+/// Adds what the site says about all its answers.
+async fn finish(
+    core: &Core,
+    snapshot: &Snapshot,
+    request: &Request,
+    site: usize,
+    variant: Variant,
+    mut answer: Answer,
+) -> Answer {
+    if answer.is_error_page
+        && let Some(page) = snapshot.sites[site].config.error_pages.get(&answer.status)
+    {
+        let file_request = file_request(snapshot, request, site, variant);
+        static_files::use_error_page(core, &file_request, page, &mut answer).await;
+    }
+    answer.fields.extend_from_slice(&snapshot.sites[site].fields);
+    answer
+}
+
+fn file_request<'a>(
+    snapshot: &'a Snapshot,
+    request: &'a Request,
+    site: usize,
+    variant: Variant,
+) -> FileRequest<'a> {
+    FileRequest {
+        snapshot,
+        site,
+        head: &request.received.head,
+        buffer: &request.received.buffer,
+        path: &request.path_as_sent,
+        query: request.query.as_deref(),
+        variant,
+    }
+}
+
+fn handler_of(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    interface: &Arc<dyn Interface>,
+) -> Rc<dyn handler::Handler> {
+    core.handlers
+        .get(interface, || Rc::new(ServerOfCore { core: Rc::downgrade(core), snapshot: snapshot.clone() }))
+}
+
+/// What handlers may ask of their core, under the configuration that they were made from.
+struct ServerOfCore {
+    // Not to be kept alive by its own handlers.
+    core: Weak<Core>,
+    snapshot: Arc<Snapshot>,
+}
+
+impl handler::Server for ServerOfCore {
+    fn date(&self) -> DateSecond {
+        match self.core.upgrade() {
+            Some(core) => core.clock.second(),
+            None => DateSecond { unix_seconds: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" },
+        }
+    }
+
+    fn log(&self, level: Level, what: &'static str, message: &str) {
+        let level = match level {
+            Level::Error => LogLevel::Error,
+            Level::Warning => LogLevel::Warning,
+            Level::Information => LogLevel::Info,
+            Level::Debug => LogLevel::Debug,
+        };
+        if let Some(core) = self.core.upgrade() {
+            core.error_log.limited(level, what, message);
+        }
+    }
+
+    fn answer(&self, request: Request) -> OnCore<Answer> {
+        let (core, snapshot) = (self.core.upgrade(), self.snapshot.clone());
+        Box::pin(async move {
+            match core {
+                Some(core) if request.depth <= MOST_DERIVED => {
+                    answer(core, snapshot, request, Variant::Persistent, Rc::default()).await.answer
+                }
+                Some(_) => Answer::error(508),
+                None => Answer::error(503),
+            }
+        })
+    }
+
+    fn core(&self) -> usize {
+        self.core.upgrade().map_or(0, |core| core.index)
+    }
+}

@@ -1,0 +1,46 @@
+//! The handlers of a core: made when the first request for them comes, and kept until the next configuration.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use touchstone_interfaces::handler::{Handler, Interface, Server};
+
+/// The handlers that a core has made.
+#[derive(Default)]
+pub struct Handlers {
+    /// By the interface's address. It is kept with the handler, so that no other can come to have the same.
+    made: RefCell<FxHashMap<usize, Made>>,
+}
+
+struct Made {
+    _interface: Arc<dyn Interface>,
+    handler: Rc<dyn Handler>,
+}
+
+impl Handlers {
+    /// The handler of an interface.
+    pub fn get(
+        &self,
+        interface: &Arc<dyn Interface>,
+        server: impl FnOnce() -> Rc<dyn Server>,
+    ) -> Rc<dyn Handler> {
+        let address = Arc::as_ptr(interface).cast::<()>() as usize;
+        if let Some(made) = self.made.borrow().get(&address) {
+            return made.handler.clone();
+        }
+        let handler = interface.on_core(server());
+        self.made
+            .borrow_mut()
+            .insert(address, Made { _interface: interface.clone(), handler: handler.clone() });
+        handler
+    }
+
+    /// Lets go of all; those that are at work end with their requests.
+    pub fn clear(&self) {
+        // What a handler does when it goes might look at the table again.
+        let gone = std::mem::take(&mut *self.made.borrow_mut());
+        drop(gone);
+    }
+}
