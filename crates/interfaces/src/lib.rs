@@ -11,8 +11,10 @@
 //! | `request` | a request as handlers get it |
 //! | `answer` | an answer before it is written |
 //! | `pipe` | a body on its way |
+//! | `proxy` | another server answers, over HTTP/1.1 |
 
 pub mod answer;
 pub mod handler;
 pub mod pipe;
+pub mod proxy;
 pub mod request;

@@ -16,6 +16,7 @@ pub mod keys;
 mod kinds;
 mod parse;
 mod problem;
+mod proxy;
 mod route;
 mod surroundings;
 mod values;
@@ -24,6 +25,7 @@ pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, Proxie
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use parse::{Loaded, load_file, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
+pub use proxy::ProxyConfig;
 pub use route::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use surroundings::check_surroundings;
 
