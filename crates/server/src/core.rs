@@ -90,6 +90,13 @@ pub struct Connections {
     wanted: AtomicUsize,
 }
 
+impl Connections {
+    /// Those that are open now.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+}
+
 impl Core {
     /// A core under `snapshot` that has no connections.
     pub fn new(

@@ -3,9 +3,10 @@
 //! The thread that started the cores speaks to them through [`Order`]s.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -13,7 +14,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::clock::{TICK, Ticker};
 use crate::config::LogLevel;
 use crate::core::{Connections, Core};
-use crate::listener::Listener;
+use crate::heartbeat::Heartbeat;
+use crate::listener::{Listener, ListenerSeed};
 use crate::log::access::CoreBuffer;
 use crate::log::error::ErrorLog;
 use crate::site::Snapshot;
@@ -24,10 +26,20 @@ const IDLE_GRACE: Duration = Duration::from_secs(1);
 
 /// What the starting thread tells a core.
 pub enum Order {
-    /// Take up a new configuration; these listeners are new, those that it does not name go.
-    Reload(Arc<Snapshot>, Vec<(SocketAddr, TcpListener)>),
+    /// Take up a new configuration; these listeners are new, those that it does not name go. Then say so.
+    Reload(Arc<Snapshot>, Vec<ListenerSeed>, Sender<()>),
     /// Accept nothing more, finish what was begun, end.
-    Drain,
+    Drain(Departure),
+}
+
+/// How a core leaves.
+#[derive(Clone)]
+pub struct Departure {
+    /// Addresses, as configured, whose sockets another process goes on with.
+    pub left: Arc<[SocketAddr]>,
+    /// Kept connections are given until nearly `server.drain_timeout` to ask once more and be told to close: another
+    /// process serves new ones meanwhile, so nobody waits for us. Otherwise those that are idle are soon closed.
+    pub patient: bool,
 }
 
 /// What a core is started with.
@@ -37,7 +49,7 @@ pub struct CoreSeed {
     /// The configuration.
     pub snapshot: Arc<Snapshot>,
     /// Its listening sockets with their configured addresses.
-    pub listeners: Vec<(SocketAddr, TcpListener)>,
+    pub listeners: Vec<ListenerSeed>,
     /// Its end of the access log.
     pub access_log: CoreBuffer,
     /// The error log.
@@ -46,6 +58,10 @@ pub struct CoreSeed {
     pub orders: UnboundedReceiver<Order>,
     /// The connections of all cores.
     pub connections: Arc<Connections>,
+    /// Where it shows that it is alive.
+    pub heartbeat: Arc<Heartbeat>,
+    /// Told once it accepts connections.
+    pub accepting: Sender<()>,
 }
 
 /// Runs a core on this thread until it has drained.
@@ -59,27 +75,33 @@ pub fn run(seed: CoreSeed) -> io::Result<()> {
 }
 
 async fn live(seed: CoreSeed) -> io::Result<()> {
-    let CoreSeed { index, snapshot, listeners, access_log, error_log, mut orders, connections } = seed;
+    let CoreSeed { index, snapshot, listeners, access_log, error_log, mut orders, connections, .. } = seed;
     let core = Rc::new(Core::new(index, snapshot, access_log, error_log, connections));
     let mut open = Vec::new();
     listen(&core, listeners, &mut open)?;
-    tokio::task::spawn_local(tick(core.clone(), Ticker::new()?));
-    // An order to drain ends the loop, and so does the end of whoever gives orders.
-    while let Some(Order::Reload(snapshot, listeners)) = orders.recv().await {
-        reload(&core, snapshot, listeners, &mut open)?;
-    }
-    drain(&core, open).await;
+    tokio::task::spawn_local(tick(core.clone(), Ticker::new()?, seed.heartbeat));
+    // Whoever started us may have given up already.
+    let _ = seed.accepting.send(());
+    drop(seed.accepting);
+    let departure = loop {
+        match orders.recv().await {
+            Some(Order::Reload(snapshot, listeners, done)) => {
+                reload(&core, snapshot, listeners, &mut open)?;
+                let _ = done.send(());
+            }
+            Some(Order::Drain(departure)) => break departure,
+            // Whoever gave orders is gone.
+            None => break Departure { left: Arc::from([]), patient: false },
+        }
+    };
+    drain(&core, open, departure).await;
     core.hot.borrow_mut().log.flush();
     Ok(())
 }
 
-fn listen(
-    core: &Rc<Core>,
-    listeners: Vec<(SocketAddr, TcpListener)>,
-    open: &mut Vec<Rc<Listener>>,
-) -> io::Result<()> {
-    for (configured, socket) in listeners {
-        let listener = Listener::new(configured, socket)?;
+fn listen(core: &Rc<Core>, listeners: Vec<ListenerSeed>, open: &mut Vec<Rc<Listener>>) -> io::Result<()> {
+    for seed in listeners {
+        let listener = Listener::new(seed)?;
         tokio::task::spawn_local(listener.clone().run(core.clone()));
         open.push(listener);
     }
@@ -89,7 +111,7 @@ fn listen(
 fn reload(
     core: &Rc<Core>,
     snapshot: Arc<Snapshot>,
-    listeners: Vec<(SocketAddr, TcpListener)>,
+    listeners: Vec<ListenerSeed>,
     open: &mut Vec<Rc<Listener>>,
 ) -> io::Result<()> {
     core.take_up(snapshot.clone());
@@ -102,8 +124,9 @@ fn reload(
 }
 
 /// Keeps the clock, and does what is to be done once a tick or once a second.
-async fn tick(core: Rc<Core>, ticker: Ticker) {
+async fn tick(core: Rc<Core>, ticker: Ticker, heartbeat: Arc<Heartbeat>) {
     while ticker.tick().await.is_ok() {
+        heartbeat.beat(core.index);
         let new_second = core.clock.tick();
         core.deadlines.sweep(core.clock.coarse_ms());
         core.count_connections();
@@ -142,14 +165,19 @@ fn refresh_certificates(core: &Core, snapshot: &Snapshot) {
     }
 }
 
-async fn drain(core: &Core, open: Vec<Rc<Listener>>) {
+async fn drain(core: &Core, open: Vec<Rc<Listener>>, departure: Departure) {
     core.draining.set(true);
+    core.deadlines.wake_all();
     // From here on each listener belongs to its accept loop alone, and is closed when that has let everybody in.
     let closing: Vec<Weak<Listener>> = open.iter().map(Rc::downgrade).collect();
     for listener in open {
-        listener.stop();
+        match departure.left.contains(&listener.configured) {
+            true => listener.leave(),
+            false => listener.stop(),
+        }
     }
     let limit = core.hot.borrow().snapshot.config.server.drain_timeout;
+    let idle_grace = if departure.patient { limit.saturating_sub(IDLE_GRACE) } else { IDLE_GRACE };
     let began = Instant::now();
     loop {
         let listening = closing.iter().any(|listener| listener.strong_count() > 0);
@@ -164,7 +192,7 @@ async fn drain(core: &Core, open: Vec<Rc<Listener>>) {
             ));
             return;
         }
-        if began.elapsed() >= IDLE_GRACE {
+        if began.elapsed() >= idle_grace {
             core.deadlines.expire_idle(usize::MAX);
         }
         tokio::time::sleep(TICK / 10).await;

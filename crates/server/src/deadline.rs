@@ -118,6 +118,15 @@ impl Deadlines {
         }
     }
 
+    /// Lets every waiting connection look around: something has changed for all of them.
+    pub fn wake_all(&self) {
+        for deadline in self.slots.borrow().iter().flatten() {
+            if let Some(waker) = &*deadline.waker.borrow() {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
     /// Expires up to `most` connections that only wait for a next request; gives how many.
     pub fn expire_idle(&self, most: usize) -> usize {
         let slots = self.slots.borrow();

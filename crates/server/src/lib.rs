@@ -3,6 +3,8 @@
 //! [`Server::bind`] checks and opens everything that can fail; [`Server::run`] then serves until a signal ends it.
 //! The way of a request: `listener` accepts, `connection` reads, parses and answers what the cache has,
 //! `static_files` answers the rest, `answer` is what it makes, [`log`] keeps the record.
+//! The life of the process: `server` starts it, `running` does what signals and [`control`] ask of it, `handover` makes
+//! another process its successor, `systemd` hears of all that.
 
 pub mod access;
 use touchstone_interfaces::answer;
@@ -10,26 +12,36 @@ use touchstone_interfaces::answer;
 mod clock;
 pub mod config;
 mod connection;
+pub mod control;
 mod core;
 mod core_loop;
 mod deadline;
 mod exchange;
 mod handlers;
+mod handover;
 mod header_blocks;
+mod heartbeat;
+mod inherited;
 mod interface;
 mod listener;
+mod listening;
 pub mod log;
+mod pid_file;
+mod privileges;
 pub mod route;
+mod running;
 mod server;
 mod site;
 mod site_tls;
 mod socket;
 mod static_files;
 mod sys;
+mod systemd;
 // Its ends for certificates by ACME, QUIC and what logs say of a session are ready before those who will use them.
 #[allow(dead_code, unused_imports)]
 mod tls;
 mod transport;
 mod unusable;
 
+pub use inherited::Inheritance;
 pub use server::{Server, StartError};

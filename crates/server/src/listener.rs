@@ -1,6 +1,7 @@
 //! Listening sockets: made before anything is promised, accepted from with no event registration for what can be
 //! answered at once, and closed so that no client that got through is turned away.
 
+use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -51,6 +52,24 @@ pub fn bind(address: SocketAddr, cores: usize) -> io::Result<(SocketAddr, Vec<Tc
     Ok((address, listeners))
 }
 
+/// More sockets on an address that has some of ours already.
+pub fn bind_beside(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
+    let bind = || {
+        let bound = bind_one(address, true)?;
+        bound.listen_now()?;
+        Ok(bound.socket.into())
+    };
+    (0..count).map(|_| bind()).collect()
+}
+
+/// Gives a socket that somebody else has made the options of ours.
+pub fn adopt(socket: &TcpListener) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    SockRef::from(socket).set_tcp_nodelay(true)?;
+    let _ = crate::sys::set_defer_accept(socket.as_fd(), DEFER_ACCEPT_SECONDS);
+    Ok(())
+}
+
 struct Bound {
     socket: RawSocket,
 }
@@ -87,22 +106,41 @@ fn set_defer_accept(socket: &RawSocket, seconds: u32) {
     let _ = crate::sys::set_defer_accept(socket.as_fd(), seconds);
 }
 
+/// What a core makes a listener of.
+#[derive(Debug)]
+pub struct ListenerSeed {
+    /// The address as configured (the port may have been chosen by the kernel).
+    pub configured: SocketAddr,
+    /// The socket.
+    pub socket: TcpListener,
+    /// Others hold the same socket and go on with it.
+    pub lent: bool,
+}
+
 /// One core's end of one address.
 pub struct Listener {
     /// The address as configured (the port may have been chosen by the kernel).
     pub configured: SocketAddr,
     socket: AsyncFd<TcpListener>,
+    lent: Cell<bool>,
     stop: Notify,
 }
 
 impl Listener {
     /// Registers a socket with this core's event loop.
-    pub fn new(configured: SocketAddr, socket: TcpListener) -> io::Result<Rc<Listener>> {
+    pub fn new(seed: ListenerSeed) -> io::Result<Rc<Listener>> {
         Ok(Rc::new(Listener {
-            configured,
-            socket: crate::sys::register_listener(socket)?,
+            configured: seed.configured,
+            socket: crate::sys::register_listener(seed.socket)?,
+            lent: Cell::new(seed.lent),
             stop: Notify::new(),
         }))
+    }
+
+    /// Ends the accept loop; whoever waits at the door is let in by another process that holds the same socket.
+    pub fn leave(&self) {
+        self.lent.set(true);
+        self.stop();
     }
 
     /// Ends the accept loop, gently.
@@ -125,7 +163,9 @@ impl Listener {
                 Turn::Exhausted => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
-        self.close(&core).await;
+        if !self.lent.get() {
+            self.close(&core).await;
+        }
     }
 
     fn accept_turn(&self, core: &Rc<Core>) -> Turn {

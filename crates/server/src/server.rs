@@ -1,23 +1,36 @@
-//! The process: starts the cores, waits for signals, reloads, stops.
+//! The start of the process: binds, gives up root's rights, opens everything else, starts the cores.
+//!
+//! The order matters. What root is needed for comes first: addresses, the pid file, the control socket. Then the rights
+//! go (`privileges`), and roots, certificates and logs are opened as whoever will have to open them again.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::access::AccessShared;
-use crate::config::{self, Config, LogLevel};
+use crate::config::{Config, ControlSocket, LogLevel};
+use crate::control::{ControlAddress, ControlListener};
 use crate::core::Connections;
-use crate::core_loop::{self, CoreSeed, Order};
-use crate::listener;
+use crate::core_loop::{self, CoreSeed};
+use crate::handover::Predecessor;
+use crate::heartbeat::Heartbeat;
+use crate::inherited::Inheritance;
+use crate::listener::ListenerSeed;
+use crate::listening::Listening;
 use crate::log::access::AccessLog;
 use crate::log::error::ErrorLog;
+use crate::pid_file::PidFile;
+use crate::privileges::{self, Account};
+use crate::running::{Running, RunningCore};
 use crate::site::{ListenerSites, Snapshot};
+use crate::systemd::Notifier;
 use crate::tls::TlsShared;
 
 /// Why the server cannot start: one line for the operator.
@@ -37,24 +50,77 @@ pub struct Server {
     snapshot: Arc<Snapshot>,
     tls: Arc<TlsShared>,
     access: Arc<AccessShared>,
-    /// Read again on SIGHUP.
+    /// Read again on a reload.
     config_file: Option<PathBuf>,
     access_log: AccessLog,
     error_log: ErrorLog,
-    cores: usize,
-    /// For each configured address: where it really listens, and one socket a core.
-    listeners: Vec<(SocketAddr, SocketAddr, Vec<TcpListener>)>,
+    listening: Listening,
+    /// What each core listens on.
+    shares: Vec<Vec<ListenerSeed>>,
     signals: Signals,
+    notifier: Notifier,
+    pid_file: Option<PidFile>,
+    control: Option<ControlListener>,
+    predecessor: Option<Predecessor>,
 }
 
 impl Server {
-    /// Opens roots, logs and listeners. Nothing is served before [`Server::run`].
-    pub fn bind(config: Config, config_file: Option<PathBuf>) -> Result<Server, StartError> {
+    /// Opens listeners, roots and logs, and becomes the user of `[server] user`. Nothing is served before
+    /// [`Server::run`]. Where it fails, whoever waits for this process to take over is told.
+    pub fn bind(
+        config: Config,
+        config_file: Option<PathBuf>,
+        mut inheritance: Inheritance,
+    ) -> Result<Server, StartError> {
+        let bound = Server::bind_with(config, config_file, &mut inheritance);
+        if let Err(error) = &bound {
+            inheritance.refuse(std::slice::from_ref(&error.0));
+        }
+        bound
+    }
+
+    fn bind_with(
+        config: Config,
+        config_file: Option<PathBuf>,
+        inheritance: &mut Inheritance,
+    ) -> Result<Server, StartError> {
         // Before any thread starts: a signal that comes early must not end the process in the default way.
-        let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])
+        let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
             .map_err(|error| StartError(format!("cannot watch for signals: {error}")))?;
-        let error_log = ErrorLog::start(&config.error_log).map_err(|error| StartError(error.to_string()))?;
+        let account =
+            Account::configured(&config.server).map_err(|problem| StartError(problem.to_string()))?;
+        if let Some(mask) = config.server.umask {
+            privileges::set_umask(mask);
+        }
         let cores = core_count(&config);
+        let addresses = addresses(&config);
+        let mut listening = Listening::inheriting(std::mem::take(&mut inheritance.sockets));
+        let added = listening.prepare(&addresses, cores)?;
+        let shares = listening.take_up(added, &addresses);
+        let in_vain = listening.drop_unwanted();
+        let pid_file = open_pid_file(&config, account.as_ref())?;
+        let (control, control_problem) =
+            open_control(&config, config_file.as_ref(), inheritance.control.take())?;
+        if let Some(account) = &account {
+            account.become_it().map_err(StartError)?;
+        }
+        if config.server.no_new_privileges {
+            privileges::set_no_new_privileges().map_err(StartError)?;
+        }
+
+        let error_log = ErrorLog::start(&config.error_log).map_err(|error| StartError(error.to_string()))?;
+        for address in in_vain {
+            error_log.warning(format_args!(
+                "no site listens on {address}, whose socket was passed to this server: who connects there waits in vain"
+            ));
+        }
+        if let Some(problem) = control_problem {
+            error_log.warning(format_args!("`touchstone reload` and the like will not work: {problem}"));
+        }
+        let notifier = Notifier::from_environment().or_else(|error| {
+            error_log.warning(format_args!("systemd is not told anything: {error}"));
+            Notifier::to(None).map_err(|error| StartError(error.to_string()))
+        })?;
         let access_log = {
             let error_log = error_log.clone();
             AccessLog::start(&config.access_log, Box::new(move |problem| error_log.error(problem)))
@@ -75,21 +141,30 @@ impl Server {
                 "changes on disk are found once a second by comparison, not at once: {problem}"
             ));
         }
-        let listeners = snapshot
-            .listeners
-            .iter()
-            .map(|sites| bind(sites.address, cores))
-            .collect::<Result<Vec<_>, StartError>>()?;
         raise_descriptor_limit(&error_log, snapshot.config.limits.connections);
-        Ok(Server { snapshot, tls, access, config_file, access_log, error_log, cores, listeners, signals })
+        Ok(Server {
+            snapshot,
+            tls,
+            access,
+            config_file,
+            access_log,
+            error_log,
+            listening,
+            shares,
+            signals,
+            notifier,
+            pid_file,
+            control,
+            predecessor: inheritance.predecessor.take(),
+        })
     }
 
     /// The addresses that it really listens on.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().map(|(_, bound, _)| *bound).collect()
+        self.listening.bound().map(|(_, bound)| bound).collect()
     }
 
-    /// Serves until SIGTERM or SIGINT, then finishes what was begun.
+    /// Serves until it is told to stop, or another process has taken over; then finishes what was begun.
     pub fn run(self) -> io::Result<()> {
         let Server {
             snapshot,
@@ -98,174 +173,96 @@ impl Server {
             config_file,
             access_log,
             error_log,
-            cores,
-            listeners,
-            mut signals,
+            listening,
+            shares,
+            signals,
+            notifier,
+            mut pid_file,
+            control,
+            predecessor,
         } = self;
-        let mut running = Running {
-            cores: Vec::new(),
-            addresses: listeners.iter().map(|(configured, ..)| *configured).collect(),
-            snapshot: snapshot.clone(),
-            tls,
-            access,
-            error_log: error_log.clone(),
-        };
-        for (sites, (_, bound, _)) in snapshot.listeners.iter().zip(&listeners) {
-            error_log.info(format_args!("listening on {}://{bound}", scheme(sites)));
-        }
-        let mut shares =
-            shares(listeners.into_iter().map(|(configured, _, sockets)| (configured, sockets)), cores);
+        let heartbeat = Arc::new(Heartbeat::new(shares.len()));
         let connections = Arc::new(Connections::default());
-        for index in (0..cores).rev() {
+        let (accepting, started) = channel();
+        let mut cores = Vec::with_capacity(shares.len());
+        for (index, listeners) in shares.into_iter().enumerate() {
             let (orders, received) = unbounded_channel();
             let seed = CoreSeed {
                 index,
                 snapshot: snapshot.clone(),
-                listeners: shares.pop().unwrap_or_default(),
+                listeners,
                 access_log: access_log.core_buffer(),
                 error_log: error_log.clone(),
                 orders: received,
                 connections: connections.clone(),
+                heartbeat: heartbeat.clone(),
+                accepting: accepting.clone(),
             };
-            running.cores.push((orders, spawn_core(seed, &snapshot.config)?));
+            cores.push(RunningCore { orders, thread: spawn_core(seed, &snapshot.config)? });
         }
-        drop(snapshot);
-        for signal in signals.forever() {
-            match signal {
-                SIGHUP => running.reload(config_file.as_deref(), &access_log),
-                SIGUSR1 => {
-                    access_log.reopen();
-                    match error_log.reopen() {
-                        Ok(()) => error_log.info("logs opened again"),
-                        Err(error) => error_log.error(format_args!("the error log stays as it was: {error}")),
-                    }
-                }
-                _ => break,
+        drop(accepting);
+        // The channel ends when every core has said it or is gone.
+        if started.iter().count() < cores.len() {
+            let reason = "not every core can accept connections; the error log says why".to_string();
+            if let Some(predecessor) = &predecessor {
+                predecessor.failed(std::slice::from_ref(&reason));
             }
+            return Err(io::Error::other(reason));
         }
-        let result = running.stop();
-        access_log.finish();
-        error_log.info("stopped");
-        result
-    }
-}
-
-/// The cores at work.
-struct Running {
-    cores: Vec<(UnboundedSender<Order>, JoinHandle<io::Result<()>>)>,
-    addresses: Vec<SocketAddr>,
-    snapshot: Arc<Snapshot>,
-    tls: Arc<TlsShared>,
-    access: Arc<AccessShared>,
-    error_log: ErrorLog,
-}
-
-impl Running {
-    /// Takes up the configuration file as it is now, or keeps everything as it was and says why.
-    fn reload(&mut self, config_file: Option<&Path>, access_log: &AccessLog) {
-        let Some(file) = config_file else {
-            self.error_log.warning("SIGHUP: there is no configuration file to read again");
-            return;
-        };
-        match self.try_reload(file, access_log) {
-            Ok(()) => self.error_log.info(format_args!("configuration {} taken up", file.display())),
-            Err(problems) => {
-                for problem in problems {
-                    self.error_log.error(problem);
-                }
-                self.error_log.error("the configuration was not taken up; the one before stays");
-            }
+        announce(&error_log, &snapshot, &listening);
+        if let Some(predecessor) = predecessor {
+            predecessor.ready(listening.bound().map(|(configured, _)| configured).collect());
+            error_log.info("took over from the process before");
         }
-    }
-
-    fn try_reload(&mut self, file: &Path, access_log: &AccessLog) -> Result<(), Vec<String>> {
-        let texts = |problems: Vec<config::ConfigProblem>| problems.iter().map(ToString::to_string).collect();
-        let config::Loaded { config, places } = config::load_file(file).map_err(texts)?;
-        let problems = config::check_surroundings(&config, &places);
-        if !problems.is_empty() {
-            return Err(texts(problems));
-        }
-        if config.server.cores != self.snapshot.config.server.cores
-            || config.server.pin_cores != self.snapshot.config.server.pin_cores
+        if let Some(file) = &mut pid_file
+            && let Err(error) = file.write()
         {
-            self.error_log
-                .warning("server.cores and server.pin_cores change only when the server is started anew");
+            error_log.error(format_args!("server.pid_file cannot be written: {error}"));
         }
-        let log_problem = |error: io::Error| vec![error.to_string()];
-        let snapshot = Snapshot::open(config, &self.tls, &self.access, &self.error_log)
-            .map_err(|unusable| vec![unusable.0])?;
-        let snapshot = Arc::new(snapshot);
-        let mut added = Vec::new();
-        for sites in snapshot.listeners.iter().filter(|sites| !self.addresses.contains(&sites.address)) {
-            let (configured, bound, sockets) =
-                bind(sites.address, self.cores.len()).map_err(|error| vec![error.0])?;
-            self.error_log.info(format_args!("listening on {}://{bound}", scheme(sites)));
-            added.push((configured, sockets));
-        }
-        if snapshot.config.access_log != self.snapshot.config.access_log {
-            access_log.reconfigure(&snapshot.config.access_log).map_err(log_problem)?;
-        }
-        if snapshot.config.error_log != self.snapshot.config.error_log {
-            self.error_log.reconfigure(&snapshot.config.error_log).map_err(log_problem)?;
-        }
-        self.addresses = snapshot.listeners.iter().map(|sites| sites.address).collect();
-        let mut shares = shares(added.into_iter(), self.cores.len());
-        for (orders, _) in &self.cores {
-            // A core that has ended is reported when the server stops.
-            let _ = orders.send(Order::Reload(snapshot.clone(), shares.pop().unwrap_or_default()));
-        }
-        self.snapshot = snapshot;
-        Ok(())
-    }
-
-    /// Drains every core.
-    fn stop(self) -> io::Result<()> {
-        self.error_log.info("stopping: requests under way are finished");
-        for (orders, _) in &self.cores {
-            let _ = orders.send(Order::Drain);
-        }
-        let mut result = Ok(());
-        for (_, core) in self.cores {
-            match core.join() {
-                Ok(ended) => result = result.and(ended),
-                Err(_) => result = Err(io::Error::other("a core panicked")),
-            }
-        }
-        result
+        let running = Running::new(crate::running::Parts {
+            cores,
+            listening,
+            snapshot,
+            tls,
+            access,
+            access_log,
+            error_log,
+            config_file,
+            notifier: Arc::new(notifier),
+            pid_file,
+            connections,
+            heartbeat,
+        });
+        running.serve(signals, control)
     }
 }
 
-/// Turns "sockets for each address" into "addresses with a socket for each core".
-fn shares(
-    listeners: impl Iterator<Item = (SocketAddr, Vec<TcpListener>)>,
-    cores: usize,
-) -> Vec<Vec<(SocketAddr, TcpListener)>> {
-    let mut shares: Vec<Vec<(SocketAddr, TcpListener)>> = (0..cores).map(|_| Vec::new()).collect();
-    for (configured, sockets) in listeners {
-        for (share, socket) in shares.iter_mut().zip(sockets) {
-            share.push((configured, socket));
+/// Says where it listens; scripts and tests wait for these lines.
+fn announce(error_log: &ErrorLog, snapshot: &Snapshot, listening: &Listening) {
+    for sites in &snapshot.listeners {
+        for (_, bound) in listening.bound().filter(|(configured, _)| *configured == sites.address) {
+            error_log.info(format_args!("listening on {}://{bound}", scheme(sites)));
         }
     }
-    shares
+    if rustix::process::geteuid().is_root() && snapshot.config.server.user.is_empty() {
+        error_log.info("the server runs as root; server.user names another user for it");
+    }
 }
 
-fn scheme(sites: &ListenerSites) -> &'static str {
+/// How clients call what these sites speak.
+pub fn scheme(sites: &ListenerSites) -> &'static str {
     if sites.tls.is_some() { "https" } else { "http" }
 }
 
-fn bind(address: SocketAddr, cores: usize) -> Result<(SocketAddr, SocketAddr, Vec<TcpListener>), StartError> {
-    match listener::bind(address, cores) {
-        Ok((bound, sockets)) => Ok((address, bound, sockets)),
-        Err(error) => {
-            let help = match error.kind() {
-                io::ErrorKind::AddrInUse => "another program listens there; stop it or choose another port",
-                io::ErrorKind::PermissionDenied => "ports below 1024 need root or CAP_NET_BIND_SERVICE",
-                io::ErrorKind::AddrNotAvailable => "this machine does not have that address",
-                _ => "the address cannot be used",
-            };
-            Err(StartError(format!("cannot listen on {address}: {error}: {help}")))
+/// Every address that a site listens on, once.
+pub fn addresses(config: &Config) -> Vec<SocketAddr> {
+    let mut addresses = Vec::new();
+    for &address in config.sites.iter().flat_map(|site| &site.listen) {
+        if !addresses.contains(&address) {
+            addresses.push(address);
         }
     }
+    addresses
 }
 
 /// As many as configured, or as many as the process may run on.
@@ -273,6 +270,38 @@ fn core_count(config: &Config) -> usize {
     match config.server.cores {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         cores => cores,
+    }
+}
+
+fn open_pid_file(config: &Config, account: Option<&Account>) -> Result<Option<PidFile>, StartError> {
+    let Some(path) = &config.server.pid_file else { return Ok(None) };
+    let opened = PidFile::open(path, account);
+    opened.map(Some).map_err(|error| {
+        StartError(format!("server.pid_file '{}' cannot be written: {error}", path.display()))
+    })
+}
+
+/// The control socket; where nobody asked for it, why there is none is no reason not to start.
+fn open_control(
+    config: &Config,
+    config_file: Option<&PathBuf>,
+    inherited: Option<ControlListener>,
+) -> Result<(Option<ControlListener>, Option<String>), StartError> {
+    let Some(address) = ControlAddress::of(&config.server, config_file.map(PathBuf::as_path)) else {
+        return Ok((None, None));
+    };
+    if let Some(inherited) = inherited.filter(|inherited| inherited.address().as_ref() == Some(&address)) {
+        return Ok((Some(inherited), None));
+    }
+    match ControlListener::bind(&address) {
+        Ok(control) => Ok((Some(control), None)),
+        Err(error) => {
+            let problem = format!("server.control_socket {address} cannot be made: {error}");
+            match config.server.control_socket {
+                ControlSocket::Path(_) => Err(StartError(problem)),
+                _ => Ok((None, Some(problem))),
+            }
+        }
     }
 }
 

@@ -38,3 +38,16 @@ pub fn set_defer_accept(listener: BorrowedFd<'_>, seconds: u32) -> io::Result<()
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+/// Takes an open descriptor that was passed to this process by its number, and keeps it from programs that are started
+/// later. A number may be taken once, before anything else opens files.
+pub fn take_descriptor(number: i32) -> io::Result<OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: fcntl with F_SETFD touches no memory, whatever the number is; where it is not open the call fails.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is open, as the call above has shown. It is owned by nobody in this process: whoever started
+    // it passed the number on, and callers take each number once, before files are opened that could have it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}

@@ -15,8 +15,8 @@ use super::parse::{Reader, Value};
 use super::values;
 use super::{
     AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, ClientCertificateMode, DirectoryListing,
-    ErrorLogConfig, LimitsConfig, LogDestination, LogLevel, MinimumVersion, ServerConfig, SiteConfig,
-    SymlinkPolicy, TlsConfig,
+    ErrorLogConfig, LimitsConfig, LogDestination, LogLevel, MinimumVersion, SiteConfig, SymlinkPolicy,
+    TlsConfig,
 };
 use super::{SectionPlaces, access, route};
 use crate::access::Network;
@@ -169,44 +169,6 @@ const ZERO: Duration = Duration::ZERO;
 const INSTANT: Duration = Duration::from_millis(100);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// `[server]`
-pub static SERVER: Section<ServerConfig> = Section {
-    name: "server",
-    repeated: false,
-    documentation: "The process as a whole.",
-    blank: || ServerConfig { cores: 0, pin_cores: false, drain_timeout: ZERO },
-    keys: &[
-        Key {
-            name: "cores",
-            default: Some("0"),
-            example: "2",
-            documentation: "How many event loops run, each on a thread of its own. \
-                0 means as many as there are processors that the process may run on.",
-            kind: Kind::Number { least: 0, most: 1024, set: |server, value| server.cores = as_usize(value) },
-        },
-        Key {
-            name: "pin_cores",
-            default: Some("false"),
-            example: "true",
-            documentation: "Whether each event loop is pinned to one processor. \
-                It steadies measurements; leave it off where other programs share the machine.",
-            kind: Kind::Boolean(|server, value| server.pin_cores = value),
-        },
-        Key {
-            name: "drain_timeout",
-            default: Some("\"30s\""),
-            example: "\"10s\"",
-            documentation: "How long a stop (SIGTERM or SIGINT) waits for requests under way. \
-                Connections that are still open after it are closed; `\"0s\"` closes them at once.",
-            kind: Kind::Duration {
-                least: ZERO,
-                most: DAY,
-                set: |server, value| server.drain_timeout = value,
-            },
-        },
-    ],
-};
 
 /// `[limits]`
 pub static LIMITS: Section<LimitsConfig> = Section {
@@ -820,7 +782,7 @@ pub static SITE: Section<SiteConfig> = Section {
 macro_rules! for_each_section {
     ($section:ident => $code:expr) => {{
         {
-            let $section = &$crate::config::keys::SERVER;
+            let $section = &$crate::config::server::SERVER;
             $code
         }
         {
@@ -918,6 +880,6 @@ pub(super) fn sections_with_key(name: &str) -> Vec<&'static str> {
 }
 
 /// Numbers of the table fit, because their ranges do; on a machine with short words the largest stands for more.
-fn as_usize(value: u64) -> usize {
+pub(super) fn as_usize(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }

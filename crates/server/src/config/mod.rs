@@ -18,15 +18,17 @@ mod parse;
 mod problem;
 mod proxy;
 mod route;
+mod server;
 mod surroundings;
 mod values;
 
 pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, ProxiesConfig, RateLimitConfig};
 pub use documentation::{complete_example, documentation_markdown, explain};
-pub use parse::{Loaded, load_file, load_text, parse, read_file};
+pub use parse::{Loaded, load_file, load_server_section, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
 pub use proxy::ProxyConfig;
 pub use route::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
+pub use server::{ControlSocket, ServerConfig};
 pub use surroundings::check_surroundings;
 
 pub use crate::tls::{ClientCertificateMode, MinimumVersion};
@@ -55,17 +57,6 @@ pub struct Config {
     pub proxies: ProxiesConfig,
     /// `[[site]]`, at least one.
     pub sites: Vec<SiteConfig>,
-}
-
-/// `[server]`: the process as a whole.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ServerConfig {
-    /// Event loops, one a core; 0: as many as the process may run on.
-    pub cores: usize,
-    /// Pin each event loop to its processor.
-    pub pin_cores: bool,
-    /// How long a stop waits for requests under way.
-    pub drain_timeout: Duration,
 }
 
 /// `[limits]`: what one client may ask for.
@@ -277,12 +268,6 @@ impl SiteConfig {
     /// A site for every host, with the default of every key that need not be given.
     pub fn new(root: PathBuf, listen: Vec<SocketAddr>) -> SiteConfig {
         SiteConfig { root, listen, ..keys::SITE.defaults() }
-    }
-}
-
-impl Default for ServerConfig {
-    fn default() -> ServerConfig {
-        keys::SERVER.defaults()
     }
 }
 

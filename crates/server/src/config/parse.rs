@@ -17,7 +17,9 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::keys::{self, Key, Section};
 use super::problem::problem_at;
 use super::values;
-use super::{Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, SiteConfig, access};
+use super::{
+    Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, ServerConfig, SiteConfig, access, server,
+};
 
 /// The largest file that is read as a configuration, in bytes.
 const LARGEST_FILE_BYTES: u64 = 16 << 20;
@@ -66,6 +68,16 @@ pub fn load_text(text: &str, file_name: &Path) -> Result<Loaded, Vec<ConfigProbl
     load(text, file_name, file_name.parent().unwrap_or(Path::new("")))
 }
 
+/// What can be read of `[server]` in a file that may be wrong elsewhere: enough to find the server that runs.
+pub fn load_server_section(path: &Path) -> Option<ServerConfig> {
+    let bytes = read_bytes(path).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let absolute = std::path::absolute(path).ok()?;
+    let mut reader = Reader::new(&text, path, absolute.parent().unwrap_or(Path::new("/")));
+    let (document, _) = DeTable::parse_recoverable(&text);
+    Some(reader.single(&server::SERVER, document.get_ref(), &mut ConfigPlaces::default()))
+}
+
 impl<C> Section<C> {
     /// The section as it is when none of its keys are given; the keys that must be given stay empty.
     pub fn defaults(&self) -> C {
@@ -95,6 +107,7 @@ fn load(text: &str, file: &Path, base: &Path) -> Result<Loaded, Vec<ConfigProble
         return Err(reader.syntax_problems(&errors));
     }
     let loaded = reader.document(document.get_ref());
+    reader.check_server(&loaded);
     reader.check_hosts(&loaded);
     reader.check_tls(&loaded);
     reader.check_access(&loaded);
@@ -155,7 +168,7 @@ impl<'t> Reader<'t> {
     fn document(&mut self, document: &DeTable<'_>) -> Loaded {
         let mut places = ConfigPlaces { file: self.file.to_path_buf(), ..ConfigPlaces::default() };
         let config = Config {
-            server: self.single(&keys::SERVER, document, &mut places),
+            server: self.single(&server::SERVER, document, &mut places),
             limits: self.single(&keys::LIMITS, document, &mut places),
             cache: self.single(&keys::CACHE, document, &mut places),
             access_log: self.single(&keys::ACCESS_LOG, document, &mut places),

@@ -42,7 +42,7 @@ fn defaults() {
     let config = parse(SITE, Path::new("/etc/touchstone/site.toml")).unwrap();
     assert_eq!(
         config.server,
-        ServerConfig { cores: 0, pin_cores: false, drain_timeout: Duration::from_secs(30) }
+        ServerConfig { drain_timeout: Duration::from_secs(30), ..ServerConfig::default() }
     );
     assert_eq!(
         config.limits,
@@ -175,7 +175,12 @@ root = 'b'
     let config = parse(text, Path::new("conf/site.toml")).unwrap();
     assert_eq!(
         config.server,
-        ServerConfig { cores: 3, pin_cores: true, drain_timeout: Duration::from_secs(1) }
+        ServerConfig {
+            cores: 3,
+            pin_cores: true,
+            drain_timeout: Duration::from_secs(1),
+            ..ServerConfig::default()
+        }
     );
     assert_eq!(
         config.limits,

@@ -11,15 +11,63 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::problem::problem_at;
 use super::{
-    AccessConfig, Config, ConfigPlaces, ConfigProblem, LogDestination, PasswordSource, SectionPlaces,
-    SiteConfig,
+    AccessConfig, Config, ConfigPlaces, ConfigProblem, ControlSocket, LogDestination, PasswordSource,
+    SectionPlaces, ServerConfig, SiteConfig,
 };
 use crate::access::PasswordFile;
+use crate::privileges::Account;
 
 /// Everything that the machine lacks for this configuration, each at the place of the key that asks for it.
 ///
 /// Without places (the quick form) give `&ConfigPlaces::default()`.
+///
+/// Where root is to become another user (`server.user`), that user's rights are asked about: it is the one who opens the
+/// files, at the start and at every reload.
 pub fn check_surroundings(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
+    let mut problems = check_process(&config.server, places);
+    let account = match Account::configured(&config.server) {
+        Ok(account) => account.filter(|account| rustix::process::geteuid().is_root() && !account.is_ours()),
+        Err(problem) => {
+            problems.push(places.problem_in_section("server", problem.key, problem.to_string()));
+            None
+        }
+    };
+    problems.extend(match &account {
+        None => check_files(config, places),
+        Some(account) => match account.as_it(|| check_files(config, places)) {
+            Ok(found) => found.into_iter().map(|problem| asked_as(account, problem)).collect(),
+            Err(error) => {
+                let message = format!("what user '{}' may do cannot be asked: {error}", account.name);
+                vec![places.problem_in_section("server", "user", message)]
+            }
+        },
+    });
+    problems.sort_by_key(|problem| (problem.line, problem.column));
+    problems
+}
+
+/// The files that are made while root's rights are still there.
+fn check_process(server: &ServerConfig, places: &ConfigPlaces) -> Vec<ConfigProblem> {
+    let control = match &server.control_socket {
+        ControlSocket::Path(path) => Some(path),
+        ControlSocket::Automatic | ControlSocket::Off => None,
+    };
+    let files = [("pid_file", server.pid_file.as_ref()), ("control_socket", control)];
+    let problem = |(key, path): (&str, Option<&PathBuf>)| {
+        let path = path?;
+        let reason = check_log_directory(&directory_of(path)).err()?;
+        Some(places.problem_in_section("server", key, format!("{key} '{}' {reason}", path.display())))
+    };
+    files.into_iter().filter_map(problem).collect()
+}
+
+fn asked_as(account: &Account, problem: ConfigProblem) -> ConfigProblem {
+    let message = format!("{} (as user '{}', whom server.user names)", problem.message, account.name);
+    ConfigProblem { message, ..problem }
+}
+
+/// What is opened as whoever the server runs as.
+fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
     for (position, site) in config.sites.iter().enumerate() {
         if let Err(reason) = check_root(&site.root) {
@@ -27,6 +75,22 @@ pub fn check_surroundings(config: &Config, places: &ConfigPlaces) -> Vec<ConfigP
             problems.push(places.problem_in_site(position, "root", message));
         }
         check_access_and_routes(site, position, places, &mut problems);
+        let tls = &site.tls;
+        let files = [
+            ("certificate", &tls.certificate),
+            ("key", &tls.key),
+            ("client_authorities", &tls.client_authorities),
+        ];
+        for (key, path) in files {
+            // Whether they are there and hold what they should is said where they are read.
+            if let Some(path) = path
+                && let Err(error) = fs::File::open(path)
+                && error.kind() == io::ErrorKind::PermissionDenied
+            {
+                let message = format!("{key} '{}' cannot be read: {error}", path.display());
+                problems.push(places.problem_in_site(position, key, message));
+            }
+        }
     }
     let logs = [("access_log", &config.access_log.destination), ("error_log", &config.error_log.destination)];
     for (section, destination) in logs {
@@ -37,7 +101,6 @@ pub fn check_surroundings(config: &Config, places: &ConfigPlaces) -> Vec<ConfigP
             problems.push(places.problem_in_section(section, "path", message));
         }
     }
-    problems.sort_by_key(|problem| (problem.line, problem.column));
     problems
 }
 

@@ -441,7 +441,9 @@ impl Http2 {
         if self.connection.deadline_expired(context) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        let mut progress = self.inbox.poll(context).is_ready();
+        // The client is to hear at once that we leave, not with its next request.
+        let mut progress = core.draining.get() && !self.leaving;
+        progress |= self.inbox.poll(context).is_ready();
         let mut index = 0;
         while index < self.outgoing.len() {
             let outgoing = &mut self.outgoing[index];

@@ -7,10 +7,15 @@ mod check;
 mod limit;
 mod load;
 mod print;
+mod reload;
 mod report;
+mod running_server;
 mod serve;
+mod status;
+mod stop;
 mod suites;
 mod systems;
+mod upgrade;
 
 /// What to do.
 #[derive(clap::Subcommand)]
@@ -19,6 +24,14 @@ pub enum Command {
     Serve(serve::Arguments),
     /// Say what is wrong with a configuration, with file and line
     Check(check::Arguments),
+    /// Make a running server take up its configuration, certificates and logs anew
+    Reload(reload::Arguments),
+    /// Replace a running server by a new process that takes over its sockets
+    Upgrade(upgrade::Arguments),
+    /// Say how a running server is
+    Status(status::Arguments),
+    /// Stop a running server: requests under way are finished
+    Stop(stop::Arguments),
     /// Drive one URL with virtual clients and print the figures
     Load(load::Arguments),
     /// Run a suite on one or more systems under test and write a report
@@ -39,6 +52,10 @@ impl Command {
         match self {
             Command::Serve(arguments) => serve::run(arguments),
             Command::Check(arguments) => check::run(arguments),
+            Command::Reload(arguments) => reload::run(&arguments),
+            Command::Upgrade(arguments) => upgrade::run(&arguments),
+            Command::Status(arguments) => status::run(&arguments),
+            Command::Stop(arguments) => stop::run(&arguments),
             Command::Load(arguments) => load::run(arguments),
             Command::Bench(arguments) => bench::run(arguments),
             Command::Report(arguments) => report::run(arguments),

@@ -4,11 +4,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use touchstone_server::Server;
 use touchstone_server::config::{
     AccessLogFormat, Config, ConfigPlaces, ConfigProblem, LogDestination, check_surroundings, load_file,
     quick,
 };
+use touchstone_server::{Inheritance, Server};
 
 use crate::exit::Exit;
 
@@ -16,7 +16,8 @@ use crate::exit::Exit;
 #[derive(clap::Args)]
 #[command(
     after_help = "Signals: SIGTERM and SIGINT finish what was begun and end; SIGHUP reads the configuration file \
-    again; SIGUSR1 opens the log files again."
+    again; SIGUSR1 opens the log files again; SIGUSR2 starts a new process that takes over. From a configuration file \
+    also: touchstone reload, upgrade, status, stop."
 )]
 pub struct Arguments {
     /// The configuration file (docs/configuration.md; `touchstone check --explain` lists every key)
@@ -73,9 +74,24 @@ enum Format {
 
 /// Serves until a signal ends it.
 pub fn run(arguments: Arguments) -> Exit {
+    let inheritance = match Inheritance::from_environment() {
+        Ok(inheritance) => inheritance,
+        Err(error) => {
+            eprintln!("touchstone serve: {error}");
+            return Exit::Usage;
+        }
+    };
     let config_file = arguments.config.clone();
-    let Some(config) = configuration(arguments) else { return Exit::Usage };
-    let server = match Server::bind(config, config_file) {
+    let config = match configuration(arguments) {
+        Ok(config) => config,
+        Err(problems) => {
+            let lines: Vec<String> = problems.iter().map(problem_line).collect();
+            lines.iter().for_each(|line| eprintln!("{line}"));
+            inheritance.refuse(&lines);
+            return Exit::Usage;
+        }
+    };
+    let server = match Server::bind(config, config_file, inheritance) {
         Ok(server) => server,
         Err(error) => {
             eprintln!("touchstone serve: {error}");
@@ -91,13 +107,10 @@ pub fn run(arguments: Arguments) -> Exit {
     }
 }
 
-/// The configuration that the arguments ask for; where it cannot work, says why.
-fn configuration(arguments: Arguments) -> Option<Config> {
+/// The configuration that the arguments ask for, or why it cannot work.
+fn configuration(arguments: Arguments) -> Result<Config, Vec<ConfigProblem>> {
     let (mut config, places) = match (arguments.config, arguments.root, arguments.listen) {
-        (Some(file), ..) => match load_file(&file) {
-            Ok(loaded) => (loaded.config, loaded.places),
-            Err(problems) => return refuse(&problems),
-        },
+        (Some(file), ..) => load_file(&file).map(|loaded| (loaded.config, loaded.places))?,
         (None, Some(root), Some(listen)) => {
             let mut config = quick(root, listen);
             for site in &mut config.sites {
@@ -108,7 +121,7 @@ fn configuration(arguments: Arguments) -> Option<Config> {
             (config, ConfigPlaces::default())
         }
         // The arguments' own rules leave no such case.
-        _ => return None,
+        _ => return Err(Vec::new()),
     };
     if let Some(cores) = arguments.cores {
         config.server.cores = usize::from(cores);
@@ -127,16 +140,13 @@ fn configuration(arguments: Arguments) -> Option<Config> {
         config.error_log.destination = log_destination(destination);
     }
     let problems = check_surroundings(&config, &places);
-    if problems.is_empty() { Some(config) } else { refuse(&problems) }
+    if problems.is_empty() { Ok(config) } else { Err(problems) }
 }
 
-fn refuse(problems: &[ConfigProblem]) -> Option<Config> {
-    for problem in problems {
-        // What stands in a file begins with its name.
-        let origin = if problem.file.as_os_str().is_empty() { "touchstone serve: " } else { "" };
-        eprintln!("{origin}{problem}");
-    }
-    None
+fn problem_line(problem: &ConfigProblem) -> String {
+    // What stands in a file begins with its name.
+    let origin = if problem.file.as_os_str().is_empty() { "touchstone serve: " } else { "" };
+    format!("{origin}{problem}")
 }
 
 fn log_destination(text: String) -> LogDestination {

@@ -1,0 +1,340 @@
+//! `[server]`: the process as a whole: its cores, as whom it runs, and how it is reached, stopped and replaced.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::keys::{Key, Kind, Section, as_usize};
+use super::parse::Reader;
+use super::{Loaded, SectionPlaces, values};
+use crate::control::LONGEST_SOCKET_PATH_BYTES;
+use crate::privileges;
+
+/// `[server]`: the process as a whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerConfig {
+    /// Event loops, one a core; 0: as many as the process may run on.
+    pub cores: usize,
+    /// Pin each event loop to its processor.
+    pub pin_cores: bool,
+    /// How long a stop waits for requests under way.
+    pub drain_timeout: Duration,
+    /// How long an upgrade waits for the new process.
+    pub upgrade_timeout: Duration,
+    /// The file with the process's number.
+    pub pid_file: Option<PathBuf>,
+    /// Where `touchstone reload` and its like reach the server.
+    pub control_socket: ControlSocket,
+    /// The user as whom it runs once it listens; empty: as whoever starts it.
+    pub user: String,
+    /// The group; empty: the user's.
+    pub group: String,
+    /// Further groups, by name or number; `None`: those that the group database gives the user.
+    pub supplementary_groups: Option<Vec<String>>,
+    /// Rights that files made by the server never have; `None`: as it was started.
+    pub umask: Option<u32>,
+    /// Whether programs that it starts can gain rights by set-user-id files.
+    pub no_new_privileges: bool,
+}
+
+/// Where the server takes commands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControlSocket {
+    /// Nowhere.
+    Off,
+    /// Where it needs no file: at a name of Linux's abstract namespace that is made from the configuration file's.
+    Automatic,
+    /// At this path.
+    Path(PathBuf),
+}
+
+impl Default for ServerConfig {
+    fn default() -> ServerConfig {
+        SERVER.defaults()
+    }
+}
+
+const ZERO: Duration = Duration::ZERO;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// `[server]`
+pub static SERVER: Section<ServerConfig> = Section {
+    name: "server",
+    repeated: false,
+    documentation: "The process as a whole. \
+        Of these keys only `drain_timeout` and `upgrade_timeout` follow a reload; the others take effect when the server \
+        is started or upgraded.",
+    blank: || ServerConfig {
+        cores: 0,
+        pin_cores: false,
+        drain_timeout: ZERO,
+        upgrade_timeout: ZERO,
+        pid_file: None,
+        control_socket: ControlSocket::Off,
+        user: String::new(),
+        group: String::new(),
+        supplementary_groups: None,
+        umask: None,
+        no_new_privileges: false,
+    },
+    keys: &[
+        Key {
+            name: "cores",
+            default: Some("0"),
+            example: "2",
+            documentation: "How many event loops run, each on a thread of its own. \
+                0 means as many as there are processors that the process may run on.",
+            kind: Kind::Number { least: 0, most: 1024, set: |server, value| server.cores = as_usize(value) },
+        },
+        Key {
+            name: "pin_cores",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether each event loop is pinned to one processor. \
+                It steadies measurements; leave it off where other programs share the machine.",
+            kind: Kind::Boolean(|server, value| server.pin_cores = value),
+        },
+        Key {
+            name: "drain_timeout",
+            default: Some("\"30s\""),
+            example: "\"10s\"",
+            documentation: "How long a stop (SIGTERM, SIGINT or `touchstone stop`) waits for requests under way. \
+                Connections that are still open after it are closed; `\"0s\"` closes them at once. It also is how long \
+                the old process of an upgrade keeps its connections.",
+            kind: Kind::Duration {
+                least: ZERO,
+                most: DAY,
+                set: |server, value| server.drain_timeout = value,
+            },
+        },
+        Key {
+            name: "upgrade_timeout",
+            default: Some("\"60s\""),
+            example: "\"2m\"",
+            documentation: "How long an upgrade (SIGUSR2 or `touchstone upgrade`) waits until the new process is ready. \
+                After that the new process is ended and the old one goes on.",
+            kind: Kind::Duration {
+                least: Duration::from_secs(1),
+                most: DAY,
+                set: |server, value| server.upgrade_timeout = value,
+            },
+        },
+        Key {
+            name: "pid_file",
+            default: Some("\"\""),
+            example: "\"/run/touchstone/touchstone.pid\"",
+            documentation: "A file that holds the number of the process while it serves. \
+                An upgrade writes the new process's number. Empty: no such file.",
+            kind: Kind::File(|server, value| server.pid_file = value),
+        },
+        Key {
+            name: "control_socket",
+            default: Some("\"auto\""),
+            example: "\"/run/touchstone/control.sock\"",
+            documentation: "Where the server takes `touchstone reload`, `upgrade`, `status` and `stop`: the path of a \
+                unix socket, `\"auto\"` or `\"off\"`. `\"auto\"` needs no file: it is a name in Linux's abstract \
+                namespace, made from the path of the configuration file. Either way only root and the user who \
+                started the server are listened to.",
+            kind: Kind::Checked {
+                what: "`\"auto\"`, `\"off\"` or a path",
+                parse: check_control_socket,
+                set: |server, value| server.control_socket = control_socket(value),
+            },
+        },
+        Key {
+            name: "user",
+            default: Some("\"\""),
+            example: "\"www-data\"",
+            documentation: "The user as whom the server runs once it listens, by name or number; it must be started by \
+                root for that. Everything else, certificates, logs and roots, is opened as this user, so that what \
+                cannot be read fails at the start and not at the first reload. Empty: the user who starts it.",
+            kind: Kind::Checked {
+                what: "name or number of a user",
+                parse: |text, _| privileges::check_name(text).map(|()| text.to_string()),
+                set: |server, value| server.user = value,
+            },
+        },
+        Key {
+            name: "group",
+            default: Some("\"\""),
+            example: "\"www-data\"",
+            documentation: "The group of that user, by name or number. Empty: the user's own.",
+            kind: Kind::Checked {
+                what: "name or number of a group",
+                parse: |text, _| privileges::check_name(text).map(|()| text.to_string()),
+                set: |server, value| server.group = value,
+            },
+        },
+        Key {
+            name: "supplementary_groups",
+            default: Some(super::keys::ABSENT),
+            example: "[\"ssl-cert\"]",
+            documentation: "The groups that the user is in besides, by name or number. \
+                Not given: those of the group database; `[]`: none.",
+            kind: Kind::CheckedArray {
+                what: "names or numbers of groups",
+                parse: |text| match text {
+                    "" => Err("a group has a name or number".to_string()),
+                    name => privileges::check_name(name).map(|()| name.to_string()),
+                },
+                set: |server, value| server.supplementary_groups = Some(value),
+            },
+        },
+        Key {
+            name: "umask",
+            default: Some("\"\""),
+            example: "\"027\"",
+            documentation: "The rights that files made by the server, such as logs, never have, in octal. \
+                Empty: as it was started.",
+            kind: Kind::Checked {
+                what: "three octal digits",
+                parse: |text, _| match text {
+                    "" => Ok(String::new()),
+                    digits => parse_umask(digits).map(|_| digits.to_string()),
+                },
+                set: |server, value| server.umask = parse_umask(&value).ok(),
+            },
+        },
+        Key {
+            name: "no_new_privileges",
+            default: Some("true"),
+            example: "false",
+            documentation: "Whether neither the server nor a program that it starts can gain rights by set-user-id or \
+                set-group-id files or by file capabilities. Switch it off where programs send mail or run sudo.",
+            kind: Kind::Boolean(|server, value| server.no_new_privileges = value),
+        },
+    ],
+};
+
+/// The value of `control_socket` as it is kept: a word, or an absolute path.
+fn check_control_socket(text: &str, base: &Path) -> Result<String, String> {
+    match text {
+        "auto" | "off" => Ok(text.to_string()),
+        "" => Err("write \"auto\", \"off\" or the path of a socket".to_string()),
+        path => {
+            let path = values::parse_path(path, base)?;
+            let path = path.to_str().ok_or("the path is not text")?;
+            if path.len() > LONGEST_SOCKET_PATH_BYTES {
+                return Err(format!(
+                    "a unix socket's path has at most {LONGEST_SOCKET_PATH_BYTES} bytes, and this has {}",
+                    path.len()
+                ));
+            }
+            // The words are no paths any more: a file of that name is written ./auto.
+            Ok(path.to_string())
+        }
+    }
+}
+
+fn control_socket(value: String) -> ControlSocket {
+    match value.as_str() {
+        "auto" => ControlSocket::Automatic,
+        "off" => ControlSocket::Off,
+        _ => ControlSocket::Path(value.into()),
+    }
+}
+
+/// Octal digits of a umask.
+fn parse_umask(text: &str) -> Result<u32, String> {
+    let is_octal = (1..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    match u32::from_str_radix(text, 8) {
+        Ok(mask) if is_octal && mask <= 0o777 => Ok(mask),
+        _ => Err(format!("{text:?} is not a umask; write octal digits such as \"027\"")),
+    }
+}
+
+impl Reader<'_> {
+    /// What keys of `[server]` mean together.
+    pub(super) fn check_server(&mut self, loaded: &Loaded) {
+        let server = &loaded.config.server;
+        let nothing = SectionPlaces::default();
+        let places = loaded.places.sections.get(SERVER.name).unwrap_or(&nothing);
+        let without_user = [
+            ("group", !server.group.is_empty()),
+            ("supplementary_groups", server.supplementary_groups.is_some()),
+        ];
+        for (key, given) in without_user {
+            if given && server.user.is_empty() {
+                self.problem(places.key(key), format!("'{key}' means nothing without 'user'"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+    use proptest::prelude::*;
+
+    const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:0']\nroot = 'www'\n";
+
+    fn read(server: &str) -> Result<ServerConfig, Vec<String>> {
+        parse(&format!("[server]\n{server}\n{SITE}"), Path::new("/etc/t/t.toml"))
+            .map(|config| config.server)
+            .map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn values_land_where_they_belong() {
+        let server = read(
+            "user = 'www-data'\ngroup = '33'\nsupplementary_groups = ['ssl-cert']\numask = '027'\n\
+             no_new_privileges = false\npid_file = 'run/t.pid'\ncontrol_socket = 'run/t.sock'\nupgrade_timeout = '5s'",
+        )
+        .unwrap();
+        assert_eq!((server.user.as_str(), server.group.as_str()), ("www-data", "33"));
+        assert_eq!(server.supplementary_groups, Some(vec!["ssl-cert".to_string()]));
+        assert_eq!(server.umask, Some(0o027));
+        assert_eq!(server.pid_file, Some("/etc/t/run/t.pid".into()));
+        assert_eq!(server.control_socket, ControlSocket::Path("/etc/t/run/t.sock".into()));
+        assert!(!server.no_new_privileges && server.upgrade_timeout == Duration::from_secs(5));
+        assert_eq!(read("control_socket = 'off'").unwrap().control_socket, ControlSocket::Off);
+        let defaults = read("").unwrap();
+        assert_eq!(defaults, ServerConfig::default());
+        assert_eq!(defaults.control_socket, ControlSocket::Automatic);
+        assert_eq!((defaults.umask, defaults.supplementary_groups), (None, None));
+        assert!(defaults.no_new_privileges && defaults.user.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let long = "a".repeat(200);
+        let table = [
+            ("umask = '0888'", "umask"),
+            ("umask = '7777'", "umask"),
+            ("user = 'a:b'", "user"),
+            ("user = 'a b'", "user"),
+            ("user = 'daemon'\nsupplementary_groups = ['']", "supplementary_groups"),
+            ("group = 'www-data'", "means nothing without 'user'"),
+            ("supplementary_groups = []", "means nothing without 'user'"),
+            ("control_socket = ''", "control_socket"),
+            (&format!("control_socket = '{long}'"), "at most"),
+            ("upgrade_timeout = '0s'", "upgrade_timeout"),
+        ];
+        for (text, word) in table {
+            let problems = read(text).expect_err(text);
+            assert!(problems.len() == 1 && problems[0].contains(word), "{text}: {problems:?}");
+            assert!(problems[0].starts_with("/etc/t/t.toml:"), "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn the_section_of_a_broken_file_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("t.toml");
+        std::fs::write(&file, "[server]\ncontrol_socket = 'c.sock'\n[limits]\nranges = = 7\n[[site]\n")
+            .unwrap();
+        let server = crate::config::load_server_section(&file).unwrap();
+        assert_eq!(server.control_socket, ControlSocket::Path(directory.path().join("c.sock")));
+        assert_eq!(crate::config::load_server_section(&directory.path().join("missing")), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_umask_text_is_one_or_is_refused(text in ".{0,6}") {
+            if let Ok(mask) = parse_umask(&text) {
+                prop_assert!(mask <= 0o777);
+                prop_assert_eq!(u32::from_str_radix(&text, 8).unwrap(), mask);
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The server's end of the control socket: accepts on a thread of its own, gives requests to the main thread, and
+//! carries the answers back.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::Mode;
+
+use super::{Answer, ControlAddress, LONGEST_REQUEST_BYTES, Request};
+use crate::handover::{Kind, Passed};
+
+/// Requests at a time; who asks is the operator.
+const MOST_CONNECTIONS: usize = 16;
+
+/// How long a line may take to come or go.
+const LINE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where an answer goes.
+pub struct Reply(Sender<Answer>);
+
+impl Reply {
+    /// Gives the answer; who asked may be gone.
+    pub fn send(self, answer: Answer) {
+        let _ = self.0.send(answer);
+    }
+}
+
+/// A control socket that nobody is accepted on yet.
+#[derive(Debug)]
+pub struct ControlListener {
+    socket: UnixListener,
+    /// Who may ask, besides root.
+    owner: u32,
+}
+
+impl ControlListener {
+    /// Makes the socket. One that a server left behind is replaced; one that a server answers on is not.
+    pub fn bind(address: &ControlAddress) -> io::Result<ControlListener> {
+        let owner = rustix::process::geteuid().as_raw();
+        if let ControlAddress::Path(path) = address {
+            remove_stale(path)?;
+        }
+        // From the first moment on only the owner may connect. No other thread makes files yet.
+        let before = rustix::process::umask(Mode::from_raw_mode(0o177));
+        let socket = address.to_socket_address().and_then(|address| UnixListener::bind_addr(&address));
+        rustix::process::umask(before);
+        let socket = socket.map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => io::Error::new(error.kind(), "another server answers there"),
+            _ => error,
+        })?;
+        Ok(ControlListener { socket, owner })
+    }
+
+    /// The socket of the process before.
+    pub fn inherited(socket: UnixListener, owner: u32) -> ControlListener {
+        ControlListener { socket, owner }
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> Option<ControlAddress> {
+        use std::os::linux::net::SocketAddrExt;
+        let address = self.socket.local_addr().ok()?;
+        let path = address.as_pathname().map(|path| ControlAddress::Path(path.to_path_buf()));
+        let name =
+            || Some(ControlAddress::Name(String::from_utf8_lossy(address.as_abstract_name()?).into_owned()));
+        path.or_else(name)
+    }
+
+    /// Accepts from now on, and gives every request to `take`.
+    pub fn start(self, take: impl Fn(Request, Reply) + Send + Sync + 'static) -> io::Result<Control> {
+        let ControlListener { socket, owner } = self;
+        socket.set_nonblocking(true)?;
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let kept = socket.try_clone()?;
+        let thread = {
+            let stop = stop.clone();
+            let run = move || accept_until_stopped(&socket, &stop, owner, &Arc::new(take));
+            std::thread::Builder::new().name("control".to_string()).spawn(run)?
+        };
+        Ok(Control { socket: kept, owner, stop, thread: Some(thread) })
+    }
+}
+
+/// A control socket at work.
+pub struct Control {
+    socket: UnixListener,
+    owner: u32,
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Control {
+    /// The socket, to be handed to a successor.
+    pub fn to_pass(&self) -> io::Result<(Passed, OwnedFd)> {
+        let passed = Passed { kind: Kind::Control, configured: None, lent: false, owner: self.owner };
+        Ok((passed, self.socket.try_clone()?.into()))
+    }
+
+    /// Accepts nobody any more; a successor does.
+    pub fn leave(mut self) {
+        self.end_thread();
+    }
+
+    /// Ends it, and takes its path away.
+    pub fn remove(mut self) {
+        let path = self.path();
+        self.end_thread();
+        if let Some(path) = path {
+            // Not allowed where the directory is root's and we are not root any more: the next start replaces it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn path(&self) -> Option<PathBuf> {
+        self.socket.local_addr().ok()?.as_pathname().map(Path::to_path_buf)
+    }
+
+    fn end_thread(&mut self) {
+        if rustix::io::write(&*self.stop, &1u64.to_ne_bytes()).is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn remove_stale(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    match std::fs::symlink_metadata(path) {
+        Err(_) => return Ok(()),
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "something else is there, which is no socket",
+            ));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        // In use, or ours to find out: binding says so.
+        _ => Ok(()),
+    }
+}
+
+fn accept_until_stopped<F: Fn(Request, Reply) + Send + Sync + 'static>(
+    socket: &UnixListener,
+    stop: &OwnedFd,
+    owner: u32,
+    take: &Arc<F>,
+) {
+    let open = Arc::new(AtomicUsize::new(0));
+    loop {
+        let mut waited =
+            [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+        match poll(&mut waited, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            // Out of memory, which passes.
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+        if !waited[1].revents().is_empty() {
+            return;
+        }
+        let stream = match socket.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(_) => {
+                // No descriptor is free, which passes.
+                std::thread::sleep(Duration::from_millis(100));
+                continue;
+            }
+        };
+        if open.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
+            continue;
+        }
+        open.fetch_add(1, Ordering::Relaxed);
+        let (count, take) = (open.clone(), take.clone());
+        let serve = move || {
+            // Whoever asked hears of it by the end of the connection.
+            let _ = serve(stream, owner, &*take);
+            count.fetch_sub(1, Ordering::Relaxed);
+        };
+        if std::thread::Builder::new().name("control".to_string()).spawn(serve).is_err() {
+            open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn serve(mut stream: UnixStream, owner: u32, take: &impl Fn(Request, Reply)) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(LINE_PATIENCE))?;
+    stream.set_write_timeout(Some(LINE_PATIENCE))?;
+    let user = rustix::net::sockopt::socket_peercred(&stream)?.uid.as_raw();
+    let answer = if user != 0 && user != owner {
+        Answer::refused(
+            format!("only root and user {owner} may ask this server, and you are {user}"),
+            Vec::new(),
+        )
+    } else {
+        let mut line = Vec::new();
+        BufReader::new((&stream).take(LONGEST_REQUEST_BYTES)).read_until(b'\n', &mut line)?;
+        match Request::parse(&line) {
+            Err(problem) => Answer::refused(problem, Vec::new()),
+            Ok(request) => {
+                let (reply, answer) = channel();
+                take(request, Reply(reply));
+                // The main thread ends only with the process.
+                answer.recv().unwrap_or_else(|_| Answer::refused("the server is being stopped", Vec::new()))
+            }
+        }
+    };
+    stream.write_all(answer.to_line().as_bytes())
+}

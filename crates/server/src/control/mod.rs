@@ -1,0 +1,194 @@
+//! The control socket: how `touchstone reload`, `upgrade`, `status` and `stop` reach a running server.
+//!
+//! A unix socket on which one line is asked and one line answered, both JSON:
+//!
+//! ```text
+//! {"command":"reload"}
+//! {"ok":false,"message":"the configuration was not taken up; the one before stays","problems":["t.toml:3:1: ..."]}
+//! ```
+//!
+//! It is at a path, or at a name of Linux's abstract namespace that follows from the configuration file's, so that
+//! nothing need be configured and nothing is left behind. The kernel says who asks (SO_PEERCRED): only root and the user
+//! who started the server are answered.
+
+mod client;
+mod listener;
+
+use std::fmt;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::config::{ControlSocket, ServerConfig};
+
+pub use client::{AskError, ask, wait_for_end};
+pub(crate) use listener::{Control, ControlListener, Reply};
+
+/// The longest path of a unix socket (sun_path without its end).
+pub(crate) const LONGEST_SOCKET_PATH_BYTES: usize = 107;
+
+/// The longest line that is read as a request.
+const LONGEST_REQUEST_BYTES: u64 = 16 << 10;
+
+/// What is asked of a running server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// Read the configuration file again.
+    Reload,
+    /// Open the log files again.
+    ReopenLogs,
+    /// Start this program, or the same one anew, and leave the sockets to it.
+    Upgrade(Option<PathBuf>),
+    /// Say how things are.
+    Status,
+    /// Finish what was begun, and end.
+    Stop,
+}
+
+/// What it answers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answer {
+    /// Whether it was done.
+    pub ok: bool,
+    /// What was done, or why it was not, in one line.
+    pub message: String,
+    /// Everything that is wrong, one line each.
+    pub problems: Vec<String>,
+    /// More about it, for programs.
+    pub facts: Value,
+}
+
+impl Request {
+    /// Reads a line.
+    pub fn parse(line: &[u8]) -> Result<Request, String> {
+        let value: Value =
+            serde_json::from_slice(line).map_err(|error| format!("the request is not JSON: {error}"))?;
+        match value["command"].as_str() {
+            Some("reload") => Ok(Request::Reload),
+            Some("reopen-logs") => Ok(Request::ReopenLogs),
+            Some("status") => Ok(Request::Status),
+            Some("stop") => Ok(Request::Stop),
+            Some("upgrade") => match &value["program"] {
+                Value::Null => Ok(Request::Upgrade(None)),
+                Value::String(program) if program.starts_with('/') => {
+                    Ok(Request::Upgrade(Some(PathBuf::from(program))))
+                }
+                _ => Err("'program' must be an absolute path".to_string()),
+            },
+            Some(other) => Err(format!("this server knows no command {other:?}")),
+            None => Err("the request has no 'command'".to_string()),
+        }
+    }
+
+    /// The line, with its end.
+    pub fn to_line(&self) -> String {
+        let value = match self {
+            Request::Reload => json!({ "command": "reload" }),
+            Request::ReopenLogs => json!({ "command": "reopen-logs" }),
+            Request::Status => json!({ "command": "status" }),
+            Request::Stop => json!({ "command": "stop" }),
+            Request::Upgrade(None) => json!({ "command": "upgrade" }),
+            Request::Upgrade(Some(program)) => {
+                json!({ "command": "upgrade", "program": program.to_string_lossy() })
+            }
+        };
+        format!("{value}\n")
+    }
+}
+
+impl Answer {
+    /// It was done.
+    pub fn done(message: impl Into<String>) -> Answer {
+        Answer { ok: true, message: message.into(), ..Answer::default() }
+    }
+
+    /// It was not.
+    pub fn refused(message: impl Into<String>, problems: Vec<String>) -> Answer {
+        Answer { ok: false, message: message.into(), problems, facts: Value::Null }
+    }
+
+    /// Reads a line.
+    pub fn parse(line: &[u8]) -> Result<Answer, String> {
+        let mut value: Value =
+            serde_json::from_slice(line).map_err(|error| format!("the answer is not JSON: {error}"))?;
+        let problems = value["problems"].as_array().map_or(&[][..], Vec::as_slice);
+        Ok(Answer {
+            ok: value["ok"].as_bool().ok_or("the answer has no 'ok'")?,
+            message: value["message"].as_str().unwrap_or_default().to_string(),
+            problems: problems.iter().filter_map(Value::as_str).map(str::to_string).collect(),
+            facts: value["facts"].take(),
+        })
+    }
+
+    /// The line, with its end.
+    pub fn to_line(&self) -> String {
+        format!("{}\n", self.to_json())
+    }
+
+    /// The same as a value.
+    pub fn to_json(&self) -> Value {
+        let mut value = json!({ "ok": self.ok, "message": self.message });
+        if !self.problems.is_empty() {
+            value["problems"] = self.problems.clone().into();
+        }
+        if !self.facts.is_null() {
+            value["facts"] = self.facts.clone();
+        }
+        value
+    }
+}
+
+/// Where a control socket is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControlAddress {
+    /// At a path.
+    Path(PathBuf),
+    /// At a name of the abstract namespace.
+    Name(String),
+}
+
+impl ControlAddress {
+    /// Where the server of this configuration has it; `None`: it has none.
+    pub fn of(server: &ServerConfig, config_file: Option<&Path>) -> Option<ControlAddress> {
+        match &server.control_socket {
+            ControlSocket::Off => None,
+            ControlSocket::Path(path) => Some(ControlAddress::Path(path.clone())),
+            ControlSocket::Automatic => Some(ControlAddress::Name(name_for(config_file?))),
+        }
+    }
+
+    fn to_socket_address(&self) -> io::Result<SocketAddr> {
+        match self {
+            ControlAddress::Path(path) => SocketAddr::from_pathname(path),
+            ControlAddress::Name(name) => SocketAddr::from_abstract_name(name),
+        }
+    }
+}
+
+impl fmt::Display for ControlAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ControlAddress::Path(path) => write!(formatter, "'{}'", path.display()),
+            ControlAddress::Name(name) => write!(formatter, "'@{name}'"),
+        }
+    }
+}
+
+/// The directory may be written in several ways, so it is the real one that counts; the file's own name may be a link
+/// to the version of the day, so it is taken as it is.
+fn name_for(config_file: &Path) -> String {
+    let absolute = std::path::absolute(config_file).unwrap_or_else(|_| config_file.to_path_buf());
+    let directory = absolute.parent().unwrap_or(Path::new("/"));
+    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
+    let whole = directory.join(absolute.file_name().unwrap_or_default());
+    let digest = Sha256::digest(whole.as_os_str().as_encoded_bytes());
+    let hexadecimal: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("touchstone-control-{hexadecimal}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! What two processes of an upgrade say to each other: packets of JSON, with descriptors beside them.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde_json::{Value, json};
+
+/// Descriptors in one packet; the kernel takes up to 253.
+pub const MOST_IN_A_PACKET: usize = 64;
+
+/// Far more than any packet has.
+const LARGEST_PACKET_BYTES: usize = 64 << 10;
+
+/// What a socket is that is handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A TCP socket that listens.
+    Tcp,
+    /// The control socket.
+    Control,
+    /// Something that this version does not know.
+    Unknown,
+}
+
+/// A socket that is handed over, without its descriptor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Passed {
+    /// What it is.
+    pub kind: Kind,
+    /// The address as the old process's configuration has it.
+    pub configured: Option<SocketAddr>,
+    /// Whether it belongs to whoever started the old process (systemd).
+    pub lent: bool,
+    /// Who may speak to the control socket, besides root.
+    pub owner: u32,
+}
+
+/// A packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Packet {
+    /// Sockets, whose descriptors come with it.
+    Sockets(Vec<Passed>),
+    /// That was all.
+    End,
+    /// Every core accepts; the sockets of these addresses were taken.
+    Ready(Vec<SocketAddr>),
+    /// The old process accepts no more.
+    Go,
+    /// The new process cannot start, for these reasons.
+    Failed(Vec<String>),
+    /// Something that this version does not know.
+    Unknown,
+}
+
+impl Packet {
+    pub(super) fn to_text(&self) -> String {
+        let value = match self {
+            Packet::Sockets(sockets) => {
+                json!({ "word": "sockets", "sockets": sockets.iter().map(passed_to_json).collect::<Value>() })
+            }
+            Packet::End => json!({ "word": "end" }),
+            Packet::Ready(taken) => {
+                json!({ "word": "ready", "taken": taken.iter().map(ToString::to_string).collect::<Vec<_>>() })
+            }
+            Packet::Go => json!({ "word": "go" }),
+            Packet::Failed(reasons) => json!({ "word": "failed", "reasons": reasons }),
+            Packet::Unknown => json!({ "word": "unknown" }),
+        };
+        value.to_string()
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Packet {
+        let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return Packet::Unknown };
+        let array = |name: &str| value[name].as_array().cloned().unwrap_or_default();
+        let texts = |name: &str| {
+            array(name).iter().filter_map(Value::as_str).map(str::to_string).collect::<Vec<String>>()
+        };
+        match value["word"].as_str() {
+            Some("sockets") => Packet::Sockets(array("sockets").iter().map(passed_from_json).collect()),
+            Some("end") => Packet::End,
+            Some("ready") => {
+                Packet::Ready(texts("taken").iter().filter_map(|text| text.parse().ok()).collect())
+            }
+            Some("go") => Packet::Go,
+            Some("failed") => Packet::Failed(texts("reasons")),
+            _ => Packet::Unknown,
+        }
+    }
+}
+
+fn passed_to_json(passed: &Passed) -> Value {
+    let kind = match passed.kind {
+        Kind::Tcp => "tcp",
+        Kind::Control => "control",
+        Kind::Unknown => "unknown",
+    };
+    json!({
+        "kind": kind,
+        "configured": passed.configured.map(|address| address.to_string()),
+        "lent": passed.lent,
+        "owner": passed.owner,
+    })
+}
+
+fn passed_from_json(value: &Value) -> Passed {
+    Passed {
+        kind: match value["kind"].as_str() {
+            Some("tcp") => Kind::Tcp,
+            Some("control") => Kind::Control,
+            _ => Kind::Unknown,
+        },
+        configured: value["configured"].as_str().and_then(|text| text.parse().ok()),
+        lent: value["lent"].as_bool().unwrap_or(false),
+        owner: value["owner"].as_u64().and_then(|owner| owner.try_into().ok()).unwrap_or(0),
+    }
+}
+
+/// Sends a packet with its descriptors.
+pub fn send(channel: impl AsFd, packet: &Packet, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let text = packet.to_text();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_IN_A_PACKET))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other("too many descriptors for one packet"));
+    }
+    // The other side may be gone, which is told by the error alone.
+    sendmsg(channel, &[IoSlice::new(text.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives a packet and its descriptors, by `deadline` where there is one; `None`: the other side is gone.
+pub fn receive(channel: impl AsFd, deadline: Option<Instant>) -> io::Result<Option<(Packet, Vec<OwnedFd>)>> {
+    wait_until_readable(&channel, deadline)?;
+    let mut buffer = vec![0; LARGEST_PACKET_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_IN_A_PACKET))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = match recvmsg(
+        channel,
+        &mut [IoSliceMut::new(&mut buffer)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    ) {
+        Err(Errno::CONNRESET) => return Ok(None),
+        result => result?,
+    };
+    let mut descriptors = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(io::Error::other("a packet was cut off; may this process open more files?"));
+    }
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    Ok(Some((Packet::parse(&buffer[..received.bytes]), descriptors)))
+}
+
+fn wait_until_readable(channel: &impl AsFd, deadline: Option<Instant>) -> io::Result<()> {
+    loop {
+        let timeout = match deadline {
+            None => None,
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left == Duration::ZERO {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                Some(Timespec {
+                    tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                    tv_nsec: left.subsec_nanos().into(),
+                })
+            }
+        };
+        match poll(&mut [PollFd::new(channel, PollFlags::IN)], timeout.as_ref()) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

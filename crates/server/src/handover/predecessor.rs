@@ -1,0 +1,78 @@
+//! The old process, as the new one sees it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::net::{SocketType, sockopt};
+
+use super::VARIABLE;
+use super::packet::{Packet, Passed, receive, send};
+
+/// How long the sockets may take to come: they are sent before anything is waited for.
+const HAND_OVER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The old process.
+pub struct Predecessor {
+    channel: OwnedFd,
+}
+
+/// A socket with what it is.
+pub type Received = (Passed, OwnedFd);
+
+impl Predecessor {
+    /// The process that started this one to take over from it, and its sockets; `None` where nobody did.
+    pub fn from_environment() -> Result<Option<(Predecessor, Vec<Received>)>, String> {
+        let Some(process) = std::env::var_os(VARIABLE) else { return Ok(None) };
+        let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().to_string());
+        let stdin = std::io::stdin();
+        let is_channel = sockopt::socket_type(stdin.as_fd()).is_ok_and(|kind| kind == SocketType::SEQPACKET);
+        // A program that the server runs may have inherited the variable, and start a server of its own.
+        if process.to_str() != parent.as_deref() || !is_channel {
+            return Ok(None);
+        }
+        let told = |error: io::Error| format!("cannot take over from process {}: {error}", process.display());
+        let channel = stdin.as_fd().try_clone_to_owned().map_err(told)?;
+        let nothing = std::fs::File::open("/dev/null").map_err(told)?;
+        // The old process waits for the end of the channel, which must have no other holder.
+        rustix::stdio::dup2_stdin(&nothing).map_err(|error| told(error.into()))?;
+        Predecessor::take_over(channel).map(Some).map_err(told)
+    }
+
+    pub(super) fn take_over(channel: OwnedFd) -> io::Result<(Predecessor, Vec<Received>)> {
+        let deadline = Instant::now() + HAND_OVER_PATIENCE;
+        let mut received = Vec::new();
+        loop {
+            match receive(&channel, Some(deadline))? {
+                Some((Packet::Sockets(passed), descriptors)) => {
+                    if passed.len() != descriptors.len() {
+                        return Err(io::Error::other("a packet has not as many sockets as it says"));
+                    }
+                    received.extend(passed.into_iter().zip(descriptors));
+                }
+                Some((Packet::End, _)) => return Ok((Predecessor { channel }, received)),
+                Some(_) => {}
+                None => return Err(io::Error::other("it ended before all sockets had come")),
+            }
+        }
+    }
+
+    /// Tells it that every core accepts, and waits until it accepts no more. Should it be gone, nobody else does.
+    pub fn ready(self, taken: Vec<SocketAddr>) {
+        if send(&self.channel, &Packet::Ready(taken), &[]).is_err() {
+            return;
+        }
+        while let Ok(Some((packet, _))) = receive(&self.channel, None) {
+            if packet == Packet::Go {
+                return;
+            }
+        }
+    }
+
+    /// Tells it why this process cannot start.
+    pub fn failed(&self, reasons: &[String]) {
+        // Where nobody hears it, standard error has it too.
+        let _ = send(&self.channel, &Packet::Failed(reasons.to_vec()), &[]);
+    }
+}

@@ -1,0 +1,197 @@
+//! The new process, as the old one sees it.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::VARIABLE;
+use super::packet::{MOST_IN_A_PACKET, Packet, Passed, receive, send};
+use crate::systemd::ACTIVATION_VARIABLES;
+
+/// How long a process that has closed its end may take to end.
+const END_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The new process.
+pub struct Successor {
+    child: Mutex<Child>,
+    channel: OwnedFd,
+    program: PathBuf,
+}
+
+/// It accepts connections.
+#[derive(Debug)]
+pub struct Ready {
+    /// The addresses, as this process's configuration has them, whose sockets it has taken.
+    pub taken: Vec<SocketAddr>,
+}
+
+impl Successor {
+    /// Starts `program` with the arguments of this process, and hands it these sockets.
+    pub fn start(program: &Path, sockets: Vec<(Passed, OwnedFd)>) -> Result<Successor, String> {
+        Successor::start_with(program, std::env::args_os().skip(1).collect(), sockets)
+    }
+
+    /// The same with other arguments.
+    pub(super) fn start_with(
+        program: &Path,
+        arguments: Vec<OsString>,
+        sockets: Vec<(Passed, OwnedFd)>,
+    ) -> Result<Successor, String> {
+        let told = |error: io::Error| format!("cannot start '{}': {error}", program.display());
+        let (channel, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .map_err(|error| told(error.into()))?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(theirs).env(VARIABLE, std::process::id().to_string());
+        for variable in ACTIVATION_VARIABLES {
+            command.env_remove(variable);
+        }
+        let child = command.spawn().map_err(told)?;
+        // Its end is the only one now: when it is gone, ours says so.
+        drop(command);
+        let successor = Successor { child: Mutex::new(child), channel, program: program.to_path_buf() };
+        match successor.hand_over(&sockets) {
+            Ok(()) => Ok(successor),
+            // It may have ended before it has heard all; why, it may have said.
+            Err(_) => match successor.wait_until_ready(END_PATIENCE) {
+                Err(reason) => Err(reason),
+                Ok(_) => {
+                    successor.end();
+                    Err(format!("'{}' did not take its sockets", successor.program.display()))
+                }
+            },
+        }
+    }
+
+    fn hand_over(&self, sockets: &[(Passed, OwnedFd)]) -> io::Result<()> {
+        for part in sockets.chunks(MOST_IN_A_PACKET) {
+            let passed = part.iter().map(|(passed, _)| passed.clone()).collect();
+            let descriptors: Vec<BorrowedFd<'_>> = part.iter().map(|(_, socket)| socket.as_fd()).collect();
+            send(&self.channel, &Packet::Sockets(passed), &descriptors)?;
+        }
+        send(&self.channel, &Packet::End, &[])
+    }
+
+    /// Waits until it accepts on every core; otherwise ends it and says why.
+    pub fn wait_until_ready(&self, most: Duration) -> Result<Ready, String> {
+        let deadline = Instant::now() + most;
+        loop {
+            match receive(&self.channel, Some(deadline)) {
+                Ok(Some((Packet::Ready(taken), _))) => return Ok(Ready { taken }),
+                Ok(Some((Packet::Failed(reasons), _))) => {
+                    self.ended(END_PATIENCE);
+                    return Err(reasons.join("; "));
+                }
+                // A later version may say more than we know.
+                Ok(Some(_)) => {}
+                Ok(None) => return Err(self.how_it_ended()),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    self.end();
+                    return Err(format!(
+                        "'{}' was not ready within server.upgrade_timeout, {most:?}, and was ended",
+                        self.program.display()
+                    ));
+                }
+                Err(error) => {
+                    self.end();
+                    return Err(format!("'{}' cannot be heard: {error}", self.program.display()));
+                }
+            }
+        }
+    }
+
+    /// Tells it that this process accepts no more.
+    pub fn go(&self) -> io::Result<()> {
+        send(&self.channel, &Packet::Go, &[])
+    }
+
+    /// Its number.
+    pub fn process(&self) -> u32 {
+        self.child().id()
+    }
+
+    /// The program that it runs.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Ends it at once.
+    pub fn end(&self) {
+        // It may have ended by itself.
+        let _ = self.child().kill();
+        self.ended(END_PATIENCE);
+    }
+
+    fn how_it_ended(&self) -> String {
+        let program = self.program.display();
+        match self.ended(END_PATIENCE) {
+            Some(status) => format!("'{program}' ended ({status}) before it was ready"),
+            None => {
+                self.end();
+                format!("'{program}' gave up the way to this process before it was ready, and was ended")
+            }
+        }
+    }
+
+    fn ended(&self, most: Duration) -> Option<std::process::ExitStatus> {
+        let until = Instant::now() + most;
+        loop {
+            if let Ok(Some(status)) = self.child().try_wait() {
+                return Some(status);
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The program of this process, as it was called: so that a link to the newest version is followed again.
+pub fn own_program() -> io::Result<PathBuf> {
+    let name = std::env::args_os().next().unwrap_or_default();
+    match find_program(&name, std::env::var_os("PATH").as_deref()) {
+        Some(program) => Ok(program),
+        None => std::env::current_exe(),
+    }
+}
+
+fn find_program(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
+    let is_program = |candidate: &PathBuf| candidate.is_file();
+    if name.is_empty() {
+        return None;
+    }
+    if name.as_encoded_bytes().contains(&b'/') {
+        return std::path::absolute(name).ok().filter(is_program);
+    }
+    std::env::split_paths(path?).map(|directory| directory.join(name)).find(is_program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_as_a_shell_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("server");
+        std::fs::write(&program, "").unwrap();
+        let path = directory.path().as_os_str();
+        assert_eq!(find_program(program.as_os_str(), None), Some(program.clone()));
+        assert_eq!(find_program("server".as_ref(), Some(path)), Some(program));
+        assert_eq!(find_program("other".as_ref(), Some(path)), None);
+        assert_eq!(find_program("".as_ref(), Some(path)), None);
+        assert_eq!(find_program("server".as_ref(), None), None);
+    }
+}

@@ -1,0 +1,301 @@
+//! Every address that the server listens on, and its sockets: made, inherited, shared out to the cores, handed over.
+//!
+//! Each core has sockets of its own (`listener`); this table holds the same ones for the whole life of the process, so
+//! that they can be handed to a successor. How many there are need not be how many cores there are: an inherited address
+//! may have fewer sockets (systemd gives one) or more (the process before had more cores). None is left out, because
+//! connections wait in the queue of each.
+
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+
+use socket2::SockRef;
+
+use crate::handover::{Kind, Passed};
+use crate::inherited::InheritedSocket;
+use crate::listener::{self, ListenerSeed};
+use crate::server::StartError;
+
+/// Every address that the server listens on.
+#[derive(Default)]
+pub struct Listening {
+    addresses: Vec<Address>,
+    /// Inherited sockets that no site wants now. Of those that are lent, one may after a reload.
+    spare: Vec<InheritedSocket>,
+}
+
+/// One address.
+struct Address {
+    configured: SocketAddr,
+    bound: SocketAddr,
+    /// Its sockets stay open with whoever gave them.
+    lent: bool,
+    sockets: Vec<TcpListener>,
+}
+
+/// Addresses that are new; nothing has changed before [`Listening::take_up`].
+pub struct Added {
+    addresses: Vec<Address>,
+    /// What each core gets.
+    pub shares: Vec<Vec<ListenerSeed>>,
+}
+
+impl Added {
+    /// The new addresses: as configured, and where they really are.
+    pub fn addresses(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
+        self.addresses.iter().map(|address| (address.configured, address.bound))
+    }
+}
+
+impl Listening {
+    /// A table that has nothing but what was inherited.
+    pub fn inheriting(sockets: Vec<InheritedSocket>) -> Listening {
+        Listening { addresses: Vec::new(), spare: sockets }
+    }
+
+    /// Finds or makes sockets for those of these addresses that are not there yet.
+    pub fn prepare(&self, wanted: &[SocketAddr], cores: usize) -> Result<Added, StartError> {
+        let is_known = |wanted: &SocketAddr| self.addresses.iter().any(|known| known.configured == *wanted);
+        let new: Vec<SocketAddr> = wanted.iter().copied().filter(|wanted| !is_known(wanted)).collect();
+        let mut free: Vec<&InheritedSocket> = self.spare.iter().collect();
+        // Addresses that were configured the same before choose first: port 0 has become a port then, which could be
+        // the very one that another site names.
+        let mut found: Vec<Vec<&InheritedSocket>> =
+            new.iter().map(|wanted| take(&mut free, |socket| socket.configured == Some(*wanted))).collect();
+        for (wanted, sockets) in new.iter().zip(&mut found).filter(|(_, sockets)| sockets.is_empty()) {
+            *sockets = take(&mut free, |socket| socket.bound == *wanted);
+        }
+        let mut added = Added { addresses: Vec::new(), shares: (0..cores).map(|_| Vec::new()).collect() };
+        for (configured, sockets) in new.into_iter().zip(found) {
+            let told = |error: io::Error| StartError(format!("cannot listen on {configured}: {error}"));
+            let address = match sockets.is_empty() {
+                true => self.bind(configured, cores)?,
+                false => adopt(configured, &sockets, cores).map_err(told)?,
+            };
+            address.share_out(&mut added.shares).map_err(told)?;
+            added.addresses.push(address);
+        }
+        Ok(added)
+    }
+
+    /// Takes up what was prepared, and lets go of addresses that are no longer wanted. Gives what each core gets.
+    pub fn take_up(&mut self, added: Added, wanted: &[SocketAddr]) -> Vec<Vec<ListenerSeed>> {
+        let Added { addresses, shares } = added;
+        self.spare.retain(|spare| !addresses.iter().any(|address| address.bound == spare.bound));
+        self.addresses.extend(addresses);
+        for gone in self.addresses.extract_if(.., |address| !wanted.contains(&address.configured)) {
+            if gone.lent {
+                let Address { bound, lent, sockets, .. } = gone;
+                let spare = |socket| InheritedSocket { configured: None, bound, lent, socket };
+                self.spare.extend(sockets.into_iter().map(spare));
+            }
+        }
+        shares
+    }
+
+    /// Closes inherited sockets that no site wants; gives the addresses of those that stay open elsewhere, where clients
+    /// would wait in vain.
+    pub fn drop_unwanted(&mut self) -> Vec<SocketAddr> {
+        self.spare.retain(|spare| spare.lent);
+        self.spare.iter().map(|spare| spare.bound).collect()
+    }
+
+    /// Where it really listens, by configured address.
+    pub fn bound(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
+        self.addresses.iter().map(|address| (address.configured, address.bound))
+    }
+
+    /// Every socket, to be handed to a successor.
+    pub fn to_pass(&self) -> io::Result<Vec<(Passed, OwnedFd)>> {
+        let passed = |configured, lent| Passed { kind: Kind::Tcp, configured, lent, owner: 0 };
+        let mut all = Vec::new();
+        for address in &self.addresses {
+            for socket in &address.sockets {
+                all.push((passed(Some(address.configured), address.lent), socket.try_clone()?.into()));
+            }
+        }
+        for spare in &self.spare {
+            all.push((passed(None, spare.lent), spare.socket.try_clone()?.into()));
+        }
+        Ok(all)
+    }
+
+    fn bind(&self, configured: SocketAddr, cores: usize) -> Result<Address, StartError> {
+        match listener::bind(configured, cores) {
+            Ok((bound, sockets)) => Ok(Address { configured, bound, lent: false, sockets }),
+            Err(error) => {
+                let help = match error.kind() {
+                    io::ErrorKind::AddrInUse => match self.inherited_for_both(configured) {
+                        Some(both) => format!(
+                            "the inherited socket on {both} takes IPv4 too; write BindIPv6Only=ipv6-only into the \
+                             socket unit, or listen on {both} alone"
+                        ),
+                        None => "another program listens there; stop it or choose another port".to_string(),
+                    },
+                    io::ErrorKind::PermissionDenied => {
+                        "ports below 1024 need root or CAP_NET_BIND_SERVICE".to_string()
+                    }
+                    io::ErrorKind::AddrNotAvailable => "this machine does not have that address".to_string(),
+                    _ => "the address cannot be used".to_string(),
+                };
+                Err(StartError(format!("cannot listen on {configured}: {error}: {help}")))
+            }
+        }
+    }
+
+    /// A socket of systemd's that stands in the way: without BindIPv6Only it listens on IPv4 as well.
+    fn inherited_for_both(&self, configured: SocketAddr) -> Option<SocketAddr> {
+        let inherited = self.spare.iter().map(|spare| (spare.bound, &spare.socket));
+        let adopted = self.addresses.iter().filter_map(|known| Some((known.bound, known.sockets.first()?)));
+        inherited.chain(adopted).find_map(|(bound, socket)| {
+            let both = bound.ip() == Ipv6Addr::UNSPECIFIED
+                && bound.port() == configured.port()
+                && SockRef::from(socket).only_v6().is_ok_and(|only| !only);
+            (both && configured.is_ipv4()).then_some(bound)
+        })
+    }
+}
+
+impl Address {
+    /// Gives each core a socket at least, and each socket to a core at least.
+    fn share_out(&self, shares: &mut [Vec<ListenerSeed>]) -> io::Result<()> {
+        let cores = shares.len();
+        for index in 0..self.sockets.len().max(cores) {
+            let socket = self.sockets[index % self.sockets.len()].try_clone()?;
+            let seed = ListenerSeed { configured: self.configured, socket, lent: self.lent };
+            shares[index % cores].push(seed);
+        }
+        Ok(())
+    }
+}
+
+/// Makes an address of inherited sockets.
+fn adopt(configured: SocketAddr, inherited: &[&InheritedSocket], cores: usize) -> io::Result<Address> {
+    let mut sockets = Vec::with_capacity(inherited.len());
+    for one in inherited {
+        listener::adopt(&one.socket)?;
+        sockets.push(one.socket.try_clone()?);
+    }
+    let (bound, lent) = (inherited[0].bound, inherited.iter().any(|one| one.lent));
+    let share_a_port = |socket: &TcpListener| SockRef::from(socket).reuse_port().unwrap_or(false);
+    // More cores than before: more sockets, if they may stand beside the others. Where they may not (another user made
+    // those, or systemd keeps them and would keep none of ours), cores share what there is.
+    if !lent && sockets.len() < cores && sockets.iter().all(share_a_port) {
+        let more = listener::bind_beside(bound, cores - sockets.len());
+        sockets.extend(more.unwrap_or_default());
+    }
+    Ok(Address { configured, bound, lent, sockets })
+}
+
+fn take<'s>(
+    free: &mut Vec<&'s InheritedSocket>,
+    is_wanted: impl Fn(&InheritedSocket) -> bool,
+) -> Vec<&'s InheritedSocket> {
+    free.extract_if(.., |socket| is_wanted(socket)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inherited(configured: Option<SocketAddr>, lent: bool, socket: TcpListener) -> InheritedSocket {
+        InheritedSocket { configured, bound: socket.local_addr().unwrap(), lent, socket }
+    }
+
+    fn counts(shares: &[Vec<ListenerSeed>]) -> Vec<usize> {
+        shares.iter().map(Vec::len).collect()
+    }
+
+    fn any_port() -> SocketAddr {
+        "127.0.0.1:0".parse().unwrap()
+    }
+
+    /// The sockets of a server with so many cores, as the next process gets them.
+    fn of_a_server(cores: usize) -> (SocketAddr, Vec<InheritedSocket>) {
+        let mut before = Listening::default();
+        let added = before.prepare(&[any_port()], cores).unwrap();
+        let bound = added.addresses().next().unwrap().1;
+        assert_eq!(counts(&before.take_up(added, &[any_port()])), vec![1; cores]);
+        let passed = before.to_pass().unwrap();
+        let sockets = passed
+            .into_iter()
+            .map(|(passed, socket)| inherited(passed.configured, passed.lent, TcpListener::from(socket)));
+        (bound, sockets.collect())
+    }
+
+    #[test]
+    fn every_socket_finds_a_core_and_every_core_a_socket() {
+        for (before, now, expected) in [
+            (1, 1, vec![1]),
+            (2, 2, vec![1, 1]),
+            (3, 1, vec![3]),
+            (3, 2, vec![2, 1]),
+            (1, 3, vec![1, 1, 1]),
+            (2, 4, vec![1, 1, 1, 1]),
+        ] {
+            let (bound, sockets) = of_a_server(before);
+            let mut listening = Listening::inheriting(sockets);
+            let added = listening.prepare(&[any_port()], now).unwrap();
+            assert_eq!(added.addresses().collect::<Vec<_>>(), [(any_port(), bound)]);
+            assert_eq!(counts(&listening.take_up(added, &[any_port()])), expected, "{before} to {now}");
+            assert!(listening.drop_unwanted().is_empty());
+        }
+    }
+
+    #[test]
+    fn what_no_site_wants_is_closed_unless_it_is_lent() {
+        let (bound, sockets) = of_a_server(1);
+        let lent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let lent_address = lent.local_addr().unwrap();
+        let mut all = sockets;
+        all.push(inherited(None, true, lent));
+        let other: SocketAddr = "127.0.0.2:0".parse().unwrap();
+        let mut listening = Listening::inheriting(all);
+        let added = listening.prepare(&[other], 2).unwrap();
+        let shares = listening.take_up(added, &[other]);
+        assert_eq!(listening.drop_unwanted(), [lent_address]);
+        assert!(std::net::TcpStream::connect(bound).is_err());
+        assert_eq!(counts(&shares), [1, 1]);
+
+        // A reload may want it, give it back, and want it again.
+        for _ in 0..2 {
+            let added = listening.prepare(&[other, lent_address], 2).unwrap();
+            let shares = listening.take_up(added, &[other, lent_address]);
+            assert_eq!(counts(&shares), [1, 1]);
+            assert!(shares.iter().flatten().all(|seed| seed.lent && seed.configured == lent_address));
+            let added = listening.prepare(&[other], 2).unwrap();
+            listening.take_up(added, &[other]);
+            assert!(std::net::TcpStream::connect(lent_address).is_ok());
+        }
+    }
+
+    #[test]
+    fn the_same_configured_address_chooses_before_the_same_real_one() {
+        let (bound, sockets) = of_a_server(1);
+        let listening = Listening::inheriting(sockets);
+        // Another site names the port that port 0 has become.
+        let problem = listening.prepare(&[bound, any_port()], 1).err().unwrap();
+        assert!(problem.0.contains(&format!("cannot listen on {bound}")), "{problem}");
+        let added = listening.prepare(&[bound], 1).unwrap();
+        assert_eq!(added.addresses().collect::<Vec<_>>(), [(bound, bound)]);
+    }
+
+    #[test]
+    fn a_socket_for_both_versions_is_named_where_it_stands_in_the_way() {
+        let both = socket2::Socket::new(socket2::Domain::IPV6, socket2::Type::STREAM, None);
+        let bind = |socket: &socket2::Socket| {
+            socket.set_only_v6(false)?;
+            let any: SocketAddr = "[::]:0".parse().expect("an address");
+            socket.bind(&any.into())?;
+            socket.listen(1)
+        };
+        // Some machines have no IPv6.
+        let Ok(socket) = both.and_then(|socket| bind(&socket).map(|()| socket)) else { return };
+        let socket = TcpListener::from(socket);
+        let port = socket.local_addr().unwrap().port();
+        let listening = Listening::inheriting(vec![inherited(None, true, socket)]);
+        let problem = listening.prepare(&[SocketAddr::from(([0, 0, 0, 0], port))], 1).err().unwrap();
+        assert!(problem.0.contains("BindIPv6Only"), "{problem}");
+        assert!(listening.prepare(&[format!("[::]:{port}").parse().unwrap()], 1).is_ok());
+    }
+}

@@ -1,0 +1,35 @@
+//! `touchstone reload`: a running server takes up its configuration, certificates and logs anew.
+
+use touchstone_server::control::{Answer, Request};
+
+use super::running_server::{Asked, PATIENCE, Target};
+use crate::exit::Exit;
+
+/// Which server, and what of it.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+
+    /// Only open the log files again, as after a rotation
+    #[arg(long)]
+    logs_only: bool,
+}
+
+/// Reloads, and says whether the new configuration was taken up.
+pub(crate) fn run(arguments: &Arguments) -> Exit {
+    let ask = |request: &Request| arguments.target.ask("reload", request, |_| PATIENCE);
+    match reload(arguments.logs_only, ask) {
+        Ok(answer) => arguments.target.say("reload", &answer),
+        Err(exit) => exit,
+    }
+}
+
+/// The logs are opened again whatever becomes of the configuration: whoever has renamed them waits for that.
+fn reload(logs_only: bool, ask: impl Fn(&Request) -> Result<Asked, Exit>) -> Result<Answer, Exit> {
+    let logs = ask(&Request::ReopenLogs)?.answer;
+    if logs_only || !logs.ok {
+        return Ok(logs);
+    }
+    Ok(ask(&Request::Reload)?.answer)
+}

@@ -1,0 +1,138 @@
+//! What the commands that speak to a running server have in common: finding it, asking it, and saying what it answers.
+#![allow(clippy::print_stderr)]
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use touchstone_server::config::{ServerConfig, load_file, load_server_section};
+use touchstone_server::control::{Answer, AskError, ControlAddress, Request, ask};
+
+use super::print::print;
+use crate::exit::Exit;
+
+/// The configuration of the packaged server.
+const PACKAGED_CONFIG: &str = "/etc/touchstone/touchstone.toml";
+
+/// How long a server may take for what it does at once.
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Which server is meant.
+#[derive(clap::Args)]
+pub(crate) struct Target {
+    /// The configuration file that the server was started with [default: /etc/touchstone/touchstone.toml]
+    #[arg(long, value_name = "FILE", conflicts_with = "socket")]
+    config: Option<PathBuf>,
+
+    /// The server's control socket, where the configuration cannot be read
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A server that has answered.
+pub(super) struct Asked {
+    /// What it said.
+    pub(super) answer: Answer,
+    /// Its configuration, as far as it could be read.
+    pub(super) server: ServerConfig,
+}
+
+impl Target {
+    /// Asks the server; where that cannot be done, says why.
+    pub(super) fn ask(
+        &self,
+        command: &str,
+        request: &Request,
+        patience: impl Fn(&ServerConfig) -> Duration,
+    ) -> Result<Asked, Exit> {
+        let Found { address, server, unreadable } = self.find().map_err(|problem| {
+            eprintln!("touchstone {command}: {problem}");
+            Exit::Usage
+        })?;
+        match ask(&address, request, patience(&server)) {
+            Ok(answer) => Ok(Asked { answer, server }),
+            Err(error) => {
+                eprintln!("touchstone {command}: {}", explained(&address, &server, &error));
+                if let Some(problem) = unreadable {
+                    eprintln!(
+                        "{problem}\ntouchstone {command}: --socket names the server without its configuration"
+                    );
+                }
+                Err(Exit::Failed)
+            }
+        }
+    }
+
+    /// Prints what the server did or did not do.
+    pub(super) fn say(&self, command: &str, answer: &Answer) -> Exit {
+        if self.json {
+            print(&format!("{:#}", answer.to_json()));
+        } else if answer.ok {
+            print(&answer.message);
+        } else {
+            for problem in &answer.problems {
+                eprintln!("{problem}");
+            }
+            eprintln!("touchstone {command}: {}", answer.message);
+        }
+        if answer.ok { Exit::Done } else { Exit::Failed }
+    }
+
+    /// Whether the answer is wanted as JSON.
+    pub(super) fn wants_json(&self) -> bool {
+        self.json
+    }
+
+    /// Where the server is reached, and its configuration.
+    fn find(&self) -> Result<Found, String> {
+        if let Some(path) = &self.socket {
+            let address = ControlAddress::Path(path.clone());
+            return Ok(Found { address, server: ServerConfig::default(), unreadable: None });
+        }
+        let file = self.config.as_deref().unwrap_or(Path::new(PACKAGED_CONFIG));
+        if self.config.is_none() && !file.exists() {
+            return Err(format!(
+                "which server? Name its configuration with --config ({PACKAGED_CONFIG} does not exist)"
+            ));
+        }
+        // The file may be the broken one that the server is about to refuse. Where its `[server]` can be read, that
+        // counts; otherwise the server is looked for where it is by default.
+        let (server, unreadable) = match load_file(file) {
+            Ok(loaded) => (loaded.config.server, None),
+            Err(problems) => {
+                let server = load_server_section(file).unwrap_or_default();
+                (server, problems.first().map(ToString::to_string))
+            }
+        };
+        match ControlAddress::of(&server, Some(file)) {
+            Some(address) => Ok(Found { address, server, unreadable }),
+            None => Err(format!(
+                "{}: server.control_socket is \"off\"; signals still work, see docs/signals.md",
+                file.display()
+            )),
+        }
+    }
+}
+
+/// Where a server should be.
+struct Found {
+    address: ControlAddress,
+    server: ServerConfig,
+    /// Why its configuration can be read only in part.
+    unreadable: Option<String>,
+}
+
+fn explained(address: &ControlAddress, server: &ServerConfig, error: &AskError) -> String {
+    let mut text = format!("{address}: {error}");
+    if let AskError::NoServer(_) = error {
+        text.push_str("; is it running, and was it started with this configuration file?");
+        let process = server.pid_file.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+        if let (Some(path), Some(process)) = (&server.pid_file, process) {
+            text.push_str(&format!(" {} names process {}", path.display(), process.trim()));
+        }
+    }
+    text
+}

@@ -1,0 +1,35 @@
+//! `touchstone upgrade`: a running server is replaced by a new process that takes over its sockets.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use touchstone_server::control::Request;
+
+use super::running_server::Target;
+use crate::exit::Exit;
+
+/// Which server, and by what.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+
+    /// The new program [default: the path that the running one was started from]
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+}
+
+/// Upgrades, and says which process serves now, or why it is still the old one.
+pub(crate) fn run(arguments: &Arguments) -> Exit {
+    // The server may stand in another directory.
+    let program =
+        arguments.program.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+    let request = Request::Upgrade(program);
+    // The server itself gives up after its own time; what is added is for the way there and back.
+    let patience =
+        |server: &touchstone_server::config::ServerConfig| server.upgrade_timeout + Duration::from_secs(30);
+    match arguments.target.ask("upgrade", &request, patience) {
+        Ok(asked) => arguments.target.say("upgrade", &asked.answer),
+        Err(exit) => exit,
+    }
+}
