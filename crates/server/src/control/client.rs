@@ -69,7 +69,11 @@ pub fn ask(address: &ControlAddress, request: &Request, patience: Duration) -> R
 fn exchange(mut stream: UnixStream, request: &Request, patience: Duration) -> io::Result<Answer> {
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
-    stream.write_all(request.to_line().as_bytes())?;
+    // Who is refused is told so at once, perhaps before the request was taken: the answer is there all the same.
+    match stream.write_all(request.to_line().as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
+        _ => {}
+    }
     let mut line = Vec::new();
     BufReader::new(stream).read_until(b'\n', &mut line)?;
     if line.is_empty() {

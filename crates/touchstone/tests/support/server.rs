@@ -27,6 +27,8 @@ pub(crate) struct Server {
     error_log: Arc<Lines>,
     readers: Vec<JoinHandle<()>>,
     output: Arc<Lines>,
+    /// Names the process that has taken over, if one has.
+    pid_file: Option<PathBuf>,
 }
 
 /// The lines that one of the server's outputs has given so far.
@@ -64,7 +66,8 @@ impl Server {
         Server::start([OsStr::new("--config"), path.as_os_str()])
     }
 
-    fn start_command(mut command: Command) -> Server {
+    /// Whatever starts a server.
+    pub(crate) fn start_command(mut command: Command) -> Server {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -76,7 +79,7 @@ impl Server {
             collect(child.stderr.take().expect("stderr is piped"), &error_log),
             collect(child.stdout.take().expect("stdout is piped"), &output),
         ];
-        let mut server = Server { child, addresses: Vec::new(), error_log, readers, output };
+        let mut server = Server { child, addresses: Vec::new(), error_log, readers, output, pid_file: None };
         let started = server.error_log.wait_for(PATIENCE, |line| line.contains("listening on http"));
         assert!(started, "the server did not start: {command:?}\n{}", server.error_text());
         server.addresses = server.announced_addresses();
@@ -128,8 +131,11 @@ impl Server {
     /// Waits for its end.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let status = wait_for_exit(&mut self.child, PATIENCE);
-        for reader in self.readers.drain(..) {
-            reader.join().expect("the reader of the server's output");
+        // A process that has taken over writes to the same output.
+        if self.pid_file.is_none() {
+            for reader in self.readers.drain(..) {
+                reader.join().expect("the reader of the server's output");
+            }
         }
         status.unwrap_or_else(|| panic!("the server did not end in {PATIENCE:?}\n{}", self.error_text()))
     }
@@ -172,8 +178,20 @@ impl Server {
             .count()
     }
 
-    fn pid(&self) -> Pid {
+    /// The process that was started first.
+    pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
+    }
+
+    /// Other processes will take over: whom this file names is killed at the end of the test.
+    pub(crate) fn succeeded_by(&mut self, pid_file: PathBuf) {
+        self.pid_file = Some(pid_file);
+    }
+
+    /// The process that serves now.
+    pub(crate) fn serving_pid(&self) -> Option<Pid> {
+        let text = fs::read_to_string(self.pid_file.as_ref()?).ok()?;
+        text.trim().parse().ok().and_then(Pid::from_raw)
     }
 }
 
@@ -183,6 +201,10 @@ impl Drop for Server {
         let running = self.is_running();
         self.child.kill().expect("the server can be killed");
         self.child.wait().expect("the server can be waited for");
+        if let Some(successor) = self.serving_pid().filter(|pid| *pid != self.pid()) {
+            // It may have ended by itself.
+            let _ = kill_process(successor, Signal::KILL);
+        }
         for reader in self.readers.drain(..) {
             reader.join().expect("the reader of the server's output");
         }
@@ -271,7 +293,7 @@ fn binary() -> Command {
 }
 
 /// The binary where every user can reach it: a target directory may lie where only root can, and then it is copied.
-fn binary_for_all() -> PathBuf {
+pub(crate) fn binary_for_all() -> PathBuf {
     static COPY: OnceLock<Option<(tempfile::TempDir, PathBuf)>> = OnceLock::new();
     let built = Path::new(env!("CARGO_BIN_EXE_touchstone"));
     let reachable = built.ancestors().skip(1).all(|directory| {

@@ -1,0 +1,257 @@
+//! Upgrade of the running server: a new process takes the sockets over, and nobody notices; or it cannot start, and
+//! nothing has happened.
+
+mod support;
+
+use std::fs;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Output;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use support::{
+    ALPHABET, Client, Load, Server, Tree, bytes_of, error_lines, free_port, run, under_load, wait_until,
+};
+
+/// Far longer than any of this takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const ASK: &str = "GET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// A server whose processes write their number into a file.
+fn start(tree: &Tree, text: &str) -> Server {
+    let mut server = Server::configured(tree.around(), text);
+    server.succeeded_by(tree.beside("server.pid"));
+    server
+}
+
+fn with_pid_file(cores: usize, more: &str) -> String {
+    format!("[server]\npid_file = \"server.pid\"\ncores = {cores}\n{more}\n")
+}
+
+/// `touchstone COMMAND --config ...` for the server of this tree.
+fn command(tree: &Tree, name: &str, more: &[&str]) -> Output {
+    let config = tree.beside("touchstone.toml");
+    let config = config.to_str().expect("the path is text");
+    run([name, "--config", config].iter().chain(more))
+}
+
+/// Upgrades, or ends the test; gives the new process.
+fn upgrade(tree: &Tree, server: &Server) -> Pid {
+    let before = server.serving_pid();
+    let output = command(tree, "upgrade", &[]);
+    assert!(output.status.success(), "{:?}", error_lines(&output));
+    wait_until("the pid file names another process", PATIENCE, || server.serving_pid() != before);
+    let now = server.serving_pid().expect("a process serves");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said.trim(), format!("process {} has taken over", now.as_raw_nonzero()));
+    now
+}
+
+fn set_configuration(tree: &Tree, text: &str) {
+    fs::write(tree.beside("touchstone.toml"), text).expect("the configuration is written");
+}
+
+/// Stops the process that serves now.
+fn stop(tree: &Tree, server: &mut Server) {
+    let output = command(tree, "stop", &[]);
+    assert!(output.status.success(), "{:?}", error_lines(&output));
+    assert_eq!(server.serving_pid(), None, "the pid file is still there");
+    assert_eq!(server.wait().code(), Some(0), "the first process");
+}
+
+#[test]
+fn reloads_and_upgrades_under_load_fail_no_request() {
+    let tree = Tree::empty();
+    let body = bytes_of(6_250);
+    tree.write("page.bin", &body);
+    let port = free_port();
+    let text = |cores: usize, round: usize| {
+        let limits = format!("[limits]\nkeep_alive_timeout = \"{}s\"\n", 60 + round);
+        let site = format!("[[site]]\nlisten = [\"127.0.0.1:{port}\"]\nroot = {:?}\n", tree.root());
+        format!("{}{limits}{site}", with_pid_file(cores, ""))
+    };
+    let mut server = start(&tree, &text(2, 0));
+    let load = Load::new(server.address(), &body);
+    under_load(&load, || {
+        let mut processes = vec![server.serving_pid()];
+        // Fewer cores than before, more, and as many.
+        for (generation, cores) in [(1, 1), (2, 3), (3, 3)] {
+            for round in 0..7 {
+                set_configuration(&tree, &text(cores, generation * 10 + round));
+                let output = command(&tree, "reload", &[]);
+                assert!(output.status.success(), "{:?}", error_lines(&output));
+                load.wait_for_answers(100);
+            }
+            processes.push(Some(upgrade(&tree, &server)));
+            load.wait_for_answers(300);
+        }
+        processes.dedup();
+        assert_eq!(processes.len(), 4);
+        let old: Vec<Pid> = processes[..3].iter().copied().flatten().collect();
+        wait_until("the old processes have ended", PATIENCE, || {
+            old.iter().all(|process| has_ended(*process))
+        });
+        load.wait_for_answers(300);
+        load.may_end.store(true, Ordering::Relaxed);
+        stop(&tree, &mut server);
+    });
+    assert!(!server.error_text().contains("drain_timeout"), "a process was not done in time");
+}
+
+/// Ended, or ended and not yet asked about by its parent.
+fn has_ended(process: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    status.is_ok_and(|status| status.contains(") Z ")) || rustix::process::test_kill_process(process).is_err()
+}
+
+#[test]
+fn kept_connections_are_told_to_close_and_waiting_ones_are_served() {
+    let tree = Tree::standard();
+    let mut server = start(&tree, &tree.configuration(&with_pid_file(2, "")));
+    let address = server.address();
+    let mut kept = server.connect();
+    assert!(!kept.ask(ASK).says_close());
+    let mut half = server.connect();
+    half.send("GET /alphabet.txt HTTP/1.1\r\nHost:");
+    // Connections that nobody has accepted: the kernel holds them until their first bytes come.
+    let mut silent: Vec<Client> = (0..20).map(|_| server.connect()).collect();
+    upgrade(&tree, &server);
+    server.wait_for_error_line("says who has taken over", |line| line.contains("has taken over"));
+    for client in &mut silent {
+        assert_eq!(client.ask(ASK).body, ALPHABET.as_bytes());
+    }
+    assert!(server.is_running(), "it ended with connections that were promised to be kept");
+    let answer = kept.ask(ASK);
+    assert_eq!(answer.body, ALPHABET.as_bytes());
+    assert!(answer.says_close(), "the old process must say close");
+    kept.end();
+    half.send(" a\r\n\r\n");
+    let answer = half.answer();
+    assert_eq!((answer.status, answer.says_close()), (200, true));
+    half.end();
+    assert_eq!(server.wait().code(), Some(0));
+    // From now on the new process alone.
+    let mut new = Client::connect(address);
+    assert!(!new.ask(ASK).says_close());
+    drop((new, silent));
+    let output = command(&tree, "stop", &[]);
+    assert!(output.status.success(), "{:?}", error_lines(&output));
+}
+
+#[test]
+fn an_idle_http_2_connection_is_told_to_go_away() {
+    let tree = Tree::standard();
+    let mut server = start(&tree, &tree.configuration(&with_pid_file(1, "")));
+    let client = server.connect();
+    let mut stream = client.stream().try_clone().expect("the stream has two ends here");
+    // The preface, and an empty SETTINGS frame (RFC 9113 section 3.4).
+    std::io::Write::write_all(&mut stream, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .expect("sent");
+    assert_eq!(frame_type(&mut stream), 4, "the server's SETTINGS");
+    upgrade(&tree, &server);
+    // Whatever else comes first: acknowledgements, window updates.
+    while frame_type(&mut stream) != 7 {}
+    drop((client, stream));
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+/// Reads one frame of HTTP/2 and gives its type.
+fn frame_type(stream: &mut impl Read) -> u8 {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).expect("a frame's head");
+    let length = u64::from(u32::from_be_bytes([0, head[0], head[1], head[2]]));
+    let read = std::io::copy(&mut stream.take(length), &mut std::io::sink()).expect("its payload");
+    assert_eq!(read, length);
+    head[3]
+}
+
+#[test]
+fn sigusr2_upgrades_too() {
+    let tree = Tree::standard();
+    let mut server = start(&tree, &tree.configuration(&with_pid_file(2, "")));
+    let first = server.serving_pid();
+    server.signal(Signal::USR2);
+    wait_until("another process serves", PATIENCE, || {
+        server.serving_pid().is_some_and(|pid| Some(pid) != first)
+    });
+    assert_eq!(server.wait().code(), Some(0));
+    assert_eq!(Client::connect(server.address()).ask(ASK).body, ALPHABET.as_bytes());
+}
+
+#[test]
+fn a_new_process_that_cannot_start_changes_nothing() {
+    let tree = Tree::standard();
+    let more = "upgrade_timeout = \"1s\"";
+    let good = tree.configuration(&with_pid_file(2, more));
+    let mut server = start(&tree, &good);
+    let first = server.serving_pid();
+    let script = tree.beside("late.sh");
+    fs::write(&script, "#!/bin/sh\nexec sleep 600\n").expect("a program");
+    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it can be run");
+    let script = script.to_str().expect("the path is text").to_string();
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let busy = busy.local_addr().expect("it is bound");
+    let site = format!("[[site]]\nlisten = [\"127.0.0.1:0\", \"{busy}\"]\nroot = {:?}\n", tree.root());
+    let with_busy = format!("{}{site}", with_pid_file(2, more));
+    let broken = format!("{good}rooot = 1\n");
+    let mut kept = server.connect();
+    for (name, text, arguments, word) in [
+        ("no such program", &good, &["--program", "/nowhere/touchstone"][..], "/nowhere/touchstone"),
+        ("another program", &good, &["--program", "/bin/false"], "exit status: 1"),
+        ("a program that never gets ready", &good, &["--program", &script], "was not ready within"),
+        ("a broken configuration", &broken, &[], "rooot"),
+        ("an address in use", &with_busy, &[], &format!("cannot listen on {busy}")),
+    ] {
+        set_configuration(&tree, text);
+        let output = command(&tree, "upgrade", arguments);
+        assert_eq!(output.status.code(), Some(1), "{name}");
+        let lines = error_lines(&output).join("\n");
+        assert!(lines.contains(word) && lines.contains("this process goes on"), "{name}: {lines}");
+        server.wait_for_error_line("says why", |line| line.contains("error upgrade:") && line.contains(word));
+        let answer = kept.ask(ASK);
+        assert!(answer.body == ALPHABET.as_bytes() && !answer.says_close(), "{name}");
+        server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
+        assert_eq!(server.serving_pid(), first, "{name}");
+    }
+    // The same server can still be upgraded.
+    set_configuration(&tree, &good);
+    upgrade(&tree, &server);
+    drop(kept);
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn an_upgrade_takes_up_other_addresses() {
+    let tree = Tree::standard();
+    let (kept, removed, added) = (free_port(), free_port(), free_port());
+    let text = |ports: &[u16]| {
+        let listen: Vec<String> = ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
+        let site = format!("[[site]]\nlisten = [{}]\nroot = {:?}\n", listen.join(", "), tree.root());
+        format!("{}{site}", with_pid_file(2, ""))
+    };
+    let on = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    let mut server = start(&tree, &text(&[kept, removed]));
+    let mut before = Client::connect(on(removed));
+    assert_eq!(before.ask(ASK).status, 200);
+    set_configuration(&tree, &text(&[added, kept]));
+    upgrade(&tree, &server);
+    for port in [kept, added] {
+        assert_eq!(Client::connect(on(port)).ask(ASK).body, ALPHABET.as_bytes());
+    }
+    wait_until("the removed address is closed", PATIENCE, || Client::try_connect(on(removed)).is_err());
+    // Who was connected there is served to the end by the old process.
+    assert!(before.ask(ASK).says_close());
+    drop(before);
+    assert_eq!(server.wait().code(), Some(0));
+    stop_successor(&tree);
+}
+
+fn stop_successor(tree: &Tree) {
+    let output = command(tree, "stop", &[]);
+    assert!(output.status.success(), "{:?}", error_lines(&output));
+    assert!(!Path::new(&tree.beside("server.pid")).exists());
+}
