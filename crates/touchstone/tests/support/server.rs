@@ -48,15 +48,15 @@ impl Server {
     /// `touchstone serve` with these arguments.
     pub(crate) fn start(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Server {
         let mut command = binary();
-        command.arg("serve").args(arguments);
-        Server::start_command(command)
+        command.arg("serve").args(arguments).stdin(Stdio::null());
+        Server::start_piped(command)
     }
 
     /// The same, as another user (who is root's to choose).
     pub(crate) fn start_as(user: u32, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Server {
         let mut command = Command::new(binary_for_all());
-        command.arg("serve").args(arguments).uid(user).gid(user);
-        Server::start_command(command)
+        command.arg("serve").args(arguments).stdin(Stdio::null()).uid(user).gid(user);
+        Server::start_piped(command)
     }
 
     /// With a configuration file of this text in `directory`.
@@ -66,10 +66,9 @@ impl Server {
         Server::start([OsStr::new("--config"), path.as_os_str()])
     }
 
-    /// Whatever starts a server.
-    pub(crate) fn start_command(mut command: Command) -> Server {
+    /// Whatever starts a server; its outputs are read here.
+    pub(crate) fn start_piped(mut command: Command) -> Server {
         let mut child = command
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
