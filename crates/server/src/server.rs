@@ -210,6 +210,10 @@ impl Server {
             return Err(io::Error::other(reason));
         }
         announce(&error_log, &snapshot, &listening);
+        // The quick form has no place where another user could be named.
+        if config_file.is_some() && rustix::process::geteuid().is_root() {
+            error_log.info("the server runs as root; server.user names another user for it");
+        }
         if let Some(predecessor) = predecessor {
             predecessor.ready(listening.bound().map(|(configured, _)| configured).collect());
             error_log.info("took over from the process before");
@@ -243,9 +247,6 @@ fn announce(error_log: &ErrorLog, snapshot: &Snapshot, listening: &Listening) {
         for (_, bound) in listening.bound().filter(|(configured, _)| *configured == sites.address) {
             error_log.info(format_args!("listening on {}://{bound}", scheme(sites)));
         }
-    }
-    if rustix::process::geteuid().is_root() && snapshot.config.server.user.is_empty() {
-        error_log.info("the server runs as root; server.user names another user for it");
     }
 }
 
