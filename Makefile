@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build demo test bench lint fmt clean
+.PHONY: help setup rivals build package demo test bench lint fmt clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -15,6 +15,10 @@ rivals: ## Install the other servers to measure against as well
 
 build: ## Build the program: target/release/touchstone
 	@. scripts/environment.sh && cargo build --release --locked -p touchstone
+
+package: ## Build the Debian package and look into it: target/debian/*.deb
+	@scripts/setup.sh --brief
+	@scripts/package.sh
 
 demo: ## Measure touchstone beside nginx and the kernel's limit; write a report
 	@scripts/setup.sh --brief

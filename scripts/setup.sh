@@ -25,6 +25,7 @@ testing|openssl|openssl|end-to-end tests
 testing|nginx|nginx|the demo's second server
 testing|wrk|wrk|comparing the load engine
 testing|strace|strace|counting system calls
+testing|systemd-socket-activate|systemd|tests of socket activation and of the units
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
 rival|h2o|h2o|a system under test
 rival|lighttpd|lighttpd|a system under test

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Builds the Debian package of the release build, and looks into it before anybody installs it.
+#
+#   scripts/package.sh                    builds the program and the package
+#   scripts/package.sh --built PROFILE    packages what that profile (dev, release) has built already
+#
+# The package is left in debian/ below the target directory. cargo-deb is installed where there is none.
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+# One that builds with the pinned Rust.
+cargo_deb_version=3.8.0
+
+main() {
+    local profile=release
+    if [ "${1:-}" = --built ]; then
+        profile=${2:?--built needs a profile}
+    elif [ "$#" != 0 ]; then
+        echo "package: unknown argument $1" >&2
+        return 2
+    fi
+    if ! cargo deb --version >/dev/null 2>&1; then
+        echo "package: installing cargo-deb $cargo_deb_version (some minutes, once)"
+        cargo install cargo-deb --locked --version "$cargo_deb_version"
+    fi
+    [ "${1:-}" = --built ] || cargo build --release --locked -p touchstone
+
+    mkdir -p "$target/debian"
+    local package
+    package=$(cargo deb --package touchstone --no-build --no-dbgsym --profile "$profile" --output "$target/debian/" | tail -n 1)
+    look_into "$package"
+    echo "$package"
+}
+
+# What is wrong with a package shows when it is unpacked, not when it is built.
+look_into() {
+    local root file missing=0
+    root=$(mktemp -d)
+    # shellcheck disable=SC2064 # the directory as it is now
+    trap "rm -rf '$root'" EXIT
+    dpkg-deb --extract "$1" "$root"
+    for file in usr/bin/touchstone etc/touchstone/touchstone.toml usr/lib/systemd/system/touchstone.service \
+        usr/lib/systemd/system/touchstone.socket usr/lib/sysusers.d/touchstone.conf etc/logrotate.d/touchstone \
+        usr/share/man/man1/touchstone.1.gz usr/share/touchstone/www/index.html; do
+        [ -f "$root/$file" ] || { echo "package: $file is missing" >&2; missing=1; }
+    done
+    for file in etc/touchstone/touchstone.toml etc/logrotate.d/touchstone; do
+        dpkg-deb --info "$1" conffiles | grep -qx "/$file" || { echo "package: /$file is no conffile" >&2; missing=1; }
+    done
+    [ $missing = 0 ] || return 1
+    "$root/usr/bin/touchstone" --version
+    # The units as they will be read: what they start must be there, so the package's root is the machine's here.
+    if command -v systemd-analyze >/dev/null; then
+        sed "s|=/usr/bin/touchstone|=$root/usr/bin/touchstone|" \
+            "$root/usr/lib/systemd/system/touchstone.service" >"$root/touchstone.service"
+        cp "$root/usr/lib/systemd/system/touchstone.socket" "$root/touchstone.socket"
+        (cd "$root" && systemd-analyze verify --man=no ./touchstone.service ./touchstone.socket)
+    fi
+}
+
+main "$@"
