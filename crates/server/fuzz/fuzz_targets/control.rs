@@ -1,0 +1,15 @@
+//! Any line on the control socket, of either side: no panic, and what is understood means the same when it is written
+//! again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use touchstone_server::control::{Answer, Request};
+
+fuzz_target!(|line: &[u8]| {
+    if let Ok(request) = Request::parse(line) {
+        assert_eq!(Request::parse(request.to_line().as_bytes()), Ok(request));
+    }
+    if let Ok(answer) = Answer::parse(line) {
+        assert_eq!(Answer::parse(answer.to_line().as_bytes()), Ok(answer));
+    }
+});
