@@ -1,7 +1,8 @@
 //! The file with the process's number.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Gid, Mode, OFlags, Uid, fchown, ftruncate, openat};
@@ -28,10 +29,11 @@ impl PidFile {
     }
 
     /// Writes the number of this process.
-    pub fn write(&mut self) -> io::Result<()> {
-        ftruncate(&self.file, 0)?;
-        // The file was opened at its beginning, and this is the only time that it is written.
-        writeln!(self.file, "{}", std::process::id())
+    pub fn write(&self) -> io::Result<()> {
+        let line = format!("{}\n", std::process::id());
+        // Over the number of the process before, in one go: who looks meanwhile sees one or the other.
+        self.file.write_all_at(line.as_bytes(), 0)?;
+        Ok(ftruncate(&self.file, line.len() as u64)?)
     }
 
     /// Takes the file away; where the directory does not allow that, its content.
@@ -51,7 +53,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("server.pid");
         std::fs::write(&path, "4194304999\n").unwrap();
-        let mut file = PidFile::open(&path, None).unwrap();
+        let file = PidFile::open(&path, None).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "4194304999\n");
         file.write().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));

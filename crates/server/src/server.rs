@@ -177,7 +177,7 @@ impl Server {
             shares,
             signals,
             notifier,
-            mut pid_file,
+            pid_file,
             control,
             predecessor,
         } = self;
@@ -218,7 +218,7 @@ impl Server {
             predecessor.ready(listening.bound().map(|(configured, _)| configured).collect());
             error_log.info("took over from the process before");
         }
-        if let Some(file) = &mut pid_file
+        if let Some(file) = &pid_file
             && let Err(error) = file.write()
         {
             error_log.error(format_args!("server.pid_file cannot be written: {error}"));

@@ -44,7 +44,9 @@ fn upgrade(tree: &Tree, server: &Server) -> Pid {
     let before = server.serving_pid();
     let output = command(tree, "upgrade", &[]);
     assert!(output.status.success(), "{:?}", error_lines(&output));
-    wait_until("the pid file names another process", PATIENCE, || server.serving_pid() != before);
+    // The new process writes its number when the old one has let go, which the command need not wait for.
+    let is_another = |now: Option<Pid>| now.is_some() && now != before;
+    wait_until("the pid file names another process", PATIENCE, || is_another(server.serving_pid()));
     let now = server.serving_pid().expect("a process serves");
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(said.trim(), format!("process {} has taken over", now.as_raw_nonzero()));
