@@ -131,14 +131,14 @@ impl Core {
         }
     }
 
-    /// Works under another configuration from the next request on.
-    pub fn take_up(&self, snapshot: Arc<Snapshot>) {
+    /// Works under another configuration from the next request on; gives the one before.
+    pub fn take_up(&self, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
         self.handlers.clear();
         let hot = &mut *self.hot.borrow_mut();
         hot.limits = head_limits(&snapshot);
         hot.caches = caches(&snapshot);
         hot.generation += 1;
-        hot.snapshot = snapshot;
+        std::mem::replace(&mut hot.snapshot, snapshot)
     }
 
     /// What carries the bytes of a connection that was accepted on `listener`.

@@ -26,8 +26,9 @@ const IDLE_GRACE: Duration = Duration::from_secs(1);
 
 /// What the starting thread tells a core.
 pub enum Order {
-    /// Take up a new configuration; these listeners are new, those that it does not name go. Then say so.
-    Reload(Arc<Snapshot>, Vec<ListenerSeed>, Sender<()>),
+    /// Take up a new configuration; these listeners are new, those that it does not name go. Then give the
+    /// one before back: to let go of the last one waits for its watcher of files, which is not for a core to do.
+    Reload(Arc<Snapshot>, Vec<ListenerSeed>, Sender<Arc<Snapshot>>),
     /// Accept nothing more, finish what was begun, end.
     Drain(Departure),
 }
@@ -86,8 +87,8 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
     let departure = loop {
         match orders.recv().await {
             Some(Order::Reload(snapshot, listeners, done)) => {
-                reload(&core, snapshot, listeners, &mut open)?;
-                let _ = done.send(());
+                let before = reload(&core, snapshot, listeners, &mut open)?;
+                let _ = done.send(before);
             }
             Some(Order::Drain(departure)) => break departure,
             // Whoever gave orders is gone.
@@ -113,14 +114,15 @@ fn reload(
     snapshot: Arc<Snapshot>,
     listeners: Vec<ListenerSeed>,
     open: &mut Vec<Rc<Listener>>,
-) -> io::Result<()> {
-    core.take_up(snapshot.clone());
+) -> io::Result<Arc<Snapshot>> {
+    let before = core.take_up(snapshot.clone());
     let named =
         |listener: &Rc<Listener>| snapshot.listeners.iter().any(|sites| sites.address == listener.configured);
     for gone in open.extract_if(.., |listener| !named(listener)) {
         gone.stop();
     }
-    listen(core, listeners, open)
+    listen(core, listeners, open)?;
+    Ok(before)
 }
 
 /// Keeps the clock, and does what is to be done once a tick or once a second.

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -227,8 +227,10 @@ impl Running {
             let _ = core.orders.send(Order::Reload(snapshot.clone(), listeners, done.clone()));
         }
         drop(done);
-        parts.snapshot = snapshot;
-        wait_for_all(&all_done, parts.cores.len());
+        let mut old = vec![std::mem::replace(&mut parts.snapshot, snapshot)];
+        old.extend(wait_for_all(&all_done, parts.cores.len()));
+        // The last holder waits for the watcher of files, which is not worth anybody's wait.
+        let _ = std::thread::Builder::new().name("old snapshot".to_string()).spawn(move || drop(old));
         Ok(())
     }
 
@@ -368,6 +370,8 @@ impl Running {
 
     /// Waits for the cores, and closes the logs.
     fn finish(self) -> io::Result<()> {
+        // Who has asked for something since gets no answer from this process: not to wait for one is an answer.
+        drop((self.received, self.events));
         let mut result = Ok(());
         for core in self.parts.cores {
             match core.thread.join() {
@@ -459,13 +463,9 @@ fn fixed_keys_that_differ(new: &ServerConfig, old: &ServerConfig) -> Vec<&'stati
     table.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }
 
-/// Waits until so many have said that they are done, or nobody is left who could.
-fn wait_for_all(done: &Receiver<()>, count: usize) {
+/// Waits until so many have given back what they had before, or nobody is left who could.
+fn wait_for_all(done: &Receiver<Arc<Snapshot>>, count: usize) -> Vec<Arc<Snapshot>> {
     let until = Instant::now() + RELOAD_PATIENCE;
-    for _ in 0..count {
-        match done.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(()) => {}
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
-        }
-    }
+    let next = || done.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
+    std::iter::from_fn(next).take(count).collect()
 }
