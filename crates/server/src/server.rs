@@ -209,11 +209,6 @@ impl Server {
             }
             return Err(io::Error::other(reason));
         }
-        announce(&error_log, &snapshot, &listening);
-        // The quick form has no place where another user could be named.
-        if config_file.is_some() && rustix::process::geteuid().is_root() {
-            error_log.info("the server runs as root; server.user names another user for it");
-        }
         if let Some(predecessor) = predecessor {
             predecessor.ready(listening.bound().map(|(configured, _)| configured).collect());
             error_log.info("took over from the process before");
@@ -222,6 +217,11 @@ impl Server {
             && let Err(error) = file.write()
         {
             error_log.error(format_args!("server.pid_file cannot be written: {error}"));
+        }
+        announce(&error_log, &snapshot, &listening);
+        // The quick form has no place where another user could be named.
+        if config_file.is_some() && rustix::process::geteuid().is_root() {
+            error_log.info("the server runs as root; server.user names another user for it");
         }
         let running = Running::new(crate::running::Parts {
             cores,
