@@ -7,6 +7,7 @@
 pub mod access;
 use touchstone_interfaces::answer;
 
+mod acme;
 mod clock;
 pub mod config;
 mod connection;
@@ -19,6 +20,7 @@ mod header_blocks;
 mod interface;
 mod listener;
 pub mod log;
+mod private_file;
 pub mod route;
 mod server;
 mod site;
