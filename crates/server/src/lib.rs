@@ -28,8 +28,8 @@ mod site_tls;
 mod socket;
 mod static_files;
 mod sys;
-// Its ends for certificates by ACME, QUIC and what logs say of a session are ready before those who will use them.
-#[allow(dead_code, unused_imports)]
+// Its ends for QUIC, and what handlers and logs say of a session, are ready before those who will use them.
+#[allow(dead_code)]
 mod tls;
 mod transport;
 mod unusable;

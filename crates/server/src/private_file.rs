@@ -37,7 +37,8 @@ pub fn write(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 /// Removes what processes left behind that were killed while they wrote `file`. Only for who is sure to be the only
 /// one that writes it.
 pub fn remove_unfinished(file: &Path) {
-    let (Some(directory), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
+    let (Some(directory), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str()))
+    else {
         return;
     };
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -84,7 +84,18 @@ impl Server {
             .map(|sites| bind(sites.address, cores))
             .collect::<Result<Vec<_>, StartError>>()?;
         raise_descriptor_limit(&error_log, snapshot.config.limits.connections);
-        Ok(Server { snapshot, tls, access, acme, config_file, access_log, error_log, cores, listeners, signals })
+        Ok(Server {
+            snapshot,
+            tls,
+            access,
+            acme,
+            config_file,
+            access_log,
+            error_log,
+            cores,
+            listeners,
+            signals,
+        })
     }
 
     /// The addresses that it really listens on.
@@ -199,8 +210,9 @@ impl Running {
                 .warning("server.cores and server.pin_cores change only when the server is started anew");
         }
         let log_problem = |error: io::Error| vec![error.to_string()];
-        let snapshot = Snapshot::open(config, &self.tls, &self.access, self.acme.http_challenges(), &self.error_log)
-            .map_err(|unusable| vec![unusable.0])?;
+        let snapshot =
+            Snapshot::open(config, &self.tls, &self.access, self.acme.http_challenges(), &self.error_log)
+                .map_err(|unusable| vec![unusable.0])?;
         let snapshot = Arc::new(snapshot);
         let mut added = Vec::new();
         for sites in snapshot.listeners.iter().filter(|sites| !self.addresses.contains(&sites.address)) {

@@ -62,8 +62,8 @@ impl Authority {
     /// The account, and the way to the authority.
     pub async fn account(&self) -> Result<(Account, AuthorityClient), Failure> {
         let provider = self.offers.tls.provider().clone();
-        let client = AuthorityClient::new(provider, self.settings.ca_certificate.as_deref())
-            .map_err(Failure::Own)?;
+        let client =
+            AuthorityClient::new(provider, self.settings.ca_certificate.as_deref()).map_err(Failure::Own)?;
         let _alone = self.account.lock().await;
         let account = account::open(&self.settings, &self.storage, &client, &self.error_log).await?;
         Ok((account, client))
@@ -85,8 +85,10 @@ impl Authority {
                     }
                     return file;
                 }
-                Ok(None) => "is used by another process; no certificate is asked for until that lets go of it"
-                    .to_string(),
+                Ok(None) => {
+                    "is used by another process; no certificate is asked for until that lets go of it"
+                        .to_string()
+                }
                 Err(error) => format!("cannot be used: {error}; no certificate is asked for"),
             };
             // Said at the second look: after a reload those who had it may still be on their way out.

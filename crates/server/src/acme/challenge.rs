@@ -131,13 +131,18 @@ fn challenge_certificate(
     let (certificate, key) =
         make().map_err(|error| format!("the certificate of the proof cannot be made: {error}"))?;
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
-    CertifiedKey::from_der(vec![certificate.der().clone()], key.into(), provider)
-        .map_err(|error| format!("the certificate of the proof cannot be used: {error}"))
+    // Not compared with the certificate, which holds a critical extension that rustls does not know.
+    let key = provider
+        .key_provider
+        .load_private_key(key.into())
+        .map_err(|error| format!("the key of the proof cannot be used: {error}"))?;
+    Ok(CertifiedKey::new(vec![certificate.der().clone()], key))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use x509_parser::prelude::{FromDer as _, X509Certificate};
 
     fn offers() -> Offers {
@@ -198,5 +203,15 @@ mod tests {
         let names = certificate.subject_alternative_name().unwrap().unwrap();
         assert_eq!(names.value.general_names.len(), 1);
         assert!(challenge_certificate("a.org", &[7; 31], provider.provider()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_asked_only_the_token_is_answered(path: Vec<u8>, host: Vec<u8>, begins_right: bool) {
+            let offers = offers();
+            let _offer = offers.http("a.org", "a-token-that-nobody-guesses", "proof");
+            let path = if begins_right { [PATH, &path].concat() } else { path };
+            prop_assert!(offers.http.answer(&path, Some(&host)).is_none());
+        }
     }
 }

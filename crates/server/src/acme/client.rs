@@ -181,9 +181,9 @@ fn retry_after(value: &HeaderValue) -> Option<SystemTime> {
 fn roots_of_file(file: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in crate::tls::read_certificates(file).map_err(|problem| problem.to_string())? {
-        roots.add(certificate).map_err(|error| {
-            format!("{}: a certificate in it cannot be used: {error}", file.display())
-        })?;
+        roots
+            .add(certificate)
+            .map_err(|error| format!("{}: a certificate in it cannot be used: {error}", file.display()))?;
     }
     Ok(roots)
 }

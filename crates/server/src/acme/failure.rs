@@ -109,7 +109,9 @@ pub fn problem_text(problem: &Problem) -> String {
 fn advice(kind: &str) -> &'static str {
     match kind.strip_prefix("urn:ietf:params:acme:error:").unwrap_or_default() {
         "invalidContact" | "unsupportedContact" => "; correct acme.contact",
-        "externalAccountRequired" => "; it wants an account that you have with it already: set acme.external_account",
+        "externalAccountRequired" => {
+            "; it wants an account that you have with it already: set acme.external_account"
+        }
         "userActionRequired" => "; read what it asks for, it may be new terms of service",
         "rejectedIdentifier" => "; correct 'hosts' of the site",
         "caa" => "; the CAA records of the name forbid this authority",
@@ -128,15 +130,14 @@ mod tests {
 
     #[test]
     fn what_the_authority_says_comes_with_what_to_do() {
-        let failure = api(r#"{"type":"urn:ietf:params:acme:error:invalidContact","detail":"no such domain"}"#);
+        let failure =
+            api(r#"{"type":"urn:ietf:params:acme:error:invalidContact","detail":"no such domain"}"#);
         assert_eq!(
             failure.to_string(),
             "the authority refused: no such domain (invalidContact); correct acme.contact"
         );
-        let failure = api(
-            r#"{"type":"urn:ietf:params:acme:error:malformed","subproblems":[
-                {"type":"x","detail":"bad","identifier":{"type":"dns","value":"a.org"}}]}"#,
-        );
+        let failure = api(r#"{"type":"urn:ietf:params:acme:error:malformed","subproblems":[
+                {"type":"x","detail":"bad","identifier":{"type":"dns","value":"a.org"}}]}"#);
         assert_eq!(failure.to_string(), r#"the authority refused: malformed; for "a.org": bad (x)"#);
         assert!(api(r#"{"type":"urn:ietf:params:acme:error:accountDoesNotExist"}"#).is_unknown_account());
         assert!(api(r#"{"type":"urn:ietf:params:acme:error:alreadyReplaced"}"#).is_already_replaced());

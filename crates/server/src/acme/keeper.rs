@@ -123,7 +123,9 @@ impl Keeper {
         let order = self.order(replaces, &mut client);
         let result = match tokio::time::timeout(ORDER_TIMEOUT, order).await {
             Ok(result) => result,
-            Err(_) => Err(Failure::Own(format!("no certificate in {} minutes", ORDER_TIMEOUT.as_secs() / 60))),
+            Err(_) => {
+                Err(Failure::Own(format!("no certificate in {} minutes", ORDER_TIMEOUT.as_secs() / 60)))
+            }
         };
         drop(permit);
         let failure = match result {
@@ -282,9 +284,7 @@ mod tests {
         let wait = |failures| wait_after_failure(failures, &settings, None).as_secs();
         assert_eq!([wait(1), wait(2), wait(3), wait(8), wait(9)], [300, 600, 1200, 38_400, 43_200]);
         assert_eq!(wait(u32::MAX), 43_200);
-        let left = |seconds| {
-            wait_after_failure(9, &settings, Some(Duration::from_secs(seconds))).as_secs()
-        };
+        let left = |seconds| wait_after_failure(9, &settings, Some(Duration::from_secs(seconds))).as_secs();
         assert_eq!([left(1 << 30), left(8000), left(1000), left(0)], [43_200, 2000, 300, 300]);
     }
 
@@ -302,6 +302,9 @@ mod tests {
     #[test]
     fn lengths_of_time_in_words() {
         let words = |seconds| words(Duration::from_secs(seconds));
-        assert_eq!([words(0), words(61), words(300), words(43_200)], ["1 s", "61 s", "5 minutes", "12 hours"]);
+        assert_eq!(
+            [words(0), words(61), words(300), words(43_200)],
+            ["1 s", "61 s", "5 minutes", "12 hours"]
+        );
     }
 }

@@ -147,14 +147,10 @@ fn kind_name(kind: &ChallengeType) -> String {
 }
 
 /// What the authority gave is looked at before it takes the place of what is there.
-fn check(
-    key: String,
-    chain: &str,
-    names: &[String],
-    provider: &CryptoProvider,
-) -> Result<Issued, String> {
-    let unusable =
-        |reason: &dyn std::fmt::Display| format!("the authority gave a certificate that is of no use: {reason}");
+fn check(key: String, chain: &str, names: &[String], provider: &CryptoProvider) -> Result<Issued, String> {
+    let unusable = |reason: &dyn std::fmt::Display| {
+        format!("the authority gave a certificate that is of no use: {reason}")
+    };
     let certificates = CertificateDer::pem_slice_iter(chain.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| unusable(&error))?;
@@ -192,7 +188,10 @@ mod tests {
         };
         let (key, chain) = made("a.org", 2099);
         let pem = check(&key, &chain, "a.org").unwrap();
-        assert!(pem.starts_with("-----BEGIN PRIVATE KEY-----") && pem.ends_with("-----END CERTIFICATE-----\r\n") || pem.ends_with("-----END CERTIFICATE-----\n"));
+        assert!(
+            pem.starts_with("-----BEGIN PRIVATE KEY-----") && pem.ends_with("-----END CERTIFICATE-----\r\n")
+                || pem.ends_with("-----END CERTIFICATE-----\n")
+        );
         assert!(check(&key, &chain, "b.org").unwrap_err().contains("it is not for b.org"));
         let (other_key, _) = made("a.org", 2099);
         assert!(check(&other_key, &chain, "a.org").unwrap_err().contains("Mismatch"));

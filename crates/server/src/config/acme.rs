@@ -198,11 +198,7 @@ pub static ACME: Section<AcmeConfig> = Section {
             documentation: "How much of a certificate's life has passed when it is renewed, in percent. \
                 The moment is chosen at random from the 5 % that follow. Where the authority names a time itself \
                 (`renewal_information`), that counts.",
-            kind: Kind::Number {
-                least: 1,
-                most: 90,
-                set: |acme, value| acme.renew_at_percent = value,
-            },
+            kind: Kind::Number { least: 1, most: 90, set: |acme, value| acme.renew_at_percent = value },
         },
         Key {
             name: "renewal_information",
@@ -299,9 +295,8 @@ fn parse_directory(text: &str) -> Result<String, String> {
         Some("http") => Err(format!("{shown:?} is not safe from others on the way; write it with https://")),
         _ => {
             let near = values::nearest(text, ["letsencrypt", "letsencrypt_staging"]);
-            let advice = near.map_or(String::new(), |near| {
-                format!("; did you mean \"{}\"?", near.replace('_', "-"))
-            });
+            let advice =
+                near.map_or(String::new(), |near| format!("; did you mean \"{}\"?", near.replace('_', "-")));
             Err(format!("{shown:?} is not the URL of a directory, such as \"{LETS_ENCRYPT}\"{advice}"))
         }
     }
@@ -315,9 +310,7 @@ fn parse_contact(text: &str) -> Result<String, String> {
     };
     match address.split_once('@') {
         Some((local, domain)) if is_plain(local) && is_plain(domain) => Ok(format!("mailto:{address}")),
-        _ => {
-            Err(format!("{:?} is not a mail address, such as \"admin@example.org\"", values::shorten(text)))
-        }
+        _ => Err(format!("{:?} is not a mail address, such as \"admin@example.org\"", values::shorten(text))),
     }
 }
 
@@ -438,7 +431,8 @@ mod tests {
 
     #[test]
     fn hosts_that_get_no_certificate() {
-        let with = |host: &str| problems(&format!("{ACME_SECTION}{}", SITE.replace("a.org", host))).join("\n");
+        let with =
+            |host: &str| problems(&format!("{ACME_SECTION}{}", SITE.replace("a.org", host))).join("\n");
         assert!(with("192.0.2.1").contains("7:10: 'hosts': \"192.0.2.1\": certificates for addresses"));
         assert!(with("[::1]").contains("certificates for addresses"));
         assert!(with("a_b.org").contains("names with '_'"));

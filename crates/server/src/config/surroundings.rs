@@ -11,8 +11,8 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::problem::problem_at;
 use super::{
-    AccessConfig, AcmeConfig, Config, ConfigPlaces, ConfigProblem, LogDestination, PasswordSource, SectionPlaces,
-    SiteConfig,
+    AccessConfig, AcmeConfig, Config, ConfigPlaces, ConfigProblem, LogDestination, PasswordSource,
+    SectionPlaces, SiteConfig,
 };
 use crate::access::PasswordFile;
 use crate::acme::read_hmac_key;
@@ -256,7 +256,10 @@ root =   'file'
         }
         for (bad, expected) in [
             (text("file", ""), "site.toml:4:11: storage 'file' is not a directory"),
-            (text("file/a", ""), "site.toml:4:11: storage 'file/a' cannot be made: 'file' is not a directory"),
+            (
+                text("file/a", ""),
+                "site.toml:4:11: storage 'file/a' cannot be made: 'file' is not a directory",
+            ),
             (text("new", "ca_certificate = 'file'"), "site.toml:5:18: file: holds no certificate"),
             (text("new", "ca_certificate = 'gone'"), "site.toml:5:18: gone: there is no such file"),
             (text("new", &account("www/gone")), "site.toml:5:47: www/gone: there is no such file"),
