@@ -22,6 +22,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use touchstone_http::date::parse_http_date;
+
+use super::renewal::now_s;
 
 /// From the look-up of the name to the end of the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -171,10 +174,19 @@ async fn exchange(
     }
 }
 
+/// Seconds, or a date (RFC 9110 section 10.2.3).
 fn retry_after(value: &HeaderValue) -> Option<SystemTime> {
     /// Longer than any wait that makes sense.
     const MOST_S: u64 = 7 * 24 * 3600;
-    let seconds: u64 = value.to_str().ok()?.trim().parse().ok()?;
+    let text = value.as_bytes().trim_ascii();
+    let seconds = match std::str::from_utf8(text).ok()?.parse::<u64>() {
+        Ok(seconds) => seconds,
+        Err(_) => {
+            let now_s = now_s();
+            let until_s = parse_http_date(text, now_s)?;
+            u64::try_from(until_s.saturating_sub(now_s)).unwrap_or(0)
+        }
+    };
     Some(SystemTime::now() + Duration::from_secs(seconds.min(MOST_S)))
 }
 
@@ -219,4 +231,69 @@ fn handshake_problem(error: &std::io::Error) -> String {
 
 fn about(uri: &Uri, message: impl fmt::Display) -> Unanswered {
     Unanswered(format!("{uri}: {message}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn wait_s(text: &str) -> Option<u64> {
+        let until = retry_after(&HeaderValue::from_str(text).ok()?)?;
+        Some(until.duration_since(SystemTime::now()).unwrap_or_default().as_secs_f64().round() as u64)
+    }
+
+    #[test]
+    fn waits_that_an_authority_asks_for() {
+        assert_eq!([wait_s("120"), wait_s(" 7 "), wait_s("0")], [Some(120), Some(7), Some(0)]);
+        assert_eq!(wait_s("Thu, 01 Jan 1970 00:00:00 GMT"), Some(0));
+        let week = Some(7 * 24 * 3600);
+        assert_eq!([wait_s("18446744073709551615"), wait_s("Fri, 31 Dec 9999 23:59:59 GMT")], [week, week]);
+        assert_eq!([wait_s("soon"), wait_s(""), wait_s("-1")], [None, None, None]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_wait_makes_it_panic(text in prop::collection::vec(0x20u8..=0xff, 0..40)) {
+            if let Ok(value) = HeaderValue::from_bytes(&text) {
+                retry_after(&value);
+            }
+        }
+    }
+
+    #[test]
+    fn requests_in_the_form_that_servers_want() {
+        let mut request = Request::builder()
+            .uri("https://ca.test:14000/dir?x=1")
+            .body(BodyWrapper::default())
+            .expect("a request");
+        to_origin_form(&mut request).expect("it has an authority");
+        assert_eq!(request.uri(), "/dir?x=1");
+        assert_eq!(request.headers()[HOST], "ca.test:14000");
+        assert_eq!(request.headers()[USER_AGENT], AGENT);
+    }
+
+    #[test]
+    fn answers_that_are_not_of_acme() {
+        let shared = crate::tls::TlsShared::new();
+        let root = rcgen::generate_simple_self_signed(["ca.test".to_string()]).expect("a certificate");
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(&file, root.cert.pem()).expect("the file is written");
+        let client = AuthorityClient::new(shared.provider().clone(), Some(file.path())).expect("a client");
+        let uri: Uri = "https://ca.test/dir".parse().expect("a URI");
+        let check = |status: u16, kind: &str| {
+            let answer =
+                Response::builder().status(status).header(CONTENT_TYPE, kind).header(RETRY_AFTER, "60");
+            client.check(&uri, answer.body(Bytes::new()).expect("an answer")).map(|_| ())
+        };
+        assert_eq!(check(200, "application/json"), Ok(()));
+        assert_eq!(check(400, "application/problem+json"), Ok(()));
+        assert_eq!(client.take_not_before(), None);
+        assert!(
+            check(404, "text/html").unwrap_err().0.ends_with("answered 404 Not Found: is it an ACME server?")
+        );
+        assert!(check(302, "text/html").unwrap_err().0.contains("redirections are not followed"));
+        assert_eq!(check(429, "application/problem+json"), Ok(()));
+        assert!(client.take_not_before().is_some() && client.take_not_before().is_none());
+    }
 }

@@ -16,6 +16,9 @@ const MOST_BETWEEN_S: i64 = 24 * 3600;
 /// How long after a question that was not answered the next one is asked.
 const AFTER_FAILURE_S: i64 = 6 * 3600;
 
+/// The end of the last window that makes sense, in percent of the certificate's life.
+const LATEST_PERCENT: i64 = 95;
+
 /// The width of the window in which a moment is chosen, in percent of the certificate's life.
 const WINDOW_PERCENT: i64 = 5;
 
@@ -25,6 +28,8 @@ pub struct Renewal {
     /// Which certificate this is about, in DER.
     certificate: Vec<u8>,
     window: (i64, i64),
+    /// Whatever the authority suggests, not later.
+    latest_s: i64,
     /// The moment.
     pub at_s: i64,
     /// When the authority is to be asked again; `None`: never.
@@ -55,13 +60,12 @@ pub enum Suggestion {
 impl Renewal {
     /// The moment by the certificate's life alone.
     pub fn by_life(certificate: &LoadedCertificate, settings: &AcmeConfig, now_s: i64) -> Renewal {
-        let window = window_of_life(
-            (certificate.not_before_s, certificate.not_after_s),
-            i64::try_from(settings.renew_at_percent).unwrap_or(60),
-        );
+        let life = (certificate.not_before_s, certificate.not_after_s);
+        let window = window_of_life(life, i64::try_from(settings.renew_at_percent).unwrap_or(60));
         Renewal {
             certificate: identity(certificate),
             window,
+            latest_s: window_of_life(life, LATEST_PERCENT).0,
             at_s: choose(window),
             ask_again_s: settings.renewal_information.then_some(now_s),
             explanation: None,
@@ -87,7 +91,7 @@ impl Renewal {
                 // towards the window's beginning.
                 if window != self.window {
                     self.window = window;
-                    self.at_s = choose(window);
+                    self.at_s = choose(window).min(self.latest_s);
                 }
             }
         }
@@ -168,6 +172,7 @@ mod tests {
         Renewal {
             certificate: Vec::new(),
             window,
+            latest_s: 2_000_000,
             at_s: choose(window),
             ask_again_s: Some(0),
             explanation: None,
@@ -198,6 +203,9 @@ mod tests {
         assert_eq!(renewal.ask_again_s, Some(3610));
         renewal.take_in(suggestion((5, 5), 3600), 10);
         assert_eq!(renewal.at_s, 5);
+        // An authority that would let it end is not followed.
+        renewal.take_in(suggestion((3_000_000, 4_000_000), 3600), 10);
+        assert_eq!(renewal.at_s, 2_000_000);
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub static ACME: Section<AcmeConfig> = Section {
     name: "acme",
     repeated: false,
     documentation: "The authority that certificates come from, for the sites with `certificate = \"acme\"` (RFC 8555). \
-        They are asked for when the server starts, kept, and renewed in time; see [ACME](acme.md).",
+        They are asked for when the server starts, kept, and renewed in time.",
     blank: || AcmeConfig {
         directory: String::new(),
         agree_to_terms: false,
