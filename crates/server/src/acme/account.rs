@@ -14,6 +14,7 @@ use super::failure::Failure;
 use super::storage::Storage;
 use crate::config::{AcmeConfig, ExternalAccountConfig};
 use crate::log::error::ErrorLog;
+use crate::tls::key_warning;
 
 /// The account as it is kept.
 #[derive(Serialize, Deserialize)]
@@ -122,6 +123,10 @@ async fn register(
     error_log: &ErrorLog,
 ) -> Result<Account, Failure> {
     let external = settings.external_account.as_ref().map(external_key).transpose().map_err(Failure::Own)?;
+    let key_file = settings.external_account.as_ref().and_then(|account| account.hmac_key.as_deref());
+    if let Some(warning) = key_file.and_then(key_warning) {
+        error_log.warning(format_args!("acme: {warning}"));
+    }
     let new = NewAccount {
         contact: &contacts(settings),
         terms_of_service_agreed: settings.agree_to_terms,

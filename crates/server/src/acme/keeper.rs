@@ -118,7 +118,8 @@ impl Keeper {
         let authority = self.authority.clone();
         let label = self.plan.label().to_string();
         self.wait_between_orders().await;
-        let permit = authority.orders.acquire().await;
+        let names = self.plan.names.clone();
+        let turn = authority.turn(&names).await;
         let mut client = None;
         let order = self.order(replaces, &mut client);
         let result = match tokio::time::timeout(ORDER_TIMEOUT, order).await {
@@ -127,7 +128,7 @@ impl Keeper {
                 Err(Failure::Own(format!("no certificate in {} minutes", ORDER_TIMEOUT.as_secs() / 60)))
             }
         };
-        drop(permit);
+        drop(turn);
         let failure = match result {
             Ok(certificate) => {
                 self.failures = 0;

@@ -42,7 +42,7 @@ mod shared;
 mod sources;
 mod watched;
 
-pub use certificate::LoadedCertificate;
+pub use certificate::{LoadedCertificate, key_warning};
 pub use ciphertext::CiphertextBuffer;
 pub use endpoint::TlsEndpoint;
 pub use error::TlsError;

@@ -5,8 +5,10 @@ mod pebble;
 mod support;
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -398,6 +400,69 @@ fn one_process_at_a_time_asks() {
     second.wait_for_error_line("says that it waits", |line| line.contains("is used by another process"));
     first.stop();
     second.wait_for_error_line("goes on", |line| line.contains("for two.test is asked for at"));
+}
+
+#[test]
+fn a_new_contact_is_told_to_the_authority() {
+    let scene = Scene::new();
+    let Some(pebble) = Pebble::start(&scene.settings) else { return };
+    let site = scene.secure_site(&["one.test"]);
+    let mut server = scene.start(&(scene.acme(Some(&pebble), "") + &site));
+    scene.wait_until_served("one.test", &pebble.root());
+    server.stop();
+    let orders = pebble.orders();
+    let server = scene.start(&(scene.acme(Some(&pebble), "contact = [\"new@one.test\"]") + &site));
+    wait_until("the contact is kept", PATIENCE, || {
+        fs::read_to_string(account_file(&scene)).is_ok_and(|text| text.contains("mailto:new@one.test"))
+    });
+    drop(server);
+    assert_eq!(pebble.orders(), orders);
+    assert_eq!(pebble.log().matches("accounts in memory").count(), 1, "{}", pebble.log());
+}
+
+#[test]
+fn whoever_plays_the_authority_in_a_handshake_gets_nothing_else() {
+    let mut scene = Scene::new();
+    scene.settings.patience_s = 60;
+    let Some(pebble) = Pebble::start(&scene.settings) else { return };
+    let text =
+        scene.acme(Some(&pebble), "challenges = [\"tls-alpn-01\"]") + &scene.secure_site(&["one.test"]);
+    let server = scene.start(&text);
+    // The proof is on offer until Pebble has looked for it, which it takes its time for.
+    let mut seen = String::new();
+    wait_until("a proof in the handshake", PATIENCE, || {
+        let Some(output) = say_to_challenge(&server, "GET /alphabet.txt HTTP/1.1\r\nHost: one.test\r\n\r\n")
+        else {
+            return true;
+        };
+        seen = output;
+        seen.contains("ALPN protocol: acme-tls/1") || scene.certificate_file("one.test").exists()
+    });
+    // openssl waits for the end of the connection, so it came; and there was no answer before it.
+    assert!(!seen.contains("HTTP/1.1"), "{seen}");
+}
+
+/// What `openssl s_client` says of a connection as an ACME authority makes it, on which it sends this, and which the
+/// server must end; `None`, with a visible word, where it is not installed.
+fn say_to_challenge(server: &Server, text: &str) -> Option<String> {
+    let mut command = Command::new("openssl");
+    command
+        .args(["s_client", "-connect", &server.address().to_string(), "-servername", "one.test"])
+        .args(["-alpn", "acme-tls/1", "-ign_eof"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let Ok(mut child) = command.spawn() else {
+        support::skipped("handshakes of an authority (install openssl)");
+        return None;
+    };
+    let mut input = child.stdin.take().expect("stdin is piped");
+    // A connection that is over already takes nothing.
+    let _ = input.write_all(text.as_bytes());
+    drop(input);
+    wait_until("the connection ends", PATIENCE, || child.try_wait().expect("it can be asked").is_some());
+    let output = child.wait_with_output().expect("its output");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[test]

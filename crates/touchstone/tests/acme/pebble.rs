@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub validity_s: u64,
     /// The key of the external account `kid-1` in base64url, which accounts must be bound to.
     pub external_account: Option<String>,
+    /// The longest time that it waits before it looks for a proof, in seconds.
+    pub patience_s: u64,
     /// Where it listens.
     pub port: u16,
 }
@@ -36,6 +38,7 @@ impl Settings {
             tls_port: free_port(),
             validity_s: 90 * 24 * 3600,
             external_account: None,
+            patience_s: 0,
             port: free_port(),
         }
     }
@@ -77,7 +80,8 @@ impl Pebble {
                 .arg("-config")
                 .arg(config)
                 .args(["-dnsserver", &format!("127.0.0.1:{dns_port}")])
-                .env("PEBBLE_VA_NOSLEEP", "1"),
+                .env("PEBBLE_VA_NOSLEEP", if settings.patience_s == 0 { "1" } else { "0" })
+                .env("PEBBLE_VA_SLEEPTIME", settings.patience_s.to_string()),
             "pebble.log",
         );
         wait_for_port(settings.port);
