@@ -96,14 +96,16 @@ impl Authority {
         }
     }
 
-    /// The account, and the way to the authority.
-    pub async fn account(&self) -> Result<(Account, AuthorityClient), Failure> {
+    /// The way to the authority. Made for each use, so that a new file of authorities counts at once.
+    pub fn client(&self) -> Result<AuthorityClient, Failure> {
         let provider = self.offers.tls.provider().clone();
-        let client =
-            AuthorityClient::new(provider, self.settings.ca_certificate.as_deref()).map_err(Failure::Own)?;
+        AuthorityClient::new(provider, self.settings.ca_certificate.as_deref()).map_err(Failure::Own)
+    }
+
+    /// The account, registered if there is none yet.
+    pub async fn account(&self, client: &AuthorityClient) -> Result<Account, Failure> {
         let _alone = self.account.lock().await;
-        let account = account::open(&self.settings, &self.storage, &client, &self.error_log).await?;
-        Ok((account, client))
+        account::open(&self.settings, &self.storage, client, &self.error_log).await
     }
 
     /// Puts the account aside that the authority does not know any more.

@@ -24,8 +24,6 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use touchstone_http::date::parse_http_date;
 
-use super::renewal::now_s;
-
 /// From the look-up of the name to the end of the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -182,7 +180,7 @@ fn retry_after(value: &HeaderValue) -> Option<SystemTime> {
     let seconds = match std::str::from_utf8(text).ok()?.parse::<u64>() {
         Ok(seconds) => seconds,
         Err(_) => {
-            let now_s = now_s();
+            let now_s = time::OffsetDateTime::now_utc().unix_timestamp();
             let until_s = parse_http_date(text, now_s)?;
             u64::try_from(until_s.saturating_sub(now_s)).unwrap_or(0)
         }

@@ -88,18 +88,16 @@ impl Keeper {
     }
 
     async fn ask_when_to_renew(&self, renewal: &mut Renewal, kept: &LoadedCertificate) {
-        let suggestion = match self.authority.account().await {
-            Ok((account, _)) => renewal::ask(&account, kept).await,
-            Err(Failure::Authority(error)) => Suggestion::Failed(error),
-            Err(failure) => Suggestion::Failed(instant_acme::Error::Other(failure.to_string().into())),
+        let account = async { self.authority.account(&self.authority.client()?).await };
+        let suggestion = match account.await {
+            Ok(account) => renewal::ask(&account, kept).await,
+            Err(failure) => Suggestion::Failed(failure),
         };
         let (label, log) = (self.plan.label(), &self.authority.error_log);
-        if let Suggestion::Failed(error) = suggestion {
+        if let Suggestion::Failed(failure) = &suggestion {
             log.warning(format_args!(
-                "acme: the authority does not say when to renew the certificate of {label}: {}",
-                Failure::Authority(error)
+                "acme: the authority does not say when to renew the certificate of {label}: {failure}"
             ));
-            return renewal.take_in(Suggestion::Failed(instant_acme::Error::Crypto), now_s());
         }
         let before_s = renewal.at_s;
         renewal.take_in(suggestion, now_s());
@@ -115,70 +113,74 @@ impl Keeper {
         kept: Option<&LoadedCertificate>,
         replaces: Option<CertificateIdentifier<'static>>,
     ) {
-        let authority = self.authority.clone();
-        let label = self.plan.label().to_string();
         self.wait_between_orders().await;
-        let names = self.plan.names.clone();
-        let turn = authority.turn(&names).await;
-        let mut client = None;
-        let order = self.order(replaces, &mut client);
-        let result = match tokio::time::timeout(ORDER_TIMEOUT, order).await {
-            Ok(result) => result,
-            Err(_) => {
+        let mut not_before = None;
+        let result = {
+            let _turn = self.authority.turn(&self.plan.names).await;
+            let order = self.order(replaces, &mut not_before);
+            tokio::time::timeout(ORDER_TIMEOUT, order).await.unwrap_or_else(|_| {
                 Err(Failure::Own(format!("no certificate in {} minutes", ORDER_TIMEOUT.as_secs() / 60)))
-            }
+            })
         };
-        drop(turn);
-        let failure = match result {
+        match result {
             Ok(certificate) => {
                 self.failures = 0;
-                let end = certificate.end_day();
-                return authority.error_log.info(format_args!(
-                    "acme: new certificate for {}, valid until {end}",
-                    self.plan.names.join(", ")
+                self.authority.error_log.info(format_args!(
+                    "acme: new certificate for {}, valid until {}",
+                    self.plan.names.join(", "),
+                    certificate.end_day()
                 ));
             }
-            Err(failure) => failure,
-        };
-        self.failures = self.failures.saturating_add(1);
-        let not_before = client.as_ref().and_then(AuthorityClient::take_not_before);
+            Err(failure) => {
+                self.failures = self.failures.saturating_add(1);
+                let patience = not_before.map_or(Duration::ZERO, from_now);
+                self.say_and_wait(&failure, kept, patience).await;
+            }
+        }
+    }
+
+    /// Says what went wrong, and waits; at least as long as the authority asks for patience.
+    async fn say_and_wait(&self, failure: &Failure, kept: Option<&LoadedCertificate>, patience: Duration) {
+        let (label, log) = (self.plan.label(), &self.authority.error_log);
         let remaining = kept.map(|certificate| until(certificate.not_after_s));
-        let wait = renewal::spread(wait_after_failure(self.failures, &authority.settings, remaining))
-            .max(not_before.map_or(Duration::ZERO, from_now));
+        let wait = wait_after_failure(self.failures, &self.authority.settings, remaining);
+        let wait = renewal::spread(wait).max(patience);
         let then = format!("tried again in {}", words(wait));
         match kept {
-            Some(certificate) => authority.error_log.warning(format_args!(
+            Some(certificate) => log.warning(format_args!(
                 "acme: the certificate for {label}, valid until {}, is not renewed: {failure}; {then}",
                 certificate.end_day()
             )),
-            None => {
-                authority.error_log.error(format_args!("acme: no certificate for {label}: {failure}; {then}"))
-            }
+            None => log.error(format_args!("acme: no certificate for {label}: {failure}; {then}")),
         }
         tokio::time::sleep(wait).await;
     }
 
+    /// Orders once; also gives until when the authority asks for patience.
     async fn order(
         &self,
         replaces: Option<CertificateIdentifier<'static>>,
-        client: &mut Option<AuthorityClient>,
+        not_before: &mut Option<SystemTime>,
     ) -> Result<LoadedCertificate, Failure> {
         let authority = &self.authority;
         let label = self.plan.label();
         authority.storage.note_attempt(label, now_s()).map_err(|error| {
             Failure::Own(format!("{} cannot be written: {error}", authority.settings.storage.display()))
         })?;
-        let issued = match self.order_by_any(replaces.clone(), client).await {
+        let client = authority.client()?;
+        let issued = match self.order_by_any(replaces.clone(), &client).await {
             Err(failure) if failure.is_unknown_account() => {
                 authority.error_log.warning(
                     "acme: the authority does not know the account any more: a new one is registered",
                 );
                 authority.forget_account().await?;
-                self.order_by_any(replaces, client).await?
+                self.order_by_any(replaces, &client).await
             }
-            Err(failure) if failure.is_already_replaced() => self.order_by_any(None, client).await?,
-            other => other?,
+            Err(failure) if failure.is_already_replaced() => self.order_by_any(None, &client).await,
+            other => other,
         };
+        *not_before = client.take_not_before();
+        let issued = issued?;
         let file = authority.storage.certificate_file(label);
         authority
             .storage
@@ -191,11 +193,10 @@ impl Keeper {
     async fn order_by_any(
         &self,
         replaces: Option<CertificateIdentifier<'static>>,
-        client: &mut Option<AuthorityClient>,
+        client: &AuthorityClient,
     ) -> Result<Issued, Failure> {
         let authority = &self.authority;
-        let (account, used) = authority.account().await?;
-        *client = Some(used);
+        let account = authority.account(client).await?;
         let challenges = challenges_of_attempt(&authority.settings.challenges, self.failures);
         let mut result = Err(Failure::Own("acme.challenges names none that can succeed here".to_string()));
         for &challenge in &challenges {

@@ -6,6 +6,7 @@ use aws_lc_rs::rand;
 use instant_acme::{Account, CertificateIdentifier, Error};
 use time::OffsetDateTime;
 
+use super::failure::Failure;
 use crate::config::AcmeConfig;
 use crate::tls::LoadedCertificate;
 
@@ -54,7 +55,7 @@ pub enum Suggestion {
     /// It makes no suggestions.
     Unsupported,
     /// It could not be asked now.
-    Failed(Error),
+    Failed(Failure),
 }
 
 impl Renewal {
@@ -110,13 +111,13 @@ pub async fn ask(account: &Account, certificate: &LoadedCertificate) -> Suggesti
             let (start, end) = (window.start.unix_timestamp(), window.end.unix_timestamp());
             if end < start {
                 // RFC 9773 section 4.2: such a window is as good as none.
-                return Suggestion::Failed(Error::Str("a window that ends before it begins"));
+                return Suggestion::Failed(Failure::Own("its window ends before it begins".to_string()));
             }
             let valid_s = i64::try_from(valid.as_secs()).unwrap_or(MOST_BETWEEN_S);
             Suggestion::Window { window: (start, end), valid_s, explanation: information.explanation_url }
         }
         Err(Error::Unsupported(_)) => Suggestion::Unsupported,
-        Err(error) => Suggestion::Failed(error),
+        Err(error) => Suggestion::Failed(error.into()),
     }
 }
 
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!(renewal.ask_again_s, Some(100 + LEAST_BETWEEN_S));
         renewal.take_in(suggestion((0, 10), i64::MAX), 100);
         assert_eq!(renewal.ask_again_s, Some(100 + MOST_BETWEEN_S));
-        renewal.take_in(Suggestion::Failed(Error::Str("x")), 100);
+        renewal.take_in(Suggestion::Failed(Failure::Own(String::new())), 100);
         assert_eq!(renewal.ask_again_s, Some(100 + AFTER_FAILURE_S));
         renewal.take_in(Suggestion::Unsupported, 100);
         assert_eq!(renewal.ask_again_s, None);
