@@ -8,6 +8,7 @@ pub mod access;
 use touchstone_interfaces::answer;
 
 mod acme;
+mod cgi;
 mod clock;
 pub mod config;
 mod connection;

@@ -897,6 +897,10 @@ macro_rules! for_each_section {
             let $section = &$crate::config::proxy::PROXY;
             $code
         }
+        {
+            let $section = &$crate::config::cgi::CGI;
+            $code
+        }
     }};
 }
 pub(super) use for_each_section;

@@ -12,6 +12,7 @@
 
 mod access;
 mod acme;
+mod cgi;
 mod documentation;
 pub mod keys;
 mod kinds;
@@ -24,6 +25,7 @@ mod values;
 
 pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, ProxiesConfig, RateLimitConfig};
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
+pub use cgi::{CgiConfig, parse_umask};
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use parse::{Loaded, load_file, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
@@ -35,7 +37,7 @@ pub use crate::tls::{ClientCertificateMode, MinimumVersion};
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use touchstone_http::content_coding::ContentCoding;
@@ -276,8 +278,13 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         error_log: ErrorLogConfig::default(),
         proxies: ProxiesConfig::default(),
         acme: AcmeConfig::default(),
-        sites: vec![SiteConfig::new(root, vec![listen])],
+        sites: vec![SiteConfig { routes: quick_routes(&root), ..SiteConfig::new(root, vec![listen]) }],
     }
+}
+
+/// Programs in the root's `cgi-bin`.
+fn quick_routes(root: &Path) -> Vec<RouteConfig> {
+    cgi::quick_route(root).into_iter().collect()
 }
 
 impl SiteConfig {

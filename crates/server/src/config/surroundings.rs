@@ -98,6 +98,14 @@ fn check_access_and_routes(
         check_users(&route.access, site_places.and_then(|places| places.table("route", index)));
     }
     for (index, route) in site.routes.iter().enumerate() {
+        let Some(cgi) = &route.cgi else { continue };
+        let within = site_places.and_then(|places| places.table("route", index));
+        for (key, message) in crate::cgi::problems(cgi, route) {
+            let place = within.map(|within| within.key_below(&format!("cgi.{key}")));
+            problems.push(problem_at(&places.file, place, format!("'cgi.{key}': {message}")));
+        }
+    }
+    for (index, route) in site.routes.iter().enumerate() {
         let Some(root) = &route.root else { continue };
         if let Err(reason) = check_root(root) {
             let within = site_places.and_then(|places| places.table("route", index));
