@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build package demo test bench lint fmt clean
+.PHONY: help setup rivals build package programs demo test bench lint fmt clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -19,6 +19,9 @@ build: ## Build the program: target/release/touchstone
 package: ## Build the Debian package and look into it: target/debian/*.deb
 	@scripts/setup.sh --brief
 	@scripts/package.sh
+
+programs: ## Build the SPICE programs: target/programs/cgi-bin
+	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/cgi
 
 demo: ## Measure touchstone beside nginx and the kernel's limit; write a report
 	@scripts/setup.sh --brief

@@ -9,6 +9,8 @@
 pub mod access;
 use touchstone_interfaces::answer;
 
+mod acme;
+mod cgi;
 mod clock;
 pub mod config;
 mod connection;
@@ -27,6 +29,7 @@ mod listener;
 mod listening;
 pub mod log;
 mod pid_file;
+mod private_file;
 mod privileges;
 pub mod route;
 mod running;
@@ -37,8 +40,8 @@ mod socket;
 mod static_files;
 mod sys;
 mod systemd;
-// Its ends for certificates by ACME, QUIC and what logs say of a session are ready before those who will use them.
-#[allow(dead_code, unused_imports)]
+// Its ends for QUIC, and what handlers and logs say of a session, are ready before those who will use them.
+#[allow(dead_code)]
 mod tls;
 mod transport;
 mod unusable;

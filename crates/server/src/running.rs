@@ -16,6 +16,7 @@ use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::access::AccessShared;
+use crate::acme::AcmeManager;
 use crate::config::{self, ServerConfig};
 use crate::control::{Answer, Control, ControlListener, Reply, Request};
 use crate::core::Connections;
@@ -54,6 +55,8 @@ pub struct Parts {
     pub tls: Arc<TlsShared>,
     /// What outlives a configuration of the access rules.
     pub access: Arc<AccessShared>,
+    /// The way to certificates of authorities.
+    pub acme: AcmeManager,
     /// The access log.
     pub access_log: AccessLog,
     /// The error log.
@@ -126,6 +129,7 @@ impl Running {
             self.control = Some(listener.start(take)?);
         }
         self.start_watchdog()?;
+        self.parts.acme.take_up(&self.parts.snapshot.config);
         self.tell(&Notice::Ready(&self.status_line()));
         match self.hear() {
             End::Stop => self.stop(),
@@ -204,8 +208,9 @@ impl Running {
             ));
         }
         let log_problem = |error: io::Error| vec![error.to_string()];
-        let snapshot = Snapshot::open(config, &parts.tls, &parts.access, &parts.error_log)
-            .map_err(|unusable| vec![unusable.0])?;
+        let snapshot =
+            Snapshot::open(config, &parts.tls, &parts.access, parts.acme.http_challenges(), &parts.error_log)
+                .map_err(|unusable| vec![unusable.0])?;
         let snapshot = Arc::new(snapshot);
         let wanted = addresses(&snapshot.config);
         let added = parts.listening.prepare(&wanted, parts.cores.len()).map_err(|error| vec![error.0])?;
@@ -227,6 +232,7 @@ impl Running {
             let _ = core.orders.send(Order::Reload(snapshot.clone(), listeners, done.clone()));
         }
         drop(done);
+        parts.acme.take_up(&snapshot.config);
         let mut old = vec![std::mem::replace(&mut parts.snapshot, snapshot)];
         old.extend(wait_for_all(&all_done, parts.cores.len()));
         // The last holder waits for the watcher of files, which is not worth anybody's wait.

@@ -15,6 +15,7 @@ use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::access::AccessShared;
+use crate::acme::AcmeManager;
 use crate::config::{Config, ControlSocket, LogLevel};
 use crate::control::{ControlAddress, ControlListener};
 use crate::core::Connections;
@@ -50,6 +51,7 @@ pub struct Server {
     snapshot: Arc<Snapshot>,
     tls: Arc<TlsShared>,
     access: Arc<AccessShared>,
+    acme: AcmeManager,
     /// Read again on a reload.
     config_file: Option<PathBuf>,
     access_log: AccessLog,
@@ -67,12 +69,16 @@ pub struct Server {
 impl Server {
     /// Opens listeners, roots and logs, and becomes the user of `[server] user`. Nothing is served before
     /// [`Server::run`]. Where it fails, whoever waits for this process to take over is told.
+    ///
+    /// `start_spawner` starts what programs will descend from: after root's rights have gone, and before there are
+    /// threads, keys or anything else that they should not have.
     pub fn bind(
         config: Config,
         config_file: Option<PathBuf>,
         mut inheritance: Inheritance,
+        start_spawner: impl FnOnce() -> io::Result<()>,
     ) -> Result<Server, StartError> {
-        let bound = Server::bind_with(config, config_file, &mut inheritance);
+        let bound = Server::bind_with(config, config_file, &mut inheritance, start_spawner);
         if let Err(error) = &bound {
             inheritance.refuse(std::slice::from_ref(&error.0));
         }
@@ -83,6 +89,7 @@ impl Server {
         config: Config,
         config_file: Option<PathBuf>,
         inheritance: &mut Inheritance,
+        start_spawner: impl FnOnce() -> io::Result<()>,
     ) -> Result<Server, StartError> {
         // Before any thread starts: a signal that comes early must not end the process in the default way.
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
@@ -108,7 +115,11 @@ impl Server {
             privileges::set_no_new_privileges().map_err(StartError)?;
         }
 
+        let spawner = start_spawner();
         let error_log = ErrorLog::start(&config.error_log).map_err(|error| StartError(error.to_string()))?;
+        if let Err(error) = spawner {
+            error_log.error(format_args!("programs cannot be started: {error}"));
+        }
         for address in in_vain {
             error_log.warning(format_args!(
                 "no site listens on {address}, whose socket was passed to this server: who connects there waits in vain"
@@ -133,8 +144,9 @@ impl Server {
                 error_log.limited(LogLevel::Warning, "password file", problem);
             }))
         };
-        let snapshot =
-            Snapshot::open(config, &tls, &access, &error_log).map_err(|unusable| StartError(unusable.0))?;
+        let acme = AcmeManager::new(tls.clone(), error_log.clone());
+        let snapshot = Snapshot::open(config, &tls, &access, acme.http_challenges(), &error_log)
+            .map_err(|unusable| StartError(unusable.0))?;
         let snapshot = Arc::new(snapshot);
         if let Some(problem) = &snapshot.watcher_problem {
             error_log.warning(format_args!(
@@ -146,6 +158,7 @@ impl Server {
             snapshot,
             tls,
             access,
+            acme,
             config_file,
             access_log,
             error_log,
@@ -170,6 +183,7 @@ impl Server {
             snapshot,
             tls,
             access,
+            acme,
             config_file,
             access_log,
             error_log,
@@ -229,6 +243,7 @@ impl Server {
             snapshot,
             tls,
             access,
+            acme,
             access_log,
             error_log,
             config_file,

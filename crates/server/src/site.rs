@@ -14,6 +14,7 @@ use touchstone_files::root::{Root, SymlinkPolicy};
 use touchstone_http::content_coding::ContentCoding;
 
 use crate::access::{AccessShared, ConnectionGate};
+use crate::acme::HttpChallenges;
 use crate::config::{self, AccessConfig, Config, SiteConfig};
 use crate::log::error::ErrorLog;
 use crate::route::SiteRules;
@@ -33,6 +34,8 @@ pub struct Snapshot {
     pub wants_peers: bool,
     /// Each address with the sites that listen on it.
     pub listeners: Vec<ListenerSites>,
+    /// What an ACME authority asks for in plain HTTP.
+    pub acme_challenges: Arc<HttpChallenges>,
     /// The memory cache; `None` when it is switched off.
     pub cache: Option<Arc<FileCache>>,
     /// Why changes on disk are found by comparison alone, if so.
@@ -97,6 +100,7 @@ impl Snapshot {
         config: Config,
         tls: &Arc<TlsShared>,
         access: &Arc<AccessShared>,
+        acme_challenges: &Arc<HttpChallenges>,
         error_log: &ErrorLog,
     ) -> Result<Snapshot, Unusable> {
         let open = |site: &SiteConfig| open_site(site, access);
@@ -128,7 +132,7 @@ impl Snapshot {
         let listeners = addresses
             .into_iter()
             .map(|address| {
-                let endpoint = open_endpoint(address, &config.sites, tls, error_log)?;
+                let endpoint = open_endpoint(address, &config, tls, error_log)?;
                 Ok(listener_sites(address, &config.sites, endpoint))
             })
             .collect::<Result<Vec<ListenerSites>, Unusable>>()?;
@@ -144,7 +148,16 @@ impl Snapshot {
         } else {
             (None, None)
         };
-        Ok(Snapshot { config, sites, connection_gate, wants_peers, listeners, cache, watcher_problem })
+        Ok(Snapshot {
+            config,
+            sites,
+            connection_gate,
+            wants_peers,
+            listeners,
+            acme_challenges: acme_challenges.clone(),
+            cache,
+            watcher_problem,
+        })
     }
 }
 

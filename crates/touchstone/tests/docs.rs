@@ -418,6 +418,7 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
         "pid_file" | "control_socket" if value.contains('/') => {
             std::fs::create_dir_all(place.parent().unwrap_or(directory))
         }
+        "storage" => std::fs::create_dir_all(place.parent().unwrap_or(directory)),
         "path" if value.contains('/') => std::fs::create_dir_all(place.parent().unwrap_or(directory)),
         _ => return Ok(line.to_string()),
     };

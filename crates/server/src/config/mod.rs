@@ -11,6 +11,8 @@
 //! * [`documentation_markdown`], [`complete_example`] and [`explain`] write the table out for people.
 
 mod access;
+mod acme;
+mod cgi;
 mod documentation;
 pub mod keys;
 mod kinds;
@@ -23,6 +25,8 @@ mod surroundings;
 mod values;
 
 pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, ProxiesConfig, RateLimitConfig};
+pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
+pub use cgi::{CgiConfig, parse_umask};
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use parse::{Loaded, load_file, load_server_section, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
@@ -35,7 +39,7 @@ pub use crate::tls::{ClientCertificateMode, MinimumVersion};
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use touchstone_http::content_coding::ContentCoding;
@@ -55,6 +59,8 @@ pub struct Config {
     pub error_log: ErrorLogConfig,
     /// `[proxies]`
     pub proxies: ProxiesConfig,
+    /// `[acme]`
+    pub acme: AcmeConfig,
     /// `[[site]]`, at least one.
     pub sites: Vec<SiteConfig>,
 }
@@ -206,6 +212,8 @@ pub struct SiteConfig {
 /// HTTPS of a site.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsConfig {
+    /// The certificate comes by ACME.
+    pub acme: bool,
     /// The certificate with those that lead to its authority, PEM.
     pub certificate: Option<PathBuf>,
     /// Its private key, PEM; none: in the same file.
@@ -223,7 +231,7 @@ pub struct TlsConfig {
 impl TlsConfig {
     /// True when the site speaks HTTPS.
     pub fn is_on(&self) -> bool {
-        self.certificate.is_some() || self.development_certificate
+        self.certificate.is_some() || self.acme || self.development_certificate
     }
 }
 
@@ -260,8 +268,14 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         access_log: AccessLogConfig::default(),
         error_log: ErrorLogConfig::default(),
         proxies: ProxiesConfig::default(),
-        sites: vec![SiteConfig::new(root, vec![listen])],
+        acme: AcmeConfig::default(),
+        sites: vec![SiteConfig { routes: quick_routes(&root), ..SiteConfig::new(root, vec![listen]) }],
     }
+}
+
+/// Programs in the root's `cgi-bin`.
+fn quick_routes(root: &Path) -> Vec<RouteConfig> {
+    cgi::quick_route(root).into_iter().collect()
 }
 
 impl SiteConfig {

@@ -11,6 +11,7 @@ mod reload;
 mod report;
 mod running_server;
 mod serve;
+mod spawner;
 mod status;
 mod stop;
 mod suites;
@@ -44,6 +45,9 @@ pub enum Command {
     Systems(systems::Arguments),
     /// Measure this machine's limits: what any server could do at best
     Limit(limit::Arguments),
+    /// Start programs for the server that started this
+    #[command(hide = true)]
+    Spawner(spawner::Arguments),
 }
 
 impl Command {
@@ -62,6 +66,7 @@ impl Command {
             Command::Suites(arguments) => suites::run(arguments),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Limit(arguments) => limit::run(arguments),
+            Command::Spawner(arguments) => spawner::run(arguments),
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_server::config::{
     AccessLogFormat, Config, ConfigPlaces, ConfigProblem, LogDestination, check_surroundings, load_file,
     quick,
@@ -91,7 +92,8 @@ pub fn run(arguments: Arguments) -> Exit {
             return Exit::Usage;
         }
     };
-    let server = match Server::bind(config, config_file, inheritance) {
+    let start_spawner = || service::start(SpawnerCommand::this_program(&["spawner"]));
+    let server = match Server::bind(config, config_file, inheritance, start_spawner) {
         Ok(server) => server,
         Err(error) => {
             eprintln!("touchstone serve: {error}");
