@@ -708,5 +708,6 @@ fn record<'a>(
         user_agent: head.value(bytes, KnownField::UserAgent),
         host,
         duration_us,
+        ..Record::default()
     }
 }

@@ -7,9 +7,10 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::clock::TICK;
+use crate::session::{CoreSessions, Session, UnderWayGuard};
 
 /// One connection's note.
 #[derive(Default)]
@@ -20,6 +21,14 @@ pub struct Deadline {
     idle: Cell<bool>,
     expired: Cell<bool>,
     waker: RefCell<Option<Waker>>,
+    /// What the connection shows of itself.
+    pub session: Session,
+}
+
+impl AsRef<Session> for Deadline {
+    fn as_ref(&self) -> &Session {
+        &self.session
+    }
 }
 
 impl Deadline {
@@ -83,6 +92,13 @@ impl std::ops::Deref for DeadlineGuard {
     }
 }
 
+impl DeadlineGuard {
+    /// Notes a request while it is answered.
+    pub fn begin_request(&self, method: &[u8], target: &[u8]) -> UnderWayGuard {
+        UnderWayGuard::begin(self.deadline.clone(), method, target)
+    }
+}
+
 impl Drop for DeadlineGuard {
     fn drop(&mut self) {
         self.deadlines.slots.borrow_mut()[self.slot] = None;
@@ -108,14 +124,26 @@ impl Deadlines {
         self.slots.borrow().len() - self.free.borrow().len()
     }
 
-    /// Expires what is due.
-    pub fn sweep(&self, now_ms: u64) {
+    /// Expires what is due; gives how many connections are in each [state](crate::metrics::ConnectionState).
+    pub fn sweep(&self, now_ms: u64) -> [u64; 4] {
+        let mut states = [0; 4];
         for deadline in self.slots.borrow().iter().flatten() {
             let at_ms = deadline.at_ms.get();
             if at_ms != 0 && at_ms <= now_ms && !deadline.expired.get() {
                 deadline.expire();
             }
+            states[deadline.session.state(deadline.idle.get()) as usize] += 1;
         }
+        states
+    }
+
+    /// A copy of up to `most` sessions, those with requests under way first.
+    pub fn sessions(&self, core: usize, most: usize) -> CoreSessions {
+        let now = Instant::now();
+        let slots = self.slots.borrow();
+        let of = |busy: bool| slots.iter().flatten().filter(move |deadline| deadline.session.is_busy() == busy);
+        let facts = of(true).chain(of(false)).filter_map(|deadline| deadline.session.facts(deadline.idle.get(), now));
+        CoreSessions { core, connections: self.connections(), sessions: facts.take(most).collect() }
     }
 
     /// Expires up to `most` connections that only wait for a next request; gives how many.

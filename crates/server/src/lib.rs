@@ -5,6 +5,8 @@
 //! `static_files` answers the rest, `answer` is what it makes, [`log`] keeps the record.
 
 pub mod access;
+mod admin;
+mod admin_token;
 use touchstone_interfaces::answer;
 
 mod clock;
@@ -19,8 +21,12 @@ mod header_blocks;
 mod interface;
 mod listener;
 pub mod log;
+pub mod log_line;
+pub mod metrics;
+pub mod request_id;
 pub mod route;
 mod server;
+mod session;
 mod site;
 mod site_tls;
 mod socket;

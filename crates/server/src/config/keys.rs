@@ -84,6 +84,8 @@ pub enum Kind<C: 'static> {
     Choice(&'static [Choice<C>]),
     /// `"off"`, `"stdout"`, `"stderr"` or a file.
     LogDestination(fn(&mut C, LogDestination)),
+    /// The form of an access log line.
+    LineFormat(fn(&mut C, AccessLogFormat)),
     /// A directory.
     Directory(fn(&mut C, PathBuf)),
     /// A file; empty: none.
@@ -446,24 +448,11 @@ pub static ACCESS_LOG: Section<AccessLogConfig> = Section {
             name: "format",
             default: Some("\"combined\""),
             example: "\"json\"",
-            documentation: "The form of a line.",
-            kind: Kind::Choice(&[
-                Choice {
-                    word: "common",
-                    meaning: "the Common Log Format",
-                    set: |log| log.format = AccessLogFormat::Common,
-                },
-                Choice {
-                    word: "combined",
-                    meaning: "common with Referer and User-Agent",
-                    set: |log| log.format = AccessLogFormat::Combined,
-                },
-                Choice {
-                    word: "json",
-                    meaning: "one JSON object a line, with milliseconds, Host and the duration",
-                    set: |log| log.format = AccessLogFormat::Json,
-                },
-            ]),
+            documentation: "The form of a line: `\"common\"`, the Common Log Format; `\"combined\"`, the same with \
+                Referer and User-Agent; `\"json\"`, one JSON object a line; or a line of one's own with variables, such \
+                as `\"$client $status $duration $header{accept}\"`. The [page about logs](logs.md#a-line-of-ones-own) has \
+                all variables.",
+            kind: Kind::LineFormat(|log, value| log.format = value),
         },
     ],
 };
@@ -841,6 +830,14 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::config::access::PROXIES;
+            $code
+        }
+        {
+            let $section = &$crate::config::admin::REQUEST_ID;
+            $code
+        }
+        {
+            let $section = &$crate::config::admin::ADMIN;
             $code
         }
         {

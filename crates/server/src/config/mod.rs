@@ -11,6 +11,7 @@
 //! * [`documentation_markdown`], [`complete_example`] and [`explain`] write the table out for people.
 
 mod access;
+mod admin;
 mod documentation;
 pub mod keys;
 mod kinds;
@@ -22,6 +23,7 @@ mod surroundings;
 mod values;
 
 pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, ProxiesConfig, RateLimitConfig};
+pub use admin::{AcceptRequestId, AdminConfig, AdminListen, RequestIdConfig};
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use parse::{Loaded, load_file, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
@@ -29,6 +31,7 @@ pub use proxy::ProxyConfig;
 pub use route::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use surroundings::check_surroundings;
 
+pub use crate::log_line::LineFormat as AccessLogFormat;
 pub use crate::tls::{ClientCertificateMode, MinimumVersion};
 
 use std::collections::BTreeMap;
@@ -53,6 +56,10 @@ pub struct Config {
     pub error_log: ErrorLogConfig,
     /// `[proxies]`
     pub proxies: ProxiesConfig,
+    /// `[request_id]`
+    pub request_id: RequestIdConfig,
+    /// `[admin]`
+    pub admin: AdminConfig,
     /// `[[site]]`, at least one.
     pub sites: Vec<SiteConfig>,
 }
@@ -132,17 +139,6 @@ pub enum LogDestination {
     Stderr,
     /// A file, made if missing, appended to, opened again on SIGUSR1.
     File(PathBuf),
-}
-
-/// The form of an access log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AccessLogFormat {
-    /// The Common Log Format.
-    Common,
-    /// Common with Referer and User-Agent.
-    Combined,
-    /// One JSON object a line.
-    Json,
 }
 
 /// `[error_log]`
@@ -269,6 +265,8 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         access_log: AccessLogConfig::default(),
         error_log: ErrorLogConfig::default(),
         proxies: ProxiesConfig::default(),
+        request_id: RequestIdConfig::default(),
+        admin: AdminConfig::default(),
         sites: vec![SiteConfig::new(root, vec![listen])],
     }
 }

@@ -17,7 +17,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::keys::{self, Key, Section};
 use super::problem::problem_at;
 use super::values;
-use super::{Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, SiteConfig, access};
+use super::{Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, SiteConfig, access, admin};
 
 /// The largest file that is read as a configuration, in bytes.
 const LARGEST_FILE_BYTES: u64 = 16 << 20;
@@ -98,6 +98,7 @@ fn load(text: &str, file: &Path, base: &Path) -> Result<Loaded, Vec<ConfigProble
     reader.check_hosts(&loaded);
     reader.check_tls(&loaded);
     reader.check_access(&loaded);
+    reader.check_admin(&loaded);
     reader.problems.sort_by_key(|problem| (problem.line, problem.column));
     if reader.problems.is_empty() { Ok(loaded) } else { Err(reader.problems) }
 }
@@ -161,6 +162,8 @@ impl<'t> Reader<'t> {
             access_log: self.single(&keys::ACCESS_LOG, document, &mut places),
             error_log: self.single(&keys::ERROR_LOG, document, &mut places),
             proxies: self.single(&access::PROXIES, document, &mut places),
+            request_id: self.single(&admin::REQUEST_ID, document, &mut places),
+            admin: self.single(&admin::ADMIN, document, &mut places),
             sites: self.sites(document, &mut places),
         };
         let names = keys::section_names();

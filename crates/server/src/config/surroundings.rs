@@ -11,10 +11,11 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::problem::problem_at;
 use super::{
-    AccessConfig, Config, ConfigPlaces, ConfigProblem, LogDestination, PasswordSource, SectionPlaces,
+    AccessConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, LogDestination, PasswordSource, SectionPlaces,
     SiteConfig,
 };
 use crate::access::PasswordFile;
+use crate::admin_token::read_token;
 
 /// Everything that the machine lacks for this configuration, each at the place of the key that asks for it.
 ///
@@ -37,8 +38,24 @@ pub fn check_surroundings(config: &Config, places: &ConfigPlaces) -> Vec<ConfigP
             problems.push(places.problem_in_section(section, "path", message));
         }
     }
+    check_admin(config, places, &mut problems);
     problems.sort_by_key(|problem| (problem.line, problem.column));
     problems
+}
+
+/// The admin listener's token, and the directory of its socket.
+fn check_admin(config: &Config, places: &ConfigPlaces, problems: &mut Vec<ConfigProblem>) {
+    if let Some(path) = &config.admin.token_file
+        && let Err(message) = read_token(path)
+    {
+        problems.push(places.problem_in_section("admin", "token_file", message));
+    }
+    if let AdminListen::Unix(path) = &config.admin.listen
+        && let Err(reason) = check_log_directory(&directory_of(path))
+    {
+        let message = format!("the socket '{}' {reason}", path.display());
+        problems.push(places.problem_in_section("admin", "listen", message));
+    }
 }
 
 /// Directories of routes, and password files of the site and its routes.
