@@ -46,4 +46,4 @@ pub use process::ProcessFacts;
 pub use registry::Metrics;
 pub use route_counts::{CLASSES, RouteCounts, RouteLabels};
 pub use route_table::RouteTable;
-pub use totals::{CoreTotals, RouteTotals, Totals};
+pub use totals::{CoreTotals, RouteTotals, Sample, Totals};

@@ -205,3 +205,50 @@ fn add_each<const COUNT: usize>(sums: &mut [u64; COUNT], counts: &[super::Count;
         *sum += count.get();
     }
 }
+
+/// The few totals of which rates are shown, cheap enough to be taken every second.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sample {
+    /// Requests answered.
+    pub requests: u64,
+    /// Answers with a status of 500 or more.
+    pub server_errors: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections that wait.
+    pub connections: u64,
+    /// Requests for files that were in the cache.
+    pub cache_hits: u64,
+    /// Requests for files that were not.
+    pub cache_misses: u64,
+    /// Processor time, in seconds.
+    pub cpu_seconds: f64,
+}
+
+impl Metrics {
+    /// A sample of now.
+    pub fn sample(&self) -> Sample {
+        let mut sample = Sample { cpu_seconds: super::process::cpu_seconds(), ..Sample::default() };
+        let sum = |counts: &[super::Count]| counts.iter().map(super::Count::get).sum::<u64>();
+        for core in self.cores() {
+            sample.requests += sum(&core.protocols);
+            sample.server_errors += sum(&core.statuses[usize::from(500 - STATUSES.start)..]);
+            sample.received_bytes += core.received_bytes.get();
+            sample.sent_bytes += core.sent_bytes.get();
+            sample.accepted += core.accepted.get();
+            sample.connections += sum(&core.connections);
+            sample.cache_hits += core.cache_hits.get();
+            sample.cache_misses += core.cache_misses.get();
+        }
+        for (_, cores) in self.routes() {
+            let hits: u64 = cores.iter().map(|route| sum(&route.hits)).sum();
+            sample.requests += hits;
+            sample.cache_hits += hits;
+        }
+        sample
+    }
+}
