@@ -6,6 +6,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -16,6 +17,8 @@ use crate::core::{Connections, Core};
 use crate::listener::Listener;
 use crate::log::access::CoreBuffer;
 use crate::log::error::ErrorLog;
+use crate::metrics::Metrics;
+use crate::session::CoreSessions;
 use crate::site::Snapshot;
 use crate::site_tls::log_notices;
 
@@ -26,6 +29,8 @@ const IDLE_GRACE: Duration = Duration::from_secs(1);
 pub enum Order {
     /// Take up a new configuration; these listeners are new, those that it does not name go.
     Reload(Arc<Snapshot>, Vec<(SocketAddr, TcpListener)>),
+    /// Send a copy of up to so many sessions.
+    Sessions(usize, Sender<CoreSessions>),
     /// Accept nothing more, finish what was begun, end.
     Drain,
 }
@@ -46,6 +51,8 @@ pub struct CoreSeed {
     pub orders: UnboundedReceiver<Order>,
     /// The connections of all cores.
     pub connections: Arc<Connections>,
+    /// The counts of all cores.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Runs a core on this thread until it has drained.
@@ -59,18 +66,39 @@ pub fn run(seed: CoreSeed) -> io::Result<()> {
 }
 
 async fn live(seed: CoreSeed) -> io::Result<()> {
-    let CoreSeed { index, snapshot, listeners, access_log, error_log, mut orders, connections } = seed;
-    let core = Rc::new(Core::new(index, snapshot, access_log, error_log, connections));
+    let CoreSeed { index, snapshot, listeners, access_log, error_log, mut orders, connections, metrics } = seed;
+    let core = Rc::new(Core::new(index, snapshot, access_log, error_log, connections, metrics));
     let mut open = Vec::new();
     listen(&core, listeners, &mut open)?;
     tokio::task::spawn_local(tick(core.clone(), Ticker::new()?));
     // An order to drain ends the loop, and so does the end of whoever gives orders.
-    while let Some(Order::Reload(snapshot, listeners)) = orders.recv().await {
-        reload(&core, snapshot, listeners, &mut open)?;
+    loop {
+        match orders.recv().await {
+            Some(Order::Reload(snapshot, listeners)) => reload(&core, snapshot, listeners, &mut open)?,
+            Some(Order::Sessions(most, asker)) => send_sessions(&core, most, &asker),
+            Some(Order::Drain) | None => break,
+        }
     }
+    // Whoever looks can see what a drain still waits for.
+    tokio::task::spawn_local({
+        let core = core.clone();
+        async move {
+            while let Some(order) = orders.recv().await {
+                if let Order::Sessions(most, asker) = order {
+                    send_sessions(&core, most, &asker);
+                }
+            }
+        }
+    });
     drain(&core, open).await;
+    core.hot.borrow().metrics.publish([0; 4]);
     core.hot.borrow_mut().log.flush();
     Ok(())
+}
+
+fn send_sessions(core: &Core, most: usize, asker: &Sender<CoreSessions>) {
+    // Who asked may have given up waiting.
+    let _ = asker.send(core.deadlines.sessions(core.index, most));
 }
 
 fn listen(
@@ -105,10 +133,11 @@ fn reload(
 async fn tick(core: Rc<Core>, ticker: Ticker) {
     while ticker.tick().await.is_ok() {
         let new_second = core.clock.tick();
-        core.deadlines.sweep(core.clock.coarse_ms());
+        let states = core.deadlines.sweep(core.clock.coarse_ms());
         core.count_connections();
         core.make_wanted_room();
         let hot = &mut *core.hot.borrow_mut();
+        hot.metrics.publish(states);
         hot.log.flush();
         if new_second {
             hot.header_blocks.clear();

@@ -20,6 +20,8 @@ pub struct Deadline {
     /// Waiting for the next request, nothing of it received: may be ended without harm.
     idle: Cell<bool>,
     expired: Cell<bool>,
+    /// It expired because others needed the room, or the server stops.
+    let_go: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     /// What the connection shows of itself.
     pub session: Session,
@@ -52,6 +54,11 @@ impl Deadline {
     #[inline]
     pub fn expired(&self) -> bool {
         self.expired.get()
+    }
+
+    /// True where it is not the client's fault that it expired.
+    pub fn was_let_go(&self) -> bool {
+        self.let_go.get()
     }
 
     /// The task to wake when it passes. A task's waker is always the same, so it is kept once.
@@ -150,7 +157,11 @@ impl Deadlines {
     pub fn expire_idle(&self, most: usize) -> usize {
         let slots = self.slots.borrow();
         let idle = slots.iter().flatten().filter(|deadline| deadline.idle.get() && !deadline.expired.get());
-        idle.take(most).map(|deadline| deadline.expire()).count()
+        let let_go = |deadline: &Rc<Deadline>| {
+            deadline.let_go.set(true);
+            deadline.expire();
+        };
+        idle.take(most).map(let_go).count()
     }
 }
 

@@ -5,6 +5,7 @@
 //! `static_files` answers the rest, `answer` is what it makes, [`log`] keeps the record.
 
 pub mod access;
+mod account;
 mod admin;
 mod admin_token;
 use touchstone_interfaces::answer;
@@ -23,6 +24,7 @@ mod listener;
 pub mod log;
 pub mod log_line;
 pub mod metrics;
+mod operator_view;
 pub mod request_id;
 pub mod route;
 mod server;

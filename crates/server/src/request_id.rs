@@ -137,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn config(accept: AcceptRequestId) -> RequestIdConfig {
-        RequestIdConfig { field: "X-Request-Id".to_string(), accept, answer: false }
+        RequestIdConfig { field: "X-Request-Id".to_string(), accept, answer: false, forward: false }
     }
 
     fn is_uuid_7(id: &[u8]) -> bool {

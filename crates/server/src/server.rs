@@ -11,12 +11,15 @@ use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::access::AccessShared;
+use crate::admin::Admin;
 use crate::config::{self, Config, LogLevel};
 use crate::core::Connections;
 use crate::core_loop::{self, CoreSeed, Order};
 use crate::listener;
 use crate::log::access::AccessLog;
 use crate::log::error::ErrorLog;
+use crate::metrics::Metrics;
+use crate::operator_view::OperatorView;
 use crate::site::{ListenerSites, Snapshot};
 use crate::tls::TlsShared;
 
@@ -45,6 +48,9 @@ pub struct Server {
     /// For each configured address: where it really listens, and one socket a core.
     listeners: Vec<(SocketAddr, SocketAddr, Vec<TcpListener>)>,
     signals: Signals,
+    view: Arc<OperatorView>,
+    metrics: Arc<Metrics>,
+    admin: Admin,
 }
 
 impl Server {
@@ -81,7 +87,24 @@ impl Server {
             .map(|sites| bind(sites.address, cores))
             .collect::<Result<Vec<_>, StartError>>()?;
         raise_descriptor_limit(&error_log, snapshot.config.limits.connections);
-        Ok(Server { snapshot, tls, access, config_file, access_log, error_log, cores, listeners, signals })
+        let metrics = Metrics::new(access_log.lost_lines_count());
+        let view = OperatorView::new(metrics.clone());
+        let admin = Admin::start(&snapshot.config.admin, view.sources(cores), error_log.clone())
+            .map_err(StartError)?;
+        Ok(Server {
+            snapshot,
+            tls,
+            access,
+            config_file,
+            access_log,
+            error_log,
+            cores,
+            listeners,
+            signals,
+            view,
+            metrics,
+            admin,
+        })
     }
 
     /// The addresses that it really listens on.
@@ -101,6 +124,9 @@ impl Server {
             cores,
             listeners,
             mut signals,
+            view,
+            metrics,
+            admin,
         } = self;
         let mut running = Running {
             cores: Vec::new(),
@@ -109,8 +135,12 @@ impl Server {
             tls,
             access,
             error_log: error_log.clone(),
+            view,
+            metrics: metrics.clone(),
+            admin,
         };
-        for (sites, (_, bound, _)) in snapshot.listeners.iter().zip(&listeners) {
+        for (sites, (configured, bound, _)) in snapshot.listeners.iter().zip(&listeners) {
+            running.view.add_listener(*configured, *bound);
             error_log.info(format_args!("listening on {}://{bound}", scheme(sites)));
         }
         let mut shares =
@@ -126,9 +156,12 @@ impl Server {
                 error_log: error_log.clone(),
                 orders: received,
                 connections: connections.clone(),
+                metrics: metrics.clone(),
             };
+            running.view.add_core(orders.clone());
             running.cores.push((orders, spawn_core(seed, &snapshot.config)?));
         }
+        running.view.show(&snapshot);
         drop(snapshot);
         for signal in signals.forever() {
             match signal {
@@ -158,6 +191,9 @@ struct Running {
     tls: Arc<TlsShared>,
     access: Arc<AccessShared>,
     error_log: ErrorLog,
+    view: Arc<OperatorView>,
+    metrics: Arc<Metrics>,
+    admin: Admin,
 }
 
 impl Running {
@@ -167,7 +203,9 @@ impl Running {
             self.error_log.warning("SIGHUP: there is no configuration file to read again");
             return;
         };
-        match self.try_reload(file, access_log) {
+        let result = self.try_reload(file, access_log);
+        self.metrics.reloaded(result.is_ok());
+        match result {
             Ok(()) => self.error_log.info(format_args!("configuration {} taken up", file.display())),
             Err(problems) => {
                 for problem in problems {
@@ -200,8 +238,10 @@ impl Running {
             let (configured, bound, sockets) =
                 bind(sites.address, self.cores.len()).map_err(|error| vec![error.0])?;
             self.error_log.info(format_args!("listening on {}://{bound}", scheme(sites)));
+            self.view.add_listener(configured, bound);
             added.push((configured, sockets));
         }
+        self.admin.reconfigure(&snapshot.config.admin).map_err(|problem| vec![problem])?;
         if snapshot.config.access_log != self.snapshot.config.access_log {
             access_log.reconfigure(&snapshot.config.access_log).map_err(log_problem)?;
         }
@@ -214,12 +254,14 @@ impl Running {
             // A core that has ended is reported when the server stops.
             let _ = orders.send(Order::Reload(snapshot.clone(), shares.pop().unwrap_or_default()));
         }
+        self.view.show(&snapshot);
         self.snapshot = snapshot;
         Ok(())
     }
 
     /// Drains every core.
     fn stop(self) -> io::Result<()> {
+        self.metrics.begin_drain();
         self.error_log.info("stopping: requests under way are finished");
         for (orders, _) in &self.cores {
             let _ = orders.send(Order::Drain);

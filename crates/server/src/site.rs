@@ -16,6 +16,7 @@ use touchstone_http::content_coding::ContentCoding;
 use crate::access::{AccessShared, ConnectionGate};
 use crate::config::{self, AccessConfig, Config, SiteConfig};
 use crate::log::error::ErrorLog;
+use crate::metrics::RouteTable;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
 use crate::tls::{TlsEndpoint, TlsShared};
@@ -35,6 +36,8 @@ pub struct Snapshot {
     pub listeners: Vec<ListenerSites>,
     /// The memory cache; `None` when it is switched off.
     pub cache: Option<Arc<FileCache>>,
+    /// What the sites and routes are called in counts and logs.
+    pub route_table: Arc<RouteTable>,
     /// Why changes on disk are found by comparison alone, if so.
     pub watcher_problem: Option<io::Error>,
 }
@@ -144,7 +147,8 @@ impl Snapshot {
         } else {
             (None, None)
         };
-        Ok(Snapshot { config, sites, connection_gate, wants_peers, listeners, cache, watcher_problem })
+        let route_table = Arc::new(RouteTable::new(&config));
+        Ok(Snapshot { config, sites, connection_gate, wants_peers, listeners, cache, route_table, watcher_problem })
     }
 }
 

@@ -11,6 +11,8 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use crate::metrics::traffic;
+
 /// A connection's socket; always non-blocking.
 pub enum Socket {
     /// Not registered for events.
@@ -31,7 +33,10 @@ impl Socket {
     #[inline]
     pub fn try_receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::net::recv(self.descriptor()?, buffer, RecvFlags::empty()) {
-            Ok((received, _)) => Ok(Some(received)),
+            Ok((received, _)) => {
+                traffic::received(received);
+                Ok(Some(received))
+            }
             Err(rustix::io::Errno::AGAIN) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -61,7 +66,10 @@ impl Socket {
                 (Err(rustix::io::Errno::AGAIN), _) => {}
                 // The event loop knew better and did not try.
                 (Ok(0), Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
-                (Ok(count), _) => return Poll::Ready(Ok(count)),
+                (Ok(count), _) => {
+                    traffic::received(count);
+                    return Poll::Ready(Ok(count));
+                }
                 (Err(errno), _) => return Poll::Ready(Err(errno.into())),
             }
         }
@@ -93,7 +101,10 @@ impl Socket {
         count: usize,
     ) -> io::Result<Option<usize>> {
         match rustix::fs::sendfile(self.descriptor()?, file, Some(offset), count) {
-            Ok(sent) => Ok(Some(sent)),
+            Ok(sent) => {
+                traffic::sent(sent);
+                Ok(Some(sent))
+            }
             Err(rustix::io::Errno::AGAIN) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -153,9 +164,13 @@ impl Socket {
     }
 }
 
+/// Counts what was sent.
 fn none_now_is_zero(sent: rustix::io::Result<usize>) -> io::Result<usize> {
     match sent {
-        Ok(count) => Ok(count),
+        Ok(count) => {
+            traffic::sent(count);
+            Ok(count)
+        }
         Err(rustix::io::Errno::AGAIN) => Ok(0),
         Err(errno) => Err(errno.into()),
     }

@@ -234,8 +234,13 @@ async fn find_page(core: &Core, request: &FileRequest<'_>, page: &str) -> Found 
 
 /// Looks in the cache, where it would be under `key`, then on disk; a directory stands for its index file.
 async fn find(core: &Core, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
-    for _ in 0..READ_ATTEMPTS {
-        if let Some((entry, plain)) = core.cache_entry(request.snapshot, request.site, key, request.variant) {
+    for attempt in 0..READ_ATTEMPTS {
+        let kept = core.cache_entry(request.snapshot, request.site, key, request.variant);
+        if attempt == 0 && request.snapshot.cache.is_some() {
+            let counts = &core.counts;
+            if kept.is_some() { counts.cache_hits.add(1) } else { counts.cache_misses.add(1) }
+        }
+        if let Some((entry, plain)) = kept {
             match choose_coding(core, request, &entry, plain).await {
                 Some(found) => return found,
                 None => continue,

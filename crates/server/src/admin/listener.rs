@@ -41,8 +41,6 @@ struct Running {
     /// Closed when the thread is to end.
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
-    /// Where it really listens.
-    address: String,
 }
 
 /// What the threads of a listener share.
@@ -58,7 +56,7 @@ pub(super) struct Shared {
 
 enum Socket {
     Tcp(TcpListener),
-    Unix(UnixListener, SocketFile),
+    Unix { listener: UnixListener, _file: SocketFile },
 }
 
 /// The file of a unix socket, removed when the listener ends, unless another has taken its place.
@@ -89,11 +87,6 @@ impl Admin {
         Ok(())
     }
 
-    /// Where it really listens, as a URL; `None` where it is off.
-    pub fn address(&self) -> Option<&str> {
-        self.running.as_ref().map(|running| running.address.as_str())
-    }
-
     fn run(&self, config: &AdminConfig) -> Result<Option<Running>, String> {
         let (socket, address) = match &config.listen {
             AdminListen::Off => return Ok(None),
@@ -115,8 +108,8 @@ impl Admin {
             let live = move || accept_until(&stopped, &socket, &shared, &sources, &history, &error_log);
             std::thread::Builder::new().name("admin".to_string()).spawn(live).map_err(cannot)?
         };
-        self.error_log.info(format_args!("admin: listening on {address}"));
-        Ok(Some(Running { shared, stop: Some(stop), thread: Some(thread), address }))
+        self.error_log.info(format_args!("admin listener at {address}"));
+        Ok(Some(Running { shared, stop: Some(stop), thread: Some(thread) }))
     }
 }
 
@@ -182,7 +175,7 @@ fn bind_unix(path: &Path) -> Result<(Socket, String), String> {
         return Err(cannot(error));
     }
     let file = SocketFile { path: path.to_path_buf(), inode: inode_of(path).unwrap_or_default() };
-    Ok((Socket::Unix(listener, file), format!("unix:{name}")))
+    Ok((Socket::Unix { listener, _file: file }, format!("unix:{name}")))
 }
 
 fn inode_of(path: &Path) -> Option<u64> {
@@ -209,7 +202,7 @@ fn accept_until(
         let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         let listening = match socket {
             Socket::Tcp(listener) => listener.as_fd(),
-            Socket::Unix(listener, _) => listener.as_fd(),
+            Socket::Unix { listener, .. } => listener.as_fd(),
         };
         let mut ready = [PollFd::new(stopped, PollFlags::IN), PollFd::from_borrowed_fd(listening, PollFlags::IN)];
         // An interruption is a wake-up without events.
@@ -240,7 +233,7 @@ fn accept(socket: &Socket) -> io::Result<(Stream, Option<IpAddr>)> {
             stream.set_nodelay(true)?;
             Ok((Stream::Tcp(stream), Some(client.ip())))
         }
-        Socket::Unix(listener, _) => {
+        Socket::Unix { listener, .. } => {
             let (stream, _) = listener.accept()?;
             stream.set_nonblocking(false)?;
             Ok((Stream::Unix(stream), None))

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use super::Sources;
 use super::history::{History, Rates};
 use crate::metrics::{
-    CLASSES, ConnectionState, Distribution, HANDSHAKE_FAILURES, Protocol, Refused, TLS_VERSIONS, Timeout, Totals,
+    CLASSES, ConnectionState, Distribution, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, Totals,
+    version_label,
 };
 use crate::session::CoreSessions;
 
@@ -29,7 +30,7 @@ pub fn status_json(sources: &Sources, totals: &Totals, history: &History, cores:
         "now": rates_json(&history.now()),
         "requests": {
             "total": totals.requests(),
-            "by_version": labelled(Protocol::ALL.map(Protocol::label), &totals.protocols),
+            "by_version": labelled(PROTOCOLS.map(version_label), &totals.protocols),
             "by_status": totals
                 .statuses
                 .iter()

@@ -17,7 +17,8 @@ use super::sessions_page::sessions_table;
 use super::status_json::uptime_seconds;
 use super::words;
 use crate::metrics::{
-    CLASSES, ConnectionState, HANDSHAKE_FAILURES, Protocol, Refused, RouteTotals, TLS_VERSIONS, Timeout, Totals,
+    CLASSES, ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, RouteTotals, TLS_VERSIONS, Timeout, Totals,
+    version_label,
 };
 use crate::session::CoreSessions;
 
@@ -238,7 +239,7 @@ fn connection_facts(totals: &Totals) -> Markup {
 }
 
 fn request_facts(totals: &Totals) -> Markup {
-    let versions = Protocol::ALL.map(|version| (version.label(), totals.protocols[version as usize]));
+    let versions = PROTOCOLS.map(|version| (version_label(version), totals.protocols[version as usize]));
     let versions: Vec<(String, u64)> =
         versions.iter().map(|(label, count)| (format!("HTTP/{label}"), *count)).collect();
     let versions: Vec<(&str, u64)> = versions.iter().map(|(label, count)| (label.as_str(), *count)).collect();

@@ -44,6 +44,8 @@ pub struct RequestIdConfig {
     pub accept: AcceptRequestId,
     /// Whether answers name it.
     pub answer: bool,
+    /// Whether programs and origins get it.
+    pub forward: bool,
 }
 
 /// Whose request ids are taken.
@@ -70,9 +72,14 @@ impl Default for RequestIdConfig {
 }
 
 impl AdminConfig {
+    /// Whether it listens anywhere.
+    pub fn is_on(&self) -> bool {
+        self.listen != AdminListen::Off
+    }
+
     /// One in so many turns of cached answers is timed; 0: none. Nobody would see the times where nothing listens.
     pub fn hit_sampling(&self) -> u32 {
-        if self.listen == AdminListen::Off { 0 } else { self.sample_hits }
+        if self.is_on() { self.sample_hits } else { 0 }
     }
 }
 
@@ -183,7 +190,12 @@ pub static REQUEST_ID: Section<RequestIdConfig> = Section {
     repeated: false,
     documentation: "A name for each request, by which its lines in the logs of several servers are found. \
         It is made only for requests whose log line, answer or program shows it.",
-    blank: || RequestIdConfig { field: String::new(), accept: AcceptRequestId::Never, answer: false },
+    blank: || RequestIdConfig {
+        field: String::new(),
+        accept: AcceptRequestId::Never,
+        answer: false,
+        forward: false,
+    },
     keys: &[
         Key {
             name: "field",
@@ -232,6 +244,14 @@ pub static REQUEST_ID: Section<RequestIdConfig> = Section {
                 Answers that are ready in the file cache cannot have one each, so every request then takes the longer \
                 way.",
             kind: Kind::Boolean(|config, value| config.answer = value),
+        },
+        Key {
+            name: "forward",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether programs and origins get the field with the id, in place of one that the request came \
+                with.",
+            kind: Kind::Boolean(|config, value| config.forward = value),
         },
     ],
 };

@@ -257,7 +257,8 @@ fn unknown_names() {
     assert_eq!(
         problem_beside_a_site("[upstream]\nranges = 1"),
         "site.toml:4:2: unknown section 'upstream'; the sections are [server], [limits], [cache], [access_log], \
-         [error_log], [proxies] and [[site]]"
+         [error_log], [proxies], \
+         [request_id], [admin] and [[site]]"
     );
     assert_eq!(
         problems("[[sites]]\nroot = 'x'\n"),
@@ -465,7 +466,7 @@ fn values_that_cannot_be() {
     );
     assert_eq!(
         problem_beside_a_site("[access_log]\nformat = 'comon'"),
-        "site.toml:5:10: 'format' must be \"common\", \"combined\" or \"json\", not \"comon\"; did you mean \"common\"?"
+        "site.toml:5:10: 'format': 'comon' is not a format; did you mean 'common'?"
     );
     assert_eq!(
         problem_beside_a_site("[access_log]\npath = 'log/'"),

@@ -153,6 +153,7 @@ proptest! {
             referer: host.as_deref(),
             user_agent: user_agent.as_deref().map(str::as_bytes),
             duration_us,
+            ..Record::default()
         };
         for format in [AccessLogFormat::Common, AccessLogFormat::Combined, AccessLogFormat::Json] {
             let text = line(format, &record);

@@ -158,7 +158,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn line(format: &str) -> String {
-        let fields: &[(&str, &str)] = &[
+        let fields = [
             ("Accept", "text/html"),
             ("X-Evil", "a\"b"),
             ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),

@@ -1,28 +1,15 @@
 //! What one core counts, in memory that it alone writes.
 
+use touchstone_interfaces::request::Protocol;
+
 use super::count::{Count, zeroed};
 
-/// The protocol of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// HTTP/1.0
-    Http10,
-    /// HTTP/1.1
-    Http11,
-    /// HTTP/2
-    Http2,
-    /// HTTP/3
-    Http3,
-}
+/// Every version of HTTP, in the order of its counts.
+pub const PROTOCOLS: [Protocol; 4] = [Protocol::Http10, Protocol::Http11, Protocol::Http2, Protocol::Http3];
 
-impl Protocol {
-    /// All of them.
-    pub const ALL: [Protocol; 4] = [Protocol::Http10, Protocol::Http11, Protocol::Http2, Protocol::Http3];
-
-    /// The value of the label `version`.
-    pub fn label(self) -> &'static str {
-        ["1.0", "1.1", "2", "3"][self as usize]
-    }
+/// The value of the label `version`.
+pub fn version_label(protocol: Protocol) -> &'static str {
+    ["1.0", "1.1", "2", "3"][protocol as usize]
 }
 
 /// What a connection is doing.

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::core_counts::{CoreCounts, Protocol};
+use touchstone_interfaces::request::Protocol;
+
+use super::core_counts::CoreCounts;
 use super::registry::Metrics;
 use super::route_counts::RouteCounts;
 use super::route_table::RouteTable;

@@ -3,7 +3,9 @@
 //! Each metric is defined once, here. The exposition and the page of the book are made from this table, so a new
 //! metric is one new entry.
 
-use super::core_counts::{ConnectionState, HANDSHAKE_FAILURES, Protocol, Refused, TLS_VERSIONS, Timeout};
+use super::core_counts::{
+    ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,
+};
 use super::exposition::Samples;
 use super::route_counts::CLASSES;
 use super::totals::Totals;
@@ -73,8 +75,8 @@ pub static METRICS: &[Definition] = &[
         help: "Requests answered, by version of HTTP.",
         labels: &[("version", "`1.0`, `1.1`, `2` or `3`")],
         collect: |totals, samples| {
-            for protocol in Protocol::ALL {
-                samples.add(&[protocol.label()], totals.protocols[protocol as usize]);
+            for protocol in PROTOCOLS {
+                samples.add(&[version_label(protocol)], totals.protocols[protocol as usize]);
             }
         },
     },

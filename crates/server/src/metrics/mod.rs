@@ -35,7 +35,9 @@ mod route_table;
 mod totals;
 pub mod traffic;
 
-pub use core_counts::{ConnectionState, CoreCounts, HANDSHAKE_FAILURES, Protocol, Refused, TLS_VERSIONS, Timeout};
+pub use core_counts::{
+    ConnectionState, CoreCounts, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,
+};
 pub use core_metrics::{Answered, CoreMetrics};
 pub use count::Count;
 pub use definition::{Definition, Kind, METRICS};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use touchstone_files::cache::CacheCounters;
 
-use super::core_counts::{CoreCounts, Protocol, STATUSES};
+use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
 use super::histogram::Distribution;
 use super::process::{ProcessFacts, thread_cpu_seconds};
 use super::registry::Metrics;
@@ -178,7 +178,7 @@ impl Totals {
             hit_durations: Distribution::default(),
         };
         for core in cores {
-            for protocol in Protocol::ALL {
+            for protocol in PROTOCOLS {
                 let hits = core.hits[protocol as usize].get();
                 self.protocols[protocol as usize] += hits;
                 route.hits += hits;

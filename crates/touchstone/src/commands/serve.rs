@@ -51,24 +51,14 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE|off")]
     access_log: Option<String>,
 
-    /// The form of an access log line [default: access_log.format, or combined]
-    #[arg(long, value_name = "FORMAT", value_enum)]
-    access_log_format: Option<Format>,
+    /// The form of an access log line: common, combined, json, or a line with variables such as '$client $status' (all
+    /// are in docs/logs.md) [default: access_log.format, or combined]
+    #[arg(long, value_name = "FORMAT", value_parser = AccessLogFormat::parse)]
+    access_log_format: Option<AccessLogFormat>,
 
     /// Where the error log goes: a file, "stdout", "stderr" or "off" [default: error_log.path, or stderr]
     #[arg(long, value_name = "FILE|off")]
     error_log: Option<String>,
-}
-
-/// The form of an access log line.
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Format {
-    /// The Common Log Format
-    Common,
-    /// Common with Referer and User-Agent
-    Combined,
-    /// One JSON object a line
-    Json,
 }
 
 /// Serves until a signal ends it.
@@ -117,11 +107,7 @@ fn configuration(arguments: Arguments) -> Option<Config> {
         config.access_log.destination = log_destination(destination);
     }
     if let Some(format) = arguments.access_log_format {
-        config.access_log.format = match format {
-            Format::Common => AccessLogFormat::Common,
-            Format::Combined => AccessLogFormat::Combined,
-            Format::Json => AccessLogFormat::Json,
-        };
+        config.access_log.format = format;
     }
     if let Some(destination) = arguments.error_log {
         config.error_log.destination = log_destination(destination);
