@@ -140,7 +140,14 @@ fn bind_tcp(address: SocketAddr) -> Result<(Socket, String), String> {
         Ok((listener, bound))
     };
     let (listener, bound) =
-        bind().map_err(|error: io::Error| format!("cannot listen on {address} for admin: {error}"))?;
+        bind().map_err(|error: io::Error| {
+            let help = match error.kind() {
+                io::ErrorKind::AddrInUse => ": another program listens there; stop it or choose another port",
+                io::ErrorKind::AddrNotAvailable => ": this machine does not have that address",
+                _ => "",
+            };
+            format!("cannot listen on {address} for admin: {error}{help}")
+        })?;
     Ok((Socket::Tcp(listener), format!("http://{bound}")))
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::pages::Html;
 use super::status_page::{page_of, policy};
 use super::words;
-use crate::session::{CoreSessions, SessionFacts};
+use crate::session::{CoreSessions, RequestFacts, SessionFacts};
 
 /// The sessions for programs.
 pub fn sessions_json(cores: &[CoreSessions]) -> Value {
@@ -107,7 +107,7 @@ fn session_rows(core: usize, session: &SessionFacts) -> Markup {
         }
         @for request in &session.under_way {
             tr {
-                td { (request.client.map_or_else(|| peer.clone(), |client| client.to_string())) }
+                td { (client(session, request)) }
                 td { (state(session)) }
                 td.number { (words::age(session.age_ms)) }
                 td.number { (words::whole(session.requests)) }
@@ -122,6 +122,15 @@ fn session_rows(core: usize, session: &SessionFacts) -> Markup {
         @if more > 0 {
             tr { td colspan="10" { "and " (more) " more requests of " (peer) } }
         }
+    }
+}
+
+/// Who asks: the other end of the connection, or whom it asks for.
+fn client(session: &SessionFacts, request: &RequestFacts) -> String {
+    match (session.peer, request.client) {
+        (Some(peer), Some(client)) if peer.ip().to_canonical() != client => format!("{client} through {peer}"),
+        (Some(peer), _) => peer.to_string(),
+        (None, client) => client.map_or_else(|| "\u{2013}".to_string(), |client| client.to_string()),
     }
 }
 

@@ -44,12 +44,17 @@ pub fn status_page(
         section id="now" aria-labelledby="now-title" {
             h2 id="now-title" { "Now" }
             div.tiles data-live="tiles" { (tiles(totals, history)) }
+            p.note { "The charts show the last five minutes." }
         }
-        section id="server" aria-labelledby="server-title" {
-            h2 id="server-title" { "Server" }
-            div.columns data-live="server" {
-                (server_facts(sources, totals))
-                (process_facts(totals))
+        section id="routes" aria-labelledby="routes-title" {
+            h2 id="routes-title" { "Sites and routes" }
+            div data-live="routes" { (routes_table(totals)) }
+        }
+        section id="sessions" aria-labelledby="sessions-title" {
+            h2 id="sessions-title" { "Sessions" }
+            div data-live="sessions" {
+                (sessions_table(cores))
+                p.note { a href="/sessions" { "More sessions" } }
             }
         }
         section id="connections" aria-labelledby="connections-title" {
@@ -59,10 +64,6 @@ pub fn status_page(
         section id="requests" aria-labelledby="requests-title" {
             h2 id="requests-title" { "Requests" }
             div.columns data-live="requests" { (request_facts(totals)) }
-        }
-        section id="routes" aria-labelledby="routes-title" {
-            h2 id="routes-title" { "Sites and routes" }
-            div data-live="routes" { (routes_table(totals)) }
         }
         section id="cache" aria-labelledby="cache-title" {
             h2 id="cache-title" { "File cache" }
@@ -76,11 +77,11 @@ pub fn status_page(
             h2 id="cores-title" { "Cores" }
             div data-live="cores" { (cores_table(totals, cores)) }
         }
-        section id="sessions" aria-labelledby="sessions-title" {
-            h2 id="sessions-title" { "Sessions" }
-            div data-live="sessions" {
-                (sessions_table(cores))
-                p.note { a href="/sessions" { "More sessions" } }
+        section id="server" aria-labelledby="server-title" {
+            h2 id="server-title" { "Server" }
+            div.columns data-live="server" {
+                (server_facts(sources, totals))
+                (process_facts(totals))
             }
         }
     };
@@ -410,7 +411,7 @@ fn list(title: &str, facts: &[(&str, Markup)]) -> Markup {
     html! {
         div.facts {
             h3 { (title) }
-            dl { @for (name, value) in facts { dt { (name) } dd { (value) } } }
+            dl { @for (name, value) in facts { dt { (name.replace('_', " ")) } dd { (value) } } }
         }
     }
 }

@@ -379,7 +379,8 @@ impl Http2 {
         let body_bytes = if body == Body::Empty { 0 } else { answer.body_length().unwrap_or_default() };
         let responded = self.engine.respond(stream, &block, body, &mut self.output);
         if responded == Responded::Queued {
-            let outgoing = Outgoing::new(stream, answer.body);
+            let mut outgoing = Outgoing::new(stream, answer.body);
+            outgoing.under_way = progress.under_way.take();
             if body == Body::Stream {
                 outgoing.offer_parts(&mut self.engine);
             }

@@ -19,6 +19,7 @@ use touchstone_interfaces::pipe::{Receiver, Sender};
 use touchstone_interfaces::request::ReceivedHead;
 
 use crate::exchange::{Answered, Progress};
+use crate::session::UnderWayGuard;
 use crate::site::Snapshot;
 
 /// So much of a body may wait for the client's windows before its handler has to wait.
@@ -165,6 +166,8 @@ pub struct Outgoing {
     source: Option<Receiver>,
     /// What may still come from there, where that was promised.
     promised_bytes: Option<u64>,
+    /// Its request is under way until it is sent.
+    pub under_way: Option<UnderWayGuard>,
 }
 
 /// How a body goes on.
@@ -187,7 +190,7 @@ impl Outgoing {
             }
             None => (None, None),
         };
-        Outgoing { stream, parts, source, promised_bytes }
+        Outgoing { stream, parts, source, promised_bytes, under_way: None }
     }
 
     /// Whether more of it comes from a handler.
