@@ -24,6 +24,7 @@ testing|curl|curl|end-to-end tests
 testing|openssl|openssl|end-to-end tests
 testing|nginx|nginx|the demo's second server
 testing|wrk|wrk|comparing the load engine
+testing|/usr/lib/python3/dist-packages/prometheus_client|python3-prometheus-client|reading the metrics
 testing|strace|strace|counting system calls
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
 rival|h2o|h2o|a system under test

@@ -70,7 +70,8 @@ impl<'a> TraceParent<'a> {
 /// The trace context among the fields of a request; `None` where there is none, where it is not valid, or where there
 /// are several.
 pub fn from_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Option<TraceParent<'a>> {
-    let mut values = fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"traceparent")).map(|(_, value)| value);
+    let mut values =
+        fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"traceparent")).map(|(_, value)| value);
     let first = values.next()?;
     if values.next().is_some() {
         return None;
@@ -81,7 +82,8 @@ pub fn from_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Op
 /// Whether a field of a request is handed on to a program or an origin. All are but those of a trace context that is
 /// not valid: whoever gets it would take it for one, or begin another trace than the next does.
 pub fn is_handed_on(name: &[u8], trace: Option<&TraceParent<'_>>) -> bool {
-    trace.is_some() || !(name.eq_ignore_ascii_case(b"traceparent") || name.eq_ignore_ascii_case(b"tracestate"))
+    trace.is_some()
+        || !(name.eq_ignore_ascii_case(b"traceparent") || name.eq_ignore_ascii_case(b"tracestate"))
 }
 
 fn hexadecimal(digit: u8) -> u8 {

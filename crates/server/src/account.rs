@@ -82,7 +82,7 @@ pub fn note(hot: &mut Hot, account: Account<'_>) {
         (Some((head, buffer)), Some(fields)) => record(client, head, buffer, fields),
         _ => Record { client, request_line: account.unread_line, ..Record::default() },
     };
-    if is_multiplexed(origin.protocol) && received.is_some() {
+    if is_multiplexed(origin.protocol) && !record.request_line.is_empty() {
         (line, record.version) = (line_of(record.request_line, origin.protocol), origin.protocol.text());
         record.request_line = &line;
     }

@@ -13,7 +13,8 @@ pub fn read_token(path: &Path) -> Result<String, String> {
     use std::io::Read as _;
     let name = path.display();
     let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(|error| format!("token file '{name}' cannot be read: {error}"))?;
+    let file =
+        std::fs::File::open(path).map_err(|error| format!("token file '{name}' cannot be read: {error}"))?;
     file.take(MOST_BYTES)
         .read_to_string(&mut text)
         .map_err(|error| format!("token file '{name}' cannot be read: {error}"))?;

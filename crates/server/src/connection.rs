@@ -24,8 +24,8 @@ use touchstone_http::request::{
 use touchstone_http::target::is_plain_path;
 use touchstone_interfaces::request::{Protocol, TlsFacts};
 
-use crate::account::{self, Account, Origin};
 use crate::access::{ConnectionPermit, HeadFields, MinimumPace, Pace, RequestView};
+use crate::account::{self, Account, Origin};
 use crate::answer::{Answer, Part};
 use crate::core::{Core, Hot};
 use crate::deadline::DeadlineGuard;
@@ -589,12 +589,7 @@ impl Connection {
 
     /// Where its requests come from.
     fn origin(&mut self, protocol: Protocol) -> Origin<'_> {
-        Origin {
-            protocol,
-            peer: self.peer,
-            peer_text: &mut self.peer_text,
-            tls: self.tls_facts.as_deref(),
-        }
+        Origin { protocol, peer: self.peer, peer_text: &mut self.peer_text, tls: self.tls_facts.as_deref() }
     }
 
     /// Notes a request while it is answered, where somebody may look.
@@ -605,7 +600,7 @@ impl Connection {
 
     /// Counts that the client was too slow; not where others needed the room.
     fn count_timeout(&self, kind: Timeout) {
-        if !self.deadline.as_ref().is_some_and(|deadline| deadline.was_let_go()) {
+        if self.deadline.as_ref().is_none_or(|deadline| deadline.settle()) {
             self.core.counts.timed_out(kind);
         }
     }

@@ -66,7 +66,8 @@ pub fn run(seed: CoreSeed) -> io::Result<()> {
 }
 
 async fn live(seed: CoreSeed) -> io::Result<()> {
-    let CoreSeed { index, snapshot, listeners, access_log, error_log, mut orders, connections, metrics } = seed;
+    let CoreSeed { index, snapshot, listeners, access_log, error_log, mut orders, connections, metrics } =
+        seed;
     let core = Rc::new(Core::new(index, snapshot, access_log, error_log, connections, metrics));
     let mut open = Vec::new();
     listen(&core, listeners, &mut open)?;

@@ -20,8 +20,8 @@ pub struct Deadline {
     /// Waiting for the next request, nothing of it received: may be ended without harm.
     idle: Cell<bool>,
     expired: Cell<bool>,
-    /// It expired because others needed the room, or the server stops.
-    let_go: Cell<bool>,
+    /// Nothing more is to be counted against the client: it has been, or others needed the room.
+    settled: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     /// What the connection shows of itself.
     pub session: Session,
@@ -56,9 +56,9 @@ impl Deadline {
         self.expired.get()
     }
 
-    /// True where it is not the client's fault that it expired.
-    pub fn was_let_go(&self) -> bool {
-        self.let_go.get()
+    /// Whether a timeout counts: once for each connection, and not where others needed its room.
+    pub fn settle(&self) -> bool {
+        !self.settled.replace(true)
     }
 
     /// The task to wake when it passes. A task's waker is always the same, so it is kept once.
@@ -148,8 +148,10 @@ impl Deadlines {
     pub fn sessions(&self, core: usize, most: usize) -> CoreSessions {
         let now = Instant::now();
         let slots = self.slots.borrow();
-        let of = |busy: bool| slots.iter().flatten().filter(move |deadline| deadline.session.is_busy() == busy);
-        let facts = of(true).chain(of(false)).filter_map(|deadline| deadline.session.facts(deadline.idle.get(), now));
+        let of =
+            |busy: bool| slots.iter().flatten().filter(move |deadline| deadline.session.is_busy() == busy);
+        let facts =
+            of(true).chain(of(false)).filter_map(|deadline| deadline.session.facts(deadline.idle.get(), now));
         CoreSessions { core, connections: self.connections(), sessions: facts.take(most).collect() }
     }
 
@@ -158,7 +160,7 @@ impl Deadlines {
         let slots = self.slots.borrow();
         let idle = slots.iter().flatten().filter(|deadline| deadline.idle.get() && !deadline.expired.get());
         let let_go = |deadline: &Rc<Deadline>| {
-            deadline.let_go.set(true);
+            deadline.settled.set(true);
             deadline.expire();
         };
         idle.take(most).map(let_go).count()

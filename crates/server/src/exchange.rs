@@ -17,8 +17,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use touchstone_files::cache::{DateSecond, Variant};
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
-use touchstone_http::trace_context;
 use touchstone_http::target::{PathError, RequestTarget, normalise_path, parse_target};
+use touchstone_http::trace_context;
 use touchstone_interfaces::answer::Answer;
 use touchstone_interfaces::handler::{self, Handled, Interface, Level, OnCore};
 use touchstone_interfaces::pipe::Receiver;
@@ -83,7 +83,11 @@ pub struct Progress {
 
 impl Progress {
     /// The beginning of a client's request.
-    pub fn new(snapshot: &Snapshot, peer: Option<SocketAddr>, under_way: Option<UnderWayGuard>) -> Rc<Progress> {
+    pub fn new(
+        snapshot: &Snapshot,
+        peer: Option<SocketAddr>,
+        under_way: Option<UnderWayGuard>,
+    ) -> Rc<Progress> {
         Rc::new(Progress {
             is_from_proxy: peer.is_some_and(|peer| snapshot.connection_gate.trusts_fields_of(peer.ip())),
             under_way: RefCell::new(under_way),

@@ -172,7 +172,9 @@ impl Listener {
                 tokio::task::spawn_local(async move {
                     let Ok(stream) = tokio::net::TcpStream::from_std(descriptor.into()) else { return };
                     match tokio::time::timeout(limit, proxy_header::take(&stream)).await {
-                        Ok(Ok(source)) => begin_for(&core, source, Socket::Registered(stream), peer, configured),
+                        Ok(Ok(source)) => {
+                            begin_for(&core, source, Socket::Registered(stream), peer, configured)
+                        }
                         _ => core.counts.refused(Refused::ProxyHeader),
                     }
                 });

@@ -65,7 +65,12 @@ impl RequestIds {
     }
 
     /// The id of a request: its own, where `config` lets that count, or a new one.
-    pub fn of(&mut self, config: &RequestIdConfig, from_proxy: bool, fields: &dyn RequestFields) -> RequestId {
+    pub fn of(
+        &mut self,
+        config: &RequestIdConfig,
+        from_proxy: bool,
+        fields: &dyn RequestFields,
+    ) -> RequestId {
         let believed = match config.accept {
             AcceptRequestId::Never => false,
             AcceptRequestId::Proxies => from_proxy,
@@ -114,7 +119,8 @@ fn given<'a>(config: &'a RequestIdConfig, fields: &'a dyn RequestFields) -> Opti
         .map(|(_, value)| value);
     let first = all.next()?;
     let is_id_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=:@".contains(byte);
-    (all.next().is_none() && (1..=LONGEST).contains(&first.len()) && first.iter().all(is_id_byte)).then_some(first)
+    (all.next().is_none() && (1..=LONGEST).contains(&first.len()) && first.iter().all(is_id_byte))
+        .then_some(first)
 }
 
 fn uuid_text(high: u64, low: u64) -> [u8; UUID_LENGTH] {
@@ -158,10 +164,14 @@ mod tests {
         assert!(made.iter().all(|id| is_uuid_7(id)));
         let one = String::from_utf8(ids.next_uuid().to_vec()).unwrap();
         let unix_ms = u64::from_str_radix(&one.replace('-', "")[..12], 16).unwrap();
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+        let now =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
         assert!(now.abs_diff(unix_ms) < 60_000, "{one}");
         assert_ne!(RequestIds::new().next_uuid(), RequestIds::new().next_uuid());
-        assert_eq!(&uuid_text(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210), b"01234567-89ab-cdef-fedc-ba9876543210");
+        assert_eq!(
+            &uuid_text(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210),
+            b"01234567-89ab-cdef-fedc-ba9876543210"
+        );
     }
 
     #[test]

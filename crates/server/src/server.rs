@@ -203,14 +203,13 @@ impl Running {
             self.error_log.warning("SIGHUP: there is no configuration file to read again");
             return;
         };
-        let result = self.try_reload(file, access_log);
-        self.metrics.reloaded(result.is_ok());
-        match result {
+        match self.try_reload(file, access_log) {
             Ok(()) => self.error_log.info(format_args!("configuration {} taken up", file.display())),
             Err(problems) => {
                 for problem in problems {
                     self.error_log.error(problem);
                 }
+                self.metrics.reload_failed();
                 self.error_log.error("the configuration was not taken up; the one before stays");
             }
         }
@@ -249,6 +248,7 @@ impl Running {
             self.error_log.reconfigure(&snapshot.config.error_log).map_err(log_problem)?;
         }
         self.addresses = snapshot.listeners.iter().map(|sites| sites.address).collect();
+        self.metrics.reload_taken_up();
         let mut shares = shares(added.into_iter(), self.cores.len());
         for (orders, _) in &self.cores {
             // A core that has ended is reported when the server stops.

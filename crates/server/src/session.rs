@@ -96,8 +96,9 @@ impl Session {
     /// A copy for others; `None` before the connection has opened.
     pub fn facts(&self, idle: bool, now: Instant) -> Option<SessionFacts> {
         let opened = self.opened.get()?;
-        let milliseconds =
-            |since: Instant| u64::try_from(now.saturating_duration_since(since).as_millis()).unwrap_or(u64::MAX);
+        let milliseconds = |since: Instant| {
+            u64::try_from(now.saturating_duration_since(since).as_millis()).unwrap_or(u64::MAX)
+        };
         let under_way = self.under_way.borrow();
         let requests = under_way.iter().take(MOST_REQUESTS).map(|request| {
             let route = request.route.borrow();

@@ -148,7 +148,16 @@ impl Snapshot {
             (None, None)
         };
         let route_table = Arc::new(RouteTable::new(&config));
-        Ok(Snapshot { config, sites, connection_gate, wants_peers, listeners, cache, route_table, watcher_problem })
+        Ok(Snapshot {
+            config,
+            sites,
+            connection_gate,
+            wants_peers,
+            listeners,
+            cache,
+            route_table,
+            watcher_problem,
+        })
     }
 }
 

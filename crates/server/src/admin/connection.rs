@@ -104,7 +104,8 @@ fn receive_head(stream: &mut Stream, input: &mut Vec<u8>, head: &mut RequestHead
             }
             deadline.get_or_insert_with(|| Instant::now() + HEAD_TIMEOUT);
         }
-        let wait = deadline.map_or(IDLE_TIMEOUT, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let wait =
+            deadline.map_or(IDLE_TIMEOUT, |deadline| deadline.saturating_duration_since(Instant::now()));
         if wait.is_zero() {
             return Err(Broken::Refused(408));
         }

@@ -78,7 +78,9 @@ impl Gate {
 fn shows(fields: &dyn RequestFields, token: &str) -> bool {
     let mut all = (0..).map_while(|position| fields.field(position));
     let value = all.find(|(name, _)| name.eq_ignore_ascii_case(b"authorization")).map(|(_, value)| value);
-    let Some((scheme, credentials)) = value.and_then(|value| std::str::from_utf8(value).ok()?.split_once(' ')) else {
+    let Some((scheme, credentials)) =
+        value.and_then(|value| std::str::from_utf8(value).ok()?.split_once(' '))
+    else {
         return false;
     };
     let credentials = credentials.trim();
@@ -145,7 +147,9 @@ mod tests {
         assert_eq!(check(&format!("Bearer {TOKEN}")), Ok(()));
         assert_eq!(check(&format!("bearer  {TOKEN}")), Ok(()));
         assert_eq!(check(&format!("Basic {}", STANDARD.encode(format!("anybody:{TOKEN}")))), Ok(()));
-        for bad in ["Bearer", "Bearer 0123456789abcdee", "Bearer 0123456789abcde", "Basic ???", "Digest a", ""] {
+        for bad in
+            ["Bearer", "Bearer 0123456789abcdee", "Bearer 0123456789abcde", "Basic ???", "Digest a", ""]
+        {
             assert_eq!(check(bad), Err(Refusal::Token), "{bad}");
         }
         assert_eq!(super::tests::check(&gate, "Host: a\r\n"), Err(Refusal::Token));

@@ -139,15 +139,14 @@ fn bind_tcp(address: SocketAddr) -> Result<(Socket, String), String> {
         let bound = listener.local_addr()?;
         Ok((listener, bound))
     };
-    let (listener, bound) =
-        bind().map_err(|error: io::Error| {
-            let help = match error.kind() {
-                io::ErrorKind::AddrInUse => ": another program listens there; stop it or choose another port",
-                io::ErrorKind::AddrNotAvailable => ": this machine does not have that address",
-                _ => "",
-            };
-            format!("cannot listen on {address} for admin: {error}{help}")
-        })?;
+    let (listener, bound) = bind().map_err(|error: io::Error| {
+        let help = match error.kind() {
+            io::ErrorKind::AddrInUse => ": another program listens there; stop it or choose another port",
+            io::ErrorKind::AddrNotAvailable => ": this machine does not have that address",
+            _ => "",
+        };
+        format!("cannot listen on {address} for admin: {error}{help}")
+    })?;
     Ok((Socket::Tcp(listener), format!("http://{bound}")))
 }
 
@@ -211,7 +210,8 @@ fn accept_until(
             Socket::Tcp(listener) => listener.as_fd(),
             Socket::Unix { listener, .. } => listener.as_fd(),
         };
-        let mut ready = [PollFd::new(stopped, PollFlags::IN), PollFd::from_borrowed_fd(listening, PollFlags::IN)];
+        let mut ready =
+            [PollFd::new(stopped, PollFlags::IN), PollFd::from_borrowed_fd(listening, PollFlags::IN)];
         // An interruption is a wake-up without events.
         let _ = poll(&mut ready, Some(&timeout));
         if !ready[0].revents().is_empty() {
@@ -251,7 +251,8 @@ fn accept(socket: &Socket) -> io::Result<(Stream, Option<IpAddr>)> {
 fn begin(stream: Stream, client: Option<IpAddr>, shared: &Arc<Shared>, error_log: &ErrorLog) {
     if shared.open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
         shared.open.fetch_sub(1, Ordering::Relaxed);
-        let message = format_args!("admin: more than {MOST_CONNECTIONS} connections at a time; one was closed");
+        let message =
+            format_args!("admin: more than {MOST_CONNECTIONS} connections at a time; one was closed");
         return error_log.limited(LogLevel::Warning, "admin: too many connections", message);
     }
     let held = Open(shared.clone());

@@ -56,12 +56,18 @@ impl Page {
     }
 
     fn html(page: Html) -> Page {
-        let fields = vec![("Content-Security-Policy", page.policy), ("Referrer-Policy", "no-referrer".to_string())];
+        let fields =
+            vec![("Content-Security-Policy", page.policy), ("Referrer-Policy", "no-referrer".to_string())];
         Page { status: 200, content_type: "text/html; charset=utf-8", fields, body: page.text }
     }
 
     fn json(value: &serde_json::Value) -> Page {
-        Page { status: 200, content_type: "application/json", fields: Vec::new(), body: format!("{value:#}\n") }
+        Page {
+            status: 200,
+            content_type: "application/json",
+            fields: Vec::new(),
+            body: format!("{value:#}\n"),
+        }
     }
 }
 
@@ -128,7 +134,9 @@ impl Pages {
         // So many in all: what each core has given is cut evenly, those under way first.
         let mut all: Vec<(usize, crate::session::SessionFacts)> = cores
             .iter_mut()
-            .flat_map(|core| std::mem::take(&mut core.sessions).into_iter().map(|session| (core.core, session)))
+            .flat_map(|core| {
+                std::mem::take(&mut core.sessions).into_iter().map(|session| (core.core, session))
+            })
             .collect();
         all.sort_by_key(|(_, session)| (session.under_way_count == 0, std::cmp::Reverse(session.age_ms)));
         all.truncate(most);

@@ -10,7 +10,8 @@ use crate::session::{CoreSessions, RequestFacts, SessionFacts};
 
 /// The sessions for programs.
 pub fn sessions_json(cores: &[CoreSessions]) -> Value {
-    let sessions = cores.iter().flat_map(|core| core.sessions.iter().map(move |session| (core.core, session)));
+    let sessions =
+        cores.iter().flat_map(|core| core.sessions.iter().map(move |session| (core.core, session)));
     json!({
         "connections": cores.iter().map(|core| core.connections).sum::<usize>(),
         "sessions": sessions.map(|(core, session)| json!({
@@ -62,7 +63,8 @@ pub fn sessions_page(cores: &[CoreSessions], refresh: Option<u32>) -> Html {
 
 /// The table of sessions: one line for each request under way, or for the connection where there is none.
 pub fn sessions_table(cores: &[CoreSessions]) -> Markup {
-    let sessions = || cores.iter().flat_map(|core| core.sessions.iter().map(move |session| (core.core, session)));
+    let sessions =
+        || cores.iter().flat_map(|core| core.sessions.iter().map(move |session| (core.core, session)));
     html! {
         @if sessions().next().is_none() {
             p.note { "No connection waits." }
@@ -128,7 +130,9 @@ fn session_rows(core: usize, session: &SessionFacts) -> Markup {
 /// Who asks: the other end of the connection, or whom it asks for.
 fn client(session: &SessionFacts, request: &RequestFacts) -> String {
     match (session.peer, request.client) {
-        (Some(peer), Some(client)) if peer.ip().to_canonical() != client => format!("{client} through {peer}"),
+        (Some(peer), Some(client)) if peer.ip().to_canonical() != client => {
+            format!("{client} through {peer}")
+        }
         (Some(peer), _) => peer.to_string(),
         (None, client) => client.map_or_else(|| "\u{2013}".to_string(), |client| client.to_string()),
     }

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::Sources;
 use super::history::{History, Rates};
 use crate::metrics::{
-    CLASSES, ConnectionState, Distribution, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, Totals,
-    version_label,
+    CLASSES, ConnectionState, Distribution, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout,
+    Totals, version_label,
 };
 use crate::session::CoreSessions;
 

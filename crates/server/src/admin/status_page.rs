@@ -17,8 +17,8 @@ use super::sessions_page::sessions_table;
 use super::status_json::uptime_seconds;
 use super::words;
 use crate::metrics::{
-    CLASSES, ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, RouteTotals, TLS_VERSIONS, Timeout, Totals,
-    version_label,
+    CLASSES, ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, RouteTotals, TLS_VERSIONS, Timeout,
+    Totals, version_label,
 };
 use crate::session::CoreSessions;
 
@@ -199,11 +199,17 @@ fn server_facts(sources: &Sources, totals: &Totals) -> Markup {
             ("State", html! { span class={ "state " (state) } { (state) } }),
             ("Version", html! { (env!("CARGO_PKG_VERSION")) ", process " (std::process::id()) }),
             ("Up", html! { (words::age((uptime_seconds(totals) * 1000.0) as u64)) }),
-            ("Listening", html! { @for (index, one) in listeners.iter().enumerate() { @if index > 0 { br; } (one) } }),
-            ("Configuration", html! {
-                "generation " (totals.generation) ", "
-                (words::whole(totals.reloads[1])) " reloads, " (words::whole(totals.reloads[0])) " failed"
-            }),
+            (
+                "Listening",
+                html! { @for (index, one) in listeners.iter().enumerate() { @if index > 0 { br; } (one) } },
+            ),
+            (
+                "Configuration",
+                html! {
+                    "generation " (totals.generation) ", "
+                    (words::whole(totals.reloads[1])) " reloads, " (words::whole(totals.reloads[0])) " failed"
+                },
+            ),
             ("Access log lines lost", html! { (words::whole(totals.lost_lines)) }),
         ],
     )
@@ -217,7 +223,10 @@ fn process_facts(totals: &Totals) -> Markup {
             ("Processor time", html! { (words::age((process.cpu_seconds * 1000.0) as u64)) }),
             ("Memory", html! { (words::bytes(process.resident_bytes as f64)) }),
             ("Threads", html! { (words::whole(process.threads)) }),
-            ("Open files", html! { (words::whole(process.open_files)) " of " (limit(process.most_open_files)) }),
+            (
+                "Open files",
+                html! { (words::whole(process.open_files)) " of " (limit(process.most_open_files)) },
+            ),
             ("Received", html! { (words::bytes(totals.received_bytes as f64)) }),
             ("Sent", html! { (words::bytes(totals.sent_bytes as f64)) }),
         ],
@@ -342,9 +351,17 @@ fn cache_facts(sources: &Sources, totals: &Totals) -> Markup {
 }
 
 fn tls_facts(totals: &Totals) -> Markup {
-    let versions = || TLS_VERSIONS.iter().zip(totals.handshakes).filter(|(version, counts)| **version != "other" || *counts != [0, 0]);
-    let failures: Vec<(&str, u64)> =
-        HANDSHAKE_FAILURES.into_iter().zip(totals.handshake_failures).filter(|(_, count)| *count > 0).collect();
+    let versions = || {
+        TLS_VERSIONS
+            .iter()
+            .zip(totals.handshakes)
+            .filter(|(version, counts)| **version != "other" || *counts != [0, 0])
+    };
+    let failures: Vec<(&str, u64)> = HANDSHAKE_FAILURES
+        .into_iter()
+        .zip(totals.handshake_failures)
+        .filter(|(_, count)| *count > 0)
+        .collect();
     let resumed: u64 = totals.handshakes.iter().map(|counts| counts[1]).sum();
     let all: u64 = totals.handshakes.iter().flatten().sum();
     html! {

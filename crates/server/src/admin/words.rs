@@ -28,7 +28,11 @@ pub fn bytes(number: f64) -> String {
     let mut value = number;
     for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
         if value < 1023.5 || unit == "TiB" {
-            return if unit == "B" || value >= 99.5 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") };
+            return if unit == "B" || value >= 99.5 {
+                format!("{value:.0} {unit}")
+            } else {
+                format!("{value:.1} {unit}")
+            };
         }
         value /= 1024.0;
     }
@@ -80,10 +84,16 @@ mod tests {
     fn numbers() {
         assert_eq!([0, 999, 1000, 1_234_567].map(whole), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([0.0, 0.126, 9.99, 57.04, 1234.5].map(rate), ["0", "0.13", "9.99", "57.0", "1,235"]);
-        assert_eq!([0.0, 1023.0, 1536.0, 21_474_836_480.0].map(bytes), ["0 B", "1023 B", "1.5 KiB", "20.0 GiB"]);
+        assert_eq!(
+            [0.0, 1023.0, 1536.0, 21_474_836_480.0].map(bytes),
+            ["0 B", "1023 B", "1.5 KiB", "20.0 GiB"]
+        );
         assert_eq!(bytes(f64::MAX).split_once(' ').unwrap().1, "TiB");
         assert_eq!([48_000, 999_600, 1_234_000_000].map(nanoseconds), ["48.0 \u{b5}s", "1.00 ms", "1.23 s"]);
-        assert_eq!([850, 12_000, 200_000, 7_500_000, 795_600_000].map(age), ["850 ms", "12 s", "3 min 20 s", "2 h 5 min", "9 d 5 h"]);
+        assert_eq!(
+            [850, 12_000, 200_000, 7_500_000, 795_600_000].map(age),
+            ["850 ms", "12 s", "3 min 20 s", "2 h 5 min", "9 d 5 h"]
+        );
         assert_eq!((share(1, 3), share(0, 0)), ("33.3 %".to_string(), "\u{2013}".to_string()));
     }
 }

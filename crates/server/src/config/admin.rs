@@ -263,7 +263,10 @@ impl Reader<'_> {
         let admin = &loaded.config.admin;
         match &admin.listen {
             AdminListen::Tcp(address) => {
-                if !address.ip().to_canonical().is_loopback() && admin.allow.is_empty() && admin.token_file.is_none() {
+                if !address.ip().to_canonical().is_loopback()
+                    && admin.allow.is_empty()
+                    && admin.token_file.is_none()
+                {
                     let message = format!(
                         "'listen': other machines can reach {address}; say in 'allow' which of them may ask, or set \
                          'token_file', or listen on 127.0.0.1"
@@ -273,13 +276,13 @@ impl Reader<'_> {
                 let sites = &loaded.config.sites;
                 if let Some(position) = sites.iter().position(|site| site.listen.contains(address)) {
                     let line = loaded.places.sites.get(position).map_or(0, |site| site.header.line);
-                    let message = format!("'listen': {address} already belongs to the [[site]] of line {line}");
+                    let message =
+                        format!("'listen': {address} already belongs to the [[site]] of line {line}");
                     self.problem(places.key("listen"), message);
                 }
             }
             AdminListen::Unix(_) if !admin.allow.is_empty() => {
-                let message =
-                    "'allow' means nothing for a unix socket; the rights of its file and directory say who may open it";
+                let message = "'allow' means nothing for a unix socket; the rights of its file and directory say who may open it";
                 self.problem(places.key("allow"), message.to_string());
             }
             AdminListen::Unix(_) | AdminListen::Off => {}
@@ -319,7 +322,10 @@ mod tests {
         assert_eq!(problems("listen = '[::1]:9180'"), [""; 0]);
         assert_eq!(problems("listen = 'unix:admin.sock'"), [""; 0]);
         let refused = problems("listen = '0.0.0.0:9180'");
-        assert!(refused.len() == 1 && refused[0].starts_with("/etc/a.toml:2:10: 'listen': other machines"), "{refused:?}");
+        assert!(
+            refused.len() == 1 && refused[0].starts_with("/etc/a.toml:2:10: 'listen': other machines"),
+            "{refused:?}"
+        );
         assert_eq!(problems("listen = '0.0.0.0:9180'\nallow = ['10.0.0.0/8']"), [""; 0]);
         assert_eq!(problems("listen = '0.0.0.0:9180'\ntoken_file = 'token'"), [""; 0]);
     }
@@ -327,7 +333,10 @@ mod tests {
     #[test]
     fn what_cannot_be_meant() {
         assert!(problems("listen = '127.0.0.1:80'")[0].contains("already belongs to the [[site]] of line 3"));
-        assert!(problems("listen = 'unix:a'\nallow = ['10.0.0.0/8']")[0].contains("means nothing for a unix socket"));
+        assert!(
+            problems("listen = 'unix:a'\nallow = ['10.0.0.0/8']")[0]
+                .contains("means nothing for a unix socket")
+        );
         assert!(problems("listn = 'off'")[0].contains("did you mean 'listen'?"));
     }
 }

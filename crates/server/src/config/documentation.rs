@@ -159,7 +159,9 @@ fn value_of<C>(kind: &Kind<C>) -> String {
             alternatives(&choices.iter().map(|choice| format!("`\"{}\"`", choice.word)).collect::<Vec<_>>())
         }
         Kind::LogDestination(_) => "`\"off\"`, `\"stdout\"`, `\"stderr\"` or a path".to_string(),
-        Kind::LineFormat(_) => "`\"common\"`, `\"combined\"`, `\"json\"` or a line with variables".to_string(),
+        Kind::LineFormat(_) => {
+            "`\"common\"`, `\"combined\"`, `\"json\"` or a line with variables".to_string()
+        }
         Kind::Directory(_) => "path of a directory".to_string(),
         Kind::File(_) => "path of a file".to_string(),
         Kind::HeaderValue(_) => "string of printable ASCII".to_string(),

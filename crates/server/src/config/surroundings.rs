@@ -11,8 +11,8 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::problem::problem_at;
 use super::{
-    AccessConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, LogDestination, PasswordSource, SectionPlaces,
-    SiteConfig,
+    AccessConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, LogDestination, PasswordSource,
+    SectionPlaces, SiteConfig,
 };
 use crate::access::PasswordFile;
 use crate::admin_token::read_token;

@@ -164,7 +164,7 @@ impl Http2 {
                 }
             }
             Event::Data { stream, range, end_of_stream } => {
-                self.take_data(stream, &input[range], end_of_stream);
+                self.take_data(hot, stream, &input[range], end_of_stream);
             }
             Event::Trailers { stream, .. } => {
                 self.incoming
@@ -174,8 +174,7 @@ impl Http2 {
             Event::Reset { stream, reason, .. } => {
                 let counts = &self.connection.core.counts;
                 let by_client = reason.is_none();
-                let count =
-                    if by_client { &counts.http2_resets_received } else { &counts.http2_resets_sent };
+                let count = if by_client { &counts.http2_resets_received } else { &counts.http2_resets_sent };
                 count.add(1);
                 self.forget(stream);
             }
@@ -252,7 +251,8 @@ impl Http2 {
             Err(error) => Some(Answer::error(error.status())),
         };
         let received = Rc::new(ReceivedHead { head, buffer });
-        let under_way = self.connection.begin_request(&hot.snapshot, received.method_text(), received.target());
+        let under_way =
+            self.connection.begin_request(&hot.snapshot, received.method_text(), received.target());
         let progress = Progress::new(&hot.snapshot, self.connection.peer, under_way);
         let begun = match refusal {
             Some(answer) => Err(answer),
@@ -265,8 +265,7 @@ impl Http2 {
                 let (progress, kept) = (progress.clone(), snapshot.clone());
                 let task = tokio::task::spawn_local(async move {
                     let variant = Variant::Persistent;
-                    let answered =
-                        exchange::answer(core, snapshot, request, variant, progress.clone()).await;
+                    let answered = exchange::answer(core, snapshot, request, variant, progress.clone()).await;
                     inbox.put(Found { stream, received, received_at, answered, progress, snapshot: kept });
                 });
                 self.exchanges.push(Exchange::new(stream, task.abort_handle()));
@@ -307,7 +306,7 @@ impl Http2 {
         exchange::begin(&hot.snapshot, sites, arrival, received.clone(), may_serve, body)
     }
 
-    fn take_data(&mut self, stream: StreamKey, piece: &[u8], end_of_stream: bool) {
+    fn take_data(&mut self, hot: &Hot, stream: StreamKey, piece: &[u8], end_of_stream: bool) {
         let Some(index) = self.incoming.iter().position(|incoming| incoming.stream == stream) else {
             self.engine.release(stream, piece.len());
             return;
@@ -320,17 +319,17 @@ impl Http2 {
         }
         if taken.is_err() {
             self.engine.release(stream, piece.len());
-            self.refuse_body(stream);
+            self.refuse_body(hot, stream);
         }
     }
 
     /// Ends the work on a request whose body is too large.
-    fn refuse_body(&mut self, stream: StreamKey) {
+    fn refuse_body(&mut self, hot: &Hot, stream: StreamKey) {
         if self.exchanges.iter().any(|exchange| exchange.stream == stream) {
             self.exchanges.retain(|exchange| exchange.stream != stream);
             let received = Rc::new(ReceivedHead { head: RequestHead::new(), buffer: Vec::new() });
             let answered = Answer::error(413).into();
-            let snapshot = self.connection.core.hot.borrow().snapshot.clone();
+            let snapshot = hot.snapshot.clone();
             let (received_at, progress) = (Instant::now(), Rc::default());
             self.inbox.put(Found { stream, received, received_at, answered, progress, snapshot });
         }

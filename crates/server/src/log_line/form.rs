@@ -80,9 +80,9 @@ pub fn largest_line(format: &LineFormat, record: &Record<'_>) -> Option<usize> {
             let line = record.method.len() + record.target.len() + record.version.len();
             let fields = optional(record.host) + optional(record.referer) + optional(record.user_agent);
             let names = record.site.len() + record.route.len() + record.handler.len();
-            let tls = record.tls.map_or(0, |tls| {
-                tls.version.len() + tls.cipher.len() + tls.subject.map_or(0, str::len)
-            });
+            let tls = record
+                .tls
+                .map_or(0, |tls| tls.version.len() + tls.cipher.len() + tls.subject.map_or(0, str::len));
             // A trace context that is valid is no longer than its field may be, which the fixed part has room for.
             let ids = user + optional(record.request_id);
             FIXED + LARGEST_JSON * (client + line + fields + names + tls + ids)

@@ -21,4 +21,4 @@ pub use clock::LogClock;
 pub use form::{LineFormat, largest_line};
 pub use record::{Record, TlsRecord};
 pub use template::Template;
-pub use variable::{VARIABLES, Variable};
+pub use variable::{VARIABLES, Variable, variables_markdown};

@@ -59,10 +59,17 @@ impl Template {
         text.push(b'\n');
         segments.push(Segment::Text(text.into()));
         let needs = |needs: Needs| {
-            segments.iter().any(|segment| matches!(segment, Segment::Variable(variable) if variable.needs == needs))
+            segments
+                .iter()
+                .any(|segment| matches!(segment, Segment::Variable(variable) if variable.needs == needs))
         };
         let (wants_duration, wants_request_id) = (needs(Needs::Duration), needs(Needs::RequestId));
-        Ok(Template { source: source.to_string(), segments: segments.into(), wants_duration, wants_request_id })
+        Ok(Template {
+            source: source.to_string(),
+            segments: segments.into(),
+            wants_duration,
+            wants_request_id,
+        })
     }
 
     /// As it was written.
@@ -100,7 +107,8 @@ fn parse_variable(text: &str) -> Result<(Segment, &str), String> {
         let (name, rest) = inside.split_once('}').ok_or("'${' has no '}'")?;
         return Ok((Segment::Variable(find(name)?), rest));
     }
-    let end = text.bytes().position(|byte| !byte.is_ascii_alphanumeric() && byte != b'_').unwrap_or(text.len());
+    let end =
+        text.bytes().position(|byte| !byte.is_ascii_alphanumeric() && byte != b'_').unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
     match (name, rest.strip_prefix('{')) {
         ("", _) => Err("'$' is followed by no name; a dollar sign itself is written '$$'".to_string()),
@@ -190,7 +198,10 @@ mod tests {
 
     #[test]
     fn lines() {
-        assert_eq!(line("$client - [$time] \"$request\" $status"), "192.0.2.1 - [20/Nov/2026:10:00:00 +0000] \"GET /a?b=c HTTP/1.1\" 200\n");
+        assert_eq!(
+            line("$client - [$time] \"$request\" $status"),
+            "192.0.2.1 - [20/Nov/2026:10:00:00 +0000] \"GET /a?b=c HTTP/1.1\" 200\n"
+        );
         assert_eq!(line("$path|$query|$duration|${duration_us}us"), "/a|b=c|2.000048|2000048us\n");
         assert_eq!(line("$header{ACCEPT} $header{x-evil} $header{none}"), "text/html a\\\"b -\n");
         assert_eq!(line("$$$status$$"), "$200$\n");
@@ -214,7 +225,10 @@ mod tests {
     fn what_is_not_understood_is_refused_with_what_was_meant() {
         assert_eq!(problem("$clinet"), "unknown variable '$clinet'; did you mean '$client'?");
         assert_eq!(problem("$remote_addr"), "unknown variable '$remote_addr'; did you mean '$client'?");
-        assert_eq!(problem("$http_x_forwarded_for"), "unknown variable '$http_x_forwarded_for'; did you mean '$header{x-forwarded-for}'?");
+        assert_eq!(
+            problem("$http_x_forwarded_for"),
+            "unknown variable '$http_x_forwarded_for'; did you mean '$header{x-forwarded-for}'?"
+        );
         assert!(problem("$upstream_response_length").contains("the variables are time, "));
         assert_eq!(problem("%h %l %u"), "'%h %l %u' has no variable; they are written $client, not %h");
         assert_eq!(problem("comon"), "'comon' is not a format; did you mean 'common'?");

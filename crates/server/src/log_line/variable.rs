@@ -41,26 +41,42 @@ const fn variable(
 
 /// Every variable, in the order of the documentation. `$header{name}` is one more.
 pub static VARIABLES: &[Variable] = &[
-    variable("time", "the time as in the Common Log Format, `20/Nov/2026:10:00:00 +0000`", |line, clock, _| {
-        line.extend_from_slice(clock.common());
-    }),
+    variable(
+        "time",
+        "the time as in the Common Log Format, `20/Nov/2026:10:00:00 +0000`",
+        |line, clock, _| {
+            line.extend_from_slice(clock.common());
+        },
+    ),
     variable("time_rfc3339", "the time with milliseconds, `2026-11-20T10:00:00.123Z`", |line, clock, _| {
         line.extend_from_slice(clock.rfc3339());
     }),
-    variable("time_unix", "the time in seconds since 1970, with milliseconds, `1795168800.123`", |line, clock, _| {
-        clock.append_unix(line);
+    variable(
+        "time_unix",
+        "the time in seconds since 1970, with milliseconds, `1795168800.123`",
+        |line, clock, _| {
+            clock.append_unix(line);
+        },
+    ),
+    variable("client", "the client's address", |line, _, record| {
+        line.extend_from_slice(record.client.as_bytes())
     }),
-    variable("client", "the client's address", |line, _, record| line.extend_from_slice(record.client.as_bytes())),
-    variable("user", "the user name, where the client had to give one", |line, _, record| optional(line, record.user.map(str::as_bytes))),
+    variable("user", "the user name, where the client had to give one", |line, _, record| {
+        optional(line, record.user.map(str::as_bytes))
+    }),
     Variable {
         name: "request_id",
         documentation: "the request's id, see [request ids](#request-ids)",
         needs: Needs::RequestId,
         append: |line, _, record| optional(line, record.request_id),
     },
-    variable("traceparent", "the field `traceparent` of the request, where it is valid", |line, _, record| {
-        optional(line, record.trace().map(|trace| trace.text()));
-    }),
+    variable(
+        "traceparent",
+        "the field `traceparent` of the request, where it is valid",
+        |line, _, record| {
+            optional(line, record.trace().map(|trace| trace.text()));
+        },
+    ),
     variable("trace_id", "the id of the trace in it", |line, _, record| {
         optional(line, record.trace().map(|trace| trace.trace_id()));
     }),
@@ -71,7 +87,9 @@ pub static VARIABLES: &[Variable] = &[
         given(line, record.request_line);
     }),
     variable("method", "the method", |line, _, record| given(line, record.method)),
-    variable("target", "the target, path and query, as it was sent", |line, _, record| given(line, record.target)),
+    variable("target", "the target, path and query, as it was sent", |line, _, record| {
+        given(line, record.target)
+    }),
     variable("path", "the target's path", |line, _, record| given(line, record.path())),
     variable("query", "the target's query, without `?`", |line, _, record| optional(line, record.query())),
     variable("protocol", "the protocol, `HTTP/1.1` or `HTTP/2.0`", |line, _, record| {
@@ -114,9 +132,13 @@ pub static VARIABLES: &[Variable] = &[
     variable("tls_cipher", "the cipher suite", |line, _, record| {
         optional(line, record.tls.map(|tls| tls.cipher.as_bytes()));
     }),
-    variable("tls_server_name", "the name that the client asked for in the TLS handshake", |line, _, record| {
-        optional(line, record.tls.and_then(|tls| tls.server_name).map(str::as_bytes));
-    }),
+    variable(
+        "tls_server_name",
+        "the name that the client asked for in the TLS handshake",
+        |line, _, record| {
+            optional(line, record.tls.and_then(|tls| tls.server_name).map(str::as_bytes));
+        },
+    ),
     variable("tls_subject", "the subject of the client's certificate", |line, _, record| {
         optional(line, record.tls.and_then(|tls| tls.subject).map(str::as_bytes));
     }),
@@ -165,4 +187,42 @@ pub(super) fn append_padded<const DIGITS: usize>(line: &mut Vec<u8>, mut value: 
         value /= 10;
     }
     line.extend_from_slice(&digits);
+}
+
+/// The table of variables, for the page of the book.
+pub fn variables_markdown() -> String {
+    let row = |name: &str, documentation: &str| format!("| `{name}` | {documentation} |\n");
+    let rows = VARIABLES.iter().map(|variable| row(&format!("${}", variable.name), variable.documentation));
+    let field = row("$header{name}", "the first field of the request with this name; case does not matter");
+    format!("| variable | |\n|---|---|\n{}{field}", rows.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table in the book is that of the code. `BLESS=1` writes it again.
+    #[test]
+    fn variables_of_the_page_are_up_to_date() {
+        const BEGIN: &str = "variables_of_the_page -->\n";
+        const END: &str = "<!-- /variables -->";
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/logs.md");
+        let page = std::fs::read_to_string(&path).unwrap();
+        let (before, rest) = page.split_once(BEGIN).unwrap();
+        let (_, after) = rest.split_once(END).unwrap();
+        let wanted = format!("{before}{BEGIN}{}{END}{after}", variables_markdown());
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&path, &wanted).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert!(written == wanted, "BLESS=1 cargo test -p touchstone-server variables_of_the_page");
+    }
+
+    #[test]
+    fn numbers_are_padded() {
+        let mut line = Vec::new();
+        append_padded::<6>(&mut line, 48);
+        append_padded::<3>(&mut line, 1234);
+        assert_eq!(line, b"000048234");
+    }
 }

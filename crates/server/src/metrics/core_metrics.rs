@@ -51,7 +51,12 @@ pub struct CoreMetrics {
 impl CoreMetrics {
     /// The hand of core `index`, for the sites and routes of `table`; one in `hit_sampling` turns of hits is timed. Call
     /// it on the core's own thread.
-    pub fn new(registry: Arc<Metrics>, index: usize, table: Arc<RouteTable>, hit_sampling: u32) -> CoreMetrics {
+    pub fn new(
+        registry: Arc<Metrics>,
+        index: usize,
+        table: Arc<RouteTable>,
+        hit_sampling: u32,
+    ) -> CoreMetrics {
         let counts = registry.register_core(index);
         counts.thread_id.set(u64::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap_or(0));
         let mut metrics = CoreMetrics {

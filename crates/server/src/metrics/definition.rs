@@ -51,9 +51,9 @@ impl Kind {
 impl Definition {
     /// The unit that the name ends with, if it has one.
     pub fn unit(&self) -> Option<&'static str> {
-        ["seconds", "bytes"].into_iter().find(|unit| {
-            self.name.strip_suffix(unit).is_some_and(|before| before.ends_with('_'))
-        })
+        ["seconds", "bytes"]
+            .into_iter()
+            .find(|unit| self.name.strip_suffix(unit).is_some_and(|before| before.ends_with('_')))
     }
 }
 
@@ -222,7 +222,10 @@ pub static METRICS: &[Definition] = &[
         name: "touchstone_tls_handshakes",
         kind: Kind::Counter,
         help: "TLS handshakes that were completed.",
-        labels: &[("version", "`1.2` or `1.3`"), ("resumed", "`true`: an earlier session was taken up again")],
+        labels: &[
+            ("version", "`1.2` or `1.3`"),
+            ("resumed", "`true`: an earlier session was taken up again"),
+        ],
         collect: |totals, samples| {
             for (version, counts) in TLS_VERSIONS.iter().zip(totals.handshakes) {
                 if *version != "other" || counts != [0, 0] {

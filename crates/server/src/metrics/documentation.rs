@@ -14,7 +14,13 @@ pub fn documentation_markdown() -> String {
             Kind::Histogram => "histogram",
             Kind::Info => "info",
         };
-        let _ = write!(page, "\n### `{}{}`\n\n{} ({kind})\n", definition.name, definition.kind.ending(), definition.help);
+        let _ = write!(
+            page,
+            "\n### `{}{}`\n\n{} ({kind})\n",
+            definition.name,
+            definition.kind.ending(),
+            definition.help
+        );
         if !definition.labels.is_empty() {
             page.push('\n');
         }
@@ -86,6 +92,9 @@ mod tests {
             std::fs::write(&path, &page).unwrap();
         }
         let written = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(written == page, "docs/metrics.md is not up to date: BLESS=1 cargo test -p touchstone-server metrics_page");
+        assert!(
+            written == page,
+            "docs/metrics.md is not up to date: BLESS=1 cargo test -p touchstone-server metrics_page"
+        );
     }
 }

@@ -58,7 +58,9 @@ impl Format {
             }
         }
         match weights {
-            [Some(open), plain] if open > 0.0 && plain.is_none_or(|plain| open >= plain) => Format::OpenMetrics,
+            [Some(open), plain] if open > 0.0 && plain.is_none_or(|plain| open >= plain) => {
+                Format::OpenMetrics
+            }
             _ => Format::Prometheus,
         }
     }

@@ -140,7 +140,8 @@ fn route(site: &str, route: &str, hits: u64) -> RouteTotals {
 
 #[test]
 fn both_formats_say_the_same() {
-    let mut totals = Totals { routes: vec![route("a", "-", 3)], ..Totals::of(&Metrics::new(Default::default())) };
+    let mut totals =
+        Totals { routes: vec![route("a", "-", 3)], ..Totals::of(&Metrics::new(Default::default())) };
     let histogram = crate::metrics::histogram::Histogram::default();
     [5_000, 20_000, 3_000_000, 200_000_000_000].iter().for_each(|took| histogram.record(*took, 1));
     totals.routes[0].durations.add(&histogram);
@@ -150,16 +151,19 @@ fn both_formats_say_the_same() {
     let value = |name: &str, labels: &[(&str, &str)]| {
         let found = old.iter().find(|sample| {
             sample.name == name
-                && labels.iter().all(|(label, value)| {
-                    sample.labels.contains(&(label.to_string(), value.to_string()))
-                })
+                && labels
+                    .iter()
+                    .all(|(label, value)| sample.labels.contains(&(label.to_string(), value.to_string())))
         });
         found.unwrap_or_else(|| panic!("no {name} {labels:?}")).value
     };
     assert_eq!(value("touchstone_responses_total", &[("code", "404"), ("class", "4xx")]), 2.0);
     assert_eq!(value("touchstone_route_responses_total", &[("site", "a"), ("class", "2xx")]), 3.0);
     let bucket = |bound| value("touchstone_request_duration_seconds_bucket", &[("le", bound)]);
-    assert_eq!(["1e-5", "2.5e-5", "0.0025", "0.005", "100.0", "+Inf"].map(bucket), [1.0, 2.0, 2.0, 3.0, 3.0, 4.0]);
+    assert_eq!(
+        ["1e-5", "2.5e-5", "0.0025", "0.005", "100.0", "+Inf"].map(bucket),
+        [1.0, 2.0, 2.0, 3.0, 3.0, 4.0]
+    );
     assert_eq!(value("touchstone_request_duration_seconds_count", &[]), 4.0);
     assert_eq!(value("touchstone_request_duration_seconds_sum", &[]), 200.003025);
     assert_eq!(value("touchstone_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), 1.0);
@@ -172,7 +176,11 @@ fn the_table_is_in_order() {
     assert_eq!(names.len(), METRICS.len());
     for definition in METRICS {
         assert!(definition.name.starts_with("touchstone_") || definition.name.starts_with("process_"));
-        assert!(!definition.name.ends_with("_total") && definition.help.ends_with('.'), "{}", definition.name);
+        assert!(
+            !definition.name.ends_with("_total") && definition.help.ends_with('.'),
+            "{}",
+            definition.name
+        );
         assert!(definition.labels.iter().all(|(name, values)| *name != "le" && !values.is_empty()));
         assert!(definition.kind != Kind::Histogram || definition.unit() == Some("seconds"));
     }
@@ -190,10 +198,15 @@ fn which_format_is_wanted() {
         Format::OpenMetrics
     );
     assert_eq!(
-        accepted("application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;q=0.4,*/*;q=0.1"),
+        accepted(
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;q=0.4,*/*;q=0.1"
+        ),
         Format::OpenMetrics
     );
-    assert_eq!(accepted("text/plain;version=0.0.4;q=1,application/openmetrics-text;q=0.5"), Format::Prometheus);
+    assert_eq!(
+        accepted("text/plain;version=0.0.4;q=1,application/openmetrics-text;q=0.5"),
+        Format::Prometheus
+    );
     assert_eq!(accepted("application/openmetrics-text; version=2.0.0"), Format::Prometheus);
     assert_eq!(accepted("application/openmetrics-text;q=0"), Format::Prometheus);
     assert_eq!(accepted("*/*"), Format::Prometheus);

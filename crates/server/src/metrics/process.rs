@@ -39,7 +39,8 @@ pub fn cpu_seconds() -> f64 {
 
 /// Since Linux 6.2 the directory's size says it; before, only counting does, which takes long where there are many.
 fn open_files() -> u64 {
-    match fs::metadata("/proc/self/fd").map_or(0, |metadata| std::os::unix::fs::MetadataExt::size(&metadata)) {
+    match fs::metadata("/proc/self/fd").map_or(0, |metadata| std::os::unix::fs::MetadataExt::size(&metadata))
+    {
         // The directory itself is open while it is read.
         0 => fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count().saturating_sub(1) as u64),
         size => size,

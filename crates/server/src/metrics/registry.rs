@@ -73,13 +73,16 @@ impl Metrics {
         history.current = cache.map(Arc::downgrade);
     }
 
-    /// A configuration was read again, and taken up or not.
-    pub fn reloaded(&self, taken_up: bool) {
-        self.reloads[usize::from(taken_up)].fetch_add(1, Ordering::Relaxed);
-        if taken_up {
-            self.generation.fetch_add(1, Ordering::Relaxed);
-            self.taken_up_at.store(unix_seconds() as u64, Ordering::Relaxed);
-        }
+    /// A configuration that was read again is taken up.
+    pub fn reload_taken_up(&self) {
+        self.reloads[1].fetch_add(1, Ordering::Relaxed);
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.taken_up_at.store(unix_seconds() as u64, Ordering::Relaxed);
+    }
+
+    /// One was not; that before stays.
+    pub fn reload_failed(&self) {
+        self.reloads[0].fetch_add(1, Ordering::Relaxed);
     }
 
     /// The server stops: what was begun is finished.

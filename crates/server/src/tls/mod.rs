@@ -46,7 +46,7 @@ pub use ciphertext::CiphertextBuffer;
 pub use endpoint::TlsEndpoint;
 pub use error::TlsError;
 pub use notice::{Notice, NoticeLevel};
-pub use session::{Received, RECORD_BYTES, TlsSession};
+pub use session::{RECORD_BYTES, Received, TlsSession};
 pub use settings::{
     CertificateSource, ClientAuthorities, ClientCertificateMode, EndpointSettings, MinimumVersion, Policy,
     SiteSettings, UnknownNames,
