@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build demo test bench lint fmt clean
+.PHONY: help setup rivals build programs demo test bench lint fmt clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -15,6 +15,9 @@ rivals: ## Install the other servers to measure against as well
 
 build: ## Build the program: target/release/touchstone
 	@. scripts/environment.sh && cargo build --release --locked -p touchstone
+
+programs: ## Build the SPICE programs: target/programs/cgi-bin
+	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/cgi
 
 demo: ## Measure touchstone beside nginx and the kernel's limit; write a report
 	@scripts/setup.sh --brief

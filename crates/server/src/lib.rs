@@ -10,6 +10,8 @@ mod admin;
 mod admin_token;
 use touchstone_interfaces::answer;
 
+mod acme;
+mod cgi;
 mod clock;
 pub mod config;
 mod connection;
@@ -25,6 +27,7 @@ pub mod log;
 pub mod log_line;
 pub mod metrics;
 mod operator_view;
+mod private_file;
 pub mod request_id;
 pub mod route;
 mod server;
@@ -34,8 +37,8 @@ mod site_tls;
 mod socket;
 mod static_files;
 mod sys;
-// Its ends for certificates by ACME, QUIC and what logs say of a session are ready before those who will use them.
-#[allow(dead_code, unused_imports)]
+// Its ends for QUIC, and what handlers and logs say of a session, are ready before those who will use them.
+#[allow(dead_code)]
 mod tls;
 mod transport;
 mod unusable;

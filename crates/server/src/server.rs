@@ -11,6 +11,7 @@ use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::access::AccessShared;
+use crate::acme::AcmeManager;
 use crate::admin::Admin;
 use crate::config::{self, Config, LogLevel};
 use crate::core::Connections;
@@ -40,6 +41,7 @@ pub struct Server {
     snapshot: Arc<Snapshot>,
     tls: Arc<TlsShared>,
     access: Arc<AccessShared>,
+    acme: AcmeManager,
     /// Read again on SIGHUP.
     config_file: Option<PathBuf>,
     access_log: AccessLog,
@@ -73,8 +75,9 @@ impl Server {
                 error_log.limited(LogLevel::Warning, "password file", problem);
             }))
         };
-        let snapshot =
-            Snapshot::open(config, &tls, &access, &error_log).map_err(|unusable| StartError(unusable.0))?;
+        let acme = AcmeManager::new(tls.clone(), error_log.clone());
+        let snapshot = Snapshot::open(config, &tls, &access, acme.http_challenges(), &error_log)
+            .map_err(|unusable| StartError(unusable.0))?;
         let snapshot = Arc::new(snapshot);
         if let Some(problem) = &snapshot.watcher_problem {
             error_log.warning(format_args!(
@@ -95,6 +98,7 @@ impl Server {
             snapshot,
             tls,
             access,
+            acme,
             config_file,
             access_log,
             error_log,
@@ -118,6 +122,7 @@ impl Server {
             snapshot,
             tls,
             access,
+            acme,
             config_file,
             access_log,
             error_log,
@@ -134,6 +139,7 @@ impl Server {
             snapshot: snapshot.clone(),
             tls,
             access,
+            acme,
             error_log: error_log.clone(),
             view,
             metrics: metrics.clone(),
@@ -163,6 +169,7 @@ impl Server {
         }
         running.view.show(&snapshot);
         drop(snapshot);
+        running.acme.take_up(&running.snapshot.config);
         for signal in signals.forever() {
             match signal {
                 SIGHUP => running.reload(config_file.as_deref(), &access_log),
@@ -190,6 +197,7 @@ struct Running {
     snapshot: Arc<Snapshot>,
     tls: Arc<TlsShared>,
     access: Arc<AccessShared>,
+    acme: AcmeManager,
     error_log: ErrorLog,
     view: Arc<OperatorView>,
     metrics: Arc<Metrics>,
@@ -229,8 +237,9 @@ impl Running {
                 .warning("server.cores and server.pin_cores change only when the server is started anew");
         }
         let log_problem = |error: io::Error| vec![error.to_string()];
-        let snapshot = Snapshot::open(config, &self.tls, &self.access, &self.error_log)
-            .map_err(|unusable| vec![unusable.0])?;
+        let snapshot =
+            Snapshot::open(config, &self.tls, &self.access, self.acme.http_challenges(), &self.error_log)
+                .map_err(|unusable| vec![unusable.0])?;
         let snapshot = Arc::new(snapshot);
         let mut added = Vec::new();
         for sites in snapshot.listeners.iter().filter(|sites| !self.addresses.contains(&sites.address)) {
@@ -254,6 +263,7 @@ impl Running {
             // A core that has ended is reported when the server stops.
             let _ = orders.send(Order::Reload(snapshot.clone(), shares.pop().unwrap_or_default()));
         }
+        self.acme.take_up(&snapshot.config);
         self.view.show(&snapshot);
         self.snapshot = snapshot;
         Ok(())

@@ -14,6 +14,7 @@ use touchstone_files::root::{Root, SymlinkPolicy};
 use touchstone_http::content_coding::ContentCoding;
 
 use crate::access::{AccessShared, ConnectionGate};
+use crate::acme::HttpChallenges;
 use crate::config::{self, AccessConfig, Config, SiteConfig};
 use crate::log::error::ErrorLog;
 use crate::metrics::RouteTable;
@@ -34,6 +35,8 @@ pub struct Snapshot {
     pub wants_peers: bool,
     /// Each address with the sites that listen on it.
     pub listeners: Vec<ListenerSites>,
+    /// What an ACME authority asks for in plain HTTP.
+    pub acme_challenges: Arc<HttpChallenges>,
     /// The memory cache; `None` when it is switched off.
     pub cache: Option<Arc<FileCache>>,
     /// What the sites and routes are called in counts and logs.
@@ -100,6 +103,7 @@ impl Snapshot {
         config: Config,
         tls: &Arc<TlsShared>,
         access: &Arc<AccessShared>,
+        acme_challenges: &Arc<HttpChallenges>,
         error_log: &ErrorLog,
     ) -> Result<Snapshot, Unusable> {
         let open = |site: &SiteConfig| open_site(site, access);
@@ -131,7 +135,7 @@ impl Snapshot {
         let listeners = addresses
             .into_iter()
             .map(|address| {
-                let endpoint = open_endpoint(address, &config.sites, tls, error_log)?;
+                let endpoint = open_endpoint(address, &config, tls, error_log)?;
                 Ok(listener_sites(address, &config.sites, endpoint))
             })
             .collect::<Result<Vec<ListenerSites>, Unusable>>()?;
@@ -154,6 +158,7 @@ impl Snapshot {
             connection_gate,
             wants_peers,
             listeners,
+            acme_challenges: acme_challenges.clone(),
             cache,
             route_table,
             watcher_problem,

@@ -376,9 +376,11 @@ fn check_command_line(
 fn check_configuration(text: &str) -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = directory.path().join("touchstone.toml");
-    // What examples name beside directories: a password file, with the password "password".
+    // What examples name beside directories: a password file, with the password "password", and a token.
     let users = "ada:$2y$05$lfJtylH9G4my3uZb4KQoj.RJs0HrvF2/2gBTiiKW0CbphmKGbdPRG\n";
     std::fs::write(directory.path().join("users.htpasswd"), users).map_err(|error| error.to_string())?;
+    std::fs::write(directory.path().join("admin.token"), "0123456789abcdef0123456789abcdef\n")
+        .map_err(|error| error.to_string())?;
     let mut placed = String::new();
     for line in text.lines() {
         placed.push_str(&in_directory(line, directory.path())?);
@@ -410,6 +412,7 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
     let place = directory.join(value.trim_start_matches('/'));
     let made = match key {
         "root" => std::fs::create_dir_all(&place),
+        "storage" => std::fs::create_dir_all(place.parent().unwrap_or(directory)),
         "path" if value.contains('/') => std::fs::create_dir_all(place.parent().unwrap_or(directory)),
         _ => return Ok(line.to_string()),
     };

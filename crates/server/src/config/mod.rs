@@ -11,7 +11,9 @@
 //! * [`documentation_markdown`], [`complete_example`] and [`explain`] write the table out for people.
 
 mod access;
+mod acme;
 mod admin;
+mod cgi;
 mod documentation;
 pub mod keys;
 mod kinds;
@@ -23,7 +25,9 @@ mod surroundings;
 mod values;
 
 pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, ProxiesConfig, RateLimitConfig};
+pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use admin::{AcceptRequestId, AdminConfig, AdminListen, RequestIdConfig};
+pub use cgi::{CgiConfig, parse_umask};
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use parse::{Loaded, load_file, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
@@ -36,7 +40,7 @@ pub use crate::tls::{ClientCertificateMode, MinimumVersion};
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use touchstone_http::content_coding::ContentCoding;
@@ -56,6 +60,8 @@ pub struct Config {
     pub error_log: ErrorLogConfig,
     /// `[proxies]`
     pub proxies: ProxiesConfig,
+    /// `[acme]`
+    pub acme: AcmeConfig,
     /// `[request_id]`
     pub request_id: RequestIdConfig,
     /// `[admin]`
@@ -211,6 +217,8 @@ pub struct SiteConfig {
 /// HTTPS of a site.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsConfig {
+    /// The certificate comes by ACME.
+    pub acme: bool,
     /// The certificate with those that lead to its authority, PEM.
     pub certificate: Option<PathBuf>,
     /// Its private key, PEM; none: in the same file.
@@ -228,7 +236,7 @@ pub struct TlsConfig {
 impl TlsConfig {
     /// True when the site speaks HTTPS.
     pub fn is_on(&self) -> bool {
-        self.certificate.is_some() || self.development_certificate
+        self.certificate.is_some() || self.acme || self.development_certificate
     }
 }
 
@@ -267,8 +275,14 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         proxies: ProxiesConfig::default(),
         request_id: RequestIdConfig::default(),
         admin: AdminConfig::default(),
-        sites: vec![SiteConfig::new(root, vec![listen])],
+        acme: AcmeConfig::default(),
+        sites: vec![SiteConfig { routes: quick_routes(&root), ..SiteConfig::new(root, vec![listen]) }],
     }
+}
+
+/// Programs in the root's `cgi-bin`.
+fn quick_routes(root: &Path) -> Vec<RouteConfig> {
+    cgi::quick_route(root).into_iter().collect()
 }
 
 impl SiteConfig {

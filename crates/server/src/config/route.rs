@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::access::{self, AccessConfig};
+use super::cgi::{self, CgiConfig};
 use super::keys::{ABSENT, Key, Kind, Section};
 use super::parse::{Reader, Value};
 use super::proxy::{ProxyConfig, read_proxy};
@@ -30,6 +31,8 @@ pub struct RouteConfig {
     pub respond: Option<RespondConfig>,
     /// Answered by another server.
     pub proxy: Option<ProxyConfig>,
+    /// Answered by CGI programs.
+    pub cgi: Option<CgiConfig>,
     /// Files below another directory.
     pub root: Option<PathBuf>,
     /// Header fields that the answer gets.
@@ -89,6 +92,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         rewrite: None,
         respond: None,
         proxy: None,
+        cgi: None,
         root: None,
         headers: BTreeMap::new(),
         access: AccessConfig::default(),
@@ -187,6 +191,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 Not together with `redirect`, `rewrite` or `root`.",
             kind: Kind::Table { read: read_respond },
         },
+        cgi::ROUTE_KEY,
         Key {
             name: "proxy",
             default: Some(ABSENT),

@@ -42,6 +42,10 @@ a client whose `Accept` field prefers it:
 ```toml
 [admin]
 listen = "127.0.0.1:9180"
+
+[[site]]
+listen = ["127.0.0.1:8080"]
+root = "www"
 ```
 
 ```sh

@@ -9,6 +9,7 @@ mod load;
 mod print;
 mod report;
 mod serve;
+mod spawner;
 mod suites;
 mod systems;
 
@@ -31,6 +32,9 @@ pub enum Command {
     Systems(systems::Arguments),
     /// Measure this machine's limits: what any server could do at best
     Limit(limit::Arguments),
+    /// Start programs for the server that started this
+    #[command(hide = true)]
+    Spawner(spawner::Arguments),
 }
 
 impl Command {
@@ -45,6 +49,7 @@ impl Command {
             Command::Suites(arguments) => suites::run(arguments),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Limit(arguments) => limit::run(arguments),
+            Command::Spawner(arguments) => spawner::run(arguments),
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_server::Server;
 use touchstone_server::config::{
     AccessLogFormat, Config, ConfigPlaces, ConfigProblem, LogDestination, check_surroundings, load_file,
@@ -63,6 +64,10 @@ pub struct Arguments {
 
 /// Serves until a signal ends it.
 pub fn run(arguments: Arguments) -> Exit {
+    // Before there are threads, keys or anything else that a program should not descend from.
+    if let Err(error) = service::start(SpawnerCommand::this_program(&["spawner"])) {
+        eprintln!("touchstone serve: programs cannot be started: {error}");
+    }
     let config_file = arguments.config.clone();
     let Some(config) = configuration(arguments) else { return Exit::Usage };
     let server = match Server::bind(config, config_file) {

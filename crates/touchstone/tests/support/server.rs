@@ -162,13 +162,27 @@ impl Server {
         self.output.all()
     }
 
+    /// The number of its process.
+    pub(crate) fn process(&self) -> i32 {
+        self.pid().as_raw_nonzero().get()
+    }
+
     /// How many sockets it holds open, its listeners and its own plumbing among them.
     pub(crate) fn open_sockets(&self) -> usize {
+        self.open_of_kind("socket:")
+    }
+
+    /// How many ends of pipes it holds open, its standard output and error among them.
+    pub(crate) fn open_pipes(&self) -> usize {
+        self.open_of_kind("pipe:")
+    }
+
+    fn open_of_kind(&self, kind: &str) -> usize {
         let directory = format!("/proc/{}/fd", self.child.id());
         let entries = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{directory}: {error}"));
         entries
             .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
-            .filter(|target| target.as_os_str().as_encoded_bytes().starts_with(b"socket:"))
+            .filter(|target| target.as_os_str().as_encoded_bytes().starts_with(kind.as_bytes()))
             .count()
     }
 

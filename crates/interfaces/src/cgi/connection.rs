@@ -1,0 +1,281 @@
+//! A core's connection to its spawner: programs are started through it, and it knows how they ended.
+//!
+//! [`connection`] gives the one of this core, and makes it where there is none or the last one was lost. A program that
+//! was started is a [`Ticket`]; dropping that ends the program, if it still runs.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+
+use super::message::{LARGEST_MESSAGE_BYTES, Order, REPORT_BYTES, Report, Start, Status};
+use super::service::{self, send};
+use super::spawn::Stage;
+
+/// When a spawner was lost, the next one is not started at once: it might be lost for the same reason.
+const PAUSE: Duration = Duration::from_millis(100);
+
+thread_local! {
+    static CONNECTION: RefCell<Weak<Connection>> = const { RefCell::new(Weak::new()) };
+    static LOST_AT: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// What became of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was not started.
+    NotStarted {
+        /// The step that failed.
+        stage: Stage,
+        /// The operating system's error number.
+        errno: i32,
+    },
+    /// It has ended.
+    Ended {
+        /// How.
+        status: Status,
+        /// Others of its process group still run.
+        leaves_others: bool,
+    },
+    /// The spawner was lost, and the program with it.
+    Lost,
+}
+
+/// A connection to a spawner.
+pub struct Connection {
+    /// A stream to tokio, which only watches it; datagrams to us.
+    socket: UnixStream,
+    programs: RefCell<HashMap<u64, Slot>>,
+    next_id: Cell<u64>,
+    is_lost: Cell<bool>,
+}
+
+#[derive(Default)]
+struct Slot {
+    /// Its process and process group, once it is started.
+    process: Option<i32>,
+    outcome: Option<Outcome>,
+    waker: Option<Waker>,
+    /// Its ticket was dropped; its end is still to come.
+    is_dropped: bool,
+}
+
+/// A program that was started.
+pub struct Ticket {
+    connection: Rc<Connection>,
+    id: u64,
+    grace_ms: u32,
+    leaves_background: bool,
+}
+
+/// The connection of this core.
+///
+/// # Errors
+/// There is no spawner, and none can be started.
+pub fn connection() -> io::Result<Rc<Connection>> {
+    if let Some(connection) = CONNECTION.with_borrow(Weak::upgrade)
+        && !connection.is_lost.get()
+    {
+        return Ok(connection);
+    }
+    if LOST_AT.get().is_some_and(|at| at.elapsed() < PAUSE) {
+        return Err(io::Error::other("the process that starts programs was lost a moment ago"));
+    }
+    let service = service::service().ok_or_else(|| {
+        io::Error::other("the process that starts programs was not started, see the beginning of the log")
+    })?;
+    let connection = Connection::new(service.connect()?)?;
+    CONNECTION.set(Rc::downgrade(&connection));
+    Ok(connection)
+}
+
+impl Connection {
+    /// Over a socket that does not block. Its task ends with the spawner or with the runtime.
+    fn new(socket: OwnedFd) -> io::Result<Rc<Connection>> {
+        let connection = Rc::new(Connection {
+            socket: UnixStream::from_std(socket.into())?,
+            programs: RefCell::default(),
+            next_id: Cell::new(0),
+            is_lost: Cell::new(false),
+        });
+        tokio::task::spawn_local(connection.clone().receive());
+        Ok(connection)
+    }
+
+    /// Starts a program with these descriptors: its input, if it has one, its output and its error output.
+    ///
+    /// # Errors
+    /// The order is too large ([`io::ErrorKind::ArgumentListTooLong`]), or the spawner is lost.
+    pub async fn start(
+        self: Rc<Self>,
+        start: Start<'_>,
+        descriptors: &[BorrowedFd<'_>],
+        grace: Duration,
+        leaves_background: bool,
+    ) -> io::Result<Ticket> {
+        let id = self.next_id.replace(self.next_id.get() + 1);
+        let mut message = Vec::with_capacity(2048);
+        Order::Start(Box::new(Start { id, ..start })).write(&mut message);
+        if message.len() > LARGEST_MESSAGE_BYTES {
+            return Err(io::ErrorKind::ArgumentListTooLong.into());
+        }
+        self.programs.borrow_mut().insert(id, Slot::default());
+        let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
+        // Made before the order is sent: should this future be dropped meanwhile, the program is ended.
+        let ticket = Ticket { connection: self, id, grace_ms, leaves_background };
+        ticket.connection.send(&message, descriptors).await?;
+        Ok(ticket)
+    }
+
+    async fn send(&self, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        if self.is_lost.get() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.socket.async_io(Interest::WRITABLE, || send(self.socket.as_fd(), message, descriptors)).await
+    }
+
+    /// Sends an order that nobody waits for.
+    fn tell(self: &Rc<Self>, order: &Order<'_>) {
+        let mut message = Vec::with_capacity(16);
+        order.write(&mut message);
+        if self.is_lost.get() {
+            return;
+        }
+        let sent = send(self.socket.as_fd(), &message, &[]);
+        if sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            let connection = self.clone();
+            tokio::task::spawn_local(async move { connection.send(&message, &[]).await });
+        }
+    }
+
+    /// Takes reports until the spawner is lost.
+    async fn receive(self: Rc<Self>) {
+        let mut buffer = vec![0; 256 * REPORT_BYTES];
+        loop {
+            let received = self.socket.async_io(Interest::READABLE, || {
+                let flags = rustix::net::RecvFlags::empty();
+                Ok(rustix::net::recv(&self.socket, &mut buffer[..], flags)?.0)
+            });
+            match received.await {
+                Ok(0) | Err(_) => break,
+                Ok(length) => buffer[..length].chunks(REPORT_BYTES).for_each(|report| self.take(report)),
+            }
+        }
+        self.is_lost.set(true);
+        LOST_AT.set(Some(Instant::now()));
+        for slot in self.programs.borrow_mut().values_mut() {
+            // A program dies with its spawner, but not those that it has started.
+            let is_left = !matches!(slot.outcome, Some(Outcome::Ended { leaves_others: false, .. }));
+            if let (Some(process), Some(service), true) = (slot.process, service::service(), is_left) {
+                service.kill_group(process);
+            }
+            slot.settle(Outcome::Lost);
+        }
+    }
+
+    fn take(&self, report: &[u8]) {
+        let (id, outcome) = match Report::read(report) {
+            Some(Report::NotStarted { id, stage, errno }) => (id, Outcome::NotStarted { stage, errno }),
+            Some(Report::Ended { id, status, leaves_others }) => {
+                (id, Outcome::Ended { status, leaves_others })
+            }
+            Some(Report::Started { id, process }) => {
+                if let Some(slot) = self.programs.borrow_mut().get_mut(&id) {
+                    slot.process = Some(process);
+                    slot.wake();
+                }
+                return;
+            }
+            None => return,
+        };
+        let mut programs = self.programs.borrow_mut();
+        if programs.get(&id).is_some_and(|slot| slot.is_dropped) {
+            programs.remove(&id);
+        } else if let Some(slot) = programs.get_mut(&id) {
+            slot.settle(outcome);
+        }
+    }
+}
+
+impl Slot {
+    fn settle(&mut self, outcome: Outcome) {
+        self.outcome.get_or_insert(outcome);
+        self.wake();
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Ticket {
+    /// What became of the program, once that is known.
+    pub fn poll_outcome(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
+        let mut programs = self.connection.programs.borrow_mut();
+        let slot = programs.entry(self.id).or_default();
+        if slot.outcome.is_none() && self.connection.is_lost.get() {
+            slot.outcome = Some(Outcome::Lost);
+        }
+        match slot.outcome {
+            Some(outcome) => Poll::Ready(outcome),
+            None => {
+                slot.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Ready when the program has run for a while, or it is known what became of it.
+    pub fn poll_settled(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match self.poll_outcome(context) {
+            Poll::Pending if self.runs_for_a_while() => Poll::Ready(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    fn runs_for_a_while(&self) -> bool {
+        self.connection.programs.borrow().get(&self.id).is_some_and(|slot| slot.process.is_some())
+    }
+
+    /// What became of the program.
+    pub async fn outcome(&mut self) -> Outcome {
+        poll_fn(|context| self.poll_outcome(context)).await
+    }
+
+    /// What became of the program, if that is known by now.
+    pub fn known_outcome(&self) -> Option<Outcome> {
+        self.connection.programs.borrow().get(&self.id).and_then(|slot| slot.outcome)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut programs = self.connection.programs.borrow_mut();
+        let outcome = programs.get_mut(&self.id).and_then(|slot| {
+            slot.is_dropped = true;
+            slot.outcome
+        });
+        if outcome.is_some() {
+            programs.remove(&self.id);
+        }
+        drop(programs);
+        let end = Order::End { id: self.id, grace_ms: self.grace_ms };
+        match outcome {
+            None => self.connection.tell(&end),
+            Some(Outcome::Ended { leaves_others: true, .. }) => {
+                let release = Order::Release { id: self.id };
+                self.connection.tell(if self.leaves_background { &release } else { &end });
+            }
+            Some(_) => {}
+        }
+    }
+}

@@ -1,0 +1,571 @@
+//! Answers requests with CGI programs (RFC 3875).
+//!
+//! ```text
+//! path -> program -> body (kept first, if its length is unknown) -> place in the queue -> start -> header -> answer
+//! ```
+//!
+//! A program's output is sent as it comes, and its standard input is fed as the client's body comes; whoever is slower sets
+//! the pace. Where all of the output is there at once, as it is from most programs, the answer leaves in one write. When
+//! the client leaves, what is here is dropped, and with it the ticket that keeps the program alive.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use touchstone_http::request::Method;
+
+use super::connection::{Outcome, connection};
+use super::message::{Start, Status};
+use super::queue::{Busy, Queue};
+use super::resolve::{Resolved, Resolver, Unresolved};
+use super::run::{Pipes, RunError, Running, Times};
+use super::settings::CgiSettings;
+use super::spawn::Stage;
+use super::spool::{SpoolError, spool};
+use crate::answer::{Answer, Part};
+use crate::cgi_response::{DocumentHead, ProgramResponse, ResponseError, ResponseParser};
+use crate::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use crate::meta_variables::{MetaVariables, RequestFacts};
+use crate::pipe::{Sender, pipe};
+use crate::request::Request;
+
+/// What is held of a program's output for a client that is slower.
+const HELD_BYTES: usize = 128 * 1024;
+
+/// An answer that is there as a whole is sent in one piece up to this size.
+const WHOLE_BYTES: usize = 256 * 1024;
+
+/// How long it is waited for the rest of a short answer, so that it leaves as a whole.
+const GATHER: Duration = Duration::from_millis(2);
+
+/// How long a program that has closed its output without a header may take to end, so that the log can say how it did.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// CGI programs of one route.
+pub struct CgiInterface {
+    settings: CgiSettings,
+    resolver: Resolver,
+    queue: Queue,
+}
+
+impl CgiInterface {
+    /// Ready to answer.
+    ///
+    /// # Errors
+    /// The directory of the programs cannot be opened.
+    pub fn open(settings: CgiSettings) -> io::Result<CgiInterface> {
+        let resolver = Resolver::new(settings.programs.clone(), settings.symlinks, settings.hidden_files)?;
+        let queue = Queue::new(settings.concurrency, settings.queue, settings.queue_timeout);
+        Ok(CgiInterface { settings, resolver, queue })
+    }
+
+    /// The same as this one, as an interface.
+    pub fn shared(self) -> Arc<dyn Interface> {
+        Arc::new(Shared(Arc::new(self)))
+    }
+}
+
+struct Shared(Arc<CgiInterface>);
+
+impl Interface for Shared {
+    fn name(&self) -> &'static str {
+        "cgi"
+    }
+
+    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        Rc::new(CgiHandler { interface: self.0.clone(), server })
+    }
+}
+
+/// CGI programs of one route on one core.
+struct CgiHandler {
+    interface: Arc<CgiInterface>,
+    server: Rc<dyn Server>,
+}
+
+impl Handler for CgiHandler {
+    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+        Box::pin(async move {
+            match self.answer(request).await {
+                Ok(handled) => handled,
+                Err(failure) => Handled::Answer(failure.answer()),
+            }
+        })
+    }
+}
+
+/// A request that no program answers.
+struct Failure {
+    status: u16,
+    /// Worth another try soon.
+    is_passing: bool,
+}
+
+impl Failure {
+    fn status(status: u16) -> Failure {
+        Failure { status, is_passing: false }
+    }
+
+    fn answer(&self) -> Answer {
+        let answer = Answer::error(self.status);
+        if self.is_passing { answer.field("Retry-After", "1") } else { answer }
+    }
+}
+
+impl CgiHandler {
+    async fn answer(self: Rc<Self>, mut request: Request) -> Result<Handled, Failure> {
+        let program = self.resolve(&request)?;
+        let name = log_name(&program, &request);
+        let kept = self.keep_body(&mut request, &name).await?;
+        let variables =
+            self.variables(&program, &request, kept.as_ref().map(|(_, length)| *length), &name)?;
+        let permit = self.interface.queue.enter().await.map_err(|busy| self.busy(busy, &name))?;
+        let is_head = request.method() == Method::Head;
+        let is_nph = program.file.file_name().is_some_and(|name| name.as_bytes().starts_with(b"nph-"));
+        let mut running = match self.start(&program, &variables, request, kept, permit, name.clone()).await {
+            Ok(running) => running,
+            Err(error) => return Err(self.failed(&error, &name)),
+        };
+        let mut buffer = Vec::new();
+        let response = self.read_header(&mut running, &mut buffer, &name).await?;
+        match response {
+            ProgramResponse::LocalRedirect(target) => {
+                self.discard(running, name);
+                Ok(Handled::LocalRedirect { target })
+            }
+            ProgramResponse::Document(DocumentHead { accel_redirect: Some(target), .. }) => {
+                self.discard(running, name);
+                Ok(Handled::LocalRedirect { target })
+            }
+            ProgramResponse::Document(head) if is_head || matches!(head.status, 204 | 304) => {
+                self.discard(running, name);
+                let declared_length = head.content_length;
+                let answer = Answer { fields: head.fields, ..Answer::new(head.status) };
+                Ok(Handled::Answer(Answer { declared_length, ..answer }))
+            }
+            ProgramResponse::Document(head) => {
+                Ok(Handled::Answer(self.document(head, running, buffer, name, is_nph).await))
+            }
+        }
+    }
+
+    fn resolve(&self, request: &Request) -> Result<Resolved, Failure> {
+        self.interface.resolver.resolve(&request.path).map_err(|why| match why {
+            Unresolved::NotFound => Failure::status(404),
+            Unresolved::Forbidden => Failure::status(403),
+            Unresolved::Failed(error) => {
+                let message = format!("cgi: cannot look for {}: {error}", request.path.escape_ascii());
+                self.server.log(Level::Error, "programs that cannot be looked for", &message);
+                Failure { status: 503, is_passing: true }
+            }
+        })
+    }
+
+    /// A body of unknown length, in a file with its length.
+    async fn keep_body(&self, request: &mut Request, name: &str) -> Result<Option<(File, u64)>, Failure> {
+        if request.body_length().is_some() {
+            return Ok(None);
+        }
+        let settings = &self.interface.settings;
+        match spool(&mut request.body, settings.spool_bytes, &settings.spool_directory).await {
+            Ok(kept) => Ok(Some(kept)),
+            Err(SpoolError::TooLarge) => Err(Failure::status(413)),
+            Err(SpoolError::Body(_)) => Err(Failure::status(400)),
+            Err(SpoolError::File(error)) => {
+                let directory = settings.spool_directory.display();
+                let message = format!("{name}: cannot keep the request's body in {directory}: {error}");
+                self.server.log(Level::Error, "request bodies that cannot be kept", &message);
+                Err(Failure::status(500))
+            }
+        }
+    }
+
+    fn variables(
+        &self,
+        program: &Resolved,
+        request: &Request,
+        kept_length: Option<u64>,
+        name: &str,
+    ) -> Result<MetaVariables, Failure> {
+        let settings = &self.interface.settings;
+        let facts = RequestFacts {
+            script_name: &program.script_name,
+            path_info: &program.path_info,
+            document_root: Some(&settings.document_root),
+            script_filename: Some(&program.file),
+            pass_authorization: settings.pass_authorization,
+            ..RequestFacts::of(request)
+        };
+        let content_length = kept_length.or(facts.content_length);
+        let facts = RequestFacts { content_length, ..facts };
+        let mut variables = MetaVariables::of(&facts, request.received.fields()).map_err(|error| {
+            self.server.log(
+                Level::Information,
+                "requests that no program can get",
+                &format!("{name}: {error}"),
+            );
+            Failure::status(400)
+        })?;
+        variables.set("PATH", b"/usr/local/bin:/usr/bin:/bin");
+        if settings.interpreter.is_some() {
+            // Without it php-cgi takes itself to be called directly, and refuses.
+            variables.set("REDIRECT_STATUS", b"200");
+        }
+        for (name, value) in &settings.environment {
+            variables.set(name, value.as_bytes());
+        }
+        Ok(variables)
+    }
+
+    fn busy(&self, busy: Busy, name: &str) -> Failure {
+        let settings = &self.interface.settings;
+        let message = match busy {
+            Busy::Full => format!(
+                "{name}: {} programs run and {} requests wait; see 'concurrency' and 'queue'",
+                settings.concurrency, settings.queue
+            ),
+            Busy::Timeout => {
+                format!("{name}: a request has waited for {:?}; see 'queue_timeout'", settings.queue_timeout)
+            }
+        };
+        self.server.log(Level::Warning, "requests that no program was free for", &message);
+        Failure { status: 503, is_passing: true }
+    }
+
+    async fn start(
+        &self,
+        program: &Resolved,
+        variables: &MetaVariables,
+        request: Request,
+        kept: Option<(File, u64)>,
+        permit: super::queue::Permit,
+        name: Rc<str>,
+    ) -> Result<Running, RunError> {
+        let settings = &self.interface.settings;
+        let (output, output_end) = output_pipe().map_err(RunError::Pipe)?;
+        let (errors, errors_end) = output_pipe().map_err(RunError::Pipe)?;
+        let has_body = request.body_length().is_some_and(|length| length > 0);
+        let (input_end, input) = match (kept, has_body) {
+            (Some((file, _)), _) => (Some(OwnedFd::from(file)), None),
+            (None, true) => {
+                let (read, write) = input_pipe().map_err(RunError::Pipe)?;
+                (Some(read), Some((write, request.body)))
+            }
+            (None, false) => (None, None),
+        };
+        let words = Words::new(settings, program).map_err(RunError::Pipe)?;
+        let start = Start {
+            id: 0,
+            has_input: input_end.is_some(),
+            is_reported: true,
+            no_new_privileges: settings.no_new_privileges,
+            dies_with_spawner: true,
+            umask: settings.umask,
+            niceness: settings.niceness,
+            identity: settings.user.as_ref().map(|user| (user.user, user.group, user.groups.clone())),
+            limits: settings.limits.clone(),
+            directory: &words.directory,
+            program: words.arguments.first().map_or(c"", CString::as_c_str),
+            arguments: words.arguments.iter().map(CString::as_c_str).collect(),
+            // MetaVariables holds no other zero byte than that at the end of each.
+            environment: variables
+                .environment()
+                .filter_map(|line| CStr::from_bytes_with_nul(line).ok())
+                .collect(),
+        };
+        let descriptors: Vec<_> =
+            input_end.iter().chain([&output_end, &errors_end]).map(|end| end.as_fd()).collect();
+        let connection = connection().map_err(|error| {
+            self.server.log(Level::Error, "programs that cannot be started", &format!("{name}: {error}"));
+            RunError::SpawnerLost
+        })?;
+        let started = connection.start(start, &descriptors, settings.grace, settings.background).await;
+        let ticket = started.map_err(|error| match error.kind() {
+            io::ErrorKind::ArgumentListTooLong => {
+                RunError::NotStarted(Stage::Execute, io::Error::from_raw_os_error(libc::E2BIG))
+            }
+            _ => RunError::SpawnerLost,
+        })?;
+        let times = Times {
+            first_byte: settings.first_byte_timeout,
+            idle: settings.idle_timeout,
+            total: settings.total_timeout,
+        };
+        let pipes = Pipes { output, errors, input };
+        Running::new(ticket, pipes, times, name, self.server.clone(), permit).map_err(RunError::Pipe)
+    }
+
+    /// Reads up to the end of the header; what was behind it is left in `buffer`.
+    async fn read_header(
+        &self,
+        running: &mut Running,
+        buffer: &mut Vec<u8>,
+        name: &str,
+    ) -> Result<ProgramResponse, Failure> {
+        let mut parser = ResponseParser::new(self.interface.settings.header);
+        loop {
+            let read = poll_fn(|context| running.poll_output(context, buffer)).await;
+            let count = read.map_err(|error| self.failed(&error, name))?;
+            if count == 0 {
+                return Err(self.ended_without_header(running, &parser.ended(), name).await);
+            }
+            match parser.feed(buffer) {
+                Ok(Some((response, end))) => {
+                    buffer.drain(..end);
+                    return Ok(response);
+                }
+                Ok(None) => buffer.clear(),
+                Err(error) => return Err(self.bad_response(&error, "", name)),
+            }
+        }
+    }
+
+    async fn ended_without_header(
+        &self,
+        running: &mut Running,
+        error: &ResponseError,
+        name: &str,
+    ) -> Failure {
+        match running.outcome_within(LAST_WORDS).await {
+            Some(Outcome::NotStarted { stage, errno }) => {
+                self.failed(&RunError::NotStarted(stage, io::Error::from_raw_os_error(errno)), name)
+            }
+            Some(Outcome::Lost) => self.failed(&RunError::SpawnerLost, name),
+            Some(Outcome::Ended { status, .. }) => self.bad_response(error, &format!(" ({status})"), name),
+            None => self.bad_response(error, " (and it still runs)", name),
+        }
+    }
+
+    fn bad_response(&self, error: &ResponseError, addition: &str, name: &str) -> Failure {
+        self.server.log(Level::Warning, "bad answers of programs", &format!("{name}: {error}{addition}"));
+        Failure::status(502)
+    }
+
+    /// What a client is told when a program could not be run to its end.
+    fn failed(&self, error: &RunError, name: &str) -> Failure {
+        self.server.log(Level::Warning, "programs that failed", &format!("{name}: {error}"));
+        match error {
+            RunError::NotStarted(stage, why) => match (stage, why.raw_os_error()) {
+                (Stage::Execute, Some(libc::EACCES)) => Failure::status(403),
+                (Stage::Execute, Some(libc::E2BIG)) => Failure::status(431),
+                (_, Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE)) => {
+                    Failure { status: 503, is_passing: true }
+                }
+                _ => Failure::status(500),
+            },
+            RunError::SpawnerLost => Failure { status: 503, is_passing: true },
+            RunError::FirstByte(_) | RunError::Idle(_) | RunError::Total(_) => Failure::status(504),
+            RunError::RequestBody(_) => Failure::status(400),
+            RunError::Pipe(_) => Failure { status: 503, is_passing: true },
+        }
+    }
+
+    /// The answer with a body: whole, where the program is done with it already, else as it comes.
+    async fn document(
+        self: &Rc<Self>,
+        head: DocumentHead,
+        mut running: Running,
+        mut buffer: Vec<u8>,
+        name: Rc<str>,
+        is_nph: bool,
+    ) -> Answer {
+        let answer = Answer { fields: head.fields, ..Answer::new(head.status) };
+        let mut ended = false;
+        let rest = poll_fn(|context| {
+            while buffer.len() < WHOLE_BYTES {
+                match ready!(running.poll_output(context, &mut buffer)) {
+                    Ok(0) => {
+                        ended = true;
+                        break;
+                    }
+                    Ok(_) => {}
+                    // It comes again.
+                    Err(_) => break,
+                }
+            }
+            Poll::Ready(())
+        });
+        // Programs that send their answers themselves mean them to leave as they come (RFC 3875 section 5).
+        let gather = if is_nph { Duration::ZERO } else { GATHER };
+        let _ = tokio::time::timeout(gather, rest).await;
+        let length = head.content_length;
+        let there = buffer.len() as u64;
+        if ended && length.is_none_or(|length| length <= there) {
+            buffer
+                .truncate(length.map_or(usize::MAX, |length| usize::try_from(length).unwrap_or(usize::MAX)));
+            self.finish(running, name);
+            return answer.part(Part::Bytes(buffer));
+        }
+        let (sender, body) = pipe(HELD_BYTES);
+        let stream = Stream { running, sender, left: length };
+        let handler = self.clone();
+        tokio::task::spawn_local(async move { handler.stream(stream, buffer, name).await });
+        answer.part(Part::Stream { body, length })
+    }
+
+    /// Sends a program's output to the client as it comes.
+    async fn stream(self: Rc<Self>, mut stream: Stream, first: Vec<u8>, name: Rc<str>) {
+        let mut piece = first;
+        loop {
+            if stream.push(std::mem::take(&mut piece)).await.is_err() {
+                // The client has left; the program is ended by being dropped.
+                return;
+            }
+            match stream.next(&mut piece).await {
+                Some(Ok(0)) => break,
+                Some(Ok(_)) => {}
+                None => return,
+                Some(Err(error)) => {
+                    self.server.log(Level::Warning, "programs that failed", &format!("{name}: {error}"));
+                    stream.sender.fail(io::Error::other("the program failed"));
+                    return;
+                }
+            }
+        }
+        let Stream { running, sender, left } = stream;
+        match left {
+            Some(left @ 1..) => {
+                let message = format!("{name}: its output is {left} bytes shorter than its Content-Length");
+                self.server.log(Level::Warning, "bad answers of programs", &message);
+                sender.fail(io::ErrorKind::UnexpectedEof.into());
+            }
+            _ => sender.finish(),
+        }
+        self.finish(running, name);
+    }
+
+    /// Nobody wants what the program prints further; it runs to its end, in the times that it has.
+    fn discard(self: &Rc<Self>, mut running: Running, name: Rc<str>) {
+        let handler = self.clone();
+        tokio::task::spawn_local(async move {
+            let mut buffer = Vec::new();
+            loop {
+                buffer.clear();
+                match poll_fn(|context| running.poll_output(context, &mut buffer)).await {
+                    Ok(0) => return handler.finish(running, name),
+                    Ok(_) => {}
+                    Err(error) => {
+                        let message = format!("{name}: {error}");
+                        return handler.server.log(Level::Warning, "programs that failed", &message);
+                    }
+                }
+            }
+        });
+    }
+
+    /// The program has closed its output. Mostly it has ended too.
+    fn finish(self: &Rc<Self>, mut running: Running, name: Rc<str>) {
+        if let Some(outcome) = running.known_outcome() {
+            return self.note_end(Some(outcome), &name);
+        }
+        let handler = self.clone();
+        tokio::task::spawn_local(async move {
+            let outcome = running.finish(handler.interface.settings.background).await;
+            handler.note_end(outcome, &name);
+        });
+    }
+
+    fn note_end(&self, outcome: Option<Outcome>, name: &str) {
+        let (level, message) = match outcome {
+            Some(Outcome::Ended { status: Status::Exit(0), .. }) => return,
+            Some(Outcome::Ended { status: status @ Status::Exit(_), .. }) => {
+                (Level::Information, format!("{name}: {status}"))
+            }
+            Some(Outcome::Ended { status, .. }) => (Level::Warning, format!("{name}: {status}")),
+            None => {
+                let idle = self.interface.settings.idle_timeout;
+                (Level::Warning, format!("{name}: it had closed its output but did not end within {idle:?}"))
+            }
+            Some(Outcome::NotStarted { .. } | Outcome::Lost) => return,
+        };
+        self.server.log(level, "ends of programs", &message);
+    }
+}
+
+/// A program's output on its way to the client.
+struct Stream {
+    running: Running,
+    sender: Sender,
+    /// What Content-Length leaves.
+    left: Option<u64>,
+}
+
+impl Stream {
+    /// Sends a piece; what is behind the length that the program has named is left out. The client may be slow: that is
+    /// not the program's time.
+    async fn push(&mut self, mut piece: Vec<u8>) -> Result<(), crate::pipe::Gone> {
+        if let Some(left) = &mut self.left {
+            piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= piece.len() as u64;
+        }
+        if !piece.is_empty() {
+            self.sender.send(Bytes::from(piece)).await?;
+        }
+        poll_fn(|context| self.sender.poll_ready(context)).await?;
+        self.running.excuse();
+        Ok(())
+    }
+
+    /// The next piece of output; `None`: the client has left.
+    async fn next(&mut self, piece: &mut Vec<u8>) -> Option<Result<usize, RunError>> {
+        poll_fn(|context| {
+            if pin!(self.sender.gone()).poll(context).is_ready() {
+                return Poll::Ready(None);
+            }
+            self.running.poll_output(context, piece).map(Some)
+        })
+        .await
+    }
+}
+
+/// Strings for `execve`.
+struct Words {
+    directory: CString,
+    /// The first is the program.
+    arguments: Vec<CString>,
+}
+
+impl Words {
+    fn new(settings: &CgiSettings, program: &Resolved) -> io::Result<Words> {
+        let string = |path: &std::path::Path| Ok::<_, io::Error>(CString::new(path.as_os_str().as_bytes())?);
+        let mut arguments = Vec::with_capacity(2);
+        if let Some(interpreter) = &settings.interpreter {
+            arguments.push(string(interpreter)?);
+        }
+        arguments.push(string(&program.file)?);
+        Ok(Words { directory: string(&program.directory)?, arguments })
+    }
+}
+
+/// What the log calls a program that answers a request.
+fn log_name(program: &Resolved, request: &Request) -> Rc<str> {
+    let script = program.script_name.escape_ascii();
+    match &*request.id {
+        "" => format!("cgi {script}"),
+        id => format!("cgi {script} [{id}]"),
+    }
+    .into()
+}
+
+/// A pipe for a program's output: our end does not block, the program's does.
+fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&read, true)?;
+    Ok((read, write))
+}
+
+/// A pipe for a program's input, the program's end first.
+fn input_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&write, true)?;
+    Ok((read, write))
+}

@@ -1,0 +1,34 @@
+//! CGI/1.1 (RFC 3875): a program is started for each request, told about it in its environment, and answers on its
+//! standard output.
+//!
+//! ```text
+//! server: handler -> resolve, spool, queue -> connection --- socket ---> spawner -> spawn: the program
+//!            ^------- run: input, output, error output, time ------------------------'
+//! ```
+//!
+//! | module | |
+//! |---|---|
+//! | [`settings`] | what a configuration says of them; [`user`] finds whose rights they have |
+//! | [`handler`] | a request from its path to its answer |
+//! | [`resolve`] | from a path to a program |
+//! | [`queue`] | how many run at a time |
+//! | [`spool`] | bodies whose length is not known |
+//! | [`run`] | one program at work, with its [`error_output`] |
+//! | [`service`], [`connection`] | the server's side of the spawners: all of them, and a core's |
+//! | [`message`] | what the two sides say to each other |
+//! | [`spawner`] | the process that starts programs, and why there is one |
+//! | [`spawn`] | starts one program |
+
+pub mod connection;
+pub mod error_output;
+pub mod handler;
+pub mod message;
+pub mod queue;
+pub mod resolve;
+pub mod run;
+pub mod service;
+pub mod settings;
+pub mod spawn;
+pub mod spawner;
+pub mod spool;
+pub mod user;

@@ -1,0 +1,106 @@
+//! How many programs run at a time, and how many requests wait for that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Shared by all cores: a limit for each would let one core's clients wait while another has room.
+#[derive(Debug)]
+pub struct Queue {
+    running: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    most_waiting: usize,
+    longest_wait: Duration,
+}
+
+/// One program may run.
+pub struct Permit(
+    #[allow(dead_code, reason = "gives the place back when it is dropped")] OwnedSemaphorePermit,
+);
+
+/// Why a request cannot have its program run now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Busy {
+    /// Too many wait already.
+    Full,
+    /// It has waited too long.
+    Timeout,
+}
+
+impl Queue {
+    /// So many run, so many wait, for so long.
+    pub fn new(concurrency: usize, most_waiting: usize, longest_wait: Duration) -> Queue {
+        let concurrency = concurrency.clamp(1, Semaphore::MAX_PERMITS);
+        Queue {
+            running: Arc::new(Semaphore::new(concurrency)),
+            waiting: AtomicUsize::new(0),
+            most_waiting,
+            longest_wait,
+        }
+    }
+
+    /// Waits for its turn.
+    ///
+    /// # Errors
+    /// It cannot be waited for, or was too long.
+    pub async fn enter(&self) -> Result<Permit, Busy> {
+        if let Ok(permit) = self.running.clone().try_acquire_owned() {
+            return Ok(Permit(permit));
+        }
+        let Some(_place) = Place::take(&self.waiting, self.most_waiting) else { return Err(Busy::Full) };
+        match tokio::time::timeout(self.longest_wait, self.running.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(Permit(permit)),
+            _ => Err(Busy::Timeout),
+        }
+    }
+}
+
+/// A place in the queue, given back when it is dropped.
+struct Place<'q>(&'q AtomicUsize);
+
+impl<'q> Place<'q> {
+    fn take(waiting: &'q AtomicUsize, most: usize) -> Option<Place<'q>> {
+        let place = Place(waiting);
+        // Also counts who is turned away, for as long as it takes to turn them away.
+        (waiting.fetch_add(1, Ordering::Relaxed) < most).then_some(place)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    #[tokio::test]
+    async fn who_comes_too_late_waits_and_who_comes_last_is_turned_away() {
+        let queue = Queue::new(1, 1, Duration::from_secs(3600));
+        let first = queue.enter().await.unwrap();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut second = pin!(queue.enter());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert_eq!(queue.enter().await.err(), Some(Busy::Full));
+        drop(first);
+        assert!(matches!(second.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
+    }
+
+    #[tokio::test]
+    async fn who_has_waited_too_long_is_turned_away_and_gives_up_its_place() {
+        let queue = Queue::new(1, 1, Duration::ZERO);
+        let first = queue.enter().await.unwrap();
+        for _ in 0..3 {
+            assert_eq!(queue.enter().await.err(), Some(Busy::Timeout));
+        }
+        drop(first);
+        assert!(queue.enter().await.is_ok());
+    }
+}

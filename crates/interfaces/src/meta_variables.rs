@@ -1,0 +1,399 @@
+//! Meta-variables: what a program is told about its request (RFC 3875 section 4.1).
+//!
+//! [`MetaVariables::of`] makes them from [`RequestFacts`]; CGI puts them into a program's environment, FastCGI and SCGI
+//! send them. Beside the RFC's own there are those that programs have come to expect: `REQUEST_URI`, `DOCUMENT_ROOT`,
+//! `SCRIPT_FILENAME`, `REQUEST_SCHEME`, `HTTPS` and what TLS knows of the client.
+//!
+//! A client chooses the names of header fields, so only those become variables that cannot be mistaken:
+//!
+//! * letters, digits and hyphens alone: `X_Forwarded-For` and `X-Forwarded_For` would be the same variable as
+//!   `X-Forwarded-For`, which a proxy in front may have set or removed;
+//! * never `Proxy`: `HTTP_PROXY` tells many libraries where to send the program's own requests (CVE-2016-5385, httpoxy);
+//! * no credentials (`Authorization`, `Proxy-Authorization`) unless asked, as RFC 3875 section 4.1.18 has it;
+//! * no field of this connection (RFC 9110 section 7.6.1): the body that the program gets has no chunks any more.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use touchstone_http::decimal;
+use touchstone_http::host::split_port;
+
+use crate::request::Request;
+
+/// What `SERVER_SOFTWARE` says.
+pub const SERVER_SOFTWARE: &str = concat!("Touchstone/", env!("CARGO_PKG_VERSION"));
+
+/// Everything about a request that becomes a variable. Borrowed: it is made for one call.
+#[derive(Debug, Clone, Default)]
+pub struct RequestFacts<'a> {
+    /// The method's bytes.
+    pub method: &'a [u8],
+    /// `HTTP/1.1`, `HTTP/2.0`.
+    pub protocol: &'a str,
+    /// The request target as the client sent it, with its query; of an absolute one, path and query.
+    pub request_uri: &'a [u8],
+    /// The part of the decoded path that names the program; empty or beginning with a slash.
+    pub script_name: &'a [u8],
+    /// What follows it, decoded; empty or beginning with a slash.
+    pub path_info: &'a [u8],
+    /// The query as it was sent, without its question mark.
+    pub query: Option<&'a [u8]>,
+    /// The site's root.
+    pub document_root: Option<&'a Path>,
+    /// The program's file.
+    pub script_filename: Option<&'a Path>,
+    /// Host of the request's URI, without its port; empty: the address that the server was reached at.
+    pub server_name: &'a [u8],
+    /// Where the request came in; names the port as well.
+    pub server_address: Option<SocketAddr>,
+    /// Port of the request's URI, where it is not the one of `server_address`.
+    pub server_port: Option<u16>,
+    /// The client.
+    pub remote: Option<SocketAddr>,
+    /// Who the client proved to be.
+    pub remote_user: Option<&'a str>,
+    /// How it did: `Basic`.
+    pub auth_type: Option<&'a str>,
+    /// Length of the body; none: there is no body.
+    pub content_length: Option<u64>,
+    /// What is known of the TLS connection; none: there is none.
+    pub tls: Option<TlsFacts<'a>>,
+    /// What the logs call the request.
+    pub request_id: &'a str,
+    /// Let the program see `Authorization`.
+    pub pass_authorization: bool,
+}
+
+impl<'a> RequestFacts<'a> {
+    /// What is known of a request before it is known which program is to answer it: all but `script_name`, `path_info`,
+    /// `document_root`, `script_filename` and `pass_authorization`.
+    pub fn of(request: &'a Request) -> RequestFacts<'a> {
+        let (host, host_port) = split_port(request.host.as_deref().unwrap_or_default());
+        RequestFacts {
+            method: request.received.method_text(),
+            protocol: request.protocol.text(),
+            request_uri: without_authority(request.received.target()),
+            query: request.query.as_deref(),
+            server_name: host,
+            // Where the kernel has chosen it, the client knows it.
+            server_port: host_port.filter(|_| request.server.port() == 0),
+            server_address: Some(request.server),
+            remote: request.client,
+            remote_user: request.user.as_deref(),
+            auth_type: request.user.as_ref().map(|_| "Basic"),
+            content_length: request.body_length().filter(|length| *length > 0),
+            tls: request.tls.as_deref().map(|tls| TlsFacts {
+                protocol: tls.version,
+                cipher: tls.cipher_suite,
+                server_name: tls.server_name.as_deref(),
+                client_verify: if tls.client_subject.is_some() { "SUCCESS" } else { "NONE" },
+                client_subject: tls.client_subject.as_deref(),
+                client_issuer: tls.client_issuer.as_deref(),
+                client_serial: tls.client_serial.as_deref(),
+            }),
+            request_id: &request.id,
+            ..RequestFacts::default()
+        }
+    }
+}
+
+/// Path and query of a target in absolute form; others as they are.
+fn without_authority(target: &[u8]) -> &[u8] {
+    if target.starts_with(b"/") {
+        return target;
+    }
+    let Some(scheme_end) = memchr::memmem::find(target, b"://") else { return target };
+    let authority = &target[scheme_end + 3..];
+    authority.iter().position(|byte| matches!(byte, b'/' | b'?')).map_or(b"/", |end| &authority[end..])
+}
+
+/// What is known of a TLS connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TlsFacts<'a> {
+    /// `TLSv1.3`
+    pub protocol: &'a str,
+    /// The cipher suite.
+    pub cipher: &'a str,
+    /// The host name that the client asked for (SNI).
+    pub server_name: Option<&'a str>,
+    /// Whether its certificate was asked for, given and verified: `NONE`, `SUCCESS`.
+    pub client_verify: &'a str,
+    /// Subject of the client's certificate.
+    pub client_subject: Option<&'a str>,
+    /// Its issuer.
+    pub client_issuer: Option<&'a str>,
+    /// Its serial number.
+    pub client_serial: Option<&'a str>,
+}
+
+/// A value holds a zero byte, with which no environment can be made; the request is answered 400.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ZeroByte;
+
+impl std::fmt::Display for ZeroByte {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("the request's path holds a zero byte, which cannot be passed to a program")
+    }
+}
+
+impl std::error::Error for ZeroByte {}
+
+/// Names with their values, in one piece of memory: `NAME=value`, a zero byte, and so on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MetaVariables {
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    start: usize,
+    name_length: usize,
+    /// Without the zero byte.
+    end: usize,
+}
+
+impl MetaVariables {
+    /// No variables.
+    pub fn new() -> MetaVariables {
+        MetaVariables { bytes: Vec::with_capacity(1536), entries: Vec::with_capacity(48) }
+    }
+
+    /// The variables of a request with these header fields, in the order in which they came.
+    ///
+    /// # Errors
+    /// A value holds a zero byte.
+    pub fn of<'f>(
+        facts: &RequestFacts<'_>,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> Result<MetaVariables, ZeroByte> {
+        let fields: Vec<(&[u8], &[u8])> = fields.collect();
+        let mut variables = MetaVariables::new();
+        variables.add_request(facts);
+        variables.add_addresses(facts);
+        variables.add_files(facts);
+        variables.add_body(facts, &fields);
+        if let Some(tls) = &facts.tls {
+            variables.add_tls(tls);
+        }
+        variables.add_fields(&fields, facts.pass_authorization);
+        // One pass instead of a look at each value.
+        let zero_bytes = memchr::memchr_iter(0, &variables.bytes).count();
+        if zero_bytes == variables.entries.len() { Ok(variables) } else { Err(ZeroByte) }
+    }
+
+    /// Sets a variable, in place of another of that name. Neither may hold a zero byte, nor the name an equals sign;
+    /// such a variable is left out.
+    pub fn set(&mut self, name: &str, value: &[u8]) {
+        let is_good =
+            !name.is_empty() && !name.bytes().any(|byte| matches!(byte, 0 | b'=')) && !value.contains(&0);
+        if is_good {
+            self.entries.retain({
+                let bytes = &self.bytes;
+                |entry| &bytes[entry.start..entry.start + entry.name_length] != name.as_bytes()
+            });
+            self.add(name, value);
+        }
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.iter().find(|(each, _)| *each == name.as_bytes()).map(|(_, value)| value)
+    }
+
+    /// Names and values.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
+        self.entries.iter().map(|entry| {
+            let name_end = entry.start + entry.name_length;
+            (&self.bytes[entry.start..name_end], &self.bytes[name_end + 1..entry.end])
+        })
+    }
+
+    /// Each variable as `NAME=value` with a zero byte behind it, as an environment holds it.
+    pub fn environment(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.entries.iter().map(|entry| &self.bytes[entry.start..=entry.end])
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn add_request(&mut self, facts: &RequestFacts<'_>) {
+        self.add("GATEWAY_INTERFACE", b"CGI/1.1");
+        self.add("SERVER_SOFTWARE", SERVER_SOFTWARE.as_bytes());
+        self.add("SERVER_PROTOCOL", facts.protocol.as_bytes());
+        self.add("REQUEST_METHOD", facts.method);
+        self.add("REQUEST_URI", facts.request_uri);
+        self.add("REQUEST_SCHEME", if facts.tls.is_some() { b"https" } else { b"http" });
+        // Section 4.1.7: always set, empty where there is no query.
+        self.add("QUERY_STRING", facts.query.unwrap_or_default());
+        self.add("SCRIPT_NAME", facts.script_name);
+        if !facts.path_info.is_empty() {
+            self.add("PATH_INFO", facts.path_info);
+        }
+        if !facts.request_id.is_empty() {
+            self.add("REQUEST_ID", facts.request_id.as_bytes());
+        }
+        for (name, value) in [("AUTH_TYPE", facts.auth_type), ("REMOTE_USER", facts.remote_user)] {
+            self.add_optional(name, value);
+        }
+    }
+
+    fn add_addresses(&mut self, facts: &RequestFacts<'_>) {
+        match facts.server_address {
+            Some(address) if facts.server_name.is_empty() => self.add_address("SERVER_NAME", address.ip()),
+            _ => self.add("SERVER_NAME", facts.server_name),
+        }
+        let port = facts.server_port.or(facts.server_address.map(|address| address.port()));
+        self.add_number("SERVER_PORT", u64::from(port.unwrap_or_default()));
+        if let Some(address) = facts.server_address {
+            self.add_address("SERVER_ADDR", address.ip());
+        }
+        if let Some(remote) = facts.remote {
+            self.add_address("REMOTE_ADDR", remote.ip());
+            // Section 4.1.9: where the name is not known, the address; asking for it would cost a look-up each.
+            self.add_address("REMOTE_HOST", remote.ip());
+            self.add_number("REMOTE_PORT", u64::from(remote.port()));
+        }
+    }
+
+    fn add_files(&mut self, facts: &RequestFacts<'_>) {
+        use std::os::unix::ffi::OsStrExt;
+        if let Some(file) = facts.script_filename {
+            self.add("SCRIPT_FILENAME", file.as_os_str().as_bytes());
+        }
+        let Some(root) = facts.document_root else { return };
+        let root = root.as_os_str().as_bytes();
+        self.add("DOCUMENT_ROOT", root);
+        if !facts.path_info.is_empty() {
+            // Section 4.1.6: where the path behind the program would be, were it asked for by itself.
+            let root = root.strip_suffix(b"/").unwrap_or(root);
+            self.add_pieces("PATH_TRANSLATED", &[root, facts.path_info]);
+        }
+    }
+
+    fn add_body(&mut self, facts: &RequestFacts<'_>, fields: &[(&[u8], &[u8])]) {
+        if let Some(length) = facts.content_length {
+            self.add_number("CONTENT_LENGTH", length);
+        }
+        if let Some((_, value)) = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"content-type")) {
+            self.add("CONTENT_TYPE", value);
+        }
+    }
+
+    fn add_tls(&mut self, tls: &TlsFacts<'_>) {
+        self.add("HTTPS", b"on");
+        self.add("SSL_PROTOCOL", tls.protocol.as_bytes());
+        self.add("SSL_CIPHER", tls.cipher.as_bytes());
+        if !tls.client_verify.is_empty() {
+            self.add("SSL_CLIENT_VERIFY", tls.client_verify.as_bytes());
+        }
+        for (name, value) in [
+            ("SSL_TLS_SNI", tls.server_name),
+            ("SSL_CLIENT_S_DN", tls.client_subject),
+            ("SSL_CLIENT_I_DN", tls.client_issuer),
+            ("SSL_CLIENT_M_SERIAL", tls.client_serial),
+        ] {
+            self.add_optional(name, value);
+        }
+    }
+
+    /// `HTTP_*`: a field that came more than once becomes one variable (section 4.1.18).
+    fn add_fields(&mut self, fields: &[(&[u8], &[u8])], pass_authorization: bool) {
+        for (index, (name, value)) in fields.iter().enumerate() {
+            let is_same = |(other, _): &&(&[u8], &[u8])| other.eq_ignore_ascii_case(name);
+            if !becomes_variable(name, pass_authorization)
+                || fields[..index].iter().any(|field| is_same(&field))
+            {
+                continue;
+            }
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(b"HTTP_");
+            self.bytes.extend(name.iter().map(|byte| match byte {
+                b'-' => b'_',
+                byte => byte.to_ascii_uppercase(),
+            }));
+            let name_length = self.bytes.len() - start;
+            self.bytes.push(b'=');
+            self.bytes.extend_from_slice(value);
+            // RFC 6265 section 5.4 and RFC 9113 section 8.2.3: pieces of a Cookie are joined by semicolons.
+            let separator: &[u8] = if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " };
+            for (_, more) in fields[index + 1..].iter().filter(is_same) {
+                self.bytes.extend_from_slice(separator);
+                self.bytes.extend_from_slice(more);
+            }
+            self.close(start, name_length);
+        }
+    }
+
+    fn add(&mut self, name: &str, value: &[u8]) {
+        self.add_pieces(name, &[value]);
+    }
+
+    fn add_pieces(&mut self, name: &str, pieces: &[&[u8]]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.push(b'=');
+        for piece in pieces {
+            self.bytes.extend_from_slice(piece);
+        }
+        self.close(start, name.len());
+    }
+
+    fn add_optional(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.add(name, value.as_bytes());
+        }
+    }
+
+    fn add_number(&mut self, name: &str, value: u64) {
+        self.add(name, decimal::write(value, &mut [0; decimal::MAX_DIGITS]));
+    }
+
+    fn add_address(&mut self, name: &str, address: IpAddr) {
+        use std::io::Write;
+        let start = self.bytes.len();
+        // Writing to a vector cannot fail. An IPv4 client of an IPv6 socket is written as IPv4.
+        let _ = write!(self.bytes, "{name}={}", address.to_canonical());
+        self.close(start, name.len());
+    }
+
+    fn close(&mut self, start: usize, name_length: usize) {
+        let end = self.bytes.len();
+        self.bytes.push(0);
+        self.entries.push(Entry { start, name_length, end });
+    }
+}
+
+/// Fields that have a variable of their own, are about the connection, or must not reach a program.
+const NEVER: [&[u8]; 13] = [
+    b"proxy",
+    b"content-length",
+    b"content-type",
+    b"connection",
+    b"keep-alive",
+    b"proxy-connection",
+    b"proxy-authorization",
+    b"proxy-authenticate",
+    b"te",
+    b"trailer",
+    b"transfer-encoding",
+    b"upgrade",
+    b"expect",
+];
+
+/// Whether a field of this name becomes a variable.
+fn becomes_variable(name: &[u8], pass_authorization: bool) -> bool {
+    let is_plain = !name.is_empty() && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let is_among = |names: &[&[u8]]| names.iter().any(|each| name.eq_ignore_ascii_case(each));
+    is_plain && !is_among(&NEVER) && (pass_authorization || !is_among(&[b"authorization"]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! `[site.route.cgi]`: programs that are started for each request.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::SectionPlaces;
+use super::keys::{Key, Kind, Section};
+use super::parse::{Reader, Value};
+use super::route::RouteConfig;
+
+/// `cgi`
+#[derive(Debug, Clone, PartialEq)]
+pub struct CgiConfig {
+    /// Where the programs are, if not where the site's files are.
+    pub directory: Option<PathBuf>,
+    /// The one program for all paths.
+    pub program: Option<PathBuf>,
+    /// What executes them, if not they themselves.
+    pub interpreter: Option<PathBuf>,
+    /// Whose rights they have; empty: the server's.
+    pub user: String,
+    /// Octal: permissions that files they make do not get.
+    pub umask: String,
+    /// How much less they matter than others.
+    pub niceness: u64,
+    /// They cannot gain rights by executing set-user-ID files.
+    pub no_new_privileges: bool,
+    /// Variables of their environment.
+    pub environment: BTreeMap<String, String>,
+    /// They see `Authorization`.
+    pub pass_authorization: bool,
+    /// What they leave running may go on.
+    pub background: bool,
+    /// How many run at a time.
+    pub concurrency: u64,
+    /// How many requests wait.
+    pub queue: u64,
+    /// How long they wait.
+    pub queue_timeout: Duration,
+    /// Until the first byte.
+    pub first_byte_timeout: Duration,
+    /// Between two bytes.
+    pub idle_timeout: Duration,
+    /// From beginning to end; zero: no limit.
+    pub total_timeout: Duration,
+    /// Between SIGTERM and SIGKILL.
+    pub kill_timeout: Duration,
+    /// The largest header that they may print.
+    pub header_bytes: u64,
+    /// The largest body of unknown length.
+    pub spool_bytes: u64,
+    /// Where such a body is kept; none: the system's directory for temporary files.
+    pub spool_directory: Option<PathBuf>,
+    /// Memory; 0: no limit of ours.
+    pub memory: u64,
+    /// Processor time; zero: no limit of ours.
+    pub cpu_time: Duration,
+    /// The largest file they may write; 0: no limit of ours.
+    pub file_bytes: u64,
+    /// Open files; 0: no limit of ours.
+    pub open_files: u64,
+    /// Processes of their user; 0: no limit of ours.
+    pub processes: u64,
+}
+
+impl Default for CgiConfig {
+    fn default() -> CgiConfig {
+        CGI.defaults()
+    }
+}
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// `[site.route.cgi]`
+pub static CGI: Section<CgiConfig> = Section {
+    name: "site.route.cgi",
+    repeated: false,
+    documentation: "CGI programs answer the requests of the route, see [CGI](cgi.md). \
+        An empty table will do: then the programs are where the site's files are.",
+    blank: || CgiConfig {
+        directory: None,
+        program: None,
+        interpreter: None,
+        user: String::new(),
+        umask: String::new(),
+        niceness: 0,
+        no_new_privileges: false,
+        environment: BTreeMap::new(),
+        pass_authorization: false,
+        background: false,
+        concurrency: 0,
+        queue: 0,
+        queue_timeout: Duration::ZERO,
+        first_byte_timeout: Duration::ZERO,
+        idle_timeout: Duration::ZERO,
+        total_timeout: Duration::ZERO,
+        kill_timeout: Duration::ZERO,
+        header_bytes: 0,
+        spool_bytes: 0,
+        spool_directory: None,
+        memory: 0,
+        cpu_time: Duration::ZERO,
+        file_bytes: 0,
+        open_files: 0,
+        processes: 0,
+    },
+    keys: &[
+        Key {
+            name: "directory",
+            default: Some("\"\""),
+            example: "\"/usr/lib/cgi-bin\"",
+            documentation: "The directory of the programs. What follows the route's `path` is looked for in it, so the \
+                route needs a `path` that ends with a slash. Empty: the whole path is looked for below the root of the \
+                route or site.",
+            kind: Kind::File(|cgi, value| cgi.directory = value),
+        },
+        Key {
+            name: "program",
+            default: Some("\"\""),
+            example: "\"/usr/lib/git-core/git-http-backend\"",
+            documentation: "One program for all requests of the route, instead of many. What follows the route's \
+                `path` is its PATH_INFO.",
+            kind: Kind::File(|cgi, value| cgi.program = value),
+        },
+        Key {
+            name: "interpreter",
+            default: Some("\"\""),
+            example: "\"/usr/bin/php-cgi\"",
+            documentation: "A program that executes the files, which then need not be executable themselves.",
+            kind: Kind::File(|cgi, value| cgi.interpreter = value),
+        },
+        Key {
+            name: "user",
+            default: Some("\"\""),
+            example: "\"www-data\"",
+            documentation: "Whose rights the programs have: a user, or `user:group`, by name as in /etc/passwd or by \
+                number. The server must be started as root for it. Empty: the rights of the server.",
+            kind: Kind::Checked {
+                what: "user",
+                parse: |text, _| check_user(text).map(|()| text.to_string()),
+                set: |cgi, value| cgi.user = value,
+            },
+        },
+        Key {
+            name: "umask",
+            default: Some("\"022\""),
+            example: "\"077\"",
+            documentation: "The permissions, in octal, that files made by the programs do not get.",
+            kind: Kind::Checked {
+                what: "three octal digits",
+                parse: |text, _| parse_umask(text).map(|_| text.to_string()),
+                set: |cgi, value| cgi.umask = value,
+            },
+        },
+        Key {
+            name: "niceness",
+            default: Some("0"),
+            example: "10",
+            documentation: "How much less the programs matter to the scheduler than other processes.",
+            kind: Kind::Number { least: 0, most: 19, set: |cgi, value| cgi.niceness = value },
+        },
+        Key {
+            name: "no_new_privileges",
+            default: Some("true"),
+            example: "false",
+            documentation: "The programs cannot gain rights by executing set-user-ID files. \
+                A few, such as suEXEC and the wrappers of mailing lists, are such files.",
+            kind: Kind::Boolean(|cgi, value| cgi.no_new_privileges = value),
+        },
+        Key {
+            name: "environment",
+            default: Some("{}"),
+            example: "{ GIT_PROJECT_ROOT = \"/srv/git\" }",
+            documentation: "Variables for the programs' environment, which take the place of those that it would have. \
+                They get nothing from the server's own; PATH is `/usr/local/bin:/usr/bin:/bin` unless set here.",
+            kind: Kind::Fields {
+                what: "table from names of variables to values",
+                check: |_, _| Ok(()),
+                set: |cgi, value| cgi.environment = value,
+            },
+        },
+        Key {
+            name: "pass_authorization",
+            default: Some("false"),
+            example: "true",
+            documentation: "The programs see the field Authorization, as HTTP_AUTHORIZATION. \
+                Only for those that check users themselves: it holds passwords.",
+            kind: Kind::Boolean(|cgi, value| cgi.pass_authorization = value),
+        },
+        Key {
+            name: "background",
+            default: Some("false"),
+            example: "true",
+            documentation: "What a program leaves running when it ends may go on, and it may itself when it has closed \
+                its output. Otherwise its process group is ended then.",
+            kind: Kind::Boolean(|cgi, value| cgi.background = value),
+        },
+        Key {
+            name: "concurrency",
+            default: Some("64"),
+            example: "16",
+            documentation: "How many programs of the route run at a time, all cores together.",
+            kind: Kind::Number { least: 1, most: 100_000, set: |cgi, value| cgi.concurrency = value },
+        },
+        Key {
+            name: "queue",
+            default: Some("1024"),
+            example: "100",
+            documentation: "How many requests wait for one of them to end. More, and the answer is 503.",
+            kind: Kind::Number { least: 0, most: 1_000_000, set: |cgi, value| cgi.queue = value },
+        },
+        Key {
+            name: "queue_timeout",
+            default: Some("\"30s\""),
+            example: "\"5s\"",
+            documentation: "How long they wait before the answer is 503.",
+            kind: Kind::Duration {
+                least: Duration::ZERO,
+                most: DAY,
+                set: |cgi, value| cgi.queue_timeout = value,
+            },
+        },
+        Key {
+            name: "first_byte_timeout",
+            default: Some("\"60s\""),
+            example: "\"10s\"",
+            documentation: "How long a program may take until it prints something, counted anew whenever it reads some of \
+                the request's body. Then it is ended, and the answer is 504.",
+            kind: Kind::Duration {
+                least: Duration::from_millis(1),
+                most: DAY,
+                set: |cgi, value| cgi.first_byte_timeout = value,
+            },
+        },
+        Key {
+            name: "idle_timeout",
+            default: Some("\"60s\""),
+            example: "\"10s\"",
+            documentation: "How long it may neither print nor read anything after that, and how long it may take to end \
+                when it has closed its output.",
+            kind: Kind::Duration {
+                least: Duration::from_millis(1),
+                most: DAY,
+                set: |cgi, value| cgi.idle_timeout = value,
+            },
+        },
+        Key {
+            name: "total_timeout",
+            default: Some("\"0s\""),
+            example: "\"300s\"",
+            documentation: "How long it may take from beginning to end. 0: no limit.",
+            kind: Kind::Duration {
+                least: Duration::ZERO,
+                most: DAY,
+                set: |cgi, value| cgi.total_timeout = value,
+            },
+        },
+        Key {
+            name: "kill_timeout",
+            default: Some("\"3s\""),
+            example: "\"500ms\"",
+            documentation: "How long a program that is to end may take: its process group gets SIGTERM, and after this \
+                SIGKILL.",
+            kind: Kind::Duration {
+                least: Duration::ZERO,
+                most: Duration::from_secs(3600),
+                set: |cgi, value| cgi.kill_timeout = value,
+            },
+        },
+        Key {
+            name: "header_bytes",
+            default: Some("\"64KiB\""),
+            example: "\"16KiB\"",
+            documentation: "The largest header that a program may print. More, and the answer is 502.",
+            kind: Kind::Size { least: 256, most: 16 << 20, set: |cgi, value| cgi.header_bytes = value },
+        },
+        Key {
+            name: "spool_bytes",
+            default: Some("\"64MiB\""),
+            example: "\"1MiB\"",
+            documentation: "The largest request body whose length is not known beforehand (chunked). Programs want to \
+                know it, so the body is kept in a file until it is there. More, and the answer is 413. Other bodies \
+                are passed on as they come, and `limits.body_bytes` holds for all.",
+            kind: Kind::Size { least: 0, most: 1 << 50, set: |cgi, value| cgi.spool_bytes = value },
+        },
+        Key {
+            name: "spool_directory",
+            default: Some("\"\""),
+            example: "\"/var/tmp\"",
+            documentation: "Where that file is; it has no name. Empty: the directory that TMPDIR names, or /tmp.",
+            kind: Kind::File(|cgi, value| cgi.spool_directory = value),
+        },
+        Key {
+            name: "memory",
+            default: Some("0"),
+            example: "\"512MiB\"",
+            documentation: "The memory that each process may have (RLIMIT_AS). 0: no limit.",
+            kind: Kind::Size { least: 0, most: 1 << 50, set: |cgi, value| cgi.memory = value },
+        },
+        Key {
+            name: "cpu_time",
+            default: Some("\"0s\""),
+            example: "\"60s\"",
+            documentation: "The processor time that each process may take (RLIMIT_CPU), in whole seconds. 0: no limit.",
+            kind: Kind::Duration { least: Duration::ZERO, most: DAY, set: |cgi, value| cgi.cpu_time = value },
+        },
+        Key {
+            name: "file_bytes",
+            default: Some("0"),
+            example: "\"1GiB\"",
+            documentation: "The largest file that each process may write (RLIMIT_FSIZE). 0: no limit.",
+            kind: Kind::Size { least: 0, most: 1 << 50, set: |cgi, value| cgi.file_bytes = value },
+        },
+        Key {
+            name: "open_files",
+            default: Some("0"),
+            example: "256",
+            documentation: "The files that each process may have open (RLIMIT_NOFILE). 0: as many as the server was \
+                started with.",
+            kind: Kind::Number { least: 0, most: 1 << 30, set: |cgi, value| cgi.open_files = value },
+        },
+        Key {
+            name: "processes",
+            default: Some("0"),
+            example: "100",
+            documentation: "The processes that their user may have, all of them together (RLIMIT_NPROC). 0: no limit.",
+            kind: Kind::Number { least: 0, most: 1 << 22, set: |cgi, value| cgi.processes = value },
+        },
+    ],
+};
+
+/// The key `cgi` of a route.
+pub(super) const ROUTE_KEY: Key<RouteConfig> = Key {
+    name: "cgi",
+    default: Some(super::keys::ABSENT),
+    example: "{ user = \"www-data\" }",
+    documentation: "Answers with CGI programs, see `[site.route.cgi]`. \
+        Not together with `redirect`, `rewrite` or `respond`.",
+    kind: Kind::Table { read },
+};
+
+fn read(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig) -> Vec<SectionPlaces> {
+    reader.table(&CGI, value).map_or(Vec::new(), |(config, places)| {
+        route.cgi = Some(config);
+        vec![places]
+    })
+}
+
+fn check_user(text: &str) -> Result<(), String> {
+    match text {
+        "" => Ok(()),
+        _ if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(()),
+        _ => Err(format!("{text:?} is not the name of a user")),
+    }
+}
+
+/// The number that three octal digits are.
+pub fn parse_umask(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix('0').filter(|rest| rest.len() == 3).unwrap_or(text);
+    u32::from_str_radix(digits, 8)
+        .ok()
+        .filter(|_| digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+        .ok_or_else(|| format!("{text:?} is not three octal digits, such as \"022\""))
+}
+
+/// The route of the quick form: programs in `cgi-bin` of the root, if there is such a directory.
+pub fn quick_route(root: &Path) -> Option<RouteConfig> {
+    root.join("cgi-bin").is_dir().then(|| RouteConfig {
+        path: "/cgi-bin/".to_string(),
+        cgi: Some(CgiConfig::default()),
+        ..RouteConfig::default()
+    })
+}

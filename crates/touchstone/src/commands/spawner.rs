@@ -1,0 +1,22 @@
+//! `touchstone spawner`: the process that starts programs for a server. Only a server starts it.
+#![allow(clippy::print_stderr)]
+
+use crate::exit::Exit;
+
+/// What the server tells it.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// How many files a program may open
+    open_files: Option<u64>,
+}
+
+/// Works until the server is gone.
+pub fn run(arguments: Arguments) -> Exit {
+    match touchstone_interfaces::cgi::spawner::run(arguments.open_files) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            eprintln!("touchstone spawner: {error}");
+            Exit::Usage
+        }
+    }
+}
