@@ -90,6 +90,11 @@ impl TlsEndpoint {
         TlsSession::new(self.active())
     }
 
+    /// Whether any of its sites is reached over QUIC too.
+    pub fn speaks_http3(&self) -> bool {
+        self.settings.sites.iter().any(|site| site.http3)
+    }
+
     /// What new connections work with now.
     pub fn active(&self) -> Arc<ActiveTls> {
         self.active.read().unwrap_or_else(PoisonError::into_inner).clone()

@@ -51,6 +51,7 @@ pub use error::TlsError;
 pub use notice::{Notice, NoticeLevel};
 pub use pem::read_certificates;
 pub use quic::{QuicCrypto, QuicFacts, client_certificate};
+pub use server_names::host_name;
 pub use session::{RECORD_BYTES, TlsSession};
 pub use settings::{
     CertificateSource, ClientAuthorities, ClientCertificateMode, EndpointSettings, MinimumVersion, Policy,
