@@ -195,12 +195,8 @@ impl Connection {
         drop(handshake);
         match end {
             End::Closed => self.close(ErrorCode::CLOSED_CRITICAL_STREAM, "the control stream was stopped"),
-            End::Idle => {
-                let mut goaway = Vec::new();
-                append_goaway(next_stream, &mut goaway);
-                let _ = poll_once(control.write_all(&goaway)).await;
-                self.close(ErrorCode::NO_ERROR, "nothing was asked for long");
-            }
+            // Nothing is under way, so there is nothing to be warned of.
+            End::Idle => self.close(ErrorCode::NO_ERROR, "nothing was asked for long"),
             End::Leave => self.leave(&mut control, next_stream).await,
         }
     }

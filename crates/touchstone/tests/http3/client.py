@@ -3,11 +3,12 @@
 connect   name, port, [server_name, early (requests in early data), resume (true: by the last ticket, "first"), ticket (wait for one),
           protocols, certificate, key, token]
 requests  name, requests (method, path, headers, ...), [move_at]: all at the same time; goes on from another local
-          port whenever the first answer has so many bytes
+          port whenever the first answer has so many bytes; with "later" it does not wait for answers
 rebind    name: go on from another local port
 raw       name, kind (bidirectional, unidirectional) or stream, hex, [end]: bytes on a stream, whatever they mean
+cancel    name, stream: give up a request
 reset     name, requests: ask, and give up at once
-answers   name, streams: what came on streams that `raw` opened
+answers   name, streams: what came on them
 wait      name, [for: closed (default), goaway]
 close     name
 garbage   port, seed, count: datagrams that are no packets
@@ -25,7 +26,7 @@ import ssl
 import sys
 import time
 
-from aioquic.buffer import Buffer
+from aioquic.buffer import Buffer, BufferReadError
 from aioquic.h3.connection import H3_ALPN, FrameType, H3Connection
 from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic import events
@@ -41,22 +42,38 @@ class Timeout(Exception):
 
 
 class WatchedH3(H3Connection):
-    """Takes note of GOAWAY, which aioquic ignores, and knows that the answer to HEAD has no body, which aioquic does not."""
+    """Takes note of GOAWAY, and knows that the answer to HEAD has no body; aioquic does neither."""
 
     def __init__(self, quic):
         super().__init__(quic)
         self.goaway = None
         self.heads = set()
+        self.control = {}
+
+    def handle_event(self, event):
+        if isinstance(event, events.StreamDataReceived):
+            if event.stream_id % 4 == 3:
+                self.control[event.stream_id] = self.control.get(event.stream_id, b"") + event.data
+        h3_events = super().handle_event(event)
+        if self._peer_control_stream_id is not None:
+            self.look_for_goaway(self.control.get(self._peer_control_stream_id, b""))
+        return h3_events
+
+    def look_for_goaway(self, data):
+        buffer = Buffer(data=data)
+        try:
+            buffer.pull_uint_var()
+            while True:
+                frame_type, size = buffer.pull_uint_var(), buffer.pull_uint_var()
+                payload = buffer.pull_bytes(size)
+                if frame_type == FrameType.GOAWAY:
+                    self.goaway = Buffer(data=payload).pull_uint_var()
+        except BufferReadError:
+            pass
 
     def _check_content_length(self, stream):
         if stream.stream_id not in self.heads:
             super()._check_content_length(stream)
-
-    def _handle_control_frame(self, frame_type, frame_data):
-        if frame_type == FrameType.GOAWAY:
-            self.goaway = Buffer(data=frame_data).pull_uint_var()
-            return
-        super()._handle_control_frame(frame_type, frame_data)
 
 
 class Answer:
@@ -115,7 +132,8 @@ class Client:
         self.answers = {}
         self.open_socket()
         self.quic.connect(self.server, now=time.time())
-        if command.get("early"):
+        # From the start: the server's first streams may come before the end of the handshake.
+        if command.get("protocols", H3_ALPN) == H3_ALPN:
             self.h3 = WatchedH3(self.quic)
 
     def open_socket(self):
@@ -220,9 +238,6 @@ def connect(clients, command):
     client = clients[command["name"]] = Client(command)
     streams = [client.ask(request) for request in command.get("early", [])]
     client.run(lambda: client.handshake is not None and all(client.answers[s].ended for s in streams))
-    if client.closed is None and client.h3 is None and command.get("protocols") in (None, H3_ALPN):
-        client.h3 = WatchedH3(client.quic)
-        client.flush()
     result = {"closed": client.closing(), "answers": [client.answers[s].fields() for s in streams]}
     if client.handshake is not None:
         result["early_data_accepted"] = client.handshake.early_data_accepted
@@ -238,6 +253,9 @@ def connect(clients, command):
 def requests(clients, command):
     client = clients[command["name"]]
     streams = [client.ask(request) for request in command["requests"]]
+    if command.get("later"):
+        client.flush()
+        return {"streams": streams}
     for move_at in command.get("move_at", []):
         client.run(lambda: len(client.answers[streams[0]].body) >= move_at)
         rebind(clients, command)
@@ -276,6 +294,14 @@ def answers(clients, command):
     return {"closed": client.closing(), "answers": found}
 
 
+def cancel(clients, command):
+    client = clients[command["name"]]
+    client.quic.reset_stream(command["stream"], 0x10C)
+    client.quic.stop_stream(command["stream"], 0x10C)
+    client.flush()
+    return {}
+
+
 def reset(clients, command):
     client = clients[command["name"]]
     for request in command["requests"]:
@@ -291,6 +317,8 @@ def wait(clients, command):
     client = clients[command["name"]]
     if command.get("for") == "goaway":
         client.run(lambda: client.h3.goaway is not None)
+        if client.h3.goaway is None:
+            raise Timeout("the connection was closed without GOAWAY")
         return {"goaway": client.h3.goaway}
     client.run(lambda: client.closed is not None)
     return {"closed": client.closing(), "goaway": client.h3.goaway if client.h3 else None}
@@ -330,7 +358,7 @@ def garbage(_clients, command):
 
 def main():
     clients = {}
-    commands = [connect, requests, rebind, raw, answers, reset, wait, close, garbage]
+    commands = [connect, requests, rebind, raw, answers, cancel, reset, wait, close, garbage]
     table = {command.__name__: command for command in commands}
     for line in sys.stdin:
         command = json.loads(line)

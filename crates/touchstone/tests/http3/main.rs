@@ -8,6 +8,7 @@ mod connections;
 mod content;
 mod early_data;
 mod errors;
+mod programs;
 mod sites;
 
 use client::Client;
