@@ -35,6 +35,9 @@ const BODY_BYTES: usize = 256 * 1024;
 /// What logs say of a request whose client left before its answer, as nginx does.
 const CLIENT_LEFT: u16 = 499;
 
+/// A request's body on its way to its handler.
+type Feeding<'a> = Pin<Box<dyn Future<Output = Result<(), BodyProblem>> + 'a>>;
+
 /// Answers the request of a stream.
 pub async fn serve(stream: OpenStream, mut send: SendStream, receive: RecvStream) {
     let connection = stream.connection.clone();
@@ -139,8 +142,7 @@ impl Exchange<'_> {
                 };
                 let connection = self.stream.connection.clone();
                 let feeding = sender.map(|sender| {
-                    Box::pin(feed(reader, &connection, sender, limits.body_bytes, minimum))
-                        as Pin<Box<dyn Future<Output = Result<(), BodyProblem>>>>
+                    Box::pin(feed(reader, &connection, sender, limits.body_bytes, minimum)) as Feeding<'_>
                 });
                 self.drive(&received, work, feeding).await
             }
@@ -260,7 +262,7 @@ impl Exchange<'_> {
         &mut self,
         received: &ReceivedHead,
         work: impl Future<Output = Answered>,
-        mut feeding: Option<Pin<Box<dyn Future<Output = Result<(), BodyProblem>> + '_>>>,
+        mut feeding: Option<Feeding<'_>>,
     ) -> Result<(), Failure> {
         let mut stopped = pin!(self.send.stopped());
         let answered = {
@@ -344,9 +346,7 @@ impl Exchange<'_> {
     }
 }
 
-async fn poll_feeding(
-    feeding: &mut Option<Pin<Box<dyn Future<Output = Result<(), BodyProblem>> + '_>>>,
-) -> Result<(), BodyProblem> {
+async fn poll_feeding(feeding: &mut Option<Feeding<'_>>) -> Result<(), BodyProblem> {
     match feeding {
         Some(feeding) => feeding.await,
         None => pending().await,
