@@ -65,7 +65,7 @@ main() {
     fi
     install_rust || true
     install_go_programs $brief
-    scripts/setup-http3.sh $([ $brief = no ] || echo --brief) || true
+    if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
     after=$(missing "$wanted")
     remember_attempt "$after"
 
