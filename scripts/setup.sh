@@ -25,6 +25,7 @@ testing|openssl|openssl|end-to-end tests
 testing|nginx|nginx|the demo's second server
 testing|wrk|wrk|comparing the load engine
 testing|strace|strace|counting system calls
+testing|python3|python3 python3-venv|the HTTP/3 client of the tests
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
 rival|h2o|h2o|a system under test
 rival|lighttpd|lighttpd|a system under test
@@ -64,6 +65,7 @@ main() {
     fi
     install_rust || true
     install_go_programs $brief
+    if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
     after=$(missing "$wanted")
     remember_attempt "$after"
 

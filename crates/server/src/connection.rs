@@ -5,6 +5,7 @@
 //! ([`Connection::serve_hits`]). Whatever else is asked takes [`Connection::answer_request`], where every step may
 //! wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
 
+pub mod as_http1;
 mod http2;
 mod request_body;
 mod response;
@@ -32,6 +33,7 @@ use crate::log::access::Record;
 use crate::route::AtOnce;
 use crate::transport::Transport;
 
+use as_http1::microseconds_since;
 use http2::Http2;
 use request_body::BodyFeed;
 
@@ -672,10 +674,6 @@ impl Connection {
             deadline.expired()
         })
     }
-}
-
-fn microseconds_since(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
 fn client_text(text: &mut String, peer: Option<SocketAddr>) -> &str {

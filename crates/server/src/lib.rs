@@ -18,6 +18,7 @@ mod deadline;
 mod exchange;
 mod handlers;
 mod header_blocks;
+mod http3;
 mod interface;
 mod listener;
 pub mod log;

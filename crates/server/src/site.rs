@@ -199,7 +199,21 @@ fn coding_settings(config: &SiteConfig) -> CodingSettings {
 
 fn field_lines(config: &SiteConfig) -> Arc<[u8]> {
     let lines = config.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
-    Arc::from(lines.collect::<String>().into_bytes())
+    Arc::from(lines.chain(alternative_services(config)).collect::<String>().into_bytes())
+}
+
+/// Tells clients that they may come by HTTP/3 (RFC 7838, RFC 9114 section 3.1). A port that the system chooses is not
+/// known yet, and not told.
+fn alternative_services(config: &SiteConfig) -> Option<String> {
+    let is_configured = config.headers.keys().any(|name| name.eq_ignore_ascii_case("alt-svc"));
+    let mut ports: Vec<u16> = config.listen.iter().map(SocketAddr::port).filter(|&port| port != 0).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    if !config.tls.http3 || is_configured || ports.is_empty() {
+        return None;
+    }
+    let services: Vec<String> = ports.iter().map(|port| format!("h3=\":{port}\"; ma=86400")).collect();
+    Some(format!("Alt-Svc: {}\r\n", services.join(", ")))
 }
 
 fn listener_sites(address: SocketAddr, sites: &[SiteConfig], tls: Option<Arc<TlsEndpoint>>) -> ListenerSites {

@@ -91,14 +91,7 @@ impl Transport {
         match self {
             Transport::Plain(_) => true,
             Transport::Tls(tls) => {
-                let name = touchstone_http::host::split_port(host.unwrap_or_default()).0;
-                let name = name.strip_suffix(b".").unwrap_or(name);
-                let Ok(name) = std::str::from_utf8(name) else { return false };
-                // Nearly every client sends names in lower case; the others cost a copy.
-                if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-                    return tls.session.may_serve(&name.to_ascii_lowercase());
-                }
-                tls.session.may_serve(name)
+                crate::tls::host_name(host).is_some_and(|name| tls.session.may_serve(&name))
             }
         }
     }

@@ -234,6 +234,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
         keep_alive_requests: 0,
         connections: 0,
         connections_per_client: 0,
+        http3_streams: 0,
+        http3_unvalidated_handshakes: 0,
         minimum_receive_rate: 0,
         minimum_send_rate: 0,
     },
@@ -365,6 +367,32 @@ pub static LIMITS: Section<LimitsConfig> = Section {
                 least: 0,
                 most: 16_777_216,
                 set: |limits, value| limits.connections_per_client = value,
+            },
+        },
+        Key {
+            name: "http3_streams",
+            default: Some("100"),
+            example: "250",
+            documentation: "The most requests that one HTTP/3 connection may have under way at a time. \
+                The client is told, and waits by itself before it sends more.",
+            kind: Kind::Number {
+                least: 1,
+                most: 100_000,
+                set: |limits, value| limits.http3_streams = u32::try_from(value).unwrap_or(u32::MAX),
+            },
+        },
+        Key {
+            name: "http3_unvalidated_handshakes",
+            default: Some("64"),
+            example: "0",
+            documentation: "The most HTTP/3 handshakes under way on one core with clients that have not yet shown \
+                that their address is theirs. Beyond it a client is asked for a proof first (Retry), which costs it \
+                one round trip and us nothing; so packets with forged addresses cannot keep the server busy. 0: \
+                every client is asked.",
+            kind: Kind::Number {
+                least: 0,
+                most: 1_000_000,
+                set: |limits, value| limits.http3_unvalidated_handshakes = as_usize(value),
             },
         },
         Key {
@@ -616,6 +644,14 @@ pub static SITE: Section<SiteConfig> = Section {
                     set: |site| site.tls.minimum_version = MinimumVersion::Tls13,
                 },
             ]),
+        },
+        Key {
+            name: "http3",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether the site speaks HTTP/3 as well, over UDP on the same addresses and ports, \
+                and tells clients so (`Alt-Svc`). It needs `certificate` or `development_certificate`.",
+            kind: Kind::Boolean(|site, value| site.tls.http3 = value),
         },
         Key {
             name: "client_authorities",

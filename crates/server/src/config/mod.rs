@@ -99,6 +99,10 @@ pub struct LimitsConfig {
     pub connections: usize,
     /// Connections that one client may have open at a time; 0: no limit.
     pub connections_per_client: u64,
+    /// Requests under way on one HTTP/3 connection.
+    pub http3_streams: u32,
+    /// HTTP/3 handshakes under way on one core without a proof of the client's address.
+    pub http3_unvalidated_handshakes: usize,
     /// Bytes a second that a body must come with when the stall timeout is used up; 0: any progress is enough.
     pub minimum_receive_rate: u64,
     /// Bytes a second that an answer must be taken with; the same.
@@ -231,6 +235,8 @@ pub struct TlsConfig {
     pub development_certificate: bool,
     /// The oldest version that is spoken.
     pub minimum_version: MinimumVersion,
+    /// HTTP/3 on the same addresses.
+    pub http3: bool,
     /// The authorities whose client certificates are trusted, PEM.
     pub client_authorities: Option<PathBuf>,
     /// Whether a client may come without.

@@ -58,6 +58,8 @@ fn defaults() {
             keep_alive_requests: 0,
             connections: 65536,
             connections_per_client: 0,
+            http3_streams: 100,
+            http3_unvalidated_handshakes: 64,
             minimum_receive_rate: 240,
             minimum_send_rate: 240,
         }
@@ -134,6 +136,8 @@ stall_timeout = '1h'
 keep_alive_requests = 7
 connections = 9
 connections_per_client = 4
+http3_streams = 7
+http3_unvalidated_handshakes = 0
 minimum_receive_rate = 0
 minimum_send_rate = '1KB'
 [cache]
@@ -191,6 +195,8 @@ root = 'b'
             keep_alive_requests: 7,
             connections: 9,
             connections_per_client: 4,
+            http3_streams: 7,
+            http3_unvalidated_handshakes: 0,
             minimum_receive_rate: 0,
             minimum_send_rate: 1000,
         }
@@ -241,7 +247,7 @@ fn unknown_names() {
     );
     assert_eq!(
         problem_in_site("  keep-alive-timeout = '1s'"),
-        "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, certificate, key, development_certificate, tls_minimum, client_authorities, client_certificate, root, index, \
+        "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, certificate, key, development_certificate, tls_minimum, http3, client_authorities, client_certificate, root, index, \
          symlinks, hidden_files, mime_types, charset, cache_control, precompressed, compression, \
          compression_levels, listing, listing_entries, fallback, error_pages, headers, allow, deny, \
          basic_authentication, rate_limit and route"
@@ -658,6 +664,7 @@ fn https_is_asked_for_in_one_way() {
     assert_eq!(tls.key, None);
     for (lines, message) in [
         ("key = \"k\"\n", "4:7: 'key' means nothing without 'certificate'"),
+        ("http3 = true\n", "4:9: 'http3' means nothing without 'certificate'"),
         ("client_authorities = \"c\"\n", "4:22: 'client_authorities' means nothing without 'certificate'"),
         (
             "certificate = \"c\"\ndevelopment_certificate = true\n",

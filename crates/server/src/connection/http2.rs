@@ -23,12 +23,12 @@ use touchstone_http::target::is_plain_path;
 use touchstone_interfaces::pipe::pipe;
 use touchstone_interfaces::request::{Protocol, ReceivedHead};
 
-use super::{Connection, client_text, microseconds_since};
+use super::as_http1::{log, microseconds_since, nothing_received, request_text};
+use super::{Connection, client_text};
 use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
 use crate::exchange::{self, Arrival};
 use crate::header_blocks::{encode_fields, split_field};
-use crate::log::access::Record;
 use streams::{Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), as far as they tell it from HTTP/1.
@@ -215,11 +215,12 @@ impl Http2 {
         if hot.log.is_on() {
             let body_bytes = prepared.body_length() as u64;
             let duration_us = hot.received_at.map_or(0, microseconds_since);
-            let text = request_text(request);
+            let buffer = request_text(request, request.end_of_stream());
             let mut head = RequestHead::new();
-            if head.parse(&text, &hot.limits).is_ok() {
+            if head.parse(&buffer, &hot.limits).is_ok() {
                 let client = client_text(&mut self.connection.peer_text, self.connection.peer);
-                log(hot, client, None, &head, &text, 200, body_bytes, duration_us);
+                let received = ReceivedHead { head, buffer };
+                log(hot, Protocol::Http2, client, None, &received, 200, body_bytes, duration_us);
             }
         }
         true
@@ -227,7 +228,8 @@ impl Http2 {
 
     /// Sets a handler to work for a request that needs more than a look into the cache.
     fn begin_exchange(&mut self, hot: &mut Hot, request: &Request<'_>) {
-        let (stream, received_at, buffer) = (request.stream(), Instant::now(), request_text(request));
+        let (stream, received_at) = (request.stream(), Instant::now());
+        let buffer = request_text(request, request.end_of_stream());
         let mut head = RequestHead::new();
         // The engine has checked the fields; what it lets through and HTTP/1 does not is refused like there.
         let refusal = match head.parse(&buffer, &hot.limits) {
@@ -307,7 +309,7 @@ impl Http2 {
     fn refuse_body(&mut self, stream: StreamKey) {
         if self.exchanges.iter().any(|exchange| exchange.stream == stream) {
             self.exchanges.retain(|exchange| exchange.stream != stream);
-            let received = Rc::new(ReceivedHead { head: RequestHead::new(), buffer: Vec::new() });
+            let received = Rc::new(nothing_received());
             let answered = Answer::error(413).into();
             self.inbox.put(Found { stream, received, received_at: Instant::now(), answered });
         }
@@ -370,7 +372,7 @@ impl Http2 {
             let client = client.as_deref().unwrap_or(peer);
             let duration_us = microseconds_since(received_at);
             let user = answered.user.as_deref();
-            log(hot, client, user, head, &received.buffer, answer.status, body_bytes, duration_us);
+            log(hot, Protocol::Http2, client, user, &received, answer.status, body_bytes, duration_us);
         }
     }
 
@@ -477,47 +479,4 @@ impl Http2 {
             Poll::Pending => Poll::Pending,
         }
     }
-}
-
-/// The request as HTTP/1 would have written it, for handlers and log.
-fn request_text(request: &Request<'_>) -> Vec<u8> {
-    let mut text = Vec::with_capacity(256);
-    for piece in
-        [request.method_text(), b" ", request.path(), b" HTTP/1.1\r\nhost: ", request.authority(), b"\r\n"]
-    {
-        text.extend_from_slice(piece);
-    }
-    for field in request.fields() {
-        // The engine has dealt with these.
-        if matches!(field.name, b"content-length" | b"expect") {
-            continue;
-        }
-        for piece in [field.name, b": ", field.value, b"\r\n"] {
-            text.extend_from_slice(piece);
-        }
-    }
-    match request.content_length() {
-        _ if request.end_of_stream() => {}
-        Some(length) => text.extend_from_slice(format!("content-length: {length}\r\n").as_bytes()),
-        None => text.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-    }
-    text.extend_from_slice(b"\r\n");
-    text
-}
-
-#[allow(clippy::too_many_arguments)]
-fn log(
-    hot: &mut Hot,
-    client: &str,
-    user: Option<&str>,
-    head: &RequestHead,
-    text: &[u8],
-    status: u16,
-    body_bytes: u64,
-    duration_us: u64,
-) {
-    let line = head.request_line.of(text);
-    let line = [line.strip_suffix(b"HTTP/1.1").unwrap_or(line), b"HTTP/2.0"].concat();
-    let record = super::record(client, head, text, status, body_bytes, duration_us);
-    hot.log.record(&Record { request_line: &line, version: "HTTP/2.0", user, ..record });
 }
