@@ -11,8 +11,10 @@
 //! | `request` | a request as handlers get it |
 //! | `answer` | an answer before it is written |
 //! | `pipe` | a body on its way |
+//! | `includes` | server-parsed HTML: pages with directives in them |
 
 pub mod answer;
 pub mod handler;
+pub mod includes;
 pub mod pipe;
 pub mod request;
