@@ -16,6 +16,7 @@ mod deadline;
 mod exchange;
 mod handlers;
 mod header_blocks;
+mod includes;
 mod interface;
 mod listener;
 pub mod log;

@@ -12,9 +12,11 @@ use touchstone_files::coding::CodingSettings;
 use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::{Root, SymlinkPolicy};
 use touchstone_http::content_coding::ContentCoding;
+use touchstone_interfaces::includes::PageCache;
 
 use crate::access::{AccessShared, ConnectionGate};
 use crate::config::{self, AccessConfig, Config, SiteConfig};
+use crate::includes::SiteIncludes;
 use crate::log::error::ErrorLog;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
@@ -33,6 +35,8 @@ pub struct Snapshot {
     pub wants_peers: bool,
     /// Each address with the sites that listen on it.
     pub listeners: Vec<ListenerSites>,
+    /// Parsed pages with directives.
+    pub pages: PageCache,
     /// The memory cache; `None` when it is switched off.
     pub cache: Option<Arc<FileCache>>,
     /// Why changes on disk are found by comparison alone, if so.
@@ -51,6 +55,8 @@ pub struct Site {
     pub rules: Option<SiteRules>,
     /// Where the sites begin in [`Snapshot::sites`] that stand for directories of its routes.
     pub first_root: usize,
+    /// Pages with directives, if it has any.
+    pub includes: Option<SiteIncludes>,
     /// What it wants of content codings.
     pub codings: CodingSettings,
     /// The field lines that it adds to every answer, each with its CRLF.
@@ -144,7 +150,8 @@ impl Snapshot {
         } else {
             (None, None)
         };
-        Ok(Snapshot { config, sites, connection_gate, wants_peers, listeners, cache, watcher_problem })
+        let pages = PageCache::new(usize::try_from(config.cache.parsed_bytes).unwrap_or(usize::MAX));
+        Ok(Snapshot { config, sites, connection_gate, wants_peers, listeners, cache, pages, watcher_problem })
     }
 }
 
@@ -167,6 +174,7 @@ fn open_site(config: &SiteConfig, access: &Arc<AccessShared>) -> Result<Site, Un
         content_types,
         rules,
         first_root: 0,
+        includes: config.includes.as_ref().map(SiteIncludes::new),
         codings: coding_settings(config),
         fields: field_lines(config),
     })

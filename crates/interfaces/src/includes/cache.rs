@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustc_hash::FxHashMap;
 use touchstone_files::root::FileFacts;
 
+use super::host::DependsOn;
 use super::page::Page;
 
 /// Which file: the number of the root that it is below, and its path there.
@@ -31,6 +32,7 @@ pub struct CachedPage {
     pub facts: FileFacts,
     checked_second: AtomicI64,
     used: AtomicBool,
+    depended_on_request: AtomicBool,
 }
 
 /// Parsed pages.
@@ -51,7 +53,26 @@ struct Store {
 impl CachedPage {
     /// A page that was read from a file of these facts in this second.
     pub fn new(page: Arc<Page>, facts: FileFacts, second: i64) -> CachedPage {
-        CachedPage { page, facts, checked_second: AtomicI64::new(second), used: AtomicBool::new(false) }
+        CachedPage {
+            page,
+            facts,
+            checked_second: AtomicI64::new(second),
+            used: AtomicBool::new(false),
+            depended_on_request: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether its last output depended on the request: the next one will most likely too.
+    pub fn depended_on_request(&self) -> bool {
+        self.depended_on_request.load(Ordering::Relaxed)
+    }
+
+    /// Notes what its output depended on.
+    pub fn note(&self, depends_on: DependsOn) {
+        let depended = depends_on == DependsOn::Request;
+        if depended != self.depended_on_request() {
+            self.depended_on_request.store(depended, Ordering::Relaxed);
+        }
     }
 
     /// Whether the file is still the same; `facts` asks the disk, once a second at most.
@@ -151,6 +172,8 @@ mod tests {
             changed_nanoseconds: 0,
             inode: 1,
             device: 1,
+            permissions: 0o644,
+            owner: 0,
             hard_links: 1,
         }
     }

@@ -62,8 +62,8 @@ pub struct PageSource {
 /// What a target turned out to be.
 #[derive(Debug)]
 pub enum Resolved {
-    /// A page with directives: it is evaluated as part of the one that includes it.
-    Page(PageSource),
+    /// A page with directives: it is evaluated as part of the one that includes it. And what it depends on that it is.
+    Page(PageSource, DependsOn),
     /// Anything else: it is to be fetched.
     Content,
 }

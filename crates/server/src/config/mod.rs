@@ -12,6 +12,7 @@
 
 mod access;
 mod documentation;
+mod includes;
 pub mod keys;
 mod kinds;
 mod parse;
@@ -22,6 +23,7 @@ mod values;
 
 pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, ProxiesConfig, RateLimitConfig};
 pub use documentation::{complete_example, documentation_markdown, explain};
+pub use includes::{ExpressionGrammar, IncludesConfig, XBitHack};
 pub use parse::{Loaded, load_file, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
 pub use route::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
@@ -108,6 +110,8 @@ pub struct CacheConfig {
     pub bytes: u64,
     /// Largest file (MaxCachedFileSize).
     pub file_bytes: u64,
+    /// Most bytes of parsed pages.
+    pub parsed_bytes: u64,
 }
 
 /// `[access_log]`
@@ -204,6 +208,8 @@ pub struct SiteConfig {
     pub error_pages: BTreeMap<u16, String>,
     /// Fields of every answer.
     pub headers: BTreeMap<String, String>,
+    /// Pages with directives; `None`: there are none.
+    pub includes: Option<IncludesConfig>,
     /// Who is let in.
     pub access: AccessConfig,
     /// What it does differently for some requests.
@@ -256,10 +262,13 @@ pub enum SymlinkPolicy {
     Anywhere,
 }
 
-/// The configuration of the quick form: one site for every host, and the default of every other key.
+/// The configuration of the quick form: one site for every host, where `*.shtml` is parsed, and the default of every
+/// other key.
 ///
 /// Relative paths are used as they are, so relative to the current directory.
 pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
+    let site =
+        SiteConfig { includes: Some(IncludesConfig::default()), ..SiteConfig::new(root, vec![listen]) };
     Config {
         server: ServerConfig::default(),
         limits: LimitsConfig::default(),
@@ -267,7 +276,7 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         access_log: AccessLogConfig::default(),
         error_log: ErrorLogConfig::default(),
         proxies: ProxiesConfig::default(),
-        sites: vec![SiteConfig::new(root, vec![listen])],
+        sites: vec![site],
     }
 }
 

@@ -12,7 +12,7 @@ use super::*;
 use crate::config::keys::{ABSENT, for_each_section};
 use crate::config::{
     AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, DirectoryListing, ErrorLogConfig,
-    LimitsConfig, LogDestination, LogLevel, ServerConfig, SymlinkPolicy, TlsConfig, complete_example, quick,
+    IncludesConfig, LimitsConfig, LogDestination, LogLevel, ServerConfig, SymlinkPolicy, TlsConfig, complete_example, quick,
 };
 
 const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:80']\nroot = 'www'\n";
@@ -64,7 +64,13 @@ fn defaults() {
     );
     assert_eq!(
         config.cache,
-        CacheConfig { enabled: true, files: 16384, bytes: 256 << 20, file_bytes: 1 << 20 }
+        CacheConfig {
+            enabled: true,
+            files: 16384,
+            bytes: 256 << 20,
+            file_bytes: 1 << 20,
+            parsed_bytes: 32 << 20
+        }
     );
     assert_eq!(
         config.access_log,
@@ -95,11 +101,13 @@ fn defaults() {
             fallback: String::new(),
             error_pages: BTreeMap::new(),
             headers: BTreeMap::new(),
+            includes: None,
             access: AccessConfig::default(),
             routes: vec![],
         }]
     );
-    let quick = quick(PathBuf::from("/etc/touchstone/www"), "127.0.0.1:80".parse().unwrap());
+    let mut quick = quick(PathBuf::from("/etc/touchstone/www"), "127.0.0.1:80".parse().unwrap());
+    assert_eq!(quick.sites[0].includes.take(), Some(IncludesConfig::default()));
     assert_eq!(quick, config);
 }
 
@@ -195,7 +203,10 @@ root = 'b'
             minimum_send_rate: 1000,
         }
     );
-    assert_eq!(config.cache, CacheConfig { enabled: false, files: 1, bytes: 2, file_bytes: 3 });
+    assert_eq!(
+        config.cache,
+        CacheConfig { enabled: false, files: 1, bytes: 2, file_bytes: 3, parsed_bytes: 32 << 20 }
+    );
     assert_eq!(
         config.access_log,
         AccessLogConfig { destination: LogDestination::Stdout, format: AccessLogFormat::Common }

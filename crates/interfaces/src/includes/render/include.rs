@@ -95,7 +95,7 @@ impl<H: Host> Walk<H> {
                 return self.write_stub_or_error(include, line, sink).await;
             }
         };
-        if let Resolved::Page(source) = resolved {
+        if let Resolved::Page(source, _) = resolved {
             if include.stub.is_none() {
                 if let Err(message) = self.evaluate_page(source, sink).await {
                     self.fail(line, &message, sink);
@@ -189,7 +189,7 @@ impl<H: Host> Walk<H> {
     /// The whole content of one source, waited for.
     async fn whole(&mut self, item: &IncludeItem, line: usize) -> Result<Vec<Bytes>, String> {
         match self.resolve(item, line).await? {
-            (_, Resolved::Page(source)) => self.whole_page(source).await,
+            (_, Resolved::Page(source, _)) => self.whole_page(source).await,
             (target, Resolved::Content) => self.fetch(target).await,
         }
     }
@@ -203,6 +203,9 @@ impl<H: Host> Walk<H> {
             IncludeItem::Broken(message) => return Err(message.clone()),
         };
         let resolved = self.shared.host.resolve(&target).await?;
+        if let Resolved::Page(_, depends_on) = resolved {
+            self.shared.note(depends_on);
+        }
         Ok((target, resolved))
     }
 

@@ -50,7 +50,7 @@ impl Host for Memory {
             return Ok(Resolved::Content);
         }
         let source = self.source(path, target.query.clone()).ok_or("gone")?;
-        Ok(Resolved::Page(source))
+        Ok(Resolved::Page(source, DependsOn::Nothing))
     }
 
     async fn fetch(&self, target: Target, variables: Vec<Variable>) -> Result<Fetched, String> {
