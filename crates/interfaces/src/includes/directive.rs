@@ -61,12 +61,17 @@ fn codings(directive: &str, value: &[u8]) -> Result<Vec<Coding>, Broken> {
 fn condition(directive: &str, attributes: &[Attribute], settings: &Settings) -> Condition {
     match attributes {
         [Attribute { name, value: Some(text) }] if name == b"expr" => {
-            Expression::parse(text, settings.legacy_expressions)
-                .map_err(|reason| format!("{directive} expr={:?}: {reason}", String::from_utf8_lossy(text)))
+            match Expression::parse(text, settings.legacy_expressions) {
+                Ok(expression) => Condition::Expression(expression),
+                Err(reason) => {
+                    let text = String::from_utf8_lossy(text);
+                    Condition::BrokenExpression(format!("{directive} expr={text:?}: {reason}"))
+                }
+            }
         }
-        [Attribute { name, value: Some(_) }] => Err(unknown(directive, name)),
-        [] | [_] => Err(format!("{directive} lacks its expr")),
-        _ => Err(format!("{directive} takes one attribute, expr")),
+        [Attribute { name, value: Some(_) }] => Condition::BrokenAttributes(unknown(directive, name)),
+        [] | [_] => Condition::BrokenAttributes(format!("{directive} lacks its expr")),
+        _ => Condition::BrokenAttributes(format!("{directive} takes one attribute, expr")),
     }
 }
 

@@ -125,8 +125,12 @@ pub trait Host: 'static {
     /// Looks a file up, for `fsize` and `flastmod`.
     fn facts(&self, target: &Target) -> Result<TargetFacts, String>;
 
-    /// Whether a request for the target would succeed, for `-A` and `-U`.
+    /// Whether routes and access rules let a request for the target through, for `-A` and `-U`. Whether there is such
+    /// a file is another question.
     fn is_accessible(&self, target: &Target) -> bool;
+
+    /// Whether this path of the file system is that of a file which requests can get, for `-F`.
+    fn is_file(&self, path: &[u8]) -> bool;
 
     /// A variable of the request, such as those of CGI (RFC 3875 section 4.1); `None`: undefined.
     fn variable(&self, name: &str) -> Option<Vec<u8>>;

@@ -78,7 +78,14 @@ pub(super) enum Command {
 /// What is wrong, for the log.
 pub(super) type Broken = String;
 
-pub(super) type Condition = Result<Expression, Broken>;
+#[derive(Debug)]
+pub(super) enum Condition {
+    Expression(Expression),
+    /// Its expression is broken. That shows only where it would have been evaluated.
+    BrokenExpression(Broken),
+    /// Its attributes are broken.
+    BrokenAttributes(Broken),
+}
 
 #[derive(Debug)]
 pub(super) enum ConfigItem {

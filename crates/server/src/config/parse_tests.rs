@@ -12,7 +12,8 @@ use super::*;
 use crate::config::keys::{ABSENT, for_each_section};
 use crate::config::{
     AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, DirectoryListing, ErrorLogConfig,
-    IncludesConfig, LimitsConfig, LogDestination, LogLevel, ServerConfig, SymlinkPolicy, TlsConfig, complete_example, quick,
+    IncludesConfig, LimitsConfig, LogDestination, LogLevel, ServerConfig, SymlinkPolicy, TlsConfig,
+    complete_example, quick,
 };
 
 const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:80']\nroot = 'www'\n";
@@ -255,7 +256,7 @@ fn unknown_names() {
         "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, certificate, key, development_certificate, tls_minimum, client_authorities, client_certificate, root, index, \
          symlinks, hidden_files, mime_types, charset, cache_control, precompressed, compression, \
          compression_levels, listing, listing_entries, fallback, error_pages, headers, allow, deny, \
-         basic_authentication, rate_limit and route"
+         basic_authentication, rate_limit, includes and route"
     );
     assert_eq!(
         problem_in_site("drain_timeout = '1s'"),

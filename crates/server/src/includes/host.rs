@@ -12,7 +12,7 @@ use touchstone_files::cache::{Prepared, Variant};
 use touchstone_files::root::{FileKind, Root};
 use touchstone_interfaces::answer::{Answer, Part};
 use touchstone_interfaces::includes::{
-    DependsOn, Fetched, Host, PageSource, Problem, Resolved, Target, TargetFacts, Variable,
+    DependsOn, Fetched, Host, PageSource, Place, Problem, Resolved, Target, TargetFacts, Variable,
 };
 use touchstone_interfaces::request::Request;
 
@@ -168,15 +168,17 @@ impl Host for PageHost {
     fn is_accessible(&self, target: &Target) -> bool {
         let Ok(lead) = lead_at_once(&self.snapshot, &self.request, self.site, target) else { return false };
         match lead.to {
-            LeadTo::Handler => true,
+            LeadTo::Handler | LeadTo::Files { .. } => true,
             LeadTo::Answer { status } => status < 400,
-            LeadTo::Files { site } => {
-                let site = &self.snapshot.sites[site];
-                static_files::candidates(site, &lead.request.path)
-                    .iter()
-                    .any(|file_path| site.root.facts(file_path).is_ok())
-            }
         }
+    }
+
+    fn is_file(&self, path: &[u8]) -> bool {
+        let root = self.root().path().as_os_str().as_bytes();
+        let below = path.strip_prefix(root).filter(|below| below.starts_with(b"/"));
+        let Some(below) = below else { return false };
+        let target = Target { path: below.to_vec(), query: None, place: Place::File };
+        self.facts(&target).is_ok()
     }
 
     fn variable(&self, name: &str) -> Option<Vec<u8>> {

@@ -148,6 +148,10 @@ impl RequestVariable {
         if let Some((_, field)) = FIELDS.iter().find(|(known, _)| *known == upper) {
             return Ok(RequestVariable::Field(field));
         }
+        // Here it is the path alone, unlike the variable of CGI.
+        if upper == "REQUEST_URI" {
+            return Ok(RequestVariable::Named("DOCUMENT_URI".to_owned()));
+        }
         // Variables of TLS connections are many; those that are not there are empty.
         if NAMES.contains(&upper.as_str()) || upper.starts_with("SSL_") {
             return Ok(RequestVariable::Named(upper));
@@ -217,6 +221,10 @@ impl Node {
             Node::Accessible(word) => {
                 let path = word.value(scope)?;
                 scope.is_accessible(&path)
+            }
+            Node::IsFile(word) => {
+                let path = word.value(scope)?;
+                scope.is_file(&path)
             }
             Node::RemoteIn(network) => {
                 let address = scope.variable(b"REMOTE_ADDR").unwrap_or_default();

@@ -68,8 +68,11 @@ pub trait Scope {
     /// The present, in seconds since 1970.
     fn now(&mut self) -> i64;
 
-    /// Whether a request for this path would succeed.
+    /// Whether a request for this path would be let through.
     fn is_accessible(&mut self, path: &[u8]) -> bool;
+
+    /// Whether this is the path of a file that requests can get.
+    fn is_file(&mut self, path: &[u8]) -> bool;
 
     /// What the last regular expression matched.
     fn captures(&mut self) -> &mut Captures;

@@ -35,6 +35,7 @@ pub(super) enum Node {
     IsEmpty(Word),
     IsTrue(Word),
     Accessible(Word),
+    IsFile(Word),
     RemoteIn(Network),
     AddressIn(Word, Network),
     Wildcard {
@@ -579,7 +580,8 @@ fn unary(letter: u8, word: Word) -> Result<Node, String> {
         b'z' => Ok(Node::IsEmpty(word)),
         b'n' => Ok(Node::Not(Box::new(Node::IsEmpty(word)))),
         b'T' => Ok(Node::IsTrue(word)),
-        b'A' | b'U' | b'F' => Ok(Node::Accessible(word)),
+        b'A' | b'U' => Ok(Node::Accessible(word)),
+        b'F' => Ok(Node::IsFile(word)),
         b'R' => match word {
             Word::Text(network) => Network::parse(&network).map(Node::RemoteIn),
             _ => Err("-R takes a network as a constant".to_owned()),

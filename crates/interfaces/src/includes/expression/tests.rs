@@ -36,6 +36,10 @@ impl Scope for Page {
         path == b"/yes"
     }
 
+    fn is_file(&mut self, path: &[u8]) -> bool {
+        path == b"/root/file"
+    }
+
     fn captures(&mut self) -> &mut Captures {
         &mut self.captures
     }
@@ -90,6 +94,8 @@ fn modern_conditions() {
         ("-T 'yes'", true),
         ("-A '/yes'", true),
         ("-U '/no'", false),
+        ("-F '/root/file'", true),
+        ("-F '/etc/passwd'", false),
         ("-R '10.0.0.0/8'", true),
         ("-R '10.9.0.0/16'", false),
         ("'192.168.1.1' -ipmatch '192.168.0.0/16'", true),

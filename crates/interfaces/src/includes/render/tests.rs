@@ -88,6 +88,10 @@ impl Host for Memory {
         self.text(target).is_ok()
     }
 
+    fn is_file(&self, path: &[u8]) -> bool {
+        self.files.contains_key(String::from_utf8_lossy(path).as_ref())
+    }
+
     fn variable(&self, name: &str) -> Option<Vec<u8>> {
         match name {
             "REMOTE_ADDR" => Some(b"127.0.0.1".to_vec()),
@@ -254,6 +258,7 @@ fn conditions() {
         ),
         ("<!--#if expr='false' --><!--#bogus -->x<!--#endif -->y", "y"),
         ("<!--#if expr='false' -->x", ""),
+        ("<!--#if expr='true' -->1<!--#elif expr='a b' -->2<!--#endif -->3", "13"),
     ];
     for (text, expected) in table {
         assert_eq!(render(text), expected, "{text}");
@@ -267,6 +272,11 @@ fn conditions() {
         "<!--#else x -->",
     ] {
         assert_eq!(render(broken), ERROR, "{broken}");
+    }
+    // Neither branch of a broken condition is known to be meant.
+    for broken in ["<!--#if expr='a b' -->", "<!--#if -->", "<!--#if expr='true' more='x' -->"] {
+        let text = format!("0{broken}1<!--#if expr='true' -->2<!--#endif -->3<!--#else -->4<!--#endif -->5");
+        assert_eq!(render(&text), format!("0{ERROR}5"), "{broken}");
     }
     let legacy = Settings { legacy_expressions: true, ..Settings::default() };
     let text = "<!--#set var='a' value='x' --><!--#if expr='$a = x' -->1<!--#endif -->";

@@ -226,7 +226,7 @@ impl<H: Host> Walk<H> {
         if self.flow.skipped > 0 {
             return;
         }
-        if self.flow.taken && condition.is_ok() {
+        if self.flow.taken && !matches!(condition, Condition::BrokenAttributes(_)) {
             self.flow.prints = false;
             return;
         }
@@ -263,13 +263,20 @@ impl<H: Host> Walk<H> {
         }
     }
 
-    /// `None`: it is broken, which has been said.
+    /// `None`: it is broken, which has been said. Nothing more of it prints: neither branch is known to be meant.
     fn evaluate(&mut self, condition: &Condition, line: usize, sink: &Sink) -> Option<bool> {
         let result = match condition {
-            Ok(expression) => expression.holds(self).map_err(|error| error.to_string()),
-            Err(message) => Err(message.clone()),
+            Condition::Expression(expression) => expression.holds(self).map_err(|error| error.to_string()),
+            Condition::BrokenExpression(message) | Condition::BrokenAttributes(message) => {
+                Err(message.clone())
+            }
         };
-        result.map_err(|message| self.fail(line, &message, sink)).ok()
+        if let Err(message) = &result {
+            self.fail(line, message, sink);
+            self.flow.prints = false;
+            self.flow.taken = true;
+        }
+        result.ok()
     }
 
     // ---- what is put out or set
@@ -461,6 +468,11 @@ impl<H: Host> Scope for Walk<H> {
         self.shared.note(crate::includes::host::DependsOn::Request);
         Target::of_virtual(&self.source.path, path, Place::Virtual)
             .is_ok_and(|target| self.shared.host.is_accessible(&target))
+    }
+
+    fn is_file(&mut self, path: &[u8]) -> bool {
+        self.shared.note(crate::includes::host::DependsOn::Request);
+        self.shared.host.is_file(path)
     }
 
     fn captures(&mut self) -> &mut Captures {
