@@ -10,6 +10,8 @@
 //!   requests would get alike need be made only once a second.
 //!
 //! Nothing here touches a socket or opens a file.
+//!
+//! Pages and conditions are fuzzed by `includes_page` and `includes_expression` in this crate's `fuzz/`.
 
 pub mod encoding;
 pub mod expression;

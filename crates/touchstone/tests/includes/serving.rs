@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{Server, Tree, curl, wait_until};
+use crate::support::{Server, Tree, bytes_of, curl, wait_until};
 
 const ERROR: &str = "[an error occurred while processing this directive]";
 
@@ -280,4 +280,34 @@ fn pages_of_errors_and_fallbacks_are_evaluated() {
     assert_eq!((missing.status, &missing.body[..]), (404, &b"not here: 404.shtml"[..]));
     assert!(body(&server, "/some/place").starts_with("app "));
     assert_eq!(body(&server, "/"), "index /index.shtml");
+}
+
+/// What has to wait for the disk is fetched beside the page; the answer then has no length, and its order is kept.
+#[test]
+fn long_files_are_included_while_the_page_goes_on() {
+    let tree = Tree::empty();
+    let (first, second) = (bytes_of(3 << 20), bytes_of((2 << 20) + 1));
+    tree.write("first.bin", &first);
+    tree.write("second.bin", &second);
+    tree.write("page.shtml", "head<!--#include virtual='/first.bin' -->|<!--#include virtual='/second.bin' -->|<!--#include virtual='/first.bin' wait='yes' -->tail");
+    let server = server(&tree, "", "");
+    let expected = [b"head", &first[..], b"|", &second, b"|", &first, b"tail"].concat();
+    for _ in 0..2 {
+        let response = server.get("/page.shtml");
+        assert!(response.body == expected, "{} bytes", response.body.len());
+        assert_eq!(response.field("Content-Length"), None);
+    }
+    // A client that leaves in the middle ends it, and harms nobody.
+    for _ in 0..20 {
+        let mut client = server.connect();
+        client.send("GET /page.shtml HTTP/1.1\r\nHost: a\r\n\r\n");
+        drop(client);
+    }
+    assert!(server.get("/page.shtml").body == expected);
+    let mut client = server.connect();
+    let old = client.ask("GET /page.shtml HTTP/1.0\r\nHost: a\r\n\r\n");
+    assert!(old.body == expected, "{} bytes", old.body.len());
+    let url = format!("http://{}/page.shtml", server.address());
+    let Some(head) = curl(["--head", url.as_str()]) else { return };
+    assert!(head.status.success(), "{}", String::from_utf8_lossy(&head.stderr));
 }
