@@ -12,9 +12,11 @@
 //! | `answer` | an answer before it is written |
 //! | `pipe` | a body on its way |
 //! | `includes` | server-parsed HTML: pages with directives in them |
+//! | `proxy` | another server answers, over HTTP/1.1 |
 
 pub mod answer;
 pub mod handler;
 pub mod includes;
 pub mod pipe;
+pub mod proxy;
 pub mod request;

@@ -194,6 +194,7 @@ fn before_in_example(section: &str) -> &'static str {
     match section {
         "site.route.redirect" => "[[site.route]]\npath = \"/redirected/\"\n\n",
         "site.route.rewrite" => "[[site.route]]\npath = \"/rewritten/\"\n\n",
+        "site.route.proxy" => "[[site.route]]\npath = \"/passed-on/\"\n\n",
         "site.route.respond" => "[[site.route]]\npath = \"/answered/\"\n\n",
         _ => "",
     }

@@ -892,6 +892,10 @@ macro_rules! for_each_section {
             let $section = &$crate::config::route::RESPOND;
             $code
         }
+        {
+            let $section = &$crate::config::proxy::PROXY;
+            $code
+        }
     }};
 }
 pub(super) use for_each_section;

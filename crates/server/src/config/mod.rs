@@ -17,6 +17,7 @@ pub mod keys;
 mod kinds;
 mod parse;
 mod problem;
+mod proxy;
 mod route;
 mod surroundings;
 mod values;
@@ -26,6 +27,7 @@ pub use documentation::{complete_example, documentation_markdown, explain};
 pub use includes::{ExpressionGrammar, IncludesConfig, XBitHack};
 pub use parse::{Loaded, load_file, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
+pub use proxy::ProxyConfig;
 pub use route::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use surroundings::check_surroundings;
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::access::{self, AccessConfig};
 use super::keys::{ABSENT, Key, Kind, Section};
 use super::parse::{Reader, Value};
+use super::proxy::{ProxyConfig, read_proxy};
 use super::{SectionPlaces, values};
 
 /// `[[site.route]]`: which requests, and what is done with them.
@@ -27,6 +28,8 @@ pub struct RouteConfig {
     pub rewrite: Option<RewriteConfig>,
     /// Answered with this.
     pub respond: Option<RespondConfig>,
+    /// Answered by another server.
+    pub proxy: Option<ProxyConfig>,
     /// Files below another directory.
     pub root: Option<PathBuf>,
     /// Header fields that the answer gets.
@@ -85,6 +88,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         redirect: None,
         rewrite: None,
         respond: None,
+        proxy: None,
         root: None,
         headers: BTreeMap::new(),
         access: AccessConfig::default(),
@@ -182,6 +186,14 @@ pub static ROUTE: Section<RouteConfig> = Section {
             documentation: "Answers with a status and a text, see `[site.route.respond]`. \
                 Not together with `redirect`, `rewrite` or `root`.",
             kind: Kind::Table { read: read_respond },
+        },
+        Key {
+            name: "proxy",
+            default: Some(ABSENT),
+            example: "{ to = \"http://127.0.0.1:3000\" }",
+            documentation: "Has another server answer, see `[site.route.proxy]`. \
+                Not together with `redirect`, `respond` or `root`.",
+            kind: Kind::Table { read: read_proxy },
         },
         Key {
             name: "root",

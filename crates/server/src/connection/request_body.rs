@@ -82,6 +82,8 @@ pub struct BodyFeed {
     wait_began_ms: Option<u64>,
     /// The connection waits for something else, which has a deadline of its own.
     pub is_beside: bool,
+    /// After a switch of protocols the client has ended its direction.
+    is_half_closed: bool,
     /// What went wrong.
     pub problem: Option<BodyProblem>,
 }
@@ -123,6 +125,7 @@ impl BodyFeed {
             pace: Pace::begin(minimum),
             wait_began_ms: None,
             is_beside: false,
+            is_half_closed: false,
             problem: None,
         };
         (feed, receiver)
@@ -140,6 +143,7 @@ impl BodyFeed {
             pace: Pace::begin(minimum),
             wait_began_ms: None,
             is_beside: false,
+            is_half_closed: false,
             problem: None,
         }
     }
@@ -160,7 +164,11 @@ impl BodyFeed {
     pub fn poll(&mut self, connection: &mut Connection, watch: bool, context: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.poll_sender(context).is_pending() {
-                return if watch { self.poll_departure(connection, context) } else { Poll::Pending };
+                return if watch && !self.is_half_closed {
+                    self.poll_departure(connection, context)
+                } else {
+                    Poll::Pending
+                };
             }
             match ready!(self.poll_piece(connection, context)) {
                 Ok(Some(piece)) => {
@@ -232,7 +240,9 @@ impl BodyFeed {
                     self.ask(connection, context);
                     if let Err(problem) = ready!(self.poll_receive(connection, context)) {
                         if matches!(self.rest, Rest::Raw) && problem == BodyProblem::Gone {
+                            // The other direction may go on for as long as it likes.
                             self.rest = Rest::Done;
+                            self.is_half_closed = true;
                             return Poll::Ready(Ok(None));
                         }
                         return Poll::Ready(Err(problem));

@@ -318,6 +318,7 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("redirect", config.redirect.is_some()),
         ("rewrite", config.rewrite.is_some()),
         ("respond", config.respond.is_some()),
+        ("proxy", config.proxy.is_some()),
         ("root", config.root.is_some()),
     ];
     let given: Vec<&'static str> = set.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();

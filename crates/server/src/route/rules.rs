@@ -125,7 +125,8 @@ impl SiteRules {
 
     /// Whether clients' addresses must be known for these rules.
     pub fn wants_peers(&self) -> bool {
-        self.gate.is_some() || self.route_gates.iter().any(Option::is_some)
+        let tells_programs = self.route_interfaces.iter().any(Option::is_some);
+        self.gate.is_some() || tells_programs || self.route_gates.iter().any(Option::is_some)
     }
 
     /// Whether a GET of a file that is in the cache may be answered with what is there.
