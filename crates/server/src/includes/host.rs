@@ -119,6 +119,9 @@ impl Host for PageHost {
     async fn fetch(&self, target: Target, _variables: Vec<Variable>) -> Result<Fetched, String> {
         let shown = String::from_utf8_lossy(&target.path).into_owned();
         let lead = lead(&self.snapshot, &self.request, self.site, &target).await?;
+        if target.place == Place::Cgi && lead.to != LeadTo::Handler {
+            return Err(format!("{shown} is no program"));
+        }
         let mut depends_on = depends_on(&lead);
         let most_bytes = self.includes().map_or(0, |includes| includes.settings.most_output_bytes);
         let answer = Box::pin(self.answer(lead)).await;

@@ -3,9 +3,11 @@
 //! A [`Rendering`] is driven by whoever sends its output: nothing happens unless it is asked for the next piece. One
 //! future walks over the pages; inclusions that need no more than fetching run beside it, a few at a time.
 
+mod flow;
 mod include;
 mod shared;
 mod sink;
+mod size;
 mod walk;
 
 use std::future::poll_fn;

@@ -1,21 +1,21 @@
 //! The walk over a page's nodes: text goes out, directives are carried out.
 //!
-//! Conditions switch printing on and off as in Apache, with one flag for whether this branch prints, one for whether
-//! a branch was taken, and a count of conditions inside what does not print. So a page whose `if` and `endif` do not
-//! match looks as it does there.
+//! What stands behind conditions that do not hold is passed over; see `flow`.
 
 use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
 
+use super::flow::Flow;
 use super::shared::{Block, Shared};
 use super::sink::Sink;
+use super::size::{abbreviated, grouped};
 use crate::includes::encoding::{Coding, escape_html, recode};
 use crate::includes::expression::{Captures, Scope};
-use crate::includes::host::{Host, PageSource, Place, Target};
+use crate::includes::host::{DependsOn, Host, PageSource, Place, Target, TargetFacts};
 use crate::includes::page::{
-    Command, Condition, ConfigItem, Directive, Echo, EchoItem, ExecItem, FileItem, Node, SetItem,
+    Command, ConfigItem, Directive, Echo, EchoItem, ExecItem, FileItem, Node, SetItem,
 };
 use crate::includes::template::Template;
 use crate::includes::time_format::{Zone, format_time};
@@ -31,7 +31,7 @@ pub(super) struct Walk<H: Host> {
     /// Whether inclusions may run beside the page.
     pub(super) concurrent: bool,
     captures: Captures,
-    flow: Flow,
+    pub(super) flow: Flow,
 }
 
 /// A page and those that include it.
@@ -67,25 +67,6 @@ pub(super) struct Style {
     undefined_text: Bytes,
     time_format: Bytes,
     sizes_in_bytes: bool,
-}
-
-struct Flow {
-    prints: bool,
-    /// A branch of the innermost condition was taken.
-    taken: bool,
-    /// Conditions inside what does not print.
-    skipped: usize,
-}
-
-impl Flow {
-    fn new() -> Flow {
-        Flow { prints: true, taken: true, skipped: 0 }
-    }
-
-    fn take(&mut self, holds: bool) {
-        self.prints = holds;
-        self.taken = holds;
-    }
 }
 
 impl<H: Host> Walk<H> {
@@ -209,76 +190,6 @@ impl<H: Host> Walk<H> {
         template.fill(false, |name| self.variable(name))
     }
 
-    // ---- conditions
-
-    fn begin_condition(&mut self, condition: &Condition, line: usize, sink: &Sink) {
-        if !self.flow.prints {
-            self.flow.skipped += 1;
-            return;
-        }
-        if let Some(holds) = self.evaluate(condition, line, sink) {
-            self.flow.take(holds);
-            self.flow.skipped = 0;
-        }
-    }
-
-    fn else_if(&mut self, condition: &Condition, line: usize, sink: &Sink) {
-        if self.flow.skipped > 0 {
-            return;
-        }
-        if self.flow.taken && !matches!(condition, Condition::BrokenAttributes(_)) {
-            self.flow.prints = false;
-            return;
-        }
-        if let Some(holds) = self.evaluate(condition, line, sink) {
-            self.flow.take(holds);
-        }
-    }
-
-    fn otherwise(&mut self, broken: Option<&str>, line: usize, sink: &Sink) {
-        if self.flow.skipped > 0 {
-            return;
-        }
-        if let Some(message) = broken {
-            if self.flow.prints {
-                self.fail(line, message, sink);
-            }
-            return;
-        }
-        if self.flow.taken {
-            self.flow.prints = false;
-        } else {
-            self.flow.take(true);
-        }
-    }
-
-    fn end_condition(&mut self, broken: Option<&str>, line: usize, sink: &Sink) {
-        if self.flow.skipped > 0 {
-            self.flow.skipped -= 1;
-            return;
-        }
-        match broken {
-            Some(message) => self.fail(line, message, sink),
-            None => self.flow.take(true),
-        }
-    }
-
-    /// `None`: it is broken, which has been said. Nothing more of it prints: neither branch is known to be meant.
-    fn evaluate(&mut self, condition: &Condition, line: usize, sink: &Sink) -> Option<bool> {
-        let result = match condition {
-            Condition::Expression(expression) => expression.holds(self).map_err(|error| error.to_string()),
-            Condition::BrokenExpression(message) | Condition::BrokenAttributes(message) => {
-                Err(message.clone())
-            }
-        };
-        if let Err(message) = &result {
-            self.fail(line, message, sink);
-            self.flow.prints = false;
-            self.flow.taken = true;
-        }
-        result.ok()
-    }
-
     // ---- what is put out or set
 
     fn config(&mut self, items: &[ConfigItem], line: usize, sink: &Sink) {
@@ -385,7 +296,7 @@ impl<H: Host> Walk<H> {
         items: &[FileItem],
         line: usize,
         sink: &Sink,
-        show: impl Fn(&Walk<H>, crate::includes::host::TargetFacts) -> Vec<u8>,
+        show: impl Fn(&Walk<H>, TargetFacts) -> Vec<u8>,
     ) {
         for item in items {
             let target = match item {
@@ -437,7 +348,7 @@ impl<H: Host> Walk<H> {
                     Err(message) => Err(message),
                 },
             };
-            self.shared.note(crate::includes::host::DependsOn::Request);
+            self.shared.note(DependsOn::Request);
             match output {
                 Ok(pieces) => pieces.into_iter().for_each(|piece| self.shared.write(sink, piece)),
                 Err(message) => return self.fail(line, &message, sink),
@@ -456,7 +367,7 @@ impl<H: Host> Scope for Walk<H> {
     }
 
     fn request_field(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        self.shared.note(crate::includes::host::DependsOn::Request);
+        self.shared.note(DependsOn::Request);
         self.shared.host.request_field(name)
     }
 
@@ -465,13 +376,13 @@ impl<H: Host> Scope for Walk<H> {
     }
 
     fn is_accessible(&mut self, path: &[u8]) -> bool {
-        self.shared.note(crate::includes::host::DependsOn::Request);
+        self.shared.note(DependsOn::Request);
         Target::of_virtual(&self.source.path, path, Place::Virtual)
             .is_ok_and(|target| self.shared.host.is_accessible(&target))
     }
 
     fn is_file(&mut self, path: &[u8]) -> bool {
-        self.shared.note(crate::includes::host::DependsOn::Request);
+        self.shared.note(DependsOn::Request);
         self.shared.host.is_file(path)
     }
 
@@ -482,69 +393,5 @@ impl<H: Host> Scope for Walk<H> {
     fn set_variable(&mut self, name: &[u8], value: Vec<u8>) {
         // Without room for it, it stays as it was; a page that sets so many will see why elsewhere.
         _ = self.shared.set(name, value);
-    }
-}
-
-/// A size with a comma before every three digits.
-fn grouped(size: u64) -> String {
-    let digits = size.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A size in four characters: bytes, or tenths of K, M and so on below ten of them, as Apache rounds it.
-fn abbreviated(size: u64) -> String {
-    if size < 973 {
-        return format!("{size:3} ");
-    }
-    let mut size = size;
-    let mut unit = "KMGTPE".chars();
-    loop {
-        let remainder = size & 1023;
-        size >>= 10;
-        let letter = unit.next().unwrap_or('E');
-        if size >= 973 && letter != 'E' {
-            continue;
-        }
-        if size < 9 || (size == 9 && remainder < 973) {
-            let tenths = (remainder * 5 + 256) / 512;
-            let (whole, tenths) = if tenths >= 10 { (size + 1, 0) } else { (size, tenths) };
-            return format!("{whole}.{tenths}{letter}");
-        }
-        let rounded = size + u64::from(remainder >= 512);
-        return format!("{rounded:3}{letter}");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes() {
-        let table: [(u64, &str, &str); 12] = [
-            (0, "  0 ", "0"),
-            (972, "972 ", "972"),
-            (973, "1.0K", "973"),
-            (1000, "1.0K", "1,000"),
-            (1536, "1.5K", "1,536"),
-            (6250, "6.1K", "6,250"),
-            (10_189, " 10K", "10,189"),
-            (10_240, " 10K", "10,240"),
-            (999_999, "1.0M", "999,999"),
-            (1_234_567, "1.2M", "1,234,567"),
-            (5_000_000_000, "4.7G", "5,000,000,000"),
-            (u64::MAX, " 16E", "18,446,744,073,709,551,615"),
-        ];
-        for (size, short, long) in table {
-            assert_eq!(abbreviated(size), short, "{size}");
-            assert_eq!(grouped(size), long);
-        }
     }
 }
