@@ -5,8 +5,10 @@
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$top" || exit 1
 
-# Debian keeps servers in /usr/sbin, which is not in everybody's PATH; rustup puts cargo below the home directory.
+# Debian keeps servers in /usr/sbin, which is not in everybody's PATH; rustup puts cargo below the home directory, and
+# so does Go with what it installs.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin"
+PATH="$PATH:/usr/local/go/bin:${GOBIN:-${GOPATH:-${HOME:-/root}/go}/bin}"
 export PATH
 
 target=${CARGO_TARGET_DIR:-$top/target}

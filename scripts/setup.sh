@@ -36,6 +36,14 @@ rival|h2load|nghttp2-client|a load generator
 END
 }
 
+# program | Go module and version | what it is for. Installed where Go is; its own packages are too old in Debian 12.
+go_programs() {
+    cat <<'END'
+pebble|github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1|certificates by ACME
+pebble-challtestsrv|github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v2.10.1|certificates by ACME
+END
+}
+
 main() {
     local brief=no rivals=no argument
     for argument in "$@"; do
@@ -55,6 +63,7 @@ main() {
         install_packages "$before"
     fi
     install_rust || true
+    install_go_programs $brief
     after=$(missing "$wanted")
     remember_attempt "$after"
 
@@ -116,6 +125,11 @@ print_table() {
         case $look in /*) look=$packages ;; esac
         printf '%-16s %-28s %-10s %s\n' "${look%% *}" "$purpose" $need $state
     done
+    go_programs | while IFS='|' read -r look packages purpose; do
+        state=missing
+        ! found "$look" || state=found
+        printf '%-16s %-28s %-10s %s\n' "${look:0:16}" "$purpose" optional $state
+    done
 }
 
 print_advice() {
@@ -131,6 +145,9 @@ print_advice() {
             echo "This is not a Debian system: install what is missing with its own package manager."
             echo "Debian's names are: ${absent% }"
         fi
+    fi
+    if [ -n "$(missing_go_programs)" ] && ! command -v go >/dev/null; then
+        echo "With Go (https://go.dev/dl, 1.21 or later) these are installed as well: $(missing_go_programs | cut -d'|' -f1 | xargs)"
     fi
     if [ "$rivals" = no ] && [ -n "$(missing rival)" ]; then
         echo "The other servers to measure against are installed with: make rivals"
@@ -234,6 +251,29 @@ disable_new_services() {
         fi
         echo "setup: $service is installed to be measured; it is not started, now or with the machine"
     done
+}
+
+missing_go_programs() {
+    local program module purpose
+    go_programs | while IFS='|' read -r program module purpose; do
+        found "$program" || printf '%s|%s\n' "$program" "$module"
+    done
+}
+
+# A failure is remembered like that of packages: only `make setup` and CI try again.
+install_go_programs() {
+    local wanted program module failed=$target/setup-go-failed
+    wanted=$(missing_go_programs)
+    [ -n "$wanted" ] && [ "${SETUP_INSTALL:-yes}" != no ] && command -v go >/dev/null || return 0
+    [ "$1" = no ] || [ "${CI:-}" = true ] || [ ! -e "$failed" ] || return 0
+    rm -f "$failed"
+    while IFS='|' read -r program module; do
+        echo "setup: installing $program"
+        if ! go install "$module" </dev/null; then
+            echo "setup: $program could not be installed"
+            mkdir -p "$target" && touch "$failed"
+        fi
+    done <<<"$wanted"
 }
 
 # The pinned toolchain, where rustup is there (or Debian has it) and the toolchain is not.

@@ -106,6 +106,9 @@ pub fn begin(
             return Err(Answer::error(405).field("Allow", static_files::ALLOWED_METHODS));
         }
     };
+    if let Some(proof) = snapshot.acme_challenges.answer(path, host) {
+        return Err(proof);
+    }
     // RFC 9110 section 15.5.20: not a host of this address, or not one of this connection.
     let site = sites.and_then(|sites| sites.site(host)).ok_or_else(|| Answer::error(421))?;
     if !may_serve(host) {

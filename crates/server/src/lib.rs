@@ -7,6 +7,7 @@
 pub mod access;
 use touchstone_interfaces::answer;
 
+mod acme;
 mod clock;
 pub mod config;
 mod connection;
@@ -20,6 +21,7 @@ mod includes;
 mod interface;
 mod listener;
 pub mod log;
+mod private_file;
 pub mod route;
 mod server;
 mod site;
@@ -27,8 +29,8 @@ mod site_tls;
 mod socket;
 mod static_files;
 mod sys;
-// Its ends for certificates by ACME, QUIC and what logs say of a session are ready before those who will use them.
-#[allow(dead_code, unused_imports)]
+// Its ends for QUIC, and what handlers and logs say of a session, are ready before those who will use them.
+#[allow(dead_code)]
 mod tls;
 mod transport;
 mod unusable;

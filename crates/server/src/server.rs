@@ -11,6 +11,7 @@ use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::access::AccessShared;
+use crate::acme::AcmeManager;
 use crate::config::{self, Config, LogLevel};
 use crate::core::Connections;
 use crate::core_loop::{self, CoreSeed, Order};
@@ -37,6 +38,7 @@ pub struct Server {
     snapshot: Arc<Snapshot>,
     tls: Arc<TlsShared>,
     access: Arc<AccessShared>,
+    acme: AcmeManager,
     /// Read again on SIGHUP.
     config_file: Option<PathBuf>,
     access_log: AccessLog,
@@ -67,8 +69,9 @@ impl Server {
                 error_log.limited(LogLevel::Warning, "password file", problem);
             }))
         };
-        let snapshot =
-            Snapshot::open(config, &tls, &access, &error_log).map_err(|unusable| StartError(unusable.0))?;
+        let acme = AcmeManager::new(tls.clone(), error_log.clone());
+        let snapshot = Snapshot::open(config, &tls, &access, acme.http_challenges(), &error_log)
+            .map_err(|unusable| StartError(unusable.0))?;
         let snapshot = Arc::new(snapshot);
         if let Some(problem) = &snapshot.watcher_problem {
             error_log.warning(format_args!(
@@ -81,7 +84,18 @@ impl Server {
             .map(|sites| bind(sites.address, cores))
             .collect::<Result<Vec<_>, StartError>>()?;
         raise_descriptor_limit(&error_log, snapshot.config.limits.connections);
-        Ok(Server { snapshot, tls, access, config_file, access_log, error_log, cores, listeners, signals })
+        Ok(Server {
+            snapshot,
+            tls,
+            access,
+            acme,
+            config_file,
+            access_log,
+            error_log,
+            cores,
+            listeners,
+            signals,
+        })
     }
 
     /// The addresses that it really listens on.
@@ -95,6 +109,7 @@ impl Server {
             snapshot,
             tls,
             access,
+            acme,
             config_file,
             access_log,
             error_log,
@@ -108,6 +123,7 @@ impl Server {
             snapshot: snapshot.clone(),
             tls,
             access,
+            acme,
             error_log: error_log.clone(),
         };
         for (sites, (_, bound, _)) in snapshot.listeners.iter().zip(&listeners) {
@@ -130,6 +146,7 @@ impl Server {
             running.cores.push((orders, spawn_core(seed, &snapshot.config)?));
         }
         drop(snapshot);
+        running.acme.take_up(&running.snapshot.config);
         for signal in signals.forever() {
             match signal {
                 SIGHUP => running.reload(config_file.as_deref(), &access_log),
@@ -157,6 +174,7 @@ struct Running {
     snapshot: Arc<Snapshot>,
     tls: Arc<TlsShared>,
     access: Arc<AccessShared>,
+    acme: AcmeManager,
     error_log: ErrorLog,
 }
 
@@ -192,8 +210,9 @@ impl Running {
                 .warning("server.cores and server.pin_cores change only when the server is started anew");
         }
         let log_problem = |error: io::Error| vec![error.to_string()];
-        let snapshot = Snapshot::open(config, &self.tls, &self.access, &self.error_log)
-            .map_err(|unusable| vec![unusable.0])?;
+        let snapshot =
+            Snapshot::open(config, &self.tls, &self.access, self.acme.http_challenges(), &self.error_log)
+                .map_err(|unusable| vec![unusable.0])?;
         let snapshot = Arc::new(snapshot);
         let mut added = Vec::new();
         for sites in snapshot.listeners.iter().filter(|sites| !self.addresses.contains(&sites.address)) {
@@ -214,6 +233,7 @@ impl Running {
             // A core that has ended is reported when the server stops.
             let _ = orders.send(Order::Reload(snapshot.clone(), shares.pop().unwrap_or_default()));
         }
+        self.acme.take_up(&snapshot.config);
         self.snapshot = snapshot;
         Ok(())
     }

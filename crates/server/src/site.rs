@@ -15,6 +15,7 @@ use touchstone_http::content_coding::ContentCoding;
 use touchstone_interfaces::includes::PageCache;
 
 use crate::access::{AccessShared, ConnectionGate};
+use crate::acme::HttpChallenges;
 use crate::config::{self, AccessConfig, Config, SiteConfig};
 use crate::includes::SiteIncludes;
 use crate::log::error::ErrorLog;
@@ -37,6 +38,8 @@ pub struct Snapshot {
     pub listeners: Vec<ListenerSites>,
     /// Parsed pages with directives.
     pub pages: PageCache,
+    /// What an ACME authority asks for in plain HTTP.
+    pub acme_challenges: Arc<HttpChallenges>,
     /// The memory cache; `None` when it is switched off.
     pub cache: Option<Arc<FileCache>>,
     /// Why changes on disk are found by comparison alone, if so.
@@ -103,6 +106,7 @@ impl Snapshot {
         config: Config,
         tls: &Arc<TlsShared>,
         access: &Arc<AccessShared>,
+        acme_challenges: &Arc<HttpChallenges>,
         error_log: &ErrorLog,
     ) -> Result<Snapshot, Unusable> {
         let open = |site: &SiteConfig| open_site(site, access);
@@ -134,7 +138,7 @@ impl Snapshot {
         let listeners = addresses
             .into_iter()
             .map(|address| {
-                let endpoint = open_endpoint(address, &config.sites, tls, error_log)?;
+                let endpoint = open_endpoint(address, &config, tls, error_log)?;
                 Ok(listener_sites(address, &config.sites, endpoint))
             })
             .collect::<Result<Vec<ListenerSites>, Unusable>>()?;
@@ -151,7 +155,17 @@ impl Snapshot {
             (None, None)
         };
         let pages = PageCache::new(usize::try_from(config.cache.parsed_bytes).unwrap_or(usize::MAX));
-        Ok(Snapshot { config, sites, connection_gate, wants_peers, listeners, cache, pages, watcher_problem })
+        Ok(Snapshot {
+            config,
+            sites,
+            connection_gate,
+            wants_peers,
+            listeners,
+            acme_challenges: acme_challenges.clone(),
+            cache,
+            pages,
+            watcher_problem,
+        })
     }
 }
 

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::config::{SiteConfig, TlsConfig};
+use crate::acme;
+use crate::config::{AcmeConfig, Config, SiteConfig};
 use crate::log::error::ErrorLog;
 use crate::tls::{
     CertificateSource, ClientAuthorities, EndpointSettings, Notice, NoticeLevel, Policy, SiteSettings,
@@ -14,12 +15,12 @@ use crate::unusable::Unusable;
 /// The endpoint of `address`; `None` where it speaks plain HTTP.
 pub fn open_endpoint(
     address: SocketAddr,
-    sites: &[SiteConfig],
+    config: &Config,
     shared: &Arc<TlsShared>,
     error_log: &ErrorLog,
 ) -> Result<Option<Arc<TlsEndpoint>>, Unusable> {
-    let here = sites.iter().filter(|site| site.listen.contains(&address) && site.tls.is_on());
-    let sites: Vec<SiteSettings> = here.map(site_settings).collect();
+    let here = config.sites.iter().filter(|site| site.listen.contains(&address) && site.tls.is_on());
+    let sites: Vec<SiteSettings> = here.map(|site| site_settings(site, &config.acme)).collect();
     if sites.is_empty() {
         return Ok(None);
     }
@@ -41,11 +42,11 @@ pub fn log_notices(error_log: &ErrorLog, notices: Vec<Notice>) {
     }
 }
 
-fn site_settings(site: &SiteConfig) -> SiteSettings {
+fn site_settings(site: &SiteConfig, acme: &AcmeConfig) -> SiteSettings {
     SiteSettings {
         label: site.hosts.first().cloned().unwrap_or_else(|| site.root.display().to_string()),
         hosts: site.hosts.clone(),
-        certificates: vec![certificate_source(&site.tls, &site.hosts)],
+        certificates: vec![certificate_source(site, acme)],
         policy: Policy {
             minimum_version: site.tls.minimum_version,
             client_authorities: site.tls.client_authorities.as_ref().map(|authorities| ClientAuthorities {
@@ -60,12 +61,17 @@ fn site_settings(site: &SiteConfig) -> SiteSettings {
     }
 }
 
-fn certificate_source(tls: &TlsConfig, hosts: &[String]) -> CertificateSource {
+fn certificate_source(site: &SiteConfig, acme: &AcmeConfig) -> CertificateSource {
+    let tls = &site.tls;
     match &tls.certificate {
         Some(chain) => {
             let key = tls.key.as_ref().unwrap_or(chain).clone();
             CertificateSource::Files { chain: chain.clone(), key, may_be_absent: false }
         }
-        None => CertificateSource::SelfSigned { names: hosts.to_vec(), directory: None },
+        None if tls.acme => {
+            let file = acme::certificate_file(acme, &site.hosts);
+            CertificateSource::Files { chain: file.clone(), key: file, may_be_absent: true }
+        }
+        None => CertificateSource::SelfSigned { names: site.hosts.clone(), directory: None },
     }
 }

@@ -259,6 +259,7 @@ impl TlsTransport {
     /// Decrypts what was received, and sends what the handshake has to say.
     #[inline]
     fn decrypt(&mut self, received: &mut [u8]) -> io::Result<()> {
+        let was_handshaking = self.session.is_handshaking();
         let outcome = {
             let records = &mut *self.records.borrow_mut();
             let outcome = self.session.receive(received, &mut self.plaintext, records);
@@ -270,6 +271,12 @@ impl TlsTransport {
         match outcome {
             Ok(received) => {
                 self.client_done |= received.closed;
+                if was_handshaking && self.session.is_open() && self.session.is_acme_challenge() {
+                    // An ACME authority has seen the certificate that it wanted: the connection ends, and whatever it
+                    // says besides is not listened to (RFC 8737 section 3).
+                    self.plaintext.clear();
+                    self.client_done = true;
+                }
                 Ok(())
             }
             Err(TlsError::PlainHttp) => {

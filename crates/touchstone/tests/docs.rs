@@ -410,6 +410,7 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
     let place = directory.join(value.trim_start_matches('/'));
     let made = match key {
         "root" => std::fs::create_dir_all(&place),
+        "storage" => std::fs::create_dir_all(place.parent().unwrap_or(directory)),
         "path" if value.contains('/') => std::fs::create_dir_all(place.parent().unwrap_or(directory)),
         _ => return Ok(line.to_string()),
     };

@@ -161,6 +161,7 @@ fn value_of<C>(kind: &Kind<C>) -> String {
         Kind::LogDestination(_) => "`\"off\"`, `\"stdout\"`, `\"stderr\"` or a path".to_string(),
         Kind::Directory(_) => "path of a directory".to_string(),
         Kind::File(_) => "path of a file".to_string(),
+        Kind::FileOrWord { word, .. } => format!("path of a file, or `\"{word}\"`"),
         Kind::HeaderValue(_) => "string of printable ASCII".to_string(),
         Kind::Token(_) => "string, one word".to_string(),
         Kind::FileNames(_) => "array of file names".to_string(),

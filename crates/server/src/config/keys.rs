@@ -88,6 +88,15 @@ pub enum Kind<C: 'static> {
     Directory(fn(&mut C, PathBuf)),
     /// A file; empty: none.
     File(fn(&mut C, Option<PathBuf>)),
+    /// A file, or one word that stands for something else; empty: none.
+    FileOrWord {
+        /// The word.
+        word: &'static str,
+        /// The effect of the word.
+        set_word: fn(&mut C),
+        /// Where the file goes.
+        set: fn(&mut C, Option<PathBuf>),
+    },
     /// The value of a header field; empty: none.
     HeaderValue(fn(&mut C, String)),
     /// A token, such as the name of a charset; empty: none.
@@ -574,10 +583,15 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "certificate",
             default: Some("\"\""),
             example: "\"tls/example.org.pem\"",
-            documentation: "A PEM file with the site's certificate and those that lead to its authority. \
-                With it the addresses of the site speak HTTPS only; for plain HTTP make another site with other \
+            documentation: "A PEM file with the site's certificate and those that lead to its authority, or `\"acme\"`: \
+                then it comes from the authority of `[acme]`, for all the site's hosts, and is renewed in time. \
+                With a certificate the addresses of the site speak HTTPS only; for plain HTTP make another site with other \
                 addresses. When the file changes it is read again, and no connection is lost.",
-            kind: Kind::File(|site, value| site.tls.certificate = value),
+            kind: Kind::FileOrWord {
+                word: "acme",
+                set_word: |site| site.tls.acme = true,
+                set: |site, value| site.tls.certificate = value,
+            },
         },
         Key {
             name: "key",
@@ -858,6 +872,14 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::config::access::PROXIES;
+            $code
+        }
+        {
+            let $section = &$crate::config::acme::ACME;
+            $code
+        }
+        {
+            let $section = &$crate::config::acme::EXTERNAL_ACCOUNT;
             $code
         }
         {

@@ -52,7 +52,8 @@ impl Reader<'_> {
                 let base = self.base;
                 self.text(name, value, |text| values::parse_path(text, base), |v| set(target, v));
             }
-            Kind::File(set) => {
+            Kind::FileOrWord { word, set_word, .. } if is_text(value, word) => set_word(target),
+            Kind::File(set) | Kind::FileOrWord { set, .. } => {
                 let base = self.base;
                 let file = |text: &str| match text {
                     "" => Ok(None),
@@ -386,6 +387,10 @@ impl Reader<'_> {
         let items = value.get_ref().as_array();
         items.map_or(Vec::new(), |items| items.iter().map(|item| self.place(item.span().start)).collect())
     }
+}
+
+fn is_text(value: &Value<'_>, text: &str) -> bool {
+    matches!(value.get_ref(), DeValue::String(found) if found == text)
 }
 
 /// A TOML integer; one that is too large for the type is as far out of every range as the largest.

@@ -11,6 +11,7 @@
 //! * [`documentation_markdown`], [`complete_example`] and [`explain`] write the table out for people.
 
 mod access;
+mod acme;
 mod documentation;
 mod includes;
 pub mod keys;
@@ -23,6 +24,7 @@ mod surroundings;
 mod values;
 
 pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, ProxiesConfig, RateLimitConfig};
+pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use includes::{ExpressionGrammar, IncludesConfig, XBitHack};
 pub use parse::{Loaded, load_file, load_text, parse, read_file};
@@ -55,6 +57,8 @@ pub struct Config {
     pub error_log: ErrorLogConfig,
     /// `[proxies]`
     pub proxies: ProxiesConfig,
+    /// `[acme]`
+    pub acme: AcmeConfig,
     /// `[[site]]`, at least one.
     pub sites: Vec<SiteConfig>,
 }
@@ -221,6 +225,8 @@ pub struct SiteConfig {
 /// HTTPS of a site.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsConfig {
+    /// The certificate comes by ACME.
+    pub acme: bool,
     /// The certificate with those that lead to its authority, PEM.
     pub certificate: Option<PathBuf>,
     /// Its private key, PEM; none: in the same file.
@@ -238,7 +244,7 @@ pub struct TlsConfig {
 impl TlsConfig {
     /// True when the site speaks HTTPS.
     pub fn is_on(&self) -> bool {
-        self.certificate.is_some() || self.development_certificate
+        self.certificate.is_some() || self.acme || self.development_certificate
     }
 }
 
@@ -278,6 +284,7 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         access_log: AccessLogConfig::default(),
         error_log: ErrorLogConfig::default(),
         proxies: ProxiesConfig::default(),
+        acme: AcmeConfig::default(),
         sites: vec![site],
     }
 }

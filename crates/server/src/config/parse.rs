@@ -17,7 +17,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::keys::{self, Key, Section};
 use super::problem::problem_at;
 use super::values;
-use super::{Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, SiteConfig, access};
+use super::{Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, SiteConfig, access, acme};
 
 /// The largest file that is read as a configuration, in bytes.
 const LARGEST_FILE_BYTES: u64 = 16 << 20;
@@ -98,6 +98,7 @@ fn load(text: &str, file: &Path, base: &Path) -> Result<Loaded, Vec<ConfigProble
     reader.check_hosts(&loaded);
     reader.check_tls(&loaded);
     reader.check_access(&loaded);
+    reader.check_acme(&loaded);
     reader.problems.sort_by_key(|problem| (problem.line, problem.column));
     if reader.problems.is_empty() { Ok(loaded) } else { Err(reader.problems) }
 }
@@ -161,6 +162,7 @@ impl<'t> Reader<'t> {
             access_log: self.single(&keys::ACCESS_LOG, document, &mut places),
             error_log: self.single(&keys::ERROR_LOG, document, &mut places),
             proxies: self.single(&access::PROXIES, document, &mut places),
+            acme: self.single(&acme::ACME, document, &mut places),
             sites: self.sites(document, &mut places),
         };
         let names = keys::section_names();
@@ -348,7 +350,7 @@ impl<'t> Reader<'t> {
         let mut speaks_tls: HashMap<SocketAddr, (bool, usize)> = HashMap::new();
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             let tls = &site.tls;
-            if tls.certificate.is_some() && tls.development_certificate {
+            if (tls.certificate.is_some() || tls.acme) && tls.development_certificate {
                 let message = "'development_certificate' and 'certificate' cannot both be set".to_string();
                 self.problem(places.key("development_certificate"), message);
             }
@@ -357,7 +359,11 @@ impl<'t> Reader<'t> {
                 ("client_authorities", tls.client_authorities.is_some() && !tls.is_on()),
             ] {
                 if set {
-                    self.problem(places.key(key), format!("'{key}' means nothing without 'certificate'"));
+                    let reason = match tls.acme {
+                        true => "with 'certificate' \"acme\", whose key is made here",
+                        false => "without 'certificate'",
+                    };
+                    self.problem(places.key(key), format!("'{key}' means nothing {reason}"));
                 }
             }
             for address in &site.listen {

@@ -11,10 +11,12 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::problem::problem_at;
 use super::{
-    AccessConfig, Config, ConfigPlaces, ConfigProblem, LogDestination, PasswordSource, SectionPlaces,
-    SiteConfig,
+    AccessConfig, AcmeConfig, Config, ConfigPlaces, ConfigProblem, LogDestination, PasswordSource,
+    SectionPlaces, SiteConfig,
 };
 use crate::access::PasswordFile;
+use crate::acme::read_hmac_key;
+use crate::tls::read_certificates;
 
 /// Everything that the machine lacks for this configuration, each at the place of the key that asks for it.
 ///
@@ -37,8 +39,42 @@ pub fn check_surroundings(config: &Config, places: &ConfigPlaces) -> Vec<ConfigP
             problems.push(places.problem_in_section(section, "path", message));
         }
     }
+    if config.sites.iter().any(|site| site.tls.acme) {
+        check_acme(&config.acme, places, &mut problems);
+    }
     problems.sort_by_key(|problem| (problem.line, problem.column));
     problems
+}
+
+/// What asking for certificates needs: a place to keep them, and files of the operator.
+fn check_acme(acme: &AcmeConfig, places: &ConfigPlaces, problems: &mut Vec<ConfigProblem>) {
+    if let Err(reason) = check_storage(&acme.storage) {
+        let message = format!("storage '{}' {reason}", acme.storage.display());
+        problems.push(places.problem_in_section("acme", "storage", message));
+    }
+    if let Some(Err(problem)) = acme.ca_certificate.as_deref().map(read_certificates) {
+        problems.push(places.problem_in_section("acme", "ca_certificate", problem.to_string()));
+    }
+    let account = acme.external_account.as_ref();
+    if let Some(Err(message)) = account.and_then(|account| account.hmac_key.as_deref()).map(read_hmac_key) {
+        let place = places.sections.get("acme").map(|within| within.key_below("external_account.hmac_key"));
+        problems.push(problem_at(&places.file, place, message));
+    }
+}
+
+/// The storage is made where it is missing, with the directories on the way to it.
+fn check_storage(storage: &Path) -> Result<(), String> {
+    let writable = |directory: &Path| {
+        if !metadata(directory)?.is_dir() {
+            return Err("is not a directory".to_string());
+        }
+        may(directory, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK, "cannot be written")
+    };
+    let there = storage.ancestors().find(|directory| directory.exists()).unwrap_or(Path::new("/"));
+    if there == storage {
+        return writable(storage);
+    }
+    writable(there).map_err(|reason| format!("cannot be made: '{}' {reason}", there.display()))
 }
 
 /// Directories of routes, and password files of the site and its routes.
@@ -200,6 +236,37 @@ root =   'file'
             assert_eq!(found, Ok(()));
         } else {
             assert_eq!(found, Err("cannot be read: Permission denied (os error 13)".to_string()));
+        }
+    }
+
+    #[test]
+    fn what_certificates_by_acme_need() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("www")).unwrap();
+        fs::write(directory.path().join("file"), "-_-_").unwrap();
+        let text = |storage: &str, more: &str| {
+            format!(
+                "[acme]\ndirectory = 'letsencrypt-staging'\nagree_to_terms = true\nstorage = '{storage}'\n{more}\n\
+                 [[site]]\nlisten = ['127.0.0.1:0']\nroot = 'www'\nhosts = ['a.org']\ncertificate = 'acme'\n"
+            )
+        };
+        let account = |file: &str| format!("external_account = {{ key_id = 'k', hmac_key = '{file}' }}");
+        for good in [text("new/acme", ""), text("www", ""), text("new", &account("file"))] {
+            assert_eq!(problems(directory.path(), &good), Vec::<String>::new());
+        }
+        for (bad, expected) in [
+            (text("file", ""), "site.toml:4:11: storage 'file' is not a directory"),
+            (
+                text("file/a", ""),
+                "site.toml:4:11: storage 'file/a' cannot be made: 'file' is not a directory",
+            ),
+            (text("new", "ca_certificate = 'file'"), "site.toml:5:18: file: holds no certificate"),
+            (text("new", "ca_certificate = 'gone'"), "site.toml:5:18: gone: there is no such file"),
+            (text("new", &account("www/gone")), "site.toml:5:47: www/gone: there is no such file"),
+            (text("new", &account("www")), "site.toml:5:47: www: cannot be read"),
+        ] {
+            let found = problems(directory.path(), &bad);
+            assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?} is not {expected:?}");
         }
     }
 

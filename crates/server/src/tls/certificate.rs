@@ -265,7 +265,7 @@ fn day(seconds: i64) -> String {
 }
 
 /// A key that every user of the machine can read is hardly a secret.
-fn key_warning(key: &Path) -> Option<String> {
+pub fn key_warning(key: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(key).ok()?.permissions().mode();
     (mode & 0o004 != 0).then(|| {

@@ -42,10 +42,12 @@ mod shared;
 mod sources;
 mod watched;
 
+pub use certificate::{LoadedCertificate, key_warning};
 pub use ciphertext::CiphertextBuffer;
 pub use endpoint::TlsEndpoint;
 pub use error::TlsError;
 pub use notice::{Notice, NoticeLevel};
+pub use pem::read_certificates;
 pub use session::{RECORD_BYTES, TlsSession};
 pub use settings::{
     CertificateSource, ClientAuthorities, ClientCertificateMode, EndpointSettings, MinimumVersion, Policy,

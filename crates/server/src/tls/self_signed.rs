@@ -3,17 +3,16 @@
 //! No browser trusts it unasked. It is for the machine that it was made on, never for a site that others visit.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose};
 use rustls::crypto::CryptoProvider;
 use time::{Duration, OffsetDateTime};
 
 use super::certificate::{Age, LoadedCertificate, UnusableCertificate, is_host_name};
+use crate::private_file;
 
 /// The certificate's file in the directory where it is kept.
 const CERTIFICATE_FILE: &str = "development-certificate.pem";
@@ -142,25 +141,7 @@ fn load_kept(
 }
 
 fn keep(directory: &Path, fresh: &Fresh) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    write_file(&directory.join(KEY_FILE), fresh.key.serialize_pem().as_bytes(), 0o600)?;
-    write_file(&directory.join(CERTIFICATE_FILE), fresh.certificate_pem.as_bytes(), 0o644)
-}
-
-/// Writes beside the file and renames: nobody ever reads half a key, and no mode of an older file stays.
-fn write_file(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(format!(".{}.new", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let write = || -> io::Result<()> {
-        let mut opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
-        opened.write_all(bytes)?;
-        opened.sync_all()?;
-        fs::rename(&beside, file)
-    };
-    // What an earlier process with our number left behind.
-    let _ = fs::remove_file(&beside);
-    write().inspect_err(|_| {
-        let _ = fs::remove_file(&beside);
-    })
+    private_file::make_directory(directory)?;
+    private_file::write(&directory.join(KEY_FILE), fresh.key.serialize_pem().as_bytes(), 0o600)?;
+    private_file::write(&directory.join(CERTIFICATE_FILE), fresh.certificate_pem.as_bytes(), 0o644)
 }

@@ -56,6 +56,11 @@ impl TlsShared {
         })
     }
 
+    /// The cryptography of everything that speaks TLS here.
+    pub fn provider(&self) -> &Arc<CryptoProvider> {
+        &self.provider
+    }
+
     /// Answers handshakes of ACME's TLS-ALPN-01 (RFC 8737) for `name` with this certificate, on every endpoint, until
     /// [`TlsShared::remove_challenge`].
     pub fn add_challenge(&self, name: &str, certificate: Arc<CertifiedKey>) {

@@ -1,6 +1,8 @@
 //! Which files are pages, what their answers look like, how long they are kept, and what they may include.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
@@ -312,4 +314,40 @@ fn long_files_are_included_while_the_page_goes_on() {
     let url = format!("http://{}/page.shtml", server.address());
     let Some(head) = curl(["--head", url.as_str()]) else { return };
     assert!(head.status.success(), "{}", String::from_utf8_lossy(&head.stderr));
+}
+
+/// What programs and other servers answer is asked for at the same time: this origin answers nobody before both have asked.
+#[test]
+fn programs_run_beside_each_other() {
+    let origin = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = origin.local_addr().expect("it has an address");
+    let answering = std::thread::spawn(move || {
+        let mut connections = Vec::new();
+        for _ in 0..2 {
+            let (mut connection, _) = origin.accept().expect("a request comes");
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                connection.read_exact(&mut byte).expect("the head comes");
+                head.push(byte[0]);
+            }
+            let line = String::from_utf8(head).expect("the head is text");
+            connections.push((connection, line.split(' ').nth(1).unwrap_or_default().to_string()));
+        }
+        // The last one first: the order of the page is kept all the same.
+        for (mut connection, path) in connections.into_iter().rev() {
+            let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length";
+            write!(connection, "{head}: {}\r\n\r\n{path}", path.len()).expect("the answer goes out");
+        }
+    });
+    let tree = Tree::empty();
+    tree.write(
+        "page.shtml",
+        "head <!--#include virtual='/app/1?a=b' -->|<!--#include virtual='/app/2' --> tail",
+    );
+    let route = format!("[[site.route]]\npath = \"/app/\"\nproxy = {{ to = \"http://{address}\" }}\n");
+    let server =
+        Server::configured(tree.around(), &format!("{}[site.includes]\n{route}", tree.configuration("")));
+    assert_eq!(body(&server, "/page.shtml"), "head /app/1?a=b|/app/2 tail");
+    answering.join().expect("the origin has answered");
 }

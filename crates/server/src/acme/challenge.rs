@@ -1,0 +1,217 @@
+//! Proofs that a name leads here, offered while an order lasts: in plain HTTP (HTTP-01, RFC 8555 section 8.3), and in a
+//! TLS handshake (TLS-ALPN-01, RFC 8737).
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rcgen::{CertificateParams, CustomExtension, DistinguishedName, DnType, KeyPair};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::sign::CertifiedKey;
+
+use crate::answer::{Answer, Part};
+use crate::tls::TlsShared;
+
+/// Where an authority asks for the proof of a token.
+const PATH: &[u8] = b"/.well-known/acme-challenge/";
+
+/// The proofs in plain HTTP that are on offer now.
+#[derive(Debug, Default)]
+pub struct HttpChallenges {
+    by_token: RwLock<HashMap<String, HttpProof>>,
+    /// Asked for requests that the cache does not answer, where a lock would be one too many.
+    count: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct HttpProof {
+    host: String,
+    key_authorization: String,
+}
+
+impl HttpChallenges {
+    /// The answer to an authority that asks for a proof; `None` for everybody else. It comes before any other rule of
+    /// the site: neither a redirect nor a password may stand in the way.
+    #[inline]
+    pub fn answer(&self, path: &[u8], host: Option<&[u8]>) -> Option<Answer> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.look_up(path, host.unwrap_or_default())
+    }
+
+    #[cold]
+    fn look_up(&self, path: &[u8], host: &[u8]) -> Option<Answer> {
+        let token = std::str::from_utf8(path.strip_prefix(PATH)?).ok()?;
+        let name = touchstone_http::host::split_port(host).0;
+        let name = name.strip_suffix(b".").unwrap_or(name);
+        let table = self.by_token.read().unwrap_or_else(PoisonError::into_inner);
+        let proof = table.get(token).filter(|proof| proof.host.as_bytes().eq_ignore_ascii_case(name))?;
+        let answer = Answer::new(200)
+            .field("Content-Type", "application/octet-stream")
+            .field("Cache-Control", "no-store");
+        Some(answer.part(Part::Bytes(proof.key_authorization.clone().into_bytes())))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut HashMap<String, HttpProof>)) {
+        let mut table = self.by_token.write().unwrap_or_else(PoisonError::into_inner);
+        change(&mut table);
+        self.count.store(table.len(), Ordering::Relaxed);
+    }
+}
+
+/// Where proofs are offered.
+#[derive(Debug, Clone)]
+pub struct Offers {
+    /// In plain HTTP.
+    pub http: Arc<HttpChallenges>,
+    /// In TLS handshakes.
+    pub tls: Arc<TlsShared>,
+}
+
+/// A proof on offer; dropped, it is withdrawn.
+#[must_use]
+pub struct Offer {
+    offers: Offers,
+    kind: OfferKind,
+}
+
+enum OfferKind {
+    Http { token: String },
+    Tls { host: String },
+}
+
+impl Offers {
+    /// Offers a proof in plain HTTP.
+    pub fn http(&self, host: &str, token: &str, key_authorization: &str) -> Offer {
+        let proof = HttpProof { host: host.to_string(), key_authorization: key_authorization.to_string() };
+        self.http.change(|table| {
+            table.insert(token.to_string(), proof);
+        });
+        Offer { offers: self.clone(), kind: OfferKind::Http { token: token.to_string() } }
+    }
+
+    /// Offers a proof in TLS handshakes: the SHA-256 digest of the key authorization.
+    pub fn tls(&self, host: &str, digest: &[u8]) -> Result<Offer, String> {
+        let certificate = challenge_certificate(host, digest, self.tls.provider())?;
+        self.tls.add_challenge(host, Arc::new(certificate));
+        Ok(Offer { offers: self.clone(), kind: OfferKind::Tls { host: host.to_string() } })
+    }
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        match &self.kind {
+            OfferKind::Http { token } => self.offers.http.change(|table| {
+                table.remove(token);
+            }),
+            OfferKind::Tls { host } => self.offers.tls.remove_challenge(host),
+        }
+    }
+}
+
+/// The certificate of RFC 8737 section 3: signed by itself, for this host, with the digest in it.
+fn challenge_certificate(
+    host: &str,
+    digest: &[u8],
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, String> {
+    if digest.len() != 32 {
+        return Err("the digest of the proof is not one of SHA-256".to_string());
+    }
+    let make = || -> Result<_, rcgen::Error> {
+        let mut params = CertificateParams::new(vec![host.to_string()])?;
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "ACME challenge");
+        params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
+        let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
+        Ok((params.self_signed(&key)?, key))
+    };
+    let (certificate, key) =
+        make().map_err(|error| format!("the certificate of the proof cannot be made: {error}"))?;
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    // Not compared with the certificate, which holds a critical extension that rustls does not know.
+    let key = provider
+        .key_provider
+        .load_private_key(key.into())
+        .map_err(|error| format!("the key of the proof cannot be used: {error}"))?;
+    Ok(CertifiedKey::new(vec![certificate.der().clone()], key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+    fn offers() -> Offers {
+        Offers { http: Arc::default(), tls: TlsShared::new() }
+    }
+
+    fn body(answer: Option<Answer>) -> Option<Vec<u8>> {
+        let mut answer = answer?;
+        assert_eq!(answer.status, 200);
+        match answer.body.pop() {
+            Some(Part::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_proof_in_plain_http_is_for_its_host_and_token_alone() {
+        let offers = offers();
+        let ask = |path: &str, host: &str| body(offers.http.answer(path.as_bytes(), Some(host.as_bytes())));
+        assert_eq!(ask("/.well-known/acme-challenge/abc", "a.org"), None);
+        let one = offers.http("a.org", "abc", "abc.thumb");
+        let other = offers.http("b.org", "def", "def.thumb");
+        for host in ["a.org", "A.ORG", "a.org:80", "a.org."] {
+            assert_eq!(
+                ask("/.well-known/acme-challenge/abc", host).as_deref(),
+                Some(&b"abc.thumb"[..]),
+                "{host}"
+            );
+        }
+        for (path, host) in [
+            ("/.well-known/acme-challenge/abc", "b.org"),
+            ("/.well-known/acme-challenge/abc", ""),
+            ("/.well-known/acme-challenge/abcd", "a.org"),
+            ("/.well-known/acme-challenge/", "a.org"),
+            ("/.well-known/acme-challenge", "a.org"),
+            ("/abc", "a.org"),
+        ] {
+            assert_eq!(ask(path, host), None, "{path} {host}");
+        }
+        drop(one);
+        assert_eq!(ask("/.well-known/acme-challenge/abc", "a.org"), None);
+        assert!(ask("/.well-known/acme-challenge/def", "b.org").is_some());
+        drop(other);
+        assert_eq!(offers.http.count.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn the_certificate_of_a_proof_holds_the_digest() {
+        let provider = TlsShared::new();
+        let digest = [7; 32];
+        let made = challenge_certificate("a.org", &digest, provider.provider()).unwrap();
+        let (_, certificate) = X509Certificate::from_der(&made.cert[0]).unwrap();
+        let identifier =
+            certificate.extensions().iter().find(|found| found.oid.to_id_string() == "1.3.6.1.5.5.7.1.31");
+        let identifier = identifier.unwrap();
+        assert!(identifier.critical);
+        assert_eq!(identifier.value, [&[4, 32][..], &digest].concat());
+        let names = certificate.subject_alternative_name().unwrap().unwrap();
+        assert_eq!(names.value.general_names.len(), 1);
+        assert!(challenge_certificate("a.org", &[7; 31], provider.provider()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_asked_only_the_token_is_answered(path: Vec<u8>, host: Vec<u8>, begins_right: bool) {
+            let offers = offers();
+            let _offer = offers.http("a.org", "a-token-that-nobody-guesses", "proof");
+            let path = if begins_right { [PATH, &path].concat() } else { path };
+            prop_assert!(offers.http.answer(&path, Some(&host)).is_none());
+        }
+    }
+}

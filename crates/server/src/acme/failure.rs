@@ -1,0 +1,154 @@
+//! What went wrong on the way to a certificate, in words that say what to do.
+
+use std::fmt;
+
+use instant_acme::Problem;
+
+use super::client::Unanswered;
+use crate::config::AcmeChallenge;
+
+/// Why there is no certificate.
+#[derive(Debug)]
+pub enum Failure {
+    /// The authority could not be convinced that a name leads here.
+    Challenge {
+        /// How it was to be proven.
+        challenge: AcmeChallenge,
+        /// What the authority says, for each name.
+        reason: String,
+    },
+    /// The authority has refused, or could not be asked.
+    Authority(instant_acme::Error),
+    /// Something of our own: a file, a setting.
+    Own(String),
+}
+
+/// The account is not known any more (RFC 8555 section 6.7).
+const ACCOUNT_DOES_NOT_EXIST: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
+
+/// The certificate that an order says it replaces has been replaced already (RFC 9773 section 7.4).
+const ALREADY_REPLACED: &str = "urn:ietf:params:acme:error:alreadyReplaced";
+
+impl Failure {
+    /// The account must be registered anew.
+    pub fn is_unknown_account(&self) -> bool {
+        self.problem_type() == Some(ACCOUNT_DOES_NOT_EXIST)
+    }
+
+    /// The order must be made again without naming the certificate that it replaces.
+    pub fn is_already_replaced(&self) -> bool {
+        self.problem_type() == Some(ALREADY_REPLACED)
+    }
+
+    fn problem_type(&self) -> Option<&str> {
+        match self {
+            Failure::Authority(instant_acme::Error::Api(problem)) => problem.r#type.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+impl From<instant_acme::Error> for Failure {
+    fn from(error: instant_acme::Error) -> Failure {
+        Failure::Authority(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Challenge { challenge, reason } => {
+                write!(formatter, "the authority could not verify it by {}: {reason}", challenge.name())?;
+                formatter.write_str(match challenge {
+                    AcmeChallenge::TlsAlpn01 => "; it connects to port 443, which must lead here",
+                    AcmeChallenge::Http01 => "; it connects to port 80, which must lead here",
+                })
+            }
+            Failure::Own(message) => formatter.write_str(message),
+            Failure::Authority(error) => write_error(formatter, error),
+        }
+    }
+}
+
+fn write_error(formatter: &mut fmt::Formatter<'_>, error: &instant_acme::Error) -> fmt::Result {
+    use instant_acme::Error;
+    match error {
+        Error::Api(problem) => {
+            write!(formatter, "the authority refused: {}", problem_text(problem))?;
+            formatter.write_str(advice(problem.r#type.as_deref().unwrap_or_default()))
+        }
+        Error::Timeout(_) => formatter.write_str("the authority took too long over the order"),
+        // What could not be read may hold anything; only its place is said.
+        Error::Json(error) => write!(
+            formatter,
+            "the authority's answer is not one of ACME (line {}, column {}): is acme.directory the URL of a directory?",
+            error.line(),
+            error.column()
+        ),
+        Error::Other(other) if other.is::<Unanswered>() => write!(formatter, "{other}"),
+        other => write!(formatter, "{other}"),
+    }
+}
+
+/// What a problem says, with the names that it is about.
+pub fn problem_text(problem: &Problem) -> String {
+    let kind = problem.r#type.as_deref().unwrap_or_default();
+    let kind = kind.strip_prefix("urn:ietf:params:acme:error:").unwrap_or(kind);
+    let mut text = match (problem.detail.as_deref(), kind) {
+        (Some(detail), "") => detail.to_string(),
+        (Some(detail), kind) => format!("{detail} ({kind})"),
+        (None, "") => "no reason is given".to_string(),
+        (None, kind) => kind.to_string(),
+    };
+    for part in &problem.subproblems {
+        text.push_str(&format!("; {part}"));
+    }
+    text
+}
+
+fn advice(kind: &str) -> &'static str {
+    match kind.strip_prefix("urn:ietf:params:acme:error:").unwrap_or_default() {
+        "invalidContact" | "unsupportedContact" => "; correct acme.contact",
+        "externalAccountRequired" => {
+            "; it wants an account that you have with it already: set acme.external_account"
+        }
+        "userActionRequired" => "; read what it asks for, it may be new terms of service",
+        "rejectedIdentifier" => "; correct 'hosts' of the site",
+        "caa" => "; the CAA records of the name forbid this authority",
+        "rateLimited" => "; while you try things out use \"letsencrypt-staging\"",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn api(text: &str) -> Failure {
+        Failure::Authority(instant_acme::Error::Api(serde_json::from_str(text).unwrap()))
+    }
+
+    #[test]
+    fn what_the_authority_says_comes_with_what_to_do() {
+        let failure =
+            api(r#"{"type":"urn:ietf:params:acme:error:invalidContact","detail":"no such domain"}"#);
+        assert_eq!(
+            failure.to_string(),
+            "the authority refused: no such domain (invalidContact); correct acme.contact"
+        );
+        let failure = api(r#"{"type":"urn:ietf:params:acme:error:malformed","subproblems":[
+                {"type":"x","detail":"bad","identifier":{"type":"dns","value":"a.org"}}]}"#);
+        assert_eq!(failure.to_string(), r#"the authority refused: malformed; for "a.org": bad (x)"#);
+        assert!(api(r#"{"type":"urn:ietf:params:acme:error:accountDoesNotExist"}"#).is_unknown_account());
+        assert!(api(r#"{"type":"urn:ietf:params:acme:error:alreadyReplaced"}"#).is_already_replaced());
+        assert!(!api("{}").is_unknown_account());
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_not_repeated() {
+        let error = serde_json::from_str::<u8>("\"a secret\"").unwrap_err();
+        assert!(error.to_string().contains("a secret"));
+        let text = Failure::Authority(instant_acme::Error::Json(error)).to_string();
+        assert!(!text.contains("secret"), "{text}");
+    }
+}

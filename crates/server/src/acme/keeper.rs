@@ -1,0 +1,312 @@
+//! The life of one certificate: asked for, kept, renewed, and asked for again after a failure.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use instant_acme::CertificateIdentifier;
+
+use super::authority::Authority;
+use super::client::AuthorityClient;
+use super::failure::Failure;
+use super::order::{self, Issued, Wanted};
+use super::plan::CertificatePlan;
+use super::renewal::{self, Renewal, Suggestion, now_s};
+use crate::config::{AcmeChallenge, AcmeConfig};
+use crate::tls::LoadedCertificate;
+
+/// The least time between two orders for the same certificate, whatever asks for it.
+const LEAST_BETWEEN_ORDERS: Duration = Duration::from_secs(60);
+
+/// The longest sleep: the clock may be set, and machines are put to sleep.
+const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
+
+/// The longest time for one order.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+
+/// Keeps one certificate.
+pub struct Keeper {
+    authority: Arc<Authority>,
+    plan: CertificatePlan,
+    /// Failures since the last success.
+    failures: u32,
+    /// What was last said of a certificate that cannot be used.
+    said: String,
+}
+
+impl Keeper {
+    /// For the certificate of this plan.
+    pub fn new(authority: Arc<Authority>, plan: CertificatePlan) -> Keeper {
+        Keeper { authority, plan, failures: 0, said: String::new() }
+    }
+
+    /// Keeps it without end.
+    pub async fn run(mut self) {
+        self.authority.wait_for_storage().await;
+        let mut renewal: Option<Renewal> = None;
+        loop {
+            let Some(kept) = self.kept() else {
+                self.order_or_wait(None, None).await;
+                continue;
+            };
+            let mut next = match renewal.take() {
+                Some(known) if known.is_of(&kept) => known,
+                _ => Renewal::by_life(&kept, &self.authority.settings, now_s()),
+            };
+            if next.ask_again_s.is_some_and(|at_s| at_s <= now_s()) {
+                self.ask_when_to_renew(&mut next, &kept).await;
+            }
+            if next.at_s <= now_s() {
+                let replaces = if next.is_known { renewal::identifier(&kept) } else { None };
+                self.order_or_wait(Some(&kept), replaces).await;
+            } else {
+                let until_s = next.ask_again_s.map_or(next.at_s, |ask_s| ask_s.min(next.at_s));
+                tokio::time::sleep(until(until_s).min(LONGEST_SLEEP)).await;
+            }
+            renewal = Some(next);
+        }
+    }
+
+    /// The certificate that is kept, if it is for all names.
+    fn kept(&mut self) -> Option<LoadedCertificate> {
+        let file = self.authority.storage.certificate_file(self.plan.label());
+        if !file.exists() {
+            return None;
+        }
+        let provider = self.authority.offers.tls.provider();
+        let problem = match LoadedCertificate::from_files(&file, &file, provider) {
+            Ok(loaded) => match self.plan.names.iter().find(|name| !loaded.is_for(name)) {
+                None => return Some(loaded),
+                Some(name) => format!("the certificate in {} is not for {name}", file.display()),
+            },
+            Err(problem) => problem.to_string(),
+        };
+        if problem != self.said {
+            self.authority.error_log.warning(format_args!("acme: {problem}: a new one is asked for"));
+            self.said = problem;
+        }
+        None
+    }
+
+    async fn ask_when_to_renew(&self, renewal: &mut Renewal, kept: &LoadedCertificate) {
+        let account = async { self.authority.account(&self.authority.client()?).await };
+        let suggestion = match account.await {
+            Ok(account) => renewal::ask(&account, kept).await,
+            Err(failure) => Suggestion::Failed(failure),
+        };
+        let (label, log) = (self.plan.label(), &self.authority.error_log);
+        if let Suggestion::Failed(failure) = &suggestion {
+            log.warning(format_args!(
+                "acme: the authority does not say when to renew the certificate of {label}: {failure}"
+            ));
+        }
+        let before_s = renewal.at_s;
+        renewal.take_in(suggestion, now_s());
+        if renewal.at_s < before_s && renewal.at_s <= now_s() {
+            let why = renewal.explanation.as_deref().map_or(String::new(), |page| format!(" (see {page})"));
+            log.info(format_args!("acme: the authority wants the certificate of {label} renewed now{why}"));
+        }
+    }
+
+    /// Orders once. After a failure it says so, and waits.
+    async fn order_or_wait(
+        &mut self,
+        kept: Option<&LoadedCertificate>,
+        replaces: Option<CertificateIdentifier<'static>>,
+    ) {
+        self.wait_between_orders().await;
+        let mut not_before = None;
+        let result = {
+            let _turn = self.authority.turn(&self.plan.names).await;
+            let order = self.order(replaces, &mut not_before);
+            tokio::time::timeout(ORDER_TIMEOUT, order).await.unwrap_or_else(|_| {
+                Err(Failure::Own(format!("no certificate in {} minutes", ORDER_TIMEOUT.as_secs() / 60)))
+            })
+        };
+        match result {
+            Ok(certificate) => {
+                self.failures = 0;
+                self.authority.error_log.info(format_args!(
+                    "acme: new certificate for {}, valid until {}",
+                    self.plan.names.join(", "),
+                    certificate.end_day()
+                ));
+            }
+            Err(failure) => {
+                self.failures = self.failures.saturating_add(1);
+                let patience = not_before.map_or(Duration::ZERO, from_now);
+                self.say_and_wait(&failure, kept, patience).await;
+            }
+        }
+    }
+
+    /// Says what went wrong, and waits; at least as long as the authority asks for patience.
+    async fn say_and_wait(&self, failure: &Failure, kept: Option<&LoadedCertificate>, patience: Duration) {
+        let (label, log) = (self.plan.label(), &self.authority.error_log);
+        let remaining = kept.map(|certificate| until(certificate.not_after_s));
+        let wait = wait_after_failure(self.failures, &self.authority.settings, remaining);
+        let wait = renewal::spread(wait).max(patience);
+        let then = format!("tried again in {}", words(wait));
+        match kept {
+            Some(certificate) => log.warning(format_args!(
+                "acme: the certificate for {label}, valid until {}, is not renewed: {failure}; {then}",
+                certificate.end_day()
+            )),
+            None => log.error(format_args!("acme: no certificate for {label}: {failure}; {then}")),
+        }
+        tokio::time::sleep(wait).await;
+    }
+
+    /// Orders once; also gives until when the authority asks for patience.
+    async fn order(
+        &self,
+        replaces: Option<CertificateIdentifier<'static>>,
+        not_before: &mut Option<SystemTime>,
+    ) -> Result<LoadedCertificate, Failure> {
+        let authority = &self.authority;
+        let label = self.plan.label();
+        authority.storage.note_attempt(label, now_s()).map_err(|error| {
+            Failure::Own(format!("{} cannot be written: {error}", authority.settings.storage.display()))
+        })?;
+        let client = authority.client()?;
+        let issued = match self.order_by_any(replaces.clone(), &client).await {
+            Err(failure) if failure.is_unknown_account() => {
+                authority.error_log.warning(
+                    "acme: the authority does not know the account any more: a new one is registered",
+                );
+                authority.forget_account().await?;
+                self.order_by_any(replaces, &client).await
+            }
+            Err(failure) if failure.is_already_replaced() => self.order_by_any(None, &client).await,
+            other => other,
+        };
+        *not_before = client.take_not_before();
+        let issued = issued?;
+        let file = authority.storage.certificate_file(label);
+        authority
+            .storage
+            .write(&file, issued.pem.as_bytes())
+            .map_err(|error| Failure::Own(format!("{}: cannot be written: {error}", file.display())))?;
+        Ok(issued.certificate)
+    }
+
+    /// Orders with one proof after the other until one is accepted.
+    async fn order_by_any(
+        &self,
+        replaces: Option<CertificateIdentifier<'static>>,
+        client: &AuthorityClient,
+    ) -> Result<Issued, Failure> {
+        let authority = &self.authority;
+        let account = authority.account(client).await?;
+        let challenges = challenges_of_attempt(&authority.settings.challenges, self.failures);
+        let mut result = Err(Failure::Own("acme.challenges names none that can succeed here".to_string()));
+        for &challenge in &challenges {
+            if let Err(failure @ Failure::Challenge { .. }) = &result {
+                let (label, next) = (self.plan.label(), challenge.name());
+                authority.error_log.warning(format_args!("acme: {label}: {failure}; now {next} is tried"));
+            }
+            authority.error_log.info(format_args!(
+                "acme: a certificate for {} is asked for at {} by {}",
+                self.plan.names.join(", "),
+                authority.settings.directory,
+                challenge.name()
+            ));
+            let wanted = Wanted {
+                names: &self.plan.names,
+                challenge,
+                profile: &authority.settings.profile,
+                replaces: replaces.clone(),
+            };
+            result = order::obtain(&account, wanted, &authority.offers).await;
+            if !matches!(result, Err(Failure::Challenge { .. })) {
+                break;
+            }
+        }
+        result
+    }
+
+    /// Neither a restart nor an authority that always asks for renewal makes us ask without end.
+    async fn wait_between_orders(&self) {
+        let least = self.authority.settings.retry_after.min(LEAST_BETWEEN_ORDERS);
+        let Some(last_s) = self.authority.storage.last_attempt_s(self.plan.label()) else { return };
+        let least_s = i64::try_from(least.as_secs()).unwrap_or(60);
+        // A time to come means that the clock was set back.
+        if (0..least_s).contains(&(now_s() - last_s)) {
+            tokio::time::sleep(until(last_s + least_s)).await;
+        }
+    }
+}
+
+/// The proofs to try: at first all of them, one after the other; later one at a time in turns, because authorities count
+/// failed proofs.
+fn challenges_of_attempt(challenges: &[AcmeChallenge], failures: u32) -> Vec<AcmeChallenge> {
+    if failures == 0 || challenges.is_empty() {
+        return challenges.to_vec();
+    }
+    vec![challenges[failures as usize % challenges.len()]]
+}
+
+/// Twice as long after each failure; where a certificate is about to end, not longer than a quarter of what is left.
+fn wait_after_failure(failures: u32, settings: &AcmeConfig, remaining: Option<Duration>) -> Duration {
+    let doubled = 2u32.saturating_pow(failures.saturating_sub(1).min(30));
+    let wait = settings.retry_after.saturating_mul(doubled).min(settings.retry_at_most);
+    match remaining {
+        Some(remaining) => wait.min((remaining / 4).max(settings.retry_after)),
+        None => wait,
+    }
+}
+
+/// How long it is until a moment in seconds since 1970.
+fn until(moment_s: i64) -> Duration {
+    Duration::from_secs(u64::try_from(moment_s.saturating_sub(now_s())).unwrap_or(0))
+}
+
+fn from_now(moment: SystemTime) -> Duration {
+    moment.duration_since(SystemTime::now()).unwrap_or_default()
+}
+
+fn words(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ 0..120 => format!("{} s", seconds.max(1)),
+        seconds @ 120..7200 => format!("{} minutes", seconds / 60),
+        seconds => format!("{} hours", seconds / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_up_to_the_limit() {
+        let settings = AcmeConfig {
+            retry_after: Duration::from_secs(300),
+            retry_at_most: Duration::from_secs(12 * 3600),
+            ..AcmeConfig::default()
+        };
+        let wait = |failures| wait_after_failure(failures, &settings, None).as_secs();
+        assert_eq!([wait(1), wait(2), wait(3), wait(8), wait(9)], [300, 600, 1200, 38_400, 43_200]);
+        assert_eq!(wait(u32::MAX), 43_200);
+        let left = |seconds| wait_after_failure(9, &settings, Some(Duration::from_secs(seconds))).as_secs();
+        assert_eq!([left(1 << 30), left(8000), left(1000), left(0)], [43_200, 2000, 300, 300]);
+    }
+
+    #[test]
+    fn proofs_take_turns_after_a_failure() {
+        use AcmeChallenge::{Http01, TlsAlpn01};
+        let both = [TlsAlpn01, Http01];
+        assert_eq!(challenges_of_attempt(&both, 0), both);
+        assert_eq!(challenges_of_attempt(&both, 1), [Http01]);
+        assert_eq!(challenges_of_attempt(&both, 2), [TlsAlpn01]);
+        assert_eq!(challenges_of_attempt(&[TlsAlpn01], 5), [TlsAlpn01]);
+        assert_eq!(challenges_of_attempt(&[], 5), []);
+    }
+
+    #[test]
+    fn lengths_of_time_in_words() {
+        let words = |seconds| words(Duration::from_secs(seconds));
+        assert_eq!(
+            [words(0), words(61), words(300), words(43_200)],
+            ["1 s", "61 s", "5 minutes", "12 hours"]
+        );
+    }
+}

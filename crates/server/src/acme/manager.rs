@@ -1,0 +1,122 @@
+//! The thread that asks for certificates, and what it is told on a start and on a reload.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::authority::Authority;
+use super::challenge::{HttpChallenges, Offers};
+use super::keeper::Keeper;
+use super::plan::{CertificatePlan, Plan};
+use crate::config::Config;
+use crate::log::error::ErrorLog;
+use crate::tls::TlsShared;
+
+/// Takes care of all certificates by ACME. Dropped, it stops at once: whatever it was about is begun again at the
+/// next start.
+pub struct AcmeManager {
+    plans: watch::Sender<Option<Plan>>,
+    offers: Offers,
+    error_log: ErrorLog,
+    is_started: bool,
+}
+
+impl AcmeManager {
+    /// Does nothing before there is something to do.
+    pub fn new(tls: Arc<TlsShared>, error_log: ErrorLog) -> AcmeManager {
+        let (plans, offers) = (watch::Sender::new(None), Offers { http: Arc::default(), tls });
+        AcmeManager { plans, offers, error_log, is_started: false }
+    }
+
+    /// The proofs that it offers in plain HTTP.
+    pub fn http_challenges(&self) -> &Arc<HttpChallenges> {
+        &self.offers.http
+    }
+
+    /// Takes care of what this configuration asks for from now on. Certificates that it wants as before are not
+    /// disturbed.
+    pub fn take_up(&mut self, config: &Config) {
+        let plan = Plan::of(config);
+        if plan.is_some() && !self.is_started {
+            match self.start() {
+                Ok(()) => self.is_started = true,
+                Err(error) => {
+                    return self.error_log.error(format_args!(
+                        "acme: no certificates are asked for, because no thread can be started: {error}"
+                    ));
+                }
+            }
+        }
+        self.plans.send_if_modified(|known| {
+            let is_new = *known != plan;
+            *known = plan;
+            is_new
+        });
+    }
+
+    fn start(&self) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let live = live(self.plans.subscribe(), self.offers.clone(), self.error_log.clone());
+        std::thread::Builder::new().name("acme".to_string()).spawn(move || {
+            runtime.block_on(live);
+            // A name that is being looked up must not hold up the end.
+            runtime.shutdown_background();
+        })?;
+        Ok(())
+    }
+}
+
+/// Follows the plans until there will be no more.
+async fn live(mut plans: watch::Receiver<Option<Plan>>, offers: Offers, error_log: ErrorLog) {
+    let mut kept = Kept { authority: None, keepers: HashMap::new() };
+    loop {
+        let plan = plans.borrow_and_update().clone();
+        kept.follow(plan, &offers, &error_log);
+        if plans.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The certificates that are being taken care of.
+struct Kept {
+    authority: Option<Arc<Authority>>,
+    keepers: HashMap<CertificatePlan, AbortHandle>,
+}
+
+impl Kept {
+    fn follow(&mut self, plan: Option<Plan>, offers: &Offers, error_log: &ErrorLog) {
+        let Some(plan) = plan else {
+            self.stop_all();
+            return;
+        };
+        let authority = match &self.authority {
+            Some(known) if known.settings == plan.settings => known.clone(),
+            _ => {
+                self.stop_all();
+                let new = Authority::new(plan.settings.clone(), offers.clone(), error_log.clone());
+                self.authority.insert(Arc::new(new)).clone()
+            }
+        };
+        self.keepers.retain(|known, keeper| {
+            let stays = plan.certificates.contains(known);
+            if !stays {
+                keeper.abort();
+            }
+            stays
+        });
+        for certificate in plan.certificates {
+            self.keepers.entry(certificate).or_insert_with_key(|certificate| {
+                tokio::spawn(Keeper::new(authority.clone(), certificate.clone()).run()).abort_handle()
+            });
+        }
+    }
+
+    fn stop_all(&mut self) {
+        self.keepers.drain().for_each(|(_, keeper)| keeper.abort());
+        self.authority = None;
+    }
+}

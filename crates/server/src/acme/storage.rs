@@ -1,0 +1,164 @@
+//! Where account and certificates are kept.
+//!
+//! ```text
+//! STORAGE/lock                                  held by the process that asks for certificates
+//! STORAGE/AUTHORITY/account.json                the account with its key
+//! STORAGE/AUTHORITY/HOST/certificate.pem        key and certificate of the site whose first host this is
+//! STORAGE/AUTHORITY/HOST/attempt                when the last order was made, in seconds since 1970
+//! ```
+//!
+//! Key and certificate are one file, so that they always belong together: it is renamed into place when it is whole.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::config::AcmeConfig;
+use crate::private_file;
+
+/// The files of one authority.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Storage {
+    root: PathBuf,
+    authority: PathBuf,
+}
+
+impl Storage {
+    /// Nothing is made before it is needed.
+    pub fn new(settings: &AcmeConfig) -> Storage {
+        let root = settings.storage.clone();
+        Storage { authority: root.join(directory_name(&settings.directory)), root }
+    }
+
+    /// The account's file.
+    pub fn account_file(&self) -> PathBuf {
+        self.authority.join("account.json")
+    }
+
+    /// The file of a certificate, and its key, by its first host.
+    pub fn certificate_file(&self, host: &str) -> PathBuf {
+        self.authority.join(host).join("certificate.pem")
+    }
+
+    /// Takes the lock that lets one process at a time ask for certificates; `None` while another has it. It is held
+    /// until the file is dropped.
+    pub fn try_lock(&self) -> io::Result<Option<File>> {
+        private_file::make_directory(&self.root)?;
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(self.root.join("lock"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// What is wrong with the modes of a directory that was there before; its files are safe anyway.
+    pub fn mode_warning(&self) -> Option<String> {
+        let mode = fs::metadata(&self.root).ok()?.permissions().mode() & 0o777;
+        (mode & 0o077 != 0).then(|| {
+            format!(
+                "{}: others may look into this directory, where keys are kept (mode {mode:03o}): 'chmod go= {}'",
+                self.root.display(),
+                self.root.display()
+            )
+        })
+    }
+
+    /// Writes a file for its owner alone. The lock must be held.
+    pub fn write(&self, file: &Path, bytes: &[u8]) -> io::Result<()> {
+        if let Some(directory) = file.parent() {
+            private_file::make_directory(directory)?;
+        }
+        private_file::remove_unfinished(file);
+        private_file::write(file, bytes, 0o600)
+    }
+
+    /// When the last order for this certificate was made, in seconds since 1970.
+    pub fn last_attempt_s(&self, host: &str) -> Option<i64> {
+        fs::read_to_string(self.attempt_file(host)).ok()?.trim().parse().ok()
+    }
+
+    /// Notes that an order is being made.
+    pub fn note_attempt(&self, host: &str, now_s: i64) -> io::Result<()> {
+        self.write(&self.attempt_file(host), format!("{now_s}\n").as_bytes())
+    }
+
+    fn attempt_file(&self, host: &str) -> PathBuf {
+        self.authority.join(host).join("attempt")
+    }
+}
+
+/// The name of a directory for an authority: its URL, with what a name cannot hold changed in a way that keeps the
+/// names of two authorities apart.
+fn directory_name(url: &str) -> String {
+    let rest = url.strip_prefix("https://").unwrap_or(url).trim_end_matches('/');
+    let name: String = rest
+        .chars()
+        .map(|character| match character {
+            '/' => '_',
+            ':' => '+',
+            '.' | '-' => character,
+            _ if character.is_ascii_alphanumeric() => character,
+            _ => '=',
+        })
+        .take(200)
+        .collect();
+    // Neither nothing nor the directory itself nor the one above.
+    if name.trim_matches('.').is_empty() { format!("authority{name}") } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn storage(root: &Path) -> Storage {
+        Storage::new(&AcmeConfig {
+            directory: "https://ca.test/dir".to_string(),
+            storage: root.to_path_buf(),
+            ..AcmeConfig::default()
+        })
+    }
+
+    #[test]
+    fn one_process_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("acme");
+        let (first, second) = (storage(&root), storage(&root));
+        let held = first.try_lock().unwrap();
+        assert!(held.is_some());
+        assert!(second.try_lock().unwrap().is_none());
+        drop(held);
+        assert!(second.try_lock().unwrap().is_some());
+        assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(first.mode_warning(), None);
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(first.mode_warning().unwrap().contains("(mode 755): 'chmod go="));
+    }
+
+    #[test]
+    fn attempts_are_remembered() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = storage(directory.path());
+        assert_eq!(storage.last_attempt_s("a.org"), None);
+        storage.note_attempt("a.org", 1_700_000_000).unwrap();
+        assert_eq!(storage.last_attempt_s("a.org"), Some(1_700_000_000));
+        fs::write(storage.attempt_file("a.org"), "x").unwrap();
+        assert_eq!(storage.last_attempt_s("a.org"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_url_gives_a_name_below_the_storage(url in ".*") {
+            let name = directory_name(&url);
+            prop_assert!(!name.is_empty() && name.len() <= 220 && name != "." && name != "..");
+            prop_assert!(!name.contains(['/', '\0']));
+        }
+    }
+}

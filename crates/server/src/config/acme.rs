@@ -1,0 +1,458 @@
+//! `[acme]`: where certificates come from for the sites that say `certificate = "acme"`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::keys::{ABSENT, Key, Kind, Section};
+use super::parse::{Reader, Value, alternatives};
+use super::{Loaded, SectionPlaces, SiteConfig, values};
+
+/// Let's Encrypt, whose certificates browsers trust.
+const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
+
+/// Let's Encrypt's place for trying things out.
+const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
+
+/// `[acme]`
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AcmeConfig {
+    /// The URL of the authority's directory; empty where there is no `[acme]`.
+    pub directory: String,
+    /// The operator agrees to the authority's terms of service.
+    pub agree_to_terms: bool,
+    /// Where the authority may write to, as URLs (`mailto:`).
+    pub contact: Vec<String>,
+    /// Where account and certificates are kept.
+    pub storage: PathBuf,
+    /// Who the directory's own certificate must be from, PEM; none: whom the system trusts.
+    pub ca_certificate: Option<PathBuf>,
+    /// An account that the operator has with the authority already.
+    pub external_account: Option<ExternalAccountConfig>,
+    /// The proofs to offer, the preferred one first.
+    pub challenges: Vec<AcmeChallenge>,
+    /// The kind of certificate to ask for, by the authority's name for it; empty: its default.
+    pub profile: String,
+    /// When to renew: so much of a certificate's life has passed.
+    pub renew_at_percent: u64,
+    /// Ask the authority when to renew.
+    pub renewal_information: bool,
+    /// The wait after the first failure.
+    pub retry_after: Duration,
+    /// The longest wait after a failure.
+    pub retry_at_most: Duration,
+}
+
+/// `[acme.external_account]`
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ExternalAccountConfig {
+    /// The authority's name for the account.
+    pub key_id: String,
+    /// A file with the key that goes with it.
+    pub hmac_key: Option<PathBuf>,
+}
+
+/// How it is proven to an authority that a name leads here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AcmeChallenge {
+    /// In a TLS handshake on port 443 (RFC 8737).
+    TlsAlpn01,
+    /// By an answer in plain HTTP on port 80 (RFC 8555 section 8.3).
+    Http01,
+}
+
+impl AcmeChallenge {
+    const ALL: [AcmeChallenge; 2] = [AcmeChallenge::TlsAlpn01, AcmeChallenge::Http01];
+
+    /// Its name in the registry of ACME.
+    pub fn name(self) -> &'static str {
+        match self {
+            AcmeChallenge::TlsAlpn01 => "tls-alpn-01",
+            AcmeChallenge::Http01 => "http-01",
+        }
+    }
+
+    fn parse(text: &str) -> Result<AcmeChallenge, String> {
+        let known = AcmeChallenge::ALL.into_iter().find(|challenge| challenge.name() == text);
+        known.ok_or_else(|| match text {
+            "dns-01" => "\"dns-01\" is not spoken here; write \"tls-alpn-01\" or \"http-01\"".to_string(),
+            _ => format!(
+                "{:?} is not a challenge; write \"tls-alpn-01\" or \"http-01\"",
+                values::shorten(text)
+            ),
+        })
+    }
+}
+
+impl Default for AcmeConfig {
+    fn default() -> AcmeConfig {
+        ACME.defaults()
+    }
+}
+
+/// `[acme]`
+pub static ACME: Section<AcmeConfig> = Section {
+    name: "acme",
+    repeated: false,
+    documentation: "The authority that certificates come from, for the sites with `certificate = \"acme\"` (RFC 8555). \
+        They are asked for when the server starts, kept, and renewed in time.",
+    blank: || AcmeConfig {
+        directory: String::new(),
+        agree_to_terms: false,
+        contact: Vec::new(),
+        storage: PathBuf::new(),
+        ca_certificate: None,
+        external_account: None,
+        challenges: Vec::new(),
+        profile: String::new(),
+        renew_at_percent: 0,
+        renewal_information: false,
+        retry_after: Duration::ZERO,
+        retry_at_most: Duration::ZERO,
+    },
+    keys: &[
+        Key {
+            name: "directory",
+            default: None,
+            example: "\"letsencrypt-staging\"",
+            documentation: "The authority, by the URL of its directory. \
+                `\"letsencrypt\"` and `\"letsencrypt-staging\"` stand for those of Let's Encrypt. Begin with the second: \
+                browsers do not trust its certificates, but mistakes do not use up the limits of the first.",
+            kind: Kind::Checked {
+                what: "`\"letsencrypt\"`, `\"letsencrypt-staging\"` or a URL with `https://`",
+                parse: |text, _| parse_directory(text),
+                set: |acme, value| acme.directory = value,
+            },
+        },
+        Key {
+            name: "agree_to_terms",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether you have read the authority's terms of service and agree to them. \
+                Without `true` nothing is asked for.",
+            kind: Kind::Boolean(|acme, value| acme.agree_to_terms = value),
+        },
+        Key {
+            name: "contact",
+            default: Some("[]"),
+            example: "[\"admin@example.org\"]",
+            documentation: "Mail addresses where the authority may reach you. Some authorities want one.",
+            kind: Kind::CheckedArray {
+                what: "array of mail addresses",
+                parse: parse_contact,
+                set: |acme, value| acme.contact = value,
+            },
+        },
+        Key {
+            name: "storage",
+            default: Some("\"/var/lib/touchstone/acme\""),
+            example: "\"/var/lib/touchstone/acme\"",
+            documentation: "The directory where account key, certificates and their keys are kept. \
+                It is made if missing, for its owner alone. Keep it: a lost one is made again at the next start, but \
+                authorities limit how often.",
+            kind: Kind::Directory(|acme, value| acme.storage = value),
+        },
+        Key {
+            name: "ca_certificate",
+            default: Some("\"\""),
+            example: "\"tls/our-authority.pem\"",
+            documentation: "A PEM file with the authority that the directory's own HTTPS certificate must come from, for \
+                an ACME server of your own. Empty: those that the system trusts.",
+            kind: Kind::File(|acme, value| acme.ca_certificate = value),
+        },
+        Key {
+            name: "external_account",
+            default: Some(ABSENT),
+            example: "{ key_id = \"kid-1\", hmac_key = \"tls/acme-account.hmac\" }",
+            documentation: "Binds the ACME account to one that you have with the authority already, see \
+                `[acme.external_account]`.",
+            kind: Kind::Table { read: read_external_account },
+        },
+        Key {
+            name: "challenges",
+            default: Some("[\"tls-alpn-01\", \"http-01\"]"),
+            example: "[\"http-01\"]",
+            documentation: "How it is proven that a host name leads here, the preferred way first. \
+                `\"tls-alpn-01\"` takes a connection to port 443, `\"http-01\"` one to port 80, where a site must listen \
+                in plain HTTP; without such a site it is left out. When the first fails, the next is tried.",
+            kind: Kind::CheckedArray {
+                what: "array of `\"tls-alpn-01\"` and `\"http-01\"`",
+                parse: |text| AcmeChallenge::parse(text).map(|challenge| challenge.name().to_string()),
+                set: |acme, names| {
+                    acme.challenges =
+                        names.iter().filter_map(|name| AcmeChallenge::parse(name).ok()).collect();
+                },
+            },
+        },
+        Key {
+            name: "profile",
+            default: Some("\"\""),
+            example: "\"shortlived\"",
+            documentation: "The kind of certificate, by the authority's name for it, such as `\"shortlived\"` at \
+                Let's Encrypt. Empty: the authority's default.",
+            kind: Kind::Token(|acme, value| acme.profile = value),
+        },
+        Key {
+            name: "renew_at_percent",
+            default: Some("60"),
+            example: "60",
+            documentation: "How much of a certificate's life has passed when it is renewed, in percent. \
+                The moment is chosen at random from the 5 % that follow. Where the authority names a time itself \
+                (`renewal_information`), that counts.",
+            kind: Kind::Number { least: 1, most: 90, set: |acme, value| acme.renew_at_percent = value },
+        },
+        Key {
+            name: "renewal_information",
+            default: Some("true"),
+            example: "true",
+            documentation: "Whether the authority is asked when to renew (ARI, RFC 9773), if it can say so. \
+                It tells early when certificates are going to be revoked.",
+            kind: Kind::Boolean(|acme, value| acme.renewal_information = value),
+        },
+        Key {
+            name: "retry_after",
+            default: Some("\"5m\""),
+            example: "\"10m\"",
+            documentation: "How long to wait after a failure before a certificate is asked for again. \
+                The wait doubles with each further failure, up to `retry_at_most`. No certificate is asked for twice \
+                within this time or a minute, whichever is shorter, not even over restarts.",
+            kind: Kind::Duration {
+                least: Duration::from_secs(1),
+                most: Duration::from_secs(24 * 3600),
+                set: |acme, value| acme.retry_after = value,
+            },
+        },
+        Key {
+            name: "retry_at_most",
+            default: Some("\"12h\""),
+            example: "\"6h\"",
+            documentation: "The longest wait after a failure.",
+            kind: Kind::Duration {
+                least: Duration::from_secs(1),
+                most: Duration::from_secs(7 * 24 * 3600),
+                set: |acme, value| acme.retry_at_most = value,
+            },
+        },
+    ],
+};
+
+/// `[acme.external_account]`
+pub static EXTERNAL_ACCOUNT: Section<ExternalAccountConfig> = Section {
+    name: "acme.external_account",
+    repeated: false,
+    documentation: "An account that you have with the authority already (external account binding, RFC 8555 section \
+        7.3.4). The authority gives you both values.",
+    blank: || ExternalAccountConfig { key_id: String::new(), hmac_key: None },
+    keys: &[
+        Key {
+            name: "key_id",
+            default: None,
+            example: "\"kid-1\"",
+            documentation: "The authority's name for the account.",
+            kind: Kind::Checked {
+                what: "string",
+                parse: |text, _| match text.trim() {
+                    "" => Err("an empty string is not the name of an account".to_string()),
+                    _ => Ok(text.to_string()),
+                },
+                set: |account, value| account.key_id = value,
+            },
+        },
+        Key {
+            name: "hmac_key",
+            default: None,
+            example: "\"tls/acme-account.hmac\"",
+            documentation: "A file with the account's HMAC key in base64url, as the authority gave it. \
+                Only the server should be able to read it.",
+            kind: Kind::File(|account, value| account.hmac_key = value),
+        },
+    ],
+};
+
+fn read_external_account(
+    reader: &mut Reader<'_>,
+    value: &Value<'_>,
+    acme: &mut AcmeConfig,
+) -> Vec<SectionPlaces> {
+    let read = reader.table(&EXTERNAL_ACCOUNT, value);
+    read.map_or(Vec::new(), |(config, places)| {
+        acme.external_account = Some(config);
+        vec![places]
+    })
+}
+
+fn parse_directory(text: &str) -> Result<String, String> {
+    match text {
+        "letsencrypt" => return Ok(LETS_ENCRYPT.to_string()),
+        "letsencrypt-staging" => return Ok(LETS_ENCRYPT_STAGING.to_string()),
+        _ => {}
+    }
+    let shown = values::shorten(text);
+    let uri: Option<http::Uri> = text.parse().ok();
+    match uri.as_ref().and_then(http::Uri::scheme_str) {
+        Some("https") if uri.as_ref().and_then(http::Uri::host).is_some_and(|host| !host.is_empty()) => {
+            Ok(text.to_string())
+        }
+        Some("http") => Err(format!("{shown:?} is not safe from others on the way; write it with https://")),
+        _ => {
+            let near = values::nearest(text, ["letsencrypt", "letsencrypt_staging"]);
+            let advice =
+                near.map_or(String::new(), |near| format!("; did you mean \"{}\"?", near.replace('_', "-")));
+            Err(format!("{shown:?} is not the URL of a directory, such as \"{LETS_ENCRYPT}\"{advice}"))
+        }
+    }
+}
+
+/// A mail address, as a URL.
+fn parse_contact(text: &str) -> Result<String, String> {
+    let address = text.strip_prefix("mailto:").unwrap_or(text);
+    let is_plain = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_graphic() && !b"@,;<>?".contains(&byte))
+    };
+    match address.split_once('@') {
+        Some((local, domain)) if is_plain(local) && is_plain(domain) => Ok(format!("mailto:{address}")),
+        _ => Err(format!("{:?} is not a mail address, such as \"admin@example.org\"", values::shorten(text))),
+    }
+}
+
+impl Reader<'_> {
+    /// Sites whose certificates cannot come by ACME, and what `[acme]` lacks for the others.
+    pub(super) fn check_acme(&mut self, loaded: &Loaded) {
+        let sites = || loaded.config.sites.iter().zip(&loaded.places.sites);
+        for (site, places) in sites().filter(|(site, _)| site.tls.acme) {
+            self.check_acme_site(site, places);
+        }
+        let Some((_, first)) = sites().find(|(site, _)| site.tls.acme) else { return };
+        let acme = &loaded.config.acme;
+        let Some(places) = loaded.places.sections.get(ACME.name) else {
+            let message = "'certificate' \"acme\" needs a section [acme], with 'directory' and 'agree_to_terms' \
+                (see docs/acme.md)";
+            return self.problem(first.key("certificate"), message.to_string());
+        };
+        if !acme.agree_to_terms {
+            let message = "'agree_to_terms' must be true for certificates to be asked for: it says that you have read \
+                the authority's terms of service and agree to them";
+            self.problem(places.key("agree_to_terms"), message.to_string());
+        }
+        if acme.retry_at_most < acme.retry_after {
+            let message = "'retry_at_most' is shorter than 'retry_after'".to_string();
+            self.problem(places.key("retry_at_most"), message);
+        }
+        let speaks_plain_http = sites().any(|(site, _)| !site.tls.is_on());
+        match acme.challenges[..] {
+            [] => {
+                let names = AcmeChallenge::ALL.map(|challenge| format!("\"{}\"", challenge.name()));
+                let message = format!("'challenges' is empty; name {}", alternatives(&names));
+                self.problem(places.key("challenges"), message);
+            }
+            [AcmeChallenge::Http01] if !speaks_plain_http => {
+                let message = "'challenges': \"http-01\" needs a [[site]] that listens in plain HTTP, where the \
+                    authority finds it on port 80";
+                self.problem(places.key("challenges"), message.to_string());
+            }
+            _ => {}
+        }
+    }
+
+    fn check_acme_site(&mut self, site: &SiteConfig, places: &SectionPlaces) {
+        if site.hosts.is_empty() {
+            let message = "'certificate' \"acme\" needs 'hosts', the names that the certificate is for";
+            self.problem(places.key("certificate"), message.to_string());
+        }
+        for (position, host) in site.hosts.iter().enumerate() {
+            let reason = if host.contains('*') {
+                "a certificate for a wildcard takes the DNS-01 challenge, which is not spoken here; name each host, or \
+                 give the certificate as a file"
+            } else if host.starts_with('[') || host.parse::<std::net::IpAddr>().is_ok() {
+                "certificates for addresses are not asked for; name hosts, or give the certificate as a file"
+            } else if host.contains('_') {
+                "authorities give no certificates for names with '_'"
+            } else {
+                continue;
+            };
+            self.problem(places.item("hosts", position), format!("'hosts': {host:?}: {reason}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, load_text};
+    use std::path::Path;
+
+    const ACME_SECTION: &str = "[acme]\ndirectory = 'letsencrypt-staging'\nagree_to_terms = true\n";
+    const SITE: &str =
+        "[[site]]\nlisten = ['127.0.0.1:0']\nroot = 'www'\nhosts = ['a.org']\ncertificate = 'acme'\n";
+
+    fn read(text: &str) -> Result<Config, Vec<String>> {
+        load_text(text, Path::new("/etc/t.toml")).map(|loaded| loaded.config).map_err(|problems| {
+            problems.iter().map(|problem| problem.to_string().replace("/etc/t.toml:", "")).collect()
+        })
+    }
+
+    fn problems(text: &str) -> Vec<String> {
+        read(text).expect_err(text)
+    }
+
+    #[test]
+    fn a_site_with_acme() {
+        let config = read(&format!("{ACME_SECTION}contact = ['a@b.org']\n{SITE}")).unwrap();
+        assert!(config.sites[0].tls.acme && config.sites[0].tls.is_on());
+        assert_eq!(config.sites[0].tls.certificate, None);
+        assert_eq!(config.acme.directory, LETS_ENCRYPT_STAGING);
+        assert_eq!(config.acme.contact, ["mailto:a@b.org"]);
+        assert_eq!(config.acme.challenges, AcmeChallenge::ALL);
+        assert_eq!(config.acme.storage, Path::new("/var/lib/touchstone/acme"));
+    }
+
+    #[test]
+    fn a_file_of_that_name_is_still_a_file() {
+        let config = read(&SITE.replace("'acme'", "'./acme'")).unwrap();
+        assert!(!config.sites[0].tls.acme);
+        assert_eq!(config.sites[0].tls.certificate.as_deref(), Some(Path::new("/etc/./acme")));
+    }
+
+    #[test]
+    fn what_is_missing_is_said_where_it_belongs() {
+        assert!(problems(SITE)[0].starts_with("5:15: 'certificate' \"acme\" needs a section [acme]"));
+        let no_terms = ACME_SECTION.replace("true", "false");
+        assert!(problems(&format!("{no_terms}{SITE}"))[0].starts_with("3:18: 'agree_to_terms' must be true"));
+        let no_directory = "[acme]\nagree_to_terms = true\n";
+        assert!(problems(&format!("{no_directory}{SITE}"))[0].starts_with("1:1: [acme] needs 'directory'"));
+        let no_hosts = SITE.replace("hosts = ['a.org']\n", "");
+        assert!(problems(&format!("{ACME_SECTION}{no_hosts}"))[0].contains("needs 'hosts'"));
+        let only_http = format!("{ACME_SECTION}challenges = ['http-01']\n{SITE}");
+        assert!(problems(&only_http)[0].starts_with("4:14: 'challenges': \"http-01\" needs a [[site]]"));
+        let none = format!("{ACME_SECTION}challenges = []\n{SITE}");
+        assert!(problems(&none)[0].ends_with("'challenges' is empty; name \"tls-alpn-01\" or \"http-01\""));
+        let shorter = format!("{ACME_SECTION}retry_at_most = '1m'\n{SITE}");
+        assert!(problems(&shorter)[0].starts_with("4:17: 'retry_at_most' is shorter"));
+    }
+
+    #[test]
+    fn hosts_that_get_no_certificate() {
+        let with =
+            |host: &str| problems(&format!("{ACME_SECTION}{}", SITE.replace("a.org", host))).join("\n");
+        assert!(with("192.0.2.1").contains("7:10: 'hosts': \"192.0.2.1\": certificates for addresses"));
+        assert!(with("[::1]").contains("certificates for addresses"));
+        assert!(with("a_b.org").contains("names with '_'"));
+    }
+
+    #[test]
+    fn values_that_are_refused() {
+        for (directory, expected) in [
+            ("http://a.org/", "write it with https://"),
+            ("letsencrypt-stagin", "did you mean \"letsencrypt-staging\"?"),
+            ("a.org", "is not the URL of a directory"),
+            ("https://", "is not the URL of a directory"),
+        ] {
+            let message = parse_directory(directory).unwrap_err();
+            assert!(message.contains(expected), "{message}");
+        }
+        assert!(parse_directory("https://localhost:14000/dir").is_ok());
+        for contact in ["", "a", "a@", "@b", "a@b@c", "a b@c", "tel:+1", "a@b,c@d", "a@b\n"] {
+            assert!(parse_contact(contact).is_err(), "{contact:?}");
+        }
+        assert!(AcmeChallenge::parse("dns-01").unwrap_err().contains("not spoken here"));
+    }
+}
