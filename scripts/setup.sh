@@ -23,13 +23,13 @@ building|/etc/ssl/certs/ca-certificates.crt|ca-certificates|fetching crates
 testing|curl|curl|end-to-end tests
 testing|openssl|openssl|end-to-end tests
 testing|nginx|nginx|the demo's second server
+testing|apache2|apache2|the oracle of pages with directives; a system under test
 testing|wrk|wrk|comparing the load engine
 testing|strace|strace|counting system calls
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
 rival|h2o|h2o|a system under test
 rival|lighttpd|lighttpd|a system under test
-rival|apache2|apache2|a system under test
 rival|varnishd|varnish|a system under test
 rival|haproxy|haproxy|a system under test
 rival|ab|apache2-utils|a load generator

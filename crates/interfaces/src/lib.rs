@@ -11,6 +11,7 @@
 //! | `request` | a request as handlers get it |
 //! | `answer` | an answer before it is written |
 //! | `pipe` | a body on its way |
+//! | `includes` | server-parsed HTML: pages with directives in them |
 //! | `proxy` | another server answers, over HTTP/1.1 |
 //! | `meta_variables` | what a program is told about its request (RFC 3875 section 4.1); CGI, FastCGI and SCGI share it |
 //! | `cgi_response` | reads what a program answers (RFC 3875 section 6); the same three share it |
@@ -20,6 +21,7 @@ pub mod answer;
 pub mod cgi;
 pub mod cgi_response;
 pub mod handler;
+pub mod includes;
 pub mod meta_variables;
 pub mod pipe;
 pub mod proxy;

@@ -486,6 +486,12 @@ impl Connection {
         }
     }
 
+    /// Where the client is; asked for once, where nobody wanted to know it when the connection was accepted.
+    fn known_peer(&mut self) -> Option<SocketAddr> {
+        self.peer = self.peer.or_else(|| self.transport.peer());
+        self.peer
+    }
+
     /// What handlers and logs may know of the TLS session.
     fn tls_facts(&mut self) -> Option<Arc<TlsFacts>> {
         if self.tls_facts.is_none() {

@@ -19,6 +19,7 @@ mod exchange;
 mod handlers;
 mod header_blocks;
 mod http3;
+mod includes;
 mod interface;
 mod listener;
 pub mod log;

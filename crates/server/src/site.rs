@@ -12,10 +12,12 @@ use touchstone_files::coding::CodingSettings;
 use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::{Root, SymlinkPolicy};
 use touchstone_http::content_coding::ContentCoding;
+use touchstone_interfaces::includes::PageCache;
 
 use crate::access::{AccessShared, ConnectionGate};
 use crate::acme::HttpChallenges;
 use crate::config::{self, AccessConfig, Config, SiteConfig};
+use crate::includes::SiteIncludes;
 use crate::log::error::ErrorLog;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
@@ -34,6 +36,8 @@ pub struct Snapshot {
     pub wants_peers: bool,
     /// Each address with the sites that listen on it.
     pub listeners: Vec<ListenerSites>,
+    /// Parsed pages with directives.
+    pub pages: PageCache,
     /// What an ACME authority asks for in plain HTTP.
     pub acme_challenges: Arc<HttpChallenges>,
     /// The memory cache; `None` when it is switched off.
@@ -54,6 +58,8 @@ pub struct Site {
     pub rules: Option<SiteRules>,
     /// Where the sites begin in [`Snapshot::sites`] that stand for directories of its routes.
     pub first_root: usize,
+    /// Pages with directives, if it has any.
+    pub includes: Option<SiteIncludes>,
     /// What it wants of content codings.
     pub codings: CodingSettings,
     /// The field lines that it adds to every answer, each with its CRLF.
@@ -148,6 +154,7 @@ impl Snapshot {
         } else {
             (None, None)
         };
+        let pages = PageCache::new(usize::try_from(config.cache.parsed_bytes).unwrap_or(usize::MAX));
         Ok(Snapshot {
             config,
             sites,
@@ -156,6 +163,7 @@ impl Snapshot {
             listeners,
             acme_challenges: acme_challenges.clone(),
             cache,
+            pages,
             watcher_problem,
         })
     }
@@ -180,6 +188,7 @@ fn open_site(config: &SiteConfig, access: &Arc<AccessShared>) -> Result<Site, Un
         content_types,
         rules,
         first_root: 0,
+        includes: config.includes.as_ref().map(SiteIncludes::new),
         codings: coding_settings(config),
         fields: field_lines(config),
     })

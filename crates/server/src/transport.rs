@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -60,6 +61,14 @@ impl Transport {
             client_done: false,
             ended: false,
         }))
+    }
+
+    /// The other end of the socket.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Transport::Plain(socket) => socket.peer(),
+            Transport::Tls(tls) => tls.socket.peer(),
+        }
     }
 
     /// True when the client has agreed to speak HTTP/2 (ALPN).

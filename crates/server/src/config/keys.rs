@@ -18,7 +18,7 @@ use super::{
     ErrorLogConfig, LimitsConfig, LogDestination, LogLevel, MinimumVersion, ServerConfig, SiteConfig,
     SymlinkPolicy, TlsConfig,
 };
-use super::{SectionPlaces, access, route};
+use super::{SectionPlaces, access, includes, route};
 use crate::access::Network;
 
 /// A section: the keys that stand together and the struct that they fill.
@@ -425,7 +425,7 @@ pub static CACHE: Section<CacheConfig> = Section {
     repeated: false,
     documentation: "The memory cache of whole responses. \
         A file that changes on disk is served with its new content within one second, cached or not.",
-    blank: || CacheConfig { enabled: false, files: 0, bytes: 0, file_bytes: 0 },
+    blank: || CacheConfig { enabled: false, files: 0, bytes: 0, file_bytes: 0, parsed_bytes: 0 },
     keys: &[
         Key {
             name: "enabled",
@@ -458,6 +458,14 @@ pub static CACHE: Section<CacheConfig> = Section {
             example: "\"4MiB\"",
             documentation: "The largest file that is cached, in bytes. Larger ones are sent from the disk.",
             kind: Kind::Size { least: 0, most: GIB, set: |cache, value| cache.file_bytes = value },
+        },
+        Key {
+            name: "parsed_bytes",
+            default: Some("\"32MiB\""),
+            example: "\"128MiB\"",
+            documentation: "The most memory that parsed pages with directives may take, see `[site.includes]`. \
+                A page that finds no room is parsed for every request.",
+            kind: Kind::Size { least: 0, most: 16 * TIB, set: |cache, value| cache.parsed_bytes = value },
         },
     ],
 };
@@ -576,6 +584,7 @@ pub static SITE: Section<SiteConfig> = Section {
         fallback: String::new(),
         error_pages: BTreeMap::new(),
         headers: BTreeMap::new(),
+        includes: None,
         access: AccessConfig::default(),
         routes: Vec::new(),
     },
@@ -855,6 +864,14 @@ pub static SITE: Section<SiteConfig> = Section {
         }),
         access::rate_limit(|reader, value, site| access::read_rate_limit(reader, value, &mut site.access)),
         Key {
+            name: "includes",
+            default: Some(ABSENT),
+            example: "{ suffixes = [\".shtml\"] }",
+            documentation: "Pages with directives in them (SHTML, server-side includes), see `[site.includes]`. \
+                Without it no page is looked at.",
+            kind: Kind::Table { read: includes::read_includes },
+        },
+        Key {
             name: "route",
             default: Some(ABSENT),
             example: "[{ path = \"/old/\", redirect = { to = \"/new/$1\" } }]",
@@ -903,6 +920,10 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::config::keys::SITE;
+            $code
+        }
+        {
+            let $section = &$crate::config::includes::INCLUDES;
             $code
         }
         {

@@ -14,6 +14,7 @@ mod access;
 mod acme;
 mod cgi;
 mod documentation;
+mod includes;
 pub mod keys;
 mod kinds;
 mod parse;
@@ -27,6 +28,7 @@ pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, Proxie
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use cgi::{CgiConfig, parse_umask};
 pub use documentation::{complete_example, documentation_markdown, explain};
+pub use includes::{ExpressionGrammar, IncludesConfig, XBitHack};
 pub use parse::{Loaded, load_file, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
 pub use proxy::ProxyConfig;
@@ -120,6 +122,8 @@ pub struct CacheConfig {
     pub bytes: u64,
     /// Largest file (MaxCachedFileSize).
     pub file_bytes: u64,
+    /// Most bytes of parsed pages.
+    pub parsed_bytes: u64,
 }
 
 /// `[access_log]`
@@ -216,6 +220,8 @@ pub struct SiteConfig {
     pub error_pages: BTreeMap<u16, String>,
     /// Fields of every answer.
     pub headers: BTreeMap<String, String>,
+    /// Pages with directives; `None`: there are none.
+    pub includes: Option<IncludesConfig>,
     /// Who is let in.
     pub access: AccessConfig,
     /// What it does differently for some requests.
@@ -272,10 +278,16 @@ pub enum SymlinkPolicy {
     Anywhere,
 }
 
-/// The configuration of the quick form: one site for every host, and the default of every other key.
+/// The configuration of the quick form: one site for every host, where `*.shtml` is parsed and `cgi-bin` holds programs, and the default of every
+/// other key.
 ///
 /// Relative paths are used as they are, so relative to the current directory.
 pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
+    let site = SiteConfig {
+        includes: Some(IncludesConfig::default()),
+        routes: quick_routes(&root),
+        ..SiteConfig::new(root, vec![listen])
+    };
     Config {
         server: ServerConfig::default(),
         limits: LimitsConfig::default(),
@@ -284,7 +296,7 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         error_log: ErrorLogConfig::default(),
         proxies: ProxiesConfig::default(),
         acme: AcmeConfig::default(),
-        sites: vec![SiteConfig { routes: quick_routes(&root), ..SiteConfig::new(root, vec![listen]) }],
+        sites: vec![site],
     }
 }
 

@@ -12,7 +12,8 @@ use super::*;
 use crate::config::keys::{ABSENT, for_each_section};
 use crate::config::{
     AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, DirectoryListing, ErrorLogConfig,
-    LimitsConfig, LogDestination, LogLevel, ServerConfig, SymlinkPolicy, TlsConfig, complete_example, quick,
+    IncludesConfig, LimitsConfig, LogDestination, LogLevel, ServerConfig, SymlinkPolicy, TlsConfig,
+    complete_example, quick,
 };
 
 const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:80']\nroot = 'www'\n";
@@ -66,7 +67,13 @@ fn defaults() {
     );
     assert_eq!(
         config.cache,
-        CacheConfig { enabled: true, files: 16384, bytes: 256 << 20, file_bytes: 1 << 20 }
+        CacheConfig {
+            enabled: true,
+            files: 16384,
+            bytes: 256 << 20,
+            file_bytes: 1 << 20,
+            parsed_bytes: 32 << 20
+        }
     );
     assert_eq!(
         config.access_log,
@@ -97,11 +104,13 @@ fn defaults() {
             fallback: String::new(),
             error_pages: BTreeMap::new(),
             headers: BTreeMap::new(),
+            includes: None,
             access: AccessConfig::default(),
             routes: vec![],
         }]
     );
-    let quick = quick(PathBuf::from("/etc/touchstone/www"), "127.0.0.1:80".parse().unwrap());
+    let mut quick = quick(PathBuf::from("/etc/touchstone/www"), "127.0.0.1:80".parse().unwrap());
+    assert_eq!(quick.sites[0].includes.take(), Some(IncludesConfig::default()));
     assert_eq!(quick, config);
 }
 
@@ -201,7 +210,10 @@ root = 'b'
             minimum_send_rate: 1000,
         }
     );
-    assert_eq!(config.cache, CacheConfig { enabled: false, files: 1, bytes: 2, file_bytes: 3 });
+    assert_eq!(
+        config.cache,
+        CacheConfig { enabled: false, files: 1, bytes: 2, file_bytes: 3, parsed_bytes: 32 << 20 }
+    );
     assert_eq!(
         config.access_log,
         AccessLogConfig { destination: LogDestination::Stdout, format: AccessLogFormat::Common }
@@ -250,7 +262,7 @@ fn unknown_names() {
         "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, certificate, key, development_certificate, tls_minimum, http3, client_authorities, client_certificate, root, index, \
          symlinks, hidden_files, mime_types, charset, cache_control, precompressed, compression, \
          compression_levels, listing, listing_entries, fallback, error_pages, headers, allow, deny, \
-         basic_authentication, rate_limit and route"
+         basic_authentication, rate_limit, includes and route"
     );
     assert_eq!(
         problem_in_site("drain_timeout = '1s'"),

@@ -279,7 +279,7 @@ impl Http2 {
         }
         let arrival = Arrival {
             protocol: Protocol::Http2,
-            peer: self.connection.peer,
+            peer: self.connection.known_peer(),
             listener: self.connection.listener,
             tls: self.connection.tls_facts(),
         };

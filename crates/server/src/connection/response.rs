@@ -95,7 +95,7 @@ impl Connection {
                 Version::Http10 => Protocol::Http10,
                 Version::Http11 => Protocol::Http11,
             },
-            peer: self.peer,
+            peer: self.known_peer(),
             listener: self.listener,
             tls: self.tls_facts(),
         };

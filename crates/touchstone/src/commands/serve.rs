@@ -24,7 +24,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "listen"], required_unless_present = "root")]
     config: Option<PathBuf>,
 
-    /// Quick form: the directory to serve
+    /// Quick form: the directory to serve; pages that end in .shtml are parsed for directives
     #[arg(long, value_name = "DIR", requires = "listen")]
     root: Option<PathBuf>,
 
