@@ -25,6 +25,9 @@ testing|openssl|openssl|end-to-end tests
 testing|nginx|nginx|the demo's second server
 testing|apache2|apache2|the oracle of pages with directives; a system under test
 testing|wrk|wrk|comparing the load engine
+testing|php-fpm php-fpm8.2 /usr/sbin/php-fpm8.2|php-fpm|PHP
+testing|/usr/include/fcgi_stdio.h|libfcgi-dev|FastCGI programs in C
+testing|uwsgi|uwsgi-core uwsgi-plugin-python3|an SCGI server
 testing|strace|strace|counting system calls
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
@@ -242,16 +245,19 @@ allow_services() {
 
 # Nor shall a server that came only to be measured start with the machine from now on.
 disable_new_services() {
-    local service
-    for service in ${1/varnish/varnish varnishncsa}; do
-        case $service in nginx | h2o | lighttpd | apache2 | varnish | varnishncsa | haproxy) ;; *) continue ;; esac
+    local service services=${1/varnish/varnish varnishncsa}
+    # Its service has a version in its name.
+    case " $1 " in *" php-fpm "*) services+=" $(cd /lib/systemd/system 2>/dev/null && ls php*-fpm.service 2>/dev/null)" ;; esac
+    for service in $services; do
+        service=${service%.service}
+        case $service in nginx | h2o | lighttpd | apache2 | varnish | varnishncsa | haproxy | php?*-fpm) ;; *) continue ;; esac
         [ -e "/lib/systemd/system/$service.service" ] || [ -e "/etc/init.d/$service" ] || continue
         if command -v systemctl >/dev/null; then
             as_root systemctl disable --quiet "$service" >/dev/null 2>&1 </dev/null || true
         elif command -v update-rc.d >/dev/null; then
             as_root update-rc.d "$service" disable >/dev/null 2>&1 </dev/null || true
         fi
-        echo "setup: $service is installed to be measured; it is not started, now or with the machine"
+        echo "setup: $service is installed for tests and measuring; it is not started, now or with the machine"
     done
 }
 

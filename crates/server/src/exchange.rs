@@ -345,14 +345,8 @@ impl handler::Server for ServerOfCore {
     }
 
     fn log(&self, level: Level, what: &'static str, message: &str) {
-        let level = match level {
-            Level::Error => LogLevel::Error,
-            Level::Warning => LogLevel::Warning,
-            Level::Information => LogLevel::Info,
-            Level::Debug => LogLevel::Debug,
-        };
         if let Some(core) = self.core.upgrade() {
-            core.error_log.limited(level, what, message);
+            core.error_log.limited(level.into(), what, message);
         }
     }
 

@@ -24,6 +24,7 @@ mod interface;
 mod listener;
 pub mod log;
 mod private_file;
+mod programs;
 pub mod route;
 mod server;
 mod site;

@@ -19,6 +19,7 @@ use crate::http3;
 use crate::listener;
 use crate::log::access::AccessLog;
 use crate::log::error::ErrorLog;
+use crate::programs;
 use crate::site::{ListenerSites, Snapshot};
 use crate::tls::TlsShared;
 
@@ -55,10 +56,16 @@ pub struct Server {
 impl Server {
     /// Opens roots, logs and listeners. Nothing is served before [`Server::run`].
     pub fn bind(config: Config, config_file: Option<PathBuf>) -> Result<Server, StartError> {
+        // What was started for a configuration that cannot be served ends before the process does.
+        Server::open(config, config_file).inspect_err(|_| programs::stop_pools())
+    }
+
+    fn open(config: Config, config_file: Option<PathBuf>) -> Result<Server, StartError> {
         // Before any thread starts: a signal that comes early must not end the process in the default way.
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])
             .map_err(|error| StartError(format!("cannot watch for signals: {error}")))?;
         let error_log = ErrorLog::start(&config.error_log).map_err(|error| StartError(error.to_string()))?;
+        programs::log_pools_to(&error_log);
         let cores = core_count(&config);
         let access_log = {
             let error_log = error_log.clone();
@@ -173,6 +180,8 @@ impl Server {
             }
         }
         let result = running.stop();
+        // Their requests are done; nobody is to be left behind.
+        programs::stop_pools();
         access_log.finish();
         error_log.info("stopped");
         result

@@ -951,6 +951,22 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::config::cgi::CGI;
+            $code
+        }
+        {
+            let $section = &$crate::config::fastcgi::FASTCGI;
+            $code
+        }
+        {
+            let $section = &$crate::config::fastcgi::SCGI;
+            $code
+        }
+        {
+            let $section = &$crate::config::fastcgi::PHP;
+            $code
+        }
+        {
             let $section = &$crate::config::proxy::PROXY;
             $code
         }

@@ -14,6 +14,7 @@ mod access;
 mod acme;
 mod cgi;
 mod documentation;
+mod fastcgi;
 mod includes;
 pub mod keys;
 mod kinds;
@@ -28,6 +29,7 @@ pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, Proxie
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use cgi::{CgiConfig, parse_umask};
 pub use documentation::{complete_example, documentation_markdown, explain};
+pub use fastcgi::ProgramsConfig;
 pub use includes::{ExpressionGrammar, IncludesConfig, XBitHack};
 pub use parse::{Loaded, load_file, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
@@ -179,6 +181,18 @@ pub enum LogLevel {
     Warning,
     /// Something that the operator must mend.
     Error,
+}
+
+impl From<touchstone_interfaces::handler::Level> for LogLevel {
+    fn from(level: touchstone_interfaces::handler::Level) -> LogLevel {
+        use touchstone_interfaces::handler::Level;
+        match level {
+            Level::Error => LogLevel::Error,
+            Level::Warning => LogLevel::Warning,
+            Level::Information => LogLevel::Info,
+            Level::Debug => LogLevel::Debug,
+        }
+    }
 }
 
 /// `[[site]]`: hosts with their listeners and what answers them.
