@@ -16,8 +16,9 @@ rivals: ## Install the other servers to measure against as well
 build: ## Build the program: target/release/touchstone
 	@. scripts/environment.sh && cargo build --release --locked -p touchstone
 
-programs: ## Build the SPICE programs: target/programs/cgi-bin
+programs: ## Build the SPICE programs: target/programs
 	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/cgi
+	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/fastcgi
 
 demo: ## Measure touchstone beside nginx and the kernel's limit; write a report
 	@scripts/setup.sh --brief

@@ -168,6 +168,26 @@ impl Request {
         }
     }
 
+    /// The same request, whose body somebody else has.
+    pub fn without_body(&self) -> Request {
+        Request {
+            received: self.received.clone(),
+            protocol: self.protocol,
+            path: self.path.clone(),
+            path_as_sent: self.path_as_sent.clone(),
+            query: self.query.clone(),
+            host: self.host.clone(),
+            site: self.site,
+            client: self.client,
+            server: self.server,
+            tls: self.tls.clone(),
+            user: self.user.clone(),
+            id: self.id.clone(),
+            body: Receiver::of(Bytes::new()),
+            depth: self.depth,
+        }
+    }
+
     /// Path and query as they were sent, or as a rewrite made them: what an origin is asked for.
     pub fn path_and_query(&self) -> Vec<u8> {
         let mut text = self.path_as_sent.clone();

@@ -5,6 +5,7 @@
 //! ([`Connection::serve_hits`]). Whatever else is asked takes [`Connection::answer_request`], where every step may
 //! wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
 
+pub mod as_http1;
 mod http2;
 mod request_body;
 mod response;
@@ -506,6 +507,12 @@ impl Connection {
             Ok(()) if variant == Variant::Close => Next::Linger,
             Ok(()) => Next::Buffered,
         }
+    }
+
+    /// Where the client is; asked for once, where nobody wanted to know it when the connection was accepted.
+    fn known_peer(&mut self) -> Option<SocketAddr> {
+        self.peer = self.peer.or_else(|| self.transport.peer());
+        self.peer
     }
 
     /// What handlers and logs may know of the TLS session.

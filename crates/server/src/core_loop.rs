@@ -14,6 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::clock::{TICK, Ticker};
 use crate::config::LogLevel;
 use crate::core::{Connections, Core};
+use crate::http3;
 use crate::listener::Listener;
 use crate::log::access::CoreBuffer;
 use crate::log::error::ErrorLog;
@@ -27,8 +28,8 @@ const IDLE_GRACE: Duration = Duration::from_secs(1);
 
 /// What the starting thread tells a core.
 pub enum Order {
-    /// Take up a new configuration; these listeners are new, those that it does not name go.
-    Reload(Arc<Snapshot>, Vec<(SocketAddr, TcpListener)>),
+    /// Take up a new configuration; these listeners and sockets of HTTP/3 are new, those that it does not name go.
+    Reload(Arc<Snapshot>, Vec<(SocketAddr, TcpListener)>, http3::CoreSockets),
     /// Send a copy of up to so many sessions.
     Sessions(usize, Sender<CoreSessions>),
     /// Accept nothing more, finish what was begun, end.
@@ -43,6 +44,10 @@ pub struct CoreSeed {
     pub snapshot: Arc<Snapshot>,
     /// Its listening sockets with their configured addresses.
     pub listeners: Vec<(SocketAddr, TcpListener)>,
+    /// Its sockets of HTTP/3.
+    pub http3_sockets: http3::CoreSockets,
+    /// The keys of QUIC, and how many cores share them.
+    pub http3_secrets: (http3::Secrets, usize),
     /// Its end of the access log.
     pub access_log: CoreBuffer,
     /// The error log.
@@ -66,16 +71,20 @@ pub fn run(seed: CoreSeed) -> io::Result<()> {
 }
 
 async fn live(seed: CoreSeed) -> io::Result<()> {
-    let CoreSeed { index, snapshot, listeners, access_log, error_log, mut orders, connections, metrics } =
-        seed;
-    let core = Rc::new(Core::new(index, snapshot, access_log, error_log, connections, metrics));
+    let CoreSeed { index, snapshot, listeners, http3_sockets, access_log, error_log, connections, .. } = seed;
+    let (mut orders, (secrets, cores)) = (seed.orders, seed.http3_secrets);
+    let core = Rc::new(Core::new(index, snapshot, access_log, error_log, connections, seed.metrics));
     let mut open = Vec::new();
     listen(&core, listeners, &mut open)?;
+    let mut http3 = http3::Listeners::open(core.clone(), cores, secrets, http3_sockets)?;
     tokio::task::spawn_local(tick(core.clone(), Ticker::new()?));
     // An order to drain ends the loop, and so does the end of whoever gives orders.
     loop {
         match orders.recv().await {
-            Some(Order::Reload(snapshot, listeners)) => reload(&core, snapshot, listeners, &mut open)?,
+            Some(Order::Reload(snapshot, listeners, http3_sockets)) => {
+                reload(&core, snapshot, listeners, &mut open)?;
+                http3.reload(http3_sockets)?;
+            }
             Some(Order::Sessions(most, asker)) => send_sessions(&core, most, &asker),
             Some(Order::Drain) | None => break,
         }
@@ -91,6 +100,8 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
             }
         }
     });
+    core.draining.set(true);
+    http3.stop();
     drain(&core, open).await;
     core.hot.borrow().metrics.publish([0; 4]);
     core.hot.borrow_mut().log.flush();

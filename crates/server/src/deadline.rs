@@ -99,7 +99,28 @@ impl std::ops::Deref for DeadlineGuard {
     }
 }
 
+/// The session of a connection, for its requests.
+#[derive(Clone)]
+pub struct SessionHandle(Rc<Deadline>);
+
+impl SessionHandle {
+    /// Notes a request while it is answered.
+    pub fn begin_request(&self, method: &[u8], target: &[u8]) -> UnderWayGuard {
+        UnderWayGuard::begin(self.0.clone(), method, target)
+    }
+
+    /// The session.
+    pub fn session(&self) -> &Session {
+        &self.0.session
+    }
+}
+
 impl DeadlineGuard {
+    /// The connection's session, for its requests.
+    pub fn session_handle(&self) -> SessionHandle {
+        SessionHandle(self.deadline.clone())
+    }
+
     /// Notes a request while it is answered.
     pub fn begin_request(&self, method: &[u8], target: &[u8]) -> UnderWayGuard {
         UnderWayGuard::begin(self.deadline.clone(), method, target)

@@ -228,6 +228,11 @@ pub async fn answer(
     }
 }
 
+/// The same, for requests of the server's own.
+pub fn answer_boxed(core: Rc<Core>, snapshot: Arc<Snapshot>, request: Request) -> OnCore<Answer> {
+    Box::pin(async move { answer(core, snapshot, request, Variant::Persistent, Rc::default()).await.answer })
+}
+
 enum Step {
     Answer(Answer),
     /// A handler sends the request elsewhere.
@@ -285,17 +290,14 @@ async fn step(
     }
     let answer = match &resolved.outcome {
         Outcome::Handler(interface) => {
-            let shadow = Shadow::of(&request);
+            let left = request.without_body();
             progress.is_with_handler.set(true);
             progress.with(interface.name());
             hand_on(snapshot, &mut request);
             let handled = handler_of(core, snapshot, interface).handle(request).await;
             match handled {
-                Handled::Answer(answer) => {
-                    let request = shadow.request();
-                    finish(core, snapshot, &request, site, variant, answer).await
-                }
-                Handled::LocalRedirect { target } => match shadow.request().derive(&target) {
+                Handled::Answer(answer) => finish(core, snapshot, &left, site, variant, answer).await,
+                Handled::LocalRedirect { target } => match left.derive(&target) {
                     Some(next) => return Step::Again(Box::new(next)),
                     None => {
                         let message = "a program's local redirect leads nowhere, or in circles";
@@ -375,46 +377,14 @@ impl std::fmt::Display for Named<'_> {
     }
 }
 
-/// What is needed of a request after its handler has taken it.
-struct Shadow {
-    copy: Request,
-}
-
-impl Shadow {
-    fn of(request: &Request) -> Shadow {
-        Shadow {
-            copy: Request {
-                received: request.received.clone(),
-                protocol: request.protocol,
-                path: request.path.clone(),
-                path_as_sent: request.path_as_sent.clone(),
-                query: request.query.clone(),
-                host: request.host.clone(),
-                site: request.site,
-                client: request.client,
-                server: request.server,
-                tls: request.tls.clone(),
-                user: request.user.clone(),
-                id: request.id.clone(),
-                body: Receiver::of(Bytes::new()),
-                depth: request.depth,
-            },
-        }
-    }
-
-    fn request(self) -> Request {
-        self.copy
-    }
-}
-
 fn apply(resolved: &Resolved<'_>, mut answer: Answer) -> Answer {
     resolved.fields.iter().for_each(|fields| fields.apply(&mut answer.fields));
     answer
 }
 
 async fn answer_file(
-    core: &Core,
-    snapshot: &Snapshot,
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
     request: &Request,
     site: usize,
     variant: Variant,
@@ -426,8 +396,8 @@ async fn answer_file(
 
 /// Adds what the site says about all its answers.
 async fn finish(
-    core: &Core,
-    snapshot: &Snapshot,
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
     request: &Request,
     site: usize,
     variant: Variant,
@@ -444,7 +414,7 @@ async fn finish(
 }
 
 fn file_request<'a>(
-    snapshot: &'a Snapshot,
+    snapshot: &'a Arc<Snapshot>,
     request: &'a Request,
     site: usize,
     variant: Variant,
@@ -452,6 +422,7 @@ fn file_request<'a>(
     FileRequest {
         snapshot,
         site,
+        request,
         head: &request.received.head,
         buffer: &request.received.buffer,
         path: &request.path_as_sent,
@@ -485,14 +456,8 @@ impl handler::Server for ServerOfCore {
     }
 
     fn log(&self, level: Level, what: &'static str, message: &str) {
-        let level = match level {
-            Level::Error => LogLevel::Error,
-            Level::Warning => LogLevel::Warning,
-            Level::Information => LogLevel::Info,
-            Level::Debug => LogLevel::Debug,
-        };
         if let Some(core) = self.core.upgrade() {
-            core.error_log.limited(level, what, message);
+            core.error_log.limited(level.into(), what, message);
         }
     }
 
@@ -500,9 +465,7 @@ impl handler::Server for ServerOfCore {
         let (core, snapshot) = (self.core.upgrade(), self.snapshot.clone());
         Box::pin(async move {
             match core {
-                Some(core) if request.depth <= MOST_DERIVED => {
-                    answer(core, snapshot, request, Variant::Persistent, Rc::default()).await.answer
-                }
+                Some(core) if request.depth <= MOST_DERIVED => answer_boxed(core, snapshot, request).await,
                 Some(_) => Answer::error(508),
                 None => Answer::error(503),
             }

@@ -16,11 +16,13 @@ use crate::admin::Admin;
 use crate::config::{self, Config, LogLevel};
 use crate::core::Connections;
 use crate::core_loop::{self, CoreSeed, Order};
+use crate::http3;
 use crate::listener;
 use crate::log::access::AccessLog;
 use crate::log::error::ErrorLog;
 use crate::metrics::Metrics;
 use crate::operator_view::OperatorView;
+use crate::programs;
 use crate::site::{ListenerSites, Snapshot};
 use crate::tls::TlsShared;
 
@@ -49,6 +51,8 @@ pub struct Server {
     cores: usize,
     /// For each configured address: where it really listens, and one socket a core.
     listeners: Vec<(SocketAddr, SocketAddr, Vec<TcpListener>)>,
+    /// Sockets of HTTP/3, and those of each core.
+    http3: (http3::Sockets, Vec<http3::CoreSockets>),
     signals: Signals,
     view: Arc<OperatorView>,
     metrics: Arc<Metrics>,
@@ -58,10 +62,16 @@ pub struct Server {
 impl Server {
     /// Opens roots, logs and listeners. Nothing is served before [`Server::run`].
     pub fn bind(config: Config, config_file: Option<PathBuf>) -> Result<Server, StartError> {
+        // What was started for a configuration that cannot be served ends before the process does.
+        Server::open(config, config_file).inspect_err(|_| programs::stop_pools())
+    }
+
+    fn open(config: Config, config_file: Option<PathBuf>) -> Result<Server, StartError> {
         // Before any thread starts: a signal that comes early must not end the process in the default way.
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])
             .map_err(|error| StartError(format!("cannot watch for signals: {error}")))?;
         let error_log = ErrorLog::start(&config.error_log).map_err(|error| StartError(error.to_string()))?;
+        programs::log_pools_to(&error_log);
         let cores = core_count(&config);
         let access_log = {
             let error_log = error_log.clone();
@@ -89,6 +99,10 @@ impl Server {
             .iter()
             .map(|sites| bind(sites.address, cores))
             .collect::<Result<Vec<_>, StartError>>()?;
+        let mut http3 = http3::Sockets::new(cores).map_err(|problem| StartError(problem.to_string()))?;
+        let bound = bound_addresses(&listeners);
+        let opened = http3.open(&snapshot, |address| bound_address(&bound, address), &error_log);
+        let http3_shares = http3.take_up(opened.map_err(StartError)?);
         raise_descriptor_limit(&error_log, snapshot.config.limits.connections);
         let metrics = Metrics::new(access_log.lost_lines_count());
         let view = OperatorView::new(metrics.clone());
@@ -104,6 +118,7 @@ impl Server {
             error_log,
             cores,
             listeners,
+            http3: (http3, http3_shares),
             signals,
             view,
             metrics,
@@ -128,6 +143,7 @@ impl Server {
             error_log,
             cores,
             listeners,
+            http3: (http3, mut http3_shares),
             mut signals,
             view,
             metrics,
@@ -135,7 +151,8 @@ impl Server {
         } = self;
         let mut running = Running {
             cores: Vec::new(),
-            addresses: listeners.iter().map(|(configured, ..)| *configured).collect(),
+            addresses: bound_addresses(&listeners),
+            http3,
             snapshot: snapshot.clone(),
             tls,
             access,
@@ -158,6 +175,8 @@ impl Server {
                 index,
                 snapshot: snapshot.clone(),
                 listeners: shares.pop().unwrap_or_default(),
+                http3_sockets: http3_shares.pop().unwrap_or_default(),
+                http3_secrets: (running.http3.secrets.clone(), cores),
                 access_log: access_log.core_buffer(),
                 error_log: error_log.clone(),
                 orders: received,
@@ -184,6 +203,8 @@ impl Server {
             }
         }
         let result = running.stop();
+        // Their requests are done; nobody is to be left behind.
+        programs::stop_pools();
         access_log.finish();
         error_log.info("stopped");
         result
@@ -193,7 +214,9 @@ impl Server {
 /// The cores at work.
 struct Running {
     cores: Vec<(UnboundedSender<Order>, JoinHandle<io::Result<()>>)>,
-    addresses: Vec<SocketAddr>,
+    /// As configured, and where it really listens.
+    addresses: Vec<(SocketAddr, SocketAddr)>,
+    http3: http3::Sockets,
     snapshot: Arc<Snapshot>,
     tls: Arc<TlsShared>,
     access: Arc<AccessShared>,
@@ -242,13 +265,21 @@ impl Running {
                 .map_err(|unusable| vec![unusable.0])?;
         let snapshot = Arc::new(snapshot);
         let mut added = Vec::new();
-        for sites in snapshot.listeners.iter().filter(|sites| !self.addresses.contains(&sites.address)) {
+        let mut addresses = self.addresses.clone();
+        let is_new =
+            |sites: &&ListenerSites| !self.addresses.iter().any(|(known, _)| *known == sites.address);
+        for sites in snapshot.listeners.iter().filter(is_new) {
             let (configured, bound, sockets) =
                 bind(sites.address, self.cores.len()).map_err(|error| vec![error.0])?;
             self.error_log.info(format_args!("listening on {}://{bound}", scheme(sites)));
             self.view.add_listener(configured, bound);
+            addresses.push((configured, bound));
             added.push((configured, sockets));
         }
+        let http3 = self
+            .http3
+            .open(&snapshot, |address| bound_address(&addresses, address), &self.error_log)
+            .map_err(|problem| vec![problem])?;
         self.admin.reconfigure(&snapshot.config.admin).map_err(|problem| vec![problem])?;
         if snapshot.config.access_log != self.snapshot.config.access_log {
             access_log.reconfigure(&snapshot.config.access_log).map_err(log_problem)?;
@@ -256,12 +287,17 @@ impl Running {
         if snapshot.config.error_log != self.snapshot.config.error_log {
             self.error_log.reconfigure(&snapshot.config.error_log).map_err(log_problem)?;
         }
-        self.addresses = snapshot.listeners.iter().map(|sites| sites.address).collect();
+        addresses.retain(|(known, _)| snapshot.listeners.iter().any(|sites| sites.address == *known));
+        self.addresses = addresses;
+        let mut http3_shares = self.http3.take_up(http3);
         self.metrics.reload_taken_up();
         let mut shares = shares(added.into_iter(), self.cores.len());
         for (orders, _) in &self.cores {
             // A core that has ended is reported when the server stops.
-            let _ = orders.send(Order::Reload(snapshot.clone(), shares.pop().unwrap_or_default()));
+            let (listeners, sockets) = (shares.pop(), http3_shares.pop());
+            let order =
+                Order::Reload(snapshot.clone(), listeners.unwrap_or_default(), sockets.unwrap_or_default());
+            let _ = orders.send(order);
         }
         self.acme.take_up(&snapshot.config);
         self.view.show(&snapshot);
@@ -285,6 +321,18 @@ impl Running {
         }
         result
     }
+}
+
+/// Each configured address with the one that it really listens on.
+fn bound_addresses(
+    listeners: &[(SocketAddr, SocketAddr, Vec<TcpListener>)],
+) -> Vec<(SocketAddr, SocketAddr)> {
+    listeners.iter().map(|(configured, bound, _)| (*configured, *bound)).collect()
+}
+
+fn bound_address(addresses: &[(SocketAddr, SocketAddr)], configured: SocketAddr) -> SocketAddr {
+    let known = addresses.iter().find(|(address, _)| *address == configured);
+    known.map_or(configured, |(_, bound)| *bound)
 }
 
 /// Turns "sockets for each address" into "addresses with a socket for each core".

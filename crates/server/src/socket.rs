@@ -4,6 +4,7 @@
 //! needs (receive, send, close) can be done at once. It is *registered* for events when it first has to wait.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
@@ -27,6 +28,12 @@ impl Socket {
     /// A socket that has just been accepted, non-blocking.
     pub fn fresh(descriptor: OwnedFd) -> Socket {
         Socket::Fresh(descriptor)
+    }
+
+    /// The other end.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        let address = rustix::net::getpeername(self.descriptor().ok()?).ok()??;
+        SocketAddr::try_from(address).ok()
     }
 
     /// Receives what is there now; `None` when nothing is.

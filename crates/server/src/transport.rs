@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -80,6 +81,14 @@ impl Transport {
         }))
     }
 
+    /// The other end of the socket.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Transport::Plain(socket) => socket.peer(),
+            Transport::Tls(tls) => tls.socket.peer(),
+        }
+    }
+
     /// True when the client has agreed to speak HTTP/2 (ALPN).
     pub fn speaks_http2(&self) -> bool {
         matches!(self, Transport::Tls(tls) if tls.session.protocol() == Some(b"h2"))
@@ -117,14 +126,7 @@ impl Transport {
         match self {
             Transport::Plain(_) => true,
             Transport::Tls(tls) => {
-                let name = touchstone_http::host::split_port(host.unwrap_or_default()).0;
-                let name = name.strip_suffix(b".").unwrap_or(name);
-                let Ok(name) = std::str::from_utf8(name) else { return false };
-                // Nearly every client sends names in lower case; the others cost a copy.
-                if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-                    return tls.session.may_serve(&name.to_ascii_lowercase());
-                }
-                tls.session.may_serve(name)
+                crate::tls::host_name(host).is_some_and(|name| tls.session.may_serve(&name))
             }
         }
     }

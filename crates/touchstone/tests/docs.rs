@@ -407,6 +407,13 @@ fn check_configuration(text: &str) -> Result<(), String> {
 
 /// A line whose value is an absolute path, moved below `directory`, with what it needs made there.
 fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
+    if let Some(program) = line.strip_prefix("command = [\"/") {
+        return with_program(program, directory);
+    }
+    // Only root can give programs a user.
+    if line.starts_with("user = ") && !rustix::process::geteuid().is_root() {
+        return Ok(String::new());
+    }
     let Some((key, value)) = line.split_once(" = \"") else { return Ok(line.to_string()) };
     let value = value.split('"').next().unwrap_or(value);
     let place = directory.join(value.trim_start_matches('/'));
@@ -418,6 +425,16 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
     };
     made.map_err(|error| error.to_string())?;
     Ok(format!("{key} = \"{}\"", place.display()))
+}
+
+/// A `command` whose program is made below `directory`.
+fn with_program(rest: &str, directory: &Path) -> Result<String, String> {
+    let (path, after) = rest.split_once('"').unwrap_or((rest, ""));
+    let program = directory.join(path);
+    let made = std::fs::create_dir_all(program.parent().unwrap_or(directory))
+        .and_then(|()| std::fs::copy("/bin/true", &program));
+    made.map_err(|error| error.to_string())?;
+    Ok(format!("command = [{program:?}{after}"))
 }
 
 /// The targets of all links and pictures outside code.

@@ -18,7 +18,7 @@ use super::{
     ErrorLogConfig, LimitsConfig, LogDestination, LogLevel, MinimumVersion, ServerConfig, SiteConfig,
     SymlinkPolicy, TlsConfig,
 };
-use super::{SectionPlaces, access, route};
+use super::{SectionPlaces, access, includes, route};
 use crate::access::Network;
 
 /// A section: the keys that stand together and the struct that they fill.
@@ -236,6 +236,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
         keep_alive_requests: 0,
         connections: 0,
         connections_per_client: 0,
+        http3_streams: 0,
+        http3_unvalidated_handshakes: 0,
         minimum_receive_rate: 0,
         minimum_send_rate: 0,
     },
@@ -370,6 +372,32 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             },
         },
         Key {
+            name: "http3_streams",
+            default: Some("100"),
+            example: "250",
+            documentation: "The most requests that one HTTP/3 connection may have under way at a time. \
+                The client is told, and waits by itself before it sends more.",
+            kind: Kind::Number {
+                least: 1,
+                most: 100_000,
+                set: |limits, value| limits.http3_streams = u32::try_from(value).unwrap_or(u32::MAX),
+            },
+        },
+        Key {
+            name: "http3_unvalidated_handshakes",
+            default: Some("64"),
+            example: "0",
+            documentation: "The most HTTP/3 handshakes under way on one core with clients that have not yet shown \
+                that their address is theirs. Beyond it a client is asked for a proof first (Retry), which costs it \
+                one round trip and us nothing; so packets with forged addresses cannot keep the server busy. 0: \
+                every client is asked.",
+            kind: Kind::Number {
+                least: 0,
+                most: 1_000_000,
+                set: |limits, value| limits.http3_unvalidated_handshakes = as_usize(value),
+            },
+        },
+        Key {
             name: "minimum_receive_rate",
             default: Some("240"),
             example: "\"1KiB\"",
@@ -399,7 +427,7 @@ pub static CACHE: Section<CacheConfig> = Section {
     repeated: false,
     documentation: "The memory cache of whole responses. \
         A file that changes on disk is served with its new content within one second, cached or not.",
-    blank: || CacheConfig { enabled: false, files: 0, bytes: 0, file_bytes: 0 },
+    blank: || CacheConfig { enabled: false, files: 0, bytes: 0, file_bytes: 0, parsed_bytes: 0 },
     keys: &[
         Key {
             name: "enabled",
@@ -432,6 +460,14 @@ pub static CACHE: Section<CacheConfig> = Section {
             example: "\"4MiB\"",
             documentation: "The largest file that is cached, in bytes. Larger ones are sent from the disk.",
             kind: Kind::Size { least: 0, most: GIB, set: |cache, value| cache.file_bytes = value },
+        },
+        Key {
+            name: "parsed_bytes",
+            default: Some("\"32MiB\""),
+            example: "\"128MiB\"",
+            documentation: "The most memory that parsed pages with directives may take, see `[site.includes]`. \
+                A page that finds no room is parsed for every request.",
+            kind: Kind::Size { least: 0, most: 16 * TIB, set: |cache, value| cache.parsed_bytes = value },
         },
     ],
 };
@@ -537,6 +573,7 @@ pub static SITE: Section<SiteConfig> = Section {
         fallback: String::new(),
         error_pages: BTreeMap::new(),
         headers: BTreeMap::new(),
+        includes: None,
         access: AccessConfig::default(),
         routes: Vec::new(),
     },
@@ -605,6 +642,14 @@ pub static SITE: Section<SiteConfig> = Section {
                     set: |site| site.tls.minimum_version = MinimumVersion::Tls13,
                 },
             ]),
+        },
+        Key {
+            name: "http3",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether the site speaks HTTP/3 as well, over UDP on the same addresses and ports, \
+                and tells clients so (`Alt-Svc`). It needs `certificate` or `development_certificate`.",
+            kind: Kind::Boolean(|site, value| site.tls.http3 = value),
         },
         Key {
             name: "client_authorities",
@@ -808,6 +853,14 @@ pub static SITE: Section<SiteConfig> = Section {
         }),
         access::rate_limit(|reader, value, site| access::read_rate_limit(reader, value, &mut site.access)),
         Key {
+            name: "includes",
+            default: Some(ABSENT),
+            example: "{ suffixes = [\".shtml\"] }",
+            documentation: "Pages with directives in them (SHTML, server-side includes), see `[site.includes]`. \
+                Without it no page is looked at.",
+            kind: Kind::Table { read: includes::read_includes },
+        },
+        Key {
             name: "route",
             default: Some(ABSENT),
             example: "[{ path = \"/old/\", redirect = { to = \"/new/$1\" } }]",
@@ -867,6 +920,10 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::config::includes::INCLUDES;
+            $code
+        }
+        {
             let $section = &$crate::config::access::BASIC_AUTHENTICATION;
             $code
         }
@@ -888,6 +945,22 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::config::route::RESPOND;
+            $code
+        }
+        {
+            let $section = &$crate::config::cgi::CGI;
+            $code
+        }
+        {
+            let $section = &$crate::config::fastcgi::FASTCGI;
+            $code
+        }
+        {
+            let $section = &$crate::config::fastcgi::SCGI;
+            $code
+        }
+        {
+            let $section = &$crate::config::fastcgi::PHP;
             $code
         }
         {

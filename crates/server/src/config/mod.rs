@@ -15,6 +15,8 @@ mod acme;
 mod admin;
 mod cgi;
 mod documentation;
+mod fastcgi;
+mod includes;
 pub mod keys;
 mod kinds;
 mod parse;
@@ -29,6 +31,8 @@ pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use admin::{AcceptRequestId, AdminConfig, AdminListen, RequestIdConfig};
 pub use cgi::{CgiConfig, parse_umask};
 pub use documentation::{complete_example, documentation_markdown, explain};
+pub use fastcgi::ProgramsConfig;
+pub use includes::{ExpressionGrammar, IncludesConfig, XBitHack};
 pub use parse::{Loaded, load_file, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
 pub use proxy::ProxyConfig;
@@ -106,6 +110,10 @@ pub struct LimitsConfig {
     pub connections: usize,
     /// Connections that one client may have open at a time; 0: no limit.
     pub connections_per_client: u64,
+    /// Requests under way on one HTTP/3 connection.
+    pub http3_streams: u32,
+    /// HTTP/3 handshakes under way on one core without a proof of the client's address.
+    pub http3_unvalidated_handshakes: usize,
     /// Bytes a second that a body must come with when the stall timeout is used up; 0: any progress is enough.
     pub minimum_receive_rate: u64,
     /// Bytes a second that an answer must be taken with; the same.
@@ -123,6 +131,8 @@ pub struct CacheConfig {
     pub bytes: u64,
     /// Largest file (MaxCachedFileSize).
     pub file_bytes: u64,
+    /// Most bytes of parsed pages.
+    pub parsed_bytes: u64,
 }
 
 /// `[access_log]`
@@ -169,6 +179,18 @@ pub enum LogLevel {
     Error,
 }
 
+impl From<touchstone_interfaces::handler::Level> for LogLevel {
+    fn from(level: touchstone_interfaces::handler::Level) -> LogLevel {
+        use touchstone_interfaces::handler::Level;
+        match level {
+            Level::Error => LogLevel::Error,
+            Level::Warning => LogLevel::Warning,
+            Level::Information => LogLevel::Info,
+            Level::Debug => LogLevel::Debug,
+        }
+    }
+}
+
 /// `[[site]]`: hosts with their listeners and what answers them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SiteConfig {
@@ -208,6 +230,8 @@ pub struct SiteConfig {
     pub error_pages: BTreeMap<u16, String>,
     /// Fields of every answer.
     pub headers: BTreeMap<String, String>,
+    /// Pages with directives; `None`: there are none.
+    pub includes: Option<IncludesConfig>,
     /// Who is let in.
     pub access: AccessConfig,
     /// What it does differently for some requests.
@@ -227,6 +251,8 @@ pub struct TlsConfig {
     pub development_certificate: bool,
     /// The oldest version that is spoken.
     pub minimum_version: MinimumVersion,
+    /// HTTP/3 on the same addresses.
+    pub http3: bool,
     /// The authorities whose client certificates are trusted, PEM.
     pub client_authorities: Option<PathBuf>,
     /// Whether a client may come without.
@@ -262,10 +288,16 @@ pub enum SymlinkPolicy {
     Anywhere,
 }
 
-/// The configuration of the quick form: one site for every host, and the default of every other key.
+/// The configuration of the quick form: one site for every host, where `*.shtml` is parsed and `cgi-bin` holds programs, and the default of every
+/// other key.
 ///
 /// Relative paths are used as they are, so relative to the current directory.
 pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
+    let site = SiteConfig {
+        includes: Some(IncludesConfig::default()),
+        routes: quick_routes(&root),
+        ..SiteConfig::new(root, vec![listen])
+    };
     Config {
         server: ServerConfig::default(),
         limits: LimitsConfig::default(),
@@ -276,7 +308,7 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         request_id: RequestIdConfig::default(),
         admin: AdminConfig::default(),
         acme: AcmeConfig::default(),
-        sites: vec![SiteConfig { routes: quick_routes(&root), ..SiteConfig::new(root, vec![listen]) }],
+        sites: vec![site],
     }
 }
 

@@ -360,6 +360,7 @@ impl<'t> Reader<'t> {
             for (key, set) in [
                 ("key", tls.key.is_some() && tls.certificate.is_none()),
                 ("client_authorities", tls.client_authorities.is_some() && !tls.is_on()),
+                ("http3", tls.http3 && !tls.is_on()),
             ] {
                 if set {
                     let reason = match tls.acme {

@@ -123,6 +123,13 @@ fn check_access_and_routes(
         }
     }
     for (index, route) in site.routes.iter().enumerate() {
+        let within = site_places.and_then(|places| places.table("route", index));
+        for (key, message) in crate::programs::problems(route) {
+            let place = within.map(|within| within.key_below(&key));
+            problems.push(problem_at(&places.file, place, format!("'{key}': {message}")));
+        }
+    }
+    for (index, route) in site.routes.iter().enumerate() {
         let Some(root) = &route.root else { continue };
         if let Err(reason) = check_root(root) {
             let within = site_places.and_then(|places| places.table("route", index));

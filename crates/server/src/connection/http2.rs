@@ -24,6 +24,7 @@ use touchstone_interfaces::pipe::pipe;
 use touchstone_interfaces::request::{Protocol, ReceivedHead};
 
 use super::Connection;
+use super::as_http1::{nothing_received, request_text};
 use crate::account::{self, Account};
 use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
@@ -232,7 +233,7 @@ impl Http2 {
         }
         let limits = hot.limits;
         let written = |head: &mut RequestHead| {
-            let text = request_text(request);
+            let text = request_text(request, request.end_of_stream());
             head.parse(&text, &limits).is_ok().then_some(text)
         };
         let origin = self.connection.origin(Protocol::Http2);
@@ -242,7 +243,8 @@ impl Http2 {
 
     /// Sets a handler to work for a request that needs more than a look into the cache.
     fn begin_exchange(&mut self, hot: &mut Hot, request: &Request<'_>) {
-        let (stream, received_at, buffer) = (request.stream(), Instant::now(), request_text(request));
+        let (stream, received_at) = (request.stream(), Instant::now());
+        let buffer = request_text(request, request.end_of_stream());
         let mut head = RequestHead::new();
         // The engine has checked the fields; what it lets through and HTTP/1 does not is refused like there.
         let refusal = match head.parse(&buffer, &hot.limits) {
@@ -297,7 +299,7 @@ impl Http2 {
         }
         let arrival = Arrival {
             protocol: Protocol::Http2,
-            peer: self.connection.peer,
+            peer: self.connection.known_peer(),
             listener: self.connection.listener,
             tls: self.connection.tls_facts(),
         };
@@ -327,7 +329,7 @@ impl Http2 {
     fn refuse_body(&mut self, hot: &Hot, stream: StreamKey) {
         if self.exchanges.iter().any(|exchange| exchange.stream == stream) {
             self.exchanges.retain(|exchange| exchange.stream != stream);
-            let received = Rc::new(ReceivedHead { head: RequestHead::new(), buffer: Vec::new() });
+            let received = Rc::new(nothing_received());
             let answered = Answer::error(413).into();
             let snapshot = hot.snapshot.clone();
             let (received_at, progress) = (Instant::now(), Rc::default());
@@ -511,30 +513,4 @@ impl Http2 {
             Poll::Pending => Poll::Pending,
         }
     }
-}
-
-/// The request as HTTP/1 would have written it, for handlers and log.
-fn request_text(request: &Request<'_>) -> Vec<u8> {
-    let mut text = Vec::with_capacity(256);
-    for piece in
-        [request.method_text(), b" ", request.path(), b" HTTP/1.1\r\nhost: ", request.authority(), b"\r\n"]
-    {
-        text.extend_from_slice(piece);
-    }
-    for field in request.fields() {
-        // The engine has dealt with these.
-        if matches!(field.name, b"content-length" | b"expect") {
-            continue;
-        }
-        for piece in [field.name, b": ", field.value, b"\r\n"] {
-            text.extend_from_slice(piece);
-        }
-    }
-    match request.content_length() {
-        _ if request.end_of_stream() => {}
-        Some(length) => text.extend_from_slice(format!("content-length: {length}\r\n").as_bytes()),
-        None => text.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-    }
-    text.extend_from_slice(b"\r\n");
-    text
 }

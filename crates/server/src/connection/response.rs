@@ -95,7 +95,7 @@ impl Connection {
         let sites = self.listener_index.and_then(|index| snapshot.listeners.get(index));
         let arrival = Arrival {
             protocol: protocol_of(&received.head),
-            peer: self.peer,
+            peer: self.known_peer(),
             listener: self.listener,
             tls: self.tls_facts(),
         };

@@ -100,6 +100,13 @@ impl CoreMetrics {
         }
     }
 
+    /// The same where it is known already since when its request is there.
+    #[inline]
+    pub fn begin_turn_at(&mut self, since: Instant) {
+        self.begin_turn();
+        self.sampled_at = self.sampled_at.map(|_| since);
+    }
+
     /// A GET was answered with 200 straight from the cache.
     #[inline]
     pub fn hit(&mut self, site: usize, route: Option<usize>, protocol: Protocol, body_bytes: u64) {

@@ -24,7 +24,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "listen"], required_unless_present = "root")]
     config: Option<PathBuf>,
 
-    /// Quick form: the directory to serve
+    /// Quick form: the directory to serve; pages that end in .shtml are parsed for directives
     #[arg(long, value_name = "DIR", requires = "listen")]
     root: Option<PathBuf>,
 
@@ -43,6 +43,10 @@ pub struct Arguments {
     /// Quick form: speak HTTPS with a certificate for localhost that is made now and trusted by nobody
     #[arg(long, requires = "root", conflicts_with = "cert")]
     development_certificate: bool,
+
+    /// Quick form: speak HTTP/3 as well, over UDP on the same port; needs a certificate
+    #[arg(long, requires = "root")]
+    http3: bool,
 
     /// Event loops, one a core [default: server.cores, or every processor that the process may run on]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -94,11 +98,16 @@ fn configuration(arguments: Arguments) -> Option<Config> {
             Err(problems) => return refuse(&problems),
         },
         (None, Some(root), Some(listen)) => {
+            if arguments.http3 && arguments.cert.is_none() && !arguments.development_certificate {
+                eprintln!("touchstone serve: --http3 needs --cert or --development-certificate");
+                return None;
+            }
             let mut config = quick(root, listen);
             for site in &mut config.sites {
                 site.tls.certificate = arguments.cert.clone();
                 site.tls.key = arguments.key.clone();
                 site.tls.development_certificate = arguments.development_certificate;
+                site.tls.http3 = arguments.http3;
             }
             (config, ConfigPlaces::default())
         }
