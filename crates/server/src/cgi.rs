@@ -146,6 +146,6 @@ fn limits(cgi: &CgiConfig) -> Vec<(u32, u64)> {
     ]
     .into_iter()
     .filter(|(_, most)| *most > 0)
-    .map(|(resource, most)| (resource as u32, most))
+    .map(|(resource, most)| (resource as _, most))
     .collect()
 }
