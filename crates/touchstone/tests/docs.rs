@@ -418,7 +418,11 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
     let value = value.split('"').next().unwrap_or(value);
     let place = directory.join(value.trim_start_matches('/'));
     let made = match key {
-        "root" => std::fs::create_dir_all(&place),
+        "root" | "directory" | "spool_directory" => std::fs::create_dir_all(&place),
+        "program" | "interpreter" => std::fs::create_dir_all(place.parent().unwrap_or(directory))
+            .and_then(|()| std::fs::write(&place, "#!/bin/sh\n")),
+        // Only root can give programs a user.
+        "user" if !rustix::process::geteuid().is_root() => return Ok(String::new()),
         "storage" => std::fs::create_dir_all(place.parent().unwrap_or(directory)),
         "path" if value.contains('/') => std::fs::create_dir_all(place.parent().unwrap_or(directory)),
         _ => return Ok(line.to_string()),
