@@ -20,8 +20,9 @@ package: ## Build the Debian package and look into it: target/debian/*.deb
 	@scripts/setup.sh --brief
 	@scripts/package.sh
 
-programs: ## Build the SPICE programs: target/programs/cgi-bin
+programs: ## Build the SPICE programs: target/programs
 	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/cgi
+	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/fastcgi
 
 demo: ## Measure touchstone beside nginx and the kernel's limit; write a report
 	@scripts/setup.sh --brief

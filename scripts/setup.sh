@@ -23,13 +23,18 @@ building|/etc/ssl/certs/ca-certificates.crt|ca-certificates|fetching crates
 testing|curl|curl|end-to-end tests
 testing|openssl|openssl|end-to-end tests
 testing|nginx|nginx|the demo's second server
+testing|apache2|apache2|the oracle of pages with directives; a system under test
 testing|wrk|wrk|comparing the load engine
+testing|/usr/lib/python3/dist-packages/prometheus_client|python3-prometheus-client|reading the metrics
+testing|php-fpm php-fpm8.2 /usr/sbin/php-fpm8.2|php-fpm|PHP
+testing|/usr/include/fcgi_stdio.h|libfcgi-dev|FastCGI programs in C
+testing|uwsgi|uwsgi-core uwsgi-plugin-python3|an SCGI server
 testing|strace|strace|counting system calls
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units
+testing|python3|python3 python3-venv|the HTTP/3 client of the tests
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
 rival|h2o|h2o|a system under test
 rival|lighttpd|lighttpd|a system under test
-rival|apache2|apache2|a system under test
 rival|varnishd|varnish|a system under test
 rival|haproxy|haproxy|a system under test
 rival|ab|apache2-utils|a load generator
@@ -65,6 +70,7 @@ main() {
     fi
     install_rust || true
     install_go_programs $brief
+    if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
     after=$(missing "$wanted")
     remember_attempt "$after"
 
@@ -241,16 +247,19 @@ allow_services() {
 
 # Nor shall a server that came only to be measured start with the machine from now on.
 disable_new_services() {
-    local service
-    for service in ${1/varnish/varnish varnishncsa}; do
-        case $service in nginx | h2o | lighttpd | apache2 | varnish | varnishncsa | haproxy) ;; *) continue ;; esac
+    local service services=${1/varnish/varnish varnishncsa}
+    # Its service has a version in its name.
+    case " $1 " in *" php-fpm "*) services+=" $(cd /lib/systemd/system 2>/dev/null && ls php*-fpm.service 2>/dev/null)" ;; esac
+    for service in $services; do
+        service=${service%.service}
+        case $service in nginx | h2o | lighttpd | apache2 | varnish | varnishncsa | haproxy | php?*-fpm) ;; *) continue ;; esac
         [ -e "/lib/systemd/system/$service.service" ] || [ -e "/etc/init.d/$service" ] || continue
         if command -v systemctl >/dev/null; then
             as_root systemctl disable --quiet "$service" >/dev/null 2>&1 </dev/null || true
         elif command -v update-rc.d >/dev/null; then
             as_root update-rc.d "$service" disable >/dev/null 2>&1 </dev/null || true
         fi
-        echo "setup: $service is installed to be measured; it is not started, now or with the machine"
+        echo "setup: $service is installed for tests and measuring; it is not started, now or with the machine"
     done
 }
 

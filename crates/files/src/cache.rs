@@ -106,6 +106,15 @@ pub struct ReadTicket {
     directory: Option<DirectoryId>,
 }
 
+/// How long the content of an entry is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lasts {
+    /// Until the file changes.
+    UntilChanged,
+    /// Until the second ends in which it was made: it says what time it is, or depends on other files.
+    OneSecond,
+}
+
 /// A file that was just read, to be inserted.
 pub struct NewEntry<'a> {
     /// The site that it belongs to.
@@ -120,6 +129,8 @@ pub struct NewEntry<'a> {
     pub representation: Representation,
     /// What it can be coded in.
     pub codings: Codings,
+    /// How long its content is right.
+    pub lasts: Lasts,
     /// Its content.
     pub body: Vec<u8>,
 }
@@ -311,6 +322,17 @@ impl FileCache {
         {
             self.retire(&mut store, &kept);
             self.invalidations.fetch_add(1, Ordering::Relaxed);
+        }
+        entry.stale.store(true, Ordering::Release);
+    }
+
+    /// Drops an entry whose time is over.
+    fn expire(&self, entry: &Entry) {
+        let mut store = lock(&self.store);
+        if let Some(kept) = store.entries.get(&entry.key).cloned()
+            && std::ptr::eq(&*kept, entry)
+        {
+            self.retire(&mut store, &kept);
         }
         entry.stale.store(true, Ordering::Release);
     }

@@ -52,7 +52,7 @@ impl CodingSettings {
 }
 
 /// The coded forms that one version of a file has or could have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Codings {
     original: Option<FileFacts>,
     /// `None`: nobody looks for any.

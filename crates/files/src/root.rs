@@ -67,6 +67,10 @@ pub struct FileFacts {
     pub inode: u64,
     /// Device that holds the inode.
     pub device: u64,
+    /// Permissions, as `chmod` has them in octal digits.
+    pub permissions: u32,
+    /// The number of the user that owns it.
+    pub owner: u32,
     /// Names that lead to this inode. With more than one, an edit through another name raises no inotify event in
     /// the directory of this one.
     pub hard_links: u64,
@@ -379,6 +383,8 @@ impl FileFacts {
             changed_nanoseconds: stat.st_ctime_nsec as u32,
             inode,
             device,
+            permissions: stat.st_mode as u32 & 0o7777,
+            owner: stat.st_uid,
             hard_links: stat.st_nlink as u64,
         })
     }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use touchstone_files::cache::{
-    Begun, CacheLimits, CoreCache, DateSecond, FileCache, NewEntry, Representation, Variant,
+    Begun, CacheLimits, CoreCache, DateSecond, FileCache, Lasts, NewEntry, Representation, Variant,
 };
 use touchstone_files::coding::CodingSettings;
 use touchstone_files::root::{ReadWhole, Root, SymlinkPolicy, read_whole};
@@ -67,7 +67,8 @@ fn parsing_and_hitting_allocate_nothing() {
     let representation = Representation {
         facts: opened.facts,
         etag: opened.facts.etag().as_bytes().into(),
-        last_modified: format_imf_fixdate(1),
+        last_modified: Some(format_imf_fixdate(1)),
+        is_made: false,
         content_type: "text/html".into(),
         cache_control: "".into(),
         content_coding: None,
@@ -76,7 +77,16 @@ fn parsing_and_hitting_allocate_nothing() {
     };
     let (path, file_path) = (b"/page.html", b"/page.html");
     core.insert(
-        NewEntry { site: 0, path, file_path, root, representation, codings, body },
+        NewEntry {
+            site: 0,
+            path,
+            file_path,
+            root,
+            representation,
+            codings,
+            lasts: Lasts::UntilChanged,
+            body,
+        },
         ticket,
         Variant::Persistent,
         &date,

@@ -11,16 +11,26 @@
 //! | `request` | a request as handlers get it |
 //! | `answer` | an answer before it is written |
 //! | `pipe` | a body on its way |
+//! | `includes` | server-parsed HTML: pages with directives in them |
 //! | `proxy` | another server answers, over HTTP/1.1 |
 //! | `meta_variables` | what a program is told about its request (RFC 3875 section 4.1); CGI, FastCGI and SCGI share it |
 //! | `cgi_response` | reads what a program answers (RFC 3875 section 6); the same three share it |
 //! | `cgi` | CGI/1.1: a program for each request |
+//! | `backend` | programs that listen: several backends, kept connections, time limits; FastCGI and SCGI share it |
+//! | `fastcgi`, `scgi` | the protocols of programs that listen |
+//! | `pool` | programs that the server starts and watches itself |
+//! | `proxy` | another server answers, over HTTP/1.1 |
 
 pub mod answer;
+pub mod backend;
 pub mod cgi;
 pub mod cgi_response;
+pub mod fastcgi;
 pub mod handler;
+pub mod includes;
 pub mod meta_variables;
 pub mod pipe;
+pub mod pool;
 pub mod proxy;
 pub mod request;
+pub mod scgi;

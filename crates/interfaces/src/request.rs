@@ -85,6 +85,34 @@ impl ReceivedHead {
         self.head.fields.iter().map(|line| (line.name.of(&self.buffer), line.value.of(&self.buffer)))
     }
 
+    /// The same head with other fields: those whose names are to stay, and one more. `None` where that would be no head.
+    pub fn with_fields(
+        &self,
+        stays: impl Fn(&[u8]) -> bool,
+        added: Option<(&[u8], &[u8])>,
+    ) -> Option<ReceivedHead> {
+        let mut buffer = Vec::with_capacity(self.buffer.len() + 64);
+        buffer.extend_from_slice(self.head.request_line.of(&self.buffer));
+        buffer.extend_from_slice(b"\r\n");
+        for (name, value) in self.fields().filter(|(name, _)| stays(name)).chain(added) {
+            for piece in [name, b": ", value, b"\r\n"] {
+                buffer.extend_from_slice(piece);
+            }
+        }
+        buffer.extend_from_slice(b"\r\n");
+        ReceivedHead::parse_own(buffer)
+    }
+
+    /// A head that was written here, of whatever length.
+    fn parse_own(buffer: Vec<u8>) -> Option<ReceivedHead> {
+        let mut head = RequestHead::new();
+        let length = buffer.len();
+        // Its fields have passed the client's limits; what is added is ours.
+        let limits = Limits { request_line_bytes: length, header_bytes: length, header_fields: length };
+        let is_whole = matches!(head.parse(&buffer, &limits), Ok(Parsed::Complete(whole)) if whole == length);
+        is_whole.then_some(ReceivedHead { head, buffer })
+    }
+
     /// The values of a field.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
         self.fields()
@@ -140,6 +168,26 @@ impl Request {
         }
     }
 
+    /// The same request, whose body somebody else has.
+    pub fn without_body(&self) -> Request {
+        Request {
+            received: self.received.clone(),
+            protocol: self.protocol,
+            path: self.path.clone(),
+            path_as_sent: self.path_as_sent.clone(),
+            query: self.query.clone(),
+            host: self.host.clone(),
+            site: self.site,
+            client: self.client,
+            server: self.server,
+            tls: self.tls.clone(),
+            user: self.user.clone(),
+            id: self.id.clone(),
+            body: Receiver::of(Bytes::new()),
+            depth: self.depth,
+        }
+    }
+
     /// Path and query as they were sent, or as a rewrite made them: what an origin is asked for.
     pub fn path_and_query(&self) -> Vec<u8> {
         let mut text = self.path_as_sent.clone();
@@ -172,15 +220,8 @@ impl Request {
             }
         }
         buffer.extend_from_slice(b"\r\n");
-        let mut head = RequestHead::new();
-        let length = buffer.len();
-        // Its fields have passed the client's limits; what the target adds is ours.
-        let limits = Limits { request_line_bytes: length, header_bytes: length, header_fields: length };
-        if !matches!(head.parse(&buffer, &limits), Ok(Parsed::Complete(whole)) if whole == length) {
-            return None;
-        }
         Some(Request {
-            received: Rc::new(ReceivedHead { head, buffer }),
+            received: Rc::new(ReceivedHead::parse_own(buffer)?),
             protocol: self.protocol,
             path,
             path_as_sent,
@@ -262,6 +303,16 @@ mod tests {
         assert_eq!(derived.received.values("cookie").collect::<Vec<_>>(), [b"k=v"]);
         assert_eq!(derived.body_length(), Some(0));
         assert_eq!(derived.received.values("range").count(), 0);
+    }
+
+    #[test]
+    fn fields_can_be_taken_and_added() {
+        let get = request(b"GET /a?b HTTP/1.0\r\nHost: a\r\nX-One: 1\r\nAccept: x\r\nx-one: 2\r\n\r\n");
+        let stays = |name: &[u8]| !name.eq_ignore_ascii_case(b"x-one");
+        let other = get.received.with_fields(stays, Some((b"X-One", b"3"))).unwrap();
+        assert_eq!(other.buffer, b"GET /a?b HTTP/1.0\r\nHost: a\r\nAccept: x\r\nX-One: 3\r\n\r\n");
+        assert_eq!(other.values("x-one").collect::<Vec<_>>(), [b"3"]);
+        assert!(get.received.with_fields(|_| true, Some((b"X", b"a\r\n\r\nb"))).is_none());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! ([`Connection::serve_hits`]). Whatever else is asked takes [`Connection::answer_request`], where every step may
 //! wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
 
+pub mod as_http1;
 mod http2;
 mod request_body;
 mod response;
@@ -19,17 +20,21 @@ use std::time::{Duration, Instant};
 
 use touchstone_files::cache::{Prepared, Variant};
 use touchstone_http::request::{
-    Expectation, KnownField, Method, Parsed, RequestBody, RequestError, RequestHead, Version,
+    Expectation, Method, Parsed, RequestBody, RequestError, RequestHead, Version,
 };
 use touchstone_http::target::is_plain_path;
-use touchstone_interfaces::request::TlsFacts;
+use touchstone_interfaces::request::{Protocol, TlsFacts};
 
 use crate::access::{ConnectionPermit, HeadFields, MinimumPace, Pace, RequestView};
+use crate::account::{self, Account, Origin};
 use crate::answer::{Answer, Part};
 use crate::core::{Core, Hot};
 use crate::deadline::DeadlineGuard;
-use crate::log::access::Record;
+use crate::exchange::Progress;
+use crate::metrics::Timeout;
 use crate::route::AtOnce;
+use crate::session::{Opened, UnderWayGuard};
+use crate::site::Snapshot;
 use crate::transport::Transport;
 
 use http2::Http2;
@@ -189,7 +194,14 @@ impl Connection {
 
     /// Makes the connection one that waits, from where [`Connection::begin`] left it: it is counted from now on.
     pub fn start(mut self, next: Next) {
-        self.deadline = Some(self.core.deadlines.register());
+        let deadline = self.core.deadlines.register();
+        deadline.session.open(Opened {
+            peer: self.peer,
+            listener: self.listener,
+            at: Instant::now(),
+            protocol: self.transport.scheme(),
+        });
+        self.deadline = Some(deadline);
         tokio::task::spawn_local(self.run(next));
     }
 
@@ -220,8 +232,14 @@ impl Connection {
         loop {
             if self.deadline.as_ref().is_some_and(|deadline| deadline.expired()) {
                 return Poll::Ready(match self.waiting {
-                    Waiting::Head => Next::Refuse(Refusal::Timeout),
-                    _ => Next::Close,
+                    Waiting::Head => {
+                        self.count_timeout(Timeout::Header);
+                        Next::Refuse(Refusal::Timeout)
+                    }
+                    _ => {
+                        self.count_timeout(Timeout::Idle);
+                        Next::Close
+                    }
                 });
             }
             let hot = &mut *core.hot.borrow_mut();
@@ -250,6 +268,7 @@ impl Connection {
     fn arm_receive_deadline(&mut self, context: &mut Context<'_>, hot: &Hot) {
         let Some(deadline) = &self.deadline else { return };
         deadline.wakes(context.waker());
+        deadline.session.requests.set(self.requests);
         let limits = &hot.snapshot.config.limits;
         let now_ms = self.core.clock.coarse_ms();
         if !self.input.is_empty() {
@@ -315,6 +334,7 @@ impl Connection {
     /// gathered is written, or in `output`, when it returns.
     fn serve(&mut self, hot: &mut Hot, bytes: &[u8]) -> (usize, Next) {
         hot.received_at = hot.log.wants_duration().then(Instant::now);
+        hot.metrics.begin_turn();
         let served = self.serve_hits(hot, bytes);
         if hot.gathered.is_empty() {
             return served;
@@ -392,17 +412,22 @@ impl Connection {
         if !self.transport.may_serve(host) {
             return Hit::Not;
         }
+        // Each answer has a field of its own.
+        if hot.snapshot.config.request_id.answer {
+            return Hit::Not;
+        }
         let variant = self.variant(hot);
         let date = self.core.clock.second();
         let Some(cache) = hot.caches.get_mut(site) else { return Hit::Not };
         let Some(prepared) = cache.hit(path, head.accept_encoding, variant, &date) else { return Hit::Not };
+        let mut route = None;
         if let Some(rules) = &hot.snapshot.sites[site].rules {
             let fields = HeadFields { head: &hot.head, buffer: bytes };
             let client = self.peer.map(|peer| hot.snapshot.connection_gate.client(peer.ip(), &fields));
             let query = (path.len() < target.len()).then(|| &target[path.len() + 1..]);
             let view = RequestView { client, method: b"GET", path, query, host, fields: &fields };
             match rules.at_once(&view) {
-                AtOnce::Serve(_admitted) => {}
+                AtOnce::Serve(_admitted, index) => route = index,
                 AtOnce::Resolve => return Hit::Not,
             }
         }
@@ -420,11 +445,11 @@ impl Connection {
         }
         let body_bytes = prepared.body_length() as u64;
         self.requests += 1;
+        let protocol = protocol_of(&hot.head);
         if hot.log.is_on() {
-            let client = client_text(&mut self.peer_text, self.peer);
-            let duration_us = hot.received_at.map_or(0, microseconds_since);
-            hot.log.record(&record(client, &hot.head, bytes, 200, body_bytes, duration_us));
+            self.tls_facts();
         }
+        account::note_hit(hot, self.origin(protocol), (site, route), body_bytes, |_| None, bytes);
         Hit::Answered { persistent: variant != Variant::Close }
     }
 
@@ -472,7 +497,7 @@ impl Connection {
         let input = std::mem::take(&mut self.input);
         // It was whole when the hit was found, and nothing has taken from the input since.
         let Ok(Parsed::Complete(length)) = hot.head.parse(&input, &hot.limits) else { return Next::Close };
-        self.log(hot, &input, 200, if written.is_ok() { whole } else { 0 }, started);
+        self.note_finished(hot, &input, if written.is_ok() { whole } else { 0 }, started);
         let variant = self.variant(hot);
         self.requests += 1;
         self.input = input;
@@ -482,6 +507,12 @@ impl Connection {
             Ok(()) if variant == Variant::Close => Next::Linger,
             Ok(()) => Next::Buffered,
         }
+    }
+
+    /// Where the client is; asked for once, where nobody wanted to know it when the connection was accepted.
+    fn known_peer(&mut self) -> Option<SocketAddr> {
+        self.peer = self.peer.or_else(|| self.transport.peer());
+        self.peer
     }
 
     /// What handlers and logs may know of the TLS session.
@@ -515,28 +546,69 @@ impl Connection {
         let written = self.write(&head, &body).await;
         let core = self.core.clone();
         let hot = &mut *core.hot.borrow_mut();
-        if hot.log.is_on() {
-            let client = client_text(&mut self.peer_text, self.peer);
-            let line_end = memchr::memchr2(b'\r', b'\n', &self.input).unwrap_or(self.input.len());
-            let line = &self.input[..line_end.min(hot.limits.request_line_bytes)];
-            let duration_us = microseconds_since(started);
-            hot.log.record(&Record {
-                client,
-                request_line: line,
-                status: answer.status,
-                body_bytes: body.len() as u64,
-                duration_us,
-                ..Record::default()
-            });
-        }
+        let input = std::mem::take(&mut self.input);
+        let line_end = memchr::memchr2(b'\r', b'\n', &input).unwrap_or(input.len());
+        let table = hot.snapshot.route_table.clone();
+        let account = Account {
+            origin: self.origin(Protocol::Http11),
+            received: None,
+            unread_line: &input[..line_end.min(hot.limits.request_line_bytes)],
+            table: &table,
+            progress: &Progress::default(),
+            client: None,
+            user: None,
+            status: answer.status,
+            body_bytes: body.len() as u64,
+            started,
+        };
+        account::note(hot, account);
+        self.input = input;
         if written.is_ok() { Next::Linger } else { Next::Close }
     }
 
-    fn log(&mut self, hot: &mut Hot, bytes: &[u8], status: u16, body_bytes: u64, started: Instant) {
-        if hot.log.is_on() {
-            let client = client_text(&mut self.peer_text, self.peer);
-            let duration_us = microseconds_since(started);
-            hot.log.record(&record(client, &hot.head, bytes, status, body_bytes, duration_us));
+    /// Counts and logs a hit that did not fit at once.
+    fn note_finished(&mut self, hot: &mut Hot, bytes: &[u8], body_bytes: u64, started: Instant) {
+        self.tls_facts();
+        let head = std::mem::take(&mut hot.head);
+        let host = head.host.map(|host| host.of(bytes));
+        let listener = self.listener_index.and_then(|index| hot.snapshot.listeners.get(index));
+        let progress = Progress::default();
+        progress.site.set(listener.and_then(|listener| listener.site(host)));
+        progress.handler.set("cache");
+        let fields = HeadFields { head: &head, buffer: bytes };
+        let client = self.peer.map(|peer| hot.snapshot.connection_gate.client(peer.ip(), &fields));
+        let table = hot.snapshot.route_table.clone();
+        let account = Account {
+            origin: self.origin(protocol_of(&head)),
+            received: Some((&head, bytes)),
+            unread_line: &[],
+            table: &table,
+            progress: &progress,
+            client,
+            user: None,
+            status: 200,
+            body_bytes,
+            started,
+        };
+        account::note(hot, account);
+        hot.head = head;
+    }
+
+    /// Where its requests come from.
+    fn origin(&mut self, protocol: Protocol) -> Origin<'_> {
+        Origin { protocol, peer: self.peer, peer_text: &mut self.peer_text, tls: self.tls_facts.as_deref() }
+    }
+
+    /// Notes a request while it is answered, where somebody may look.
+    fn begin_request(&self, snapshot: &Snapshot, method: &[u8], target: &[u8]) -> Option<UnderWayGuard> {
+        let deadline = self.deadline.as_ref().filter(|_| snapshot.config.admin.is_on())?;
+        Some(deadline.begin_request(method, target))
+    }
+
+    /// Counts that the client was too slow; not where others needed the room.
+    fn count_timeout(&self, kind: Timeout) {
+        if self.deadline.as_ref().is_none_or(|deadline| deadline.settle()) {
+            self.core.counts.timed_out(kind);
         }
     }
 
@@ -591,9 +663,11 @@ impl Connection {
         pace.record(std::mem::take(&mut self.sent_since_wait), Duration::ZERO);
         let began_ms = core.clock.coarse_ms();
         self.set_deadline(pace.allowance());
+        self.set_writing(true);
         feed.is_beside = true;
         let result = poll_fn(|context| {
             if self.deadline_expired(context) {
+                self.count_timeout(Timeout::Send);
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             if let Poll::Ready(result) = self.transport.poll_sendable(context) {
@@ -605,6 +679,7 @@ impl Connection {
         })
         .await;
         feed.is_beside = false;
+        self.set_writing(false);
         self.clear_deadline();
         pace.record(0, Duration::from_millis(core.clock.coarse_ms().saturating_sub(began_ms)));
         self.send_pace = Some(pace);
@@ -617,6 +692,7 @@ impl Connection {
         self.set_deadline(limit);
         let result = poll_fn(|context| {
             if self.deadline_expired(context) {
+                self.count_timeout(Timeout::Send);
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             self.transport.poll_flush(context)
@@ -653,6 +729,12 @@ impl Connection {
         .await;
     }
 
+    fn set_writing(&self, writing: bool) {
+        if let Some(deadline) = &self.deadline {
+            deadline.session.set_writing(writing);
+        }
+    }
+
     fn set_deadline(&mut self, limit: Duration) {
         self.waiting = Waiting::Nothing;
         if let Some(deadline) = &self.deadline {
@@ -674,39 +756,9 @@ impl Connection {
     }
 }
 
-fn microseconds_since(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
-}
-
-fn client_text(text: &mut String, peer: Option<SocketAddr>) -> &str {
-    if text.is_empty() {
-        *text = peer.map_or_else(|| "-".to_string(), |peer| peer.ip().to_canonical().to_string());
-    }
-    text
-}
-
-fn record<'a>(
-    client: &'a str,
-    head: &RequestHead,
-    bytes: &'a [u8],
-    status: u16,
-    body_bytes: u64,
-    duration_us: u64,
-) -> Record<'a> {
-    let host = head.host.map(|host| host.of(bytes));
-    Record {
-        client,
-        user: None,
-        request_line: head.request_line.of(bytes),
-        method: head.method_span.of(bytes),
-        target: head.target.of(bytes),
-        // The parser let through nothing but `HTTP/` and two digits.
-        version: std::str::from_utf8(head.version_span.of(bytes)).unwrap_or_default(),
-        status,
-        body_bytes,
-        referer: head.value(bytes, KnownField::Referer),
-        user_agent: head.value(bytes, KnownField::UserAgent),
-        host,
-        duration_us,
+fn protocol_of(head: &RequestHead) -> Protocol {
+    match head.version {
+        Version::Http10 => Protocol::Http10,
+        Version::Http11 => Protocol::Http11,
     }
 }

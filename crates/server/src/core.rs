@@ -22,6 +22,8 @@ use crate::handlers::Handlers;
 use crate::header_blocks::HeaderBlocks;
 use crate::log::access::CoreBuffer;
 use crate::log::error::ErrorLog;
+use crate::metrics::{CoreCounts, CoreMetrics, Metrics, Refused, Timeout};
+use crate::request_id::RequestIds;
 use crate::site::Snapshot;
 use crate::socket::Socket;
 use crate::tls::CiphertextBuffer;
@@ -51,6 +53,10 @@ pub struct Hot {
     pub log: CoreBuffer,
     /// When the bytes that are being served came in; read only where the log wants durations.
     pub received_at: Option<Instant>,
+    /// The counts of what is answered.
+    pub metrics: CoreMetrics,
+    /// Makes names of requests.
+    pub request_ids: RequestIds,
     /// The configuration.
     pub snapshot: Arc<Snapshot>,
     /// Raised with every new snapshot; begins at 1.
@@ -73,6 +79,8 @@ pub struct Core {
     pub draining: Cell<bool>,
     /// Its number, from 0.
     pub index: usize,
+    /// The counts of what is not of one request.
+    pub counts: Arc<CoreCounts>,
     /// What answers requests that are not for files.
     pub handlers: Handlers,
     /// Connections of all cores.
@@ -105,7 +113,11 @@ impl Core {
         access_log: CoreBuffer,
         error_log: ErrorLog,
         connections: Arc<Connections>,
+        registry: Arc<Metrics>,
     ) -> Core {
+        let sampling = snapshot.config.admin.hit_sampling();
+        let metrics = CoreMetrics::new(registry, index, snapshot.route_table.clone(), sampling);
+        let counts = metrics.counts().clone();
         Core {
             hot: RefCell::new(Hot {
                 receive_buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
@@ -116,6 +128,8 @@ impl Core {
                 header_blocks: HeaderBlocks::default(),
                 log: access_log,
                 received_at: None,
+                metrics,
+                request_ids: RequestIds::new(),
                 snapshot,
                 generation: 1,
             }),
@@ -125,6 +139,7 @@ impl Core {
             records: Rc::default(),
             draining: Cell::new(false),
             index,
+            counts,
             handlers: Handlers::default(),
             connections,
             counted: Cell::new(0),
@@ -137,6 +152,7 @@ impl Core {
         let hot = &mut *self.hot.borrow_mut();
         hot.limits = head_limits(&snapshot);
         hot.caches = caches(&snapshot);
+        hot.metrics.take_up(snapshot.route_table.clone(), snapshot.config.admin.hit_sampling());
         hot.generation += 1;
         std::mem::replace(&mut hot.snapshot, snapshot)
     }
@@ -146,7 +162,9 @@ impl Core {
         let hot = self.hot.borrow();
         let sites = hot.snapshot.listeners.iter().find(|sites| sites.address == listener);
         match sites.and_then(|sites| sites.tls.as_ref()) {
-            Some(endpoint) => Transport::tls(socket, endpoint.session(), self.records.clone()),
+            Some(endpoint) => {
+                Transport::tls(socket, endpoint.session(), self.records.clone(), self.counts.clone())
+            }
             None => Transport::Plain(socket),
         }
     }
@@ -177,7 +195,10 @@ impl Core {
     fn make_room(&self) -> bool {
         let message = "limits.connections is reached; idle connections are ended";
         self.error_log.limited(LogLevel::Warning, "connections over the limit", message);
-        if self.deadlines.expire_idle(MAKE_ROOM) == 0 {
+        self.counts.refused(Refused::Limit);
+        let ended = self.deadlines.expire_idle(MAKE_ROOM);
+        self.counts.timeouts[Timeout::MadeRoom as usize].add(ended as u64);
+        if ended == 0 {
             self.connections.wanted.store(MAKE_ROOM, Ordering::Relaxed);
         }
         false
@@ -187,7 +208,8 @@ impl Core {
     pub fn make_wanted_room(&self) {
         if self.connections.wanted.load(Ordering::Relaxed) > 0 {
             let wanted = self.connections.wanted.swap(0, Ordering::Relaxed);
-            self.deadlines.expire_idle(wanted);
+            let ended = self.deadlines.expire_idle(wanted);
+            self.counts.timeouts[Timeout::MadeRoom as usize].add(ended as u64);
         }
     }
 
@@ -195,7 +217,7 @@ impl Core {
     #[inline]
     pub fn wants_peers(&self) -> bool {
         let hot = self.hot.borrow();
-        hot.snapshot.wants_peers || hot.log.is_on()
+        hot.snapshot.wants_peers || hot.log.is_on() || hot.snapshot.config.admin.is_on()
     }
 
     /// Whether the connection begins with a PROXY header.

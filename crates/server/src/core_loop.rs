@@ -15,9 +15,12 @@ use crate::clock::{TICK, Ticker};
 use crate::config::LogLevel;
 use crate::core::{Connections, Core};
 use crate::heartbeat::Heartbeat;
+use crate::http3;
 use crate::listener::{Listener, ListenerSeed};
 use crate::log::access::CoreBuffer;
 use crate::log::error::ErrorLog;
+use crate::metrics::Metrics;
+use crate::session::CoreSessions;
 use crate::site::Snapshot;
 use crate::site_tls::log_notices;
 
@@ -26,9 +29,13 @@ const IDLE_GRACE: Duration = Duration::from_secs(1);
 
 /// What the starting thread tells a core.
 pub enum Order {
-    /// Take up a new configuration; these listeners are new, those that it does not name go. Then give the
-    /// one before back: to let go of the last one waits for its watcher of files, which is not for a core to do.
-    Reload(Arc<Snapshot>, Vec<ListenerSeed>, Sender<Arc<Snapshot>>),
+    /// Take up a new configuration; these listeners and sockets of HTTP/3 are new, those that it does not name go. Then
+    /// give the one before back: to let go of the last one waits for its watcher of files, which is not for a core to do.
+    Reload(Arc<Snapshot>, Vec<ListenerSeed>, http3::CoreSockets, Sender<Arc<Snapshot>>),
+    /// Take up these sockets of HTTP/3 too.
+    Http3(http3::CoreSockets),
+    /// Send a copy of up to so many sessions.
+    Sessions(usize, Sender<CoreSessions>),
     /// Accept nothing more, finish what was begun, end.
     Drain(Departure),
 }
@@ -51,6 +58,10 @@ pub struct CoreSeed {
     pub snapshot: Arc<Snapshot>,
     /// Its listening sockets with their configured addresses.
     pub listeners: Vec<ListenerSeed>,
+    /// Its sockets of HTTP/3.
+    pub http3_sockets: http3::CoreSockets,
+    /// The keys of QUIC, and how many cores share them.
+    pub http3_secrets: (http3::Secrets, usize),
     /// Its end of the access log.
     pub access_log: CoreBuffer,
     /// The error log.
@@ -59,6 +70,8 @@ pub struct CoreSeed {
     pub orders: UnboundedReceiver<Order>,
     /// The connections of all cores.
     pub connections: Arc<Connections>,
+    /// The counts of all cores.
+    pub metrics: Arc<Metrics>,
     /// Where it shows that it is alive.
     pub heartbeat: Arc<Heartbeat>,
     /// Told once it accepts connections.
@@ -76,28 +89,52 @@ pub fn run(seed: CoreSeed) -> io::Result<()> {
 }
 
 async fn live(seed: CoreSeed) -> io::Result<()> {
-    let CoreSeed { index, snapshot, listeners, access_log, error_log, mut orders, connections, .. } = seed;
-    let core = Rc::new(Core::new(index, snapshot, access_log, error_log, connections));
+    let CoreSeed { index, snapshot, listeners, http3_sockets, access_log, error_log, connections, .. } = seed;
+    let (mut orders, (secrets, cores)) = (seed.orders, seed.http3_secrets);
+    let core = Rc::new(Core::new(index, snapshot, access_log, error_log, connections, seed.metrics));
     let mut open = Vec::new();
     listen(&core, listeners, &mut open)?;
+    let mut http3 = http3::Listeners::open(core.clone(), cores, secrets, http3_sockets)?;
     tokio::task::spawn_local(tick(core.clone(), Ticker::new()?, seed.heartbeat));
     // Whoever started us may have given up already.
     let _ = seed.accepting.send(());
     drop(seed.accepting);
     let departure = loop {
         match orders.recv().await {
-            Some(Order::Reload(snapshot, listeners, done)) => {
+            Some(Order::Reload(snapshot, listeners, http3_sockets, done)) => {
                 let before = reload(&core, snapshot, listeners, &mut open)?;
+                http3.reload(http3_sockets)?;
                 let _ = done.send(before);
             }
+            Some(Order::Http3(sockets)) => http3.reload(sockets)?,
+            Some(Order::Sessions(most, asker)) => send_sessions(&core, most, &asker),
             Some(Order::Drain(departure)) => break departure,
             // Whoever gave orders is gone.
             None => break Departure { left: Arc::from([]), patient: false },
         }
     };
+    // Whoever looks can see what a drain still waits for.
+    tokio::task::spawn_local({
+        let core = core.clone();
+        async move {
+            while let Some(order) = orders.recv().await {
+                if let Order::Sessions(most, asker) = order {
+                    send_sessions(&core, most, &asker);
+                }
+            }
+        }
+    });
+    core.draining.set(true);
+    http3.stop();
     drain(&core, open, departure).await;
+    core.hot.borrow().metrics.publish([0; 4]);
     core.hot.borrow_mut().log.flush();
     Ok(())
+}
+
+fn send_sessions(core: &Core, most: usize, asker: &Sender<CoreSessions>) {
+    // Who asked may have given up waiting.
+    let _ = asker.send(core.deadlines.sessions(core.index, most));
 }
 
 fn listen(core: &Rc<Core>, listeners: Vec<ListenerSeed>, open: &mut Vec<Rc<Listener>>) -> io::Result<()> {
@@ -130,10 +167,11 @@ async fn tick(core: Rc<Core>, ticker: Ticker, heartbeat: Arc<Heartbeat>) {
     while ticker.tick().await.is_ok() {
         heartbeat.beat(core.index);
         let new_second = core.clock.tick();
-        core.deadlines.sweep(core.clock.coarse_ms());
+        let states = core.deadlines.sweep(core.clock.coarse_ms());
         core.count_connections();
         core.make_wanted_room();
         let hot = &mut *core.hot.borrow_mut();
+        hot.metrics.publish(states);
         hot.log.flush();
         if new_second {
             hot.header_blocks.clear();

@@ -7,9 +7,10 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::clock::TICK;
+use crate::session::{CoreSessions, Session, UnderWayGuard};
 
 /// One connection's note.
 #[derive(Default)]
@@ -19,7 +20,17 @@ pub struct Deadline {
     /// Waiting for the next request, nothing of it received: may be ended without harm.
     idle: Cell<bool>,
     expired: Cell<bool>,
+    /// Nothing more is to be counted against the client: it has been, or others needed the room.
+    settled: Cell<bool>,
     waker: RefCell<Option<Waker>>,
+    /// What the connection shows of itself.
+    pub session: Session,
+}
+
+impl AsRef<Session> for Deadline {
+    fn as_ref(&self) -> &Session {
+        &self.session
+    }
 }
 
 impl Deadline {
@@ -43,6 +54,11 @@ impl Deadline {
     #[inline]
     pub fn expired(&self) -> bool {
         self.expired.get()
+    }
+
+    /// Whether a timeout counts: once for each connection, and not where others needed its room.
+    pub fn settle(&self) -> bool {
+        !self.settled.replace(true)
     }
 
     /// The task to wake when it passes. A task's waker is always the same, so it is kept once.
@@ -83,6 +99,34 @@ impl std::ops::Deref for DeadlineGuard {
     }
 }
 
+/// The session of a connection, for its requests.
+#[derive(Clone)]
+pub struct SessionHandle(Rc<Deadline>);
+
+impl SessionHandle {
+    /// Notes a request while it is answered.
+    pub fn begin_request(&self, method: &[u8], target: &[u8]) -> UnderWayGuard {
+        UnderWayGuard::begin(self.0.clone(), method, target)
+    }
+
+    /// The session.
+    pub fn session(&self) -> &Session {
+        &self.0.session
+    }
+}
+
+impl DeadlineGuard {
+    /// The connection's session, for its requests.
+    pub fn session_handle(&self) -> SessionHandle {
+        SessionHandle(self.deadline.clone())
+    }
+
+    /// Notes a request while it is answered.
+    pub fn begin_request(&self, method: &[u8], target: &[u8]) -> UnderWayGuard {
+        UnderWayGuard::begin(self.deadline.clone(), method, target)
+    }
+}
+
 impl Drop for DeadlineGuard {
     fn drop(&mut self) {
         self.deadlines.slots.borrow_mut()[self.slot] = None;
@@ -108,14 +152,28 @@ impl Deadlines {
         self.slots.borrow().len() - self.free.borrow().len()
     }
 
-    /// Expires what is due.
-    pub fn sweep(&self, now_ms: u64) {
+    /// Expires what is due; gives how many connections are in each [state](crate::metrics::ConnectionState).
+    pub fn sweep(&self, now_ms: u64) -> [u64; 4] {
+        let mut states = [0; 4];
         for deadline in self.slots.borrow().iter().flatten() {
             let at_ms = deadline.at_ms.get();
             if at_ms != 0 && at_ms <= now_ms && !deadline.expired.get() {
                 deadline.expire();
             }
+            states[deadline.session.state(deadline.idle.get()) as usize] += 1;
         }
+        states
+    }
+
+    /// A copy of up to `most` sessions, those with requests under way first.
+    pub fn sessions(&self, core: usize, most: usize) -> CoreSessions {
+        let now = Instant::now();
+        let slots = self.slots.borrow();
+        let of =
+            |busy: bool| slots.iter().flatten().filter(move |deadline| deadline.session.is_busy() == busy);
+        let facts =
+            of(true).chain(of(false)).filter_map(|deadline| deadline.session.facts(deadline.idle.get(), now));
+        CoreSessions { core, connections: self.connections(), sessions: facts.take(most).collect() }
     }
 
     /// Lets every waiting connection look around: something has changed for all of them.
@@ -131,7 +189,11 @@ impl Deadlines {
     pub fn expire_idle(&self, most: usize) -> usize {
         let slots = self.slots.borrow();
         let idle = slots.iter().flatten().filter(|deadline| deadline.idle.get() && !deadline.expired.get());
-        idle.take(most).map(|deadline| deadline.expire()).count()
+        let let_go = |deadline: &Rc<Deadline>| {
+            deadline.settled.set(true);
+            deadline.expire();
+        };
+        idle.take(most).map(let_go).count()
     }
 }
 

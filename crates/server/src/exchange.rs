@@ -9,7 +9,7 @@
 //! Nothing here knows of sockets: the connection drives the future, feeds the request's body into its pipe meanwhile,
 //! and drops both when the client leaves.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use bytes::Bytes;
 use touchstone_files::cache::{DateSecond, Variant};
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
 use touchstone_http::target::{PathError, RequestTarget, normalise_path, parse_target};
+use touchstone_http::trace_context;
 use touchstone_interfaces::answer::Answer;
 use touchstone_interfaces::handler::{self, Handled, Interface, Level, OnCore};
 use touchstone_interfaces::pipe::Receiver;
@@ -26,7 +27,9 @@ use touchstone_interfaces::request::{MOST_DERIVED, Protocol, ReceivedHead, Reque
 use crate::access::{self, HeadFields, RequestView};
 use crate::config::LogLevel;
 use crate::core::Core;
+use crate::request_id::RequestId;
 use crate::route::{Outcome, Resolved};
+use crate::session::UnderWayGuard;
 use crate::site::{ListenerSites, Snapshot};
 use crate::static_files::{self, FileRequest};
 
@@ -64,6 +67,50 @@ pub struct Progress {
     /// A handler is at work: it ends when the client leaves. Files are answered even to a client that will send nothing
     /// more.
     pub is_with_handler: Cell<bool>,
+    /// The connection is from a proxy whose word counts.
+    pub is_from_proxy: bool,
+    /// The site, once it is found.
+    pub site: Cell<Option<usize>>,
+    /// The last route that matched.
+    pub route: Cell<Option<usize>>,
+    /// What answers, for logs.
+    pub handler: Cell<&'static str>,
+    /// The request's id, where somebody has asked for it.
+    pub id: RefCell<Option<RequestId>>,
+    /// The request among those under way, while it is.
+    pub under_way: RefCell<Option<UnderWayGuard>>,
+}
+
+impl Progress {
+    /// The beginning of a client's request.
+    pub fn new(
+        snapshot: &Snapshot,
+        peer: Option<SocketAddr>,
+        under_way: Option<UnderWayGuard>,
+    ) -> Rc<Progress> {
+        Rc::new(Progress {
+            is_from_proxy: peer.is_some_and(|peer| snapshot.connection_gate.trusts_fields_of(peer.ip())),
+            under_way: RefCell::new(under_way),
+            ..Progress::default()
+        })
+    }
+
+    /// The site was found, and perhaps the route.
+    fn at(&self, snapshot: &Snapshot, site: usize, route: Option<usize>) {
+        self.site.set(Some(site));
+        self.route.set(route);
+        if let Some(under_way) = &*self.under_way.borrow() {
+            under_way.request().set_route(&snapshot.route_table, Some(site), route);
+        }
+    }
+
+    /// This answers.
+    fn with(&self, handler: &'static str) {
+        self.handler.set(handler);
+        if let Some(under_way) = &*self.under_way.borrow() {
+            under_way.request().set_handler(handler);
+        }
+    }
 }
 
 /// What can be refused from the head alone, whoever would answer it.
@@ -163,15 +210,27 @@ pub async fn answer(
 ) -> Answered {
     let mut answered = Answered { answer: Answer::new(200), client: None, user: None };
     answered.client = request.client.map(|client| client.ip());
+    if let Some(under_way) = &*progress.under_way.borrow() {
+        under_way.request().set_client(answered.client);
+    }
+    identify(&core, &snapshot, &mut request, &progress);
     loop {
         match step(&core, &snapshot, request, variant, &progress, &mut answered).await {
-            Step::Answer(answer) => {
+            Step::Answer(mut answer) => {
+                if let (true, Some(id)) = (snapshot.config.request_id.answer, &*progress.id.borrow()) {
+                    answer = answer.field(&snapshot.config.request_id.field, id.as_str());
+                }
                 answered.answer = answer;
                 return answered;
             }
             Step::Again(next) => request = *next,
         }
     }
+}
+
+/// The same, for requests of the server's own.
+pub fn answer_boxed(core: Rc<Core>, snapshot: Arc<Snapshot>, request: Request) -> OnCore<Answer> {
+    Box::pin(async move { answer(core, snapshot, request, Variant::Persistent, Rc::default()).await.answer })
 }
 
 enum Step {
@@ -189,11 +248,13 @@ async fn step(
     answered: &mut Answered,
 ) -> Step {
     let site = request.site;
+    progress.at(snapshot, site, None);
     if request.path.is_empty() {
         let answer = Answer::error(path_status(&request.path_as_sent));
         return Step::Answer(finish(core, snapshot, &request, site, variant, answer).await);
     }
     let Some(rules) = &snapshot.sites[site].rules else {
+        progress.with("files");
         return Step::Answer(answer_file(core, snapshot, &request, site, variant).await);
     };
     let received = request.received.clone();
@@ -208,6 +269,7 @@ async fn step(
         fields: &fields,
     };
     let mut resolved = rules.resolve(&view);
+    progress.at(snapshot, site, resolved.route.map(|route| route.index));
     match access::pass(&resolved.gates, &view).await {
         Ok(admitted) => {
             if let Some(user) = admitted.user {
@@ -216,6 +278,7 @@ async fn step(
             }
         }
         Err(refusal) => {
+            progress.with("access");
             let answer = finish(core, snapshot, &request, site, variant, refusal.answer()).await;
             return Step::Answer(apply(&resolved, answer));
         }
@@ -227,35 +290,43 @@ async fn step(
     }
     let answer = match &resolved.outcome {
         Outcome::Handler(interface) => {
-            let shadow = Shadow::of(&request);
+            let left = request.without_body();
             progress.is_with_handler.set(true);
+            progress.with(interface.name());
+            hand_on(snapshot, &mut request);
             let handled = handler_of(core, snapshot, interface).handle(request).await;
             match handled {
-                Handled::Answer(answer) => {
-                    let request = shadow.request();
-                    finish(core, snapshot, &request, site, variant, answer).await
-                }
-                Handled::LocalRedirect { target } => match shadow.request().derive(&target) {
+                Handled::Answer(answer) => finish(core, snapshot, &left, site, variant, answer).await,
+                Handled::LocalRedirect { target } => match left.derive(&target) {
                     Some(next) => return Step::Again(Box::new(next)),
                     None => {
                         let message = "a program's local redirect leads nowhere, or in circles";
+                        let id = progress.id.borrow().as_ref().map(|id| Box::from(id.as_str()));
+                        let message = format_args!("{message}{}", Named(&id.unwrap_or_default()));
                         core.error_log.limited(LogLevel::Warning, "local redirect", message);
                         Answer::error(500)
                     }
                 },
                 Handled::File(request) => {
                     progress.is_with_handler.set(false);
+                    progress.with("files");
                     answer_file(core, snapshot, &request, site, variant).await
                 }
             }
         }
         Outcome::Files { root } => {
+            progress.with("files");
             let site = root.map_or(site, |root| snapshot.sites[site].first_root + root);
             answer_file(core, snapshot, &request, site, variant).await
         }
         outcome => {
+            progress.with(match outcome {
+                Outcome::Redirect { .. } => "redirect",
+                _ => "respond",
+            });
             if let Outcome::Failed { reason, .. } = outcome {
-                core.error_log.limited(LogLevel::Warning, "route failed", reason);
+                let message = format_args!("{reason}{}", Named(&request.id));
+                core.error_log.limited(LogLevel::Warning, "route failed", message);
             }
             let answer = outcome.answer().unwrap_or_else(|| Answer::error(500));
             finish(core, snapshot, &request, site, variant, answer).await
@@ -264,35 +335,45 @@ async fn step(
     Step::Answer(apply(&resolved, answer))
 }
 
-/// What is needed of a request after its handler has taken it.
-struct Shadow {
-    copy: Request,
+/// Gives the request its id, where that is shown anywhere.
+fn identify(core: &Core, snapshot: &Snapshot, request: &mut Request, progress: &Progress) {
+    let hot = &mut *core.hot.borrow_mut();
+    let config = &snapshot.config.request_id;
+    let is_shown = config.answer || config.forward || hot.log.wants_request_id();
+    // A request that the server makes itself has that of the one for whose sake it is made.
+    if !is_shown || !request.id.is_empty() {
+        return;
+    }
+    let fields = HeadFields { head: &request.received.head, buffer: &request.received.buffer };
+    let id = hot.request_ids.of(config, progress.is_from_proxy, &fields);
+    request.id = id.as_str().into();
+    *progress.id.borrow_mut() = Some(id);
 }
 
-impl Shadow {
-    fn of(request: &Request) -> Shadow {
-        Shadow {
-            copy: Request {
-                received: request.received.clone(),
-                protocol: request.protocol,
-                path: request.path.clone(),
-                path_as_sent: request.path_as_sent.clone(),
-                query: request.query.clone(),
-                host: request.host.clone(),
-                site: request.site,
-                client: request.client,
-                server: request.server,
-                tls: request.tls.clone(),
-                user: request.user.clone(),
-                id: request.id.clone(),
-                body: Receiver::of(Bytes::new()),
-                depth: request.depth,
-            },
-        }
+/// Prepares the head that a program or an origin gets: without a trace context that is not valid, and with the
+/// request's id where that is to be handed on.
+fn hand_on(snapshot: &Snapshot, request: &mut Request) {
+    let trace = trace_context::from_fields(request.received.fields());
+    let config = &snapshot.config.request_id;
+    let own_id = config.forward && !request.id.is_empty();
+    let is_id = |name: &[u8]| own_id && name.eq_ignore_ascii_case(config.field.as_bytes());
+    let stays = |name: &[u8]| trace_context::is_handed_on(name, trace.as_ref()) && !is_id(name);
+    if !own_id && request.received.fields().all(|(name, _)| stays(name)) {
+        return;
     }
+    let added = own_id.then_some((config.field.as_bytes(), request.id.as_bytes()));
+    let written = request.received.with_fields(stays, added);
+    if let Some(written) = written {
+        request.received = Rc::new(written);
+    }
+}
 
-    fn request(self) -> Request {
-        self.copy
+/// A request's id at the end of a line of the error log.
+struct Named<'a>(&'a str);
+
+impl std::fmt::Display for Named<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(formatter, " (request {})", self.0) }
     }
 }
 
@@ -302,8 +383,8 @@ fn apply(resolved: &Resolved<'_>, mut answer: Answer) -> Answer {
 }
 
 async fn answer_file(
-    core: &Core,
-    snapshot: &Snapshot,
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
     request: &Request,
     site: usize,
     variant: Variant,
@@ -315,8 +396,8 @@ async fn answer_file(
 
 /// Adds what the site says about all its answers.
 async fn finish(
-    core: &Core,
-    snapshot: &Snapshot,
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
     request: &Request,
     site: usize,
     variant: Variant,
@@ -333,7 +414,7 @@ async fn finish(
 }
 
 fn file_request<'a>(
-    snapshot: &'a Snapshot,
+    snapshot: &'a Arc<Snapshot>,
     request: &'a Request,
     site: usize,
     variant: Variant,
@@ -341,6 +422,7 @@ fn file_request<'a>(
     FileRequest {
         snapshot,
         site,
+        request,
         head: &request.received.head,
         buffer: &request.received.buffer,
         path: &request.path_as_sent,
@@ -374,14 +456,8 @@ impl handler::Server for ServerOfCore {
     }
 
     fn log(&self, level: Level, what: &'static str, message: &str) {
-        let level = match level {
-            Level::Error => LogLevel::Error,
-            Level::Warning => LogLevel::Warning,
-            Level::Information => LogLevel::Info,
-            Level::Debug => LogLevel::Debug,
-        };
         if let Some(core) = self.core.upgrade() {
-            core.error_log.limited(level, what, message);
+            core.error_log.limited(level.into(), what, message);
         }
     }
 
@@ -389,9 +465,7 @@ impl handler::Server for ServerOfCore {
         let (core, snapshot) = (self.core.upgrade(), self.snapshot.clone());
         Box::pin(async move {
             match core {
-                Some(core) if request.depth <= MOST_DERIVED => {
-                    answer(core, snapshot, request, Variant::Persistent, Rc::default()).await.answer
-                }
+                Some(core) if request.depth <= MOST_DERIVED => answer_boxed(core, snapshot, request).await,
                 Some(_) => Answer::error(508),
                 None => Answer::error(503),
             }

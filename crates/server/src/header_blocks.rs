@@ -1,4 +1,4 @@
-//! Header blocks of cached responses for HTTP/2, encoded once a second for all connections of a core.
+//! Header blocks of cached responses for HTTP/2 and HTTP/3, encoded once a second for all connections of a core.
 
 use std::sync::Arc;
 
@@ -7,8 +7,9 @@ use touchstone_files::cache::Prepared;
 use touchstone_http::h2::hpack::encode_response_block;
 
 /// Header blocks of cached responses; good as long as the response itself, so for a second.
-#[derive(Default)]
 pub struct HeaderBlocks {
+    /// Makes a block of the head of an HTTP/1 response.
+    encode: fn(&[u8]) -> Vec<u8>,
     /// For each site, by path.
     sites: Vec<FxHashMap<Box<[u8]>, Encoded>>,
 }
@@ -19,7 +20,19 @@ struct Encoded {
     block: Vec<u8>,
 }
 
+impl Default for HeaderBlocks {
+    /// HTTP/2's.
+    fn default() -> HeaderBlocks {
+        HeaderBlocks::new(encode_head)
+    }
+}
+
 impl HeaderBlocks {
+    /// Those that `encode` makes.
+    pub fn new(encode: fn(&[u8]) -> Vec<u8>) -> HeaderBlocks {
+        HeaderBlocks { encode, sites: Vec::new() }
+    }
+
     /// The block of `prepared`, which answers `path`.
     #[inline]
     pub fn block(&mut self, site: usize, path: &[u8], prepared: &Arc<Prepared>) -> &[u8] {
@@ -35,7 +48,7 @@ impl HeaderBlocks {
         if self.sites.len() <= site {
             self.sites.resize_with(site + 1, FxHashMap::default);
         }
-        let encoded = Encoded { prepared: prepared.clone(), block: encode_head(prepared.head()) };
+        let encoded = Encoded { prepared: prepared.clone(), block: (self.encode)(prepared.head()) };
         self.sites[site].insert(path.into(), encoded);
     }
 

@@ -1,7 +1,7 @@
 //! What this process was given when it was started: listening sockets of systemd, or those of a server that it takes
 //! over from.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 
@@ -14,6 +14,8 @@ use crate::systemd;
 #[derive(Default)]
 pub struct Inheritance {
     pub(crate) sockets: Vec<InheritedSocket>,
+    /// Each with the address as the configuration of the process before has it.
+    pub(crate) http3_sockets: Vec<(SocketAddr, UdpSocket)>,
     pub(crate) control: Option<ControlListener>,
     pub(crate) predecessor: Option<Predecessor>,
 }
@@ -71,6 +73,10 @@ impl Inheritance {
                     let (configured, lent) = (passed.configured, passed.lent);
                     self.sockets.push(InheritedSocket { configured, bound, lent, socket });
                 }
+            }
+            Kind::Http3 => {
+                self.http3_sockets
+                    .extend(passed.configured.map(|address| (address, UdpSocket::from(descriptor))));
             }
             Kind::Control => {
                 self.control = Some(ControlListener::inherited(UnixListener::from(descriptor), passed.owner));

@@ -7,6 +7,9 @@
 //! another process its successor, `systemd` hears of all that.
 
 pub mod access;
+mod account;
+mod admin;
+mod admin_token;
 use touchstone_interfaces::answer;
 
 mod acme;
@@ -23,17 +26,25 @@ mod handlers;
 mod handover;
 mod header_blocks;
 mod heartbeat;
+mod http3;
+mod includes;
 mod inherited;
 mod interface;
 mod listener;
 mod listening;
 pub mod log;
+pub mod log_line;
+pub mod metrics;
+mod operator_view;
 mod pid_file;
 mod private_file;
 mod privileges;
+mod programs;
+pub mod request_id;
 pub mod route;
 mod running;
 mod server;
+mod session;
 mod site;
 mod site_tls;
 mod socket;

@@ -18,6 +18,7 @@ use crate::access::{Admission, ConnectionPermit, proxy_header};
 use crate::config::LogLevel;
 use crate::connection::{Connection, Next};
 use crate::core::Core;
+use crate::metrics::Refused;
 use crate::socket::Socket;
 
 /// Connections that the kernel holds for us while we are busy (it caps this at net.core.somaxconn).
@@ -180,11 +181,14 @@ impl Listener {
                 Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => continue,
                 Err(errno) => {
                     let message = format_args!("cannot accept a connection: {errno}");
+                    core.counts.refused(Refused::AcceptFailed);
                     core.error_log.limited(LogLevel::Error, "accept failed", message);
                     return Turn::Exhausted;
                 }
             };
+            core.counts.accepted.add(1);
             let Admission::Admitted(permit) = core.admit(peer) else {
+                core.counts.refused(Refused::PerClient);
                 core.refuse_connection(descriptor, self.configured);
                 continue;
             };
@@ -207,12 +211,18 @@ impl Listener {
                 let limit = core.hot.borrow().snapshot.config.limits.header_timeout;
                 tokio::task::spawn_local(async move {
                     let Ok(stream) = tokio::net::TcpStream::from_std(descriptor.into()) else { return };
-                    if let Ok(Ok(source)) = tokio::time::timeout(limit, proxy_header::take(&stream)).await {
-                        begin_for(&core, source, Socket::Registered(stream), peer, configured);
+                    match tokio::time::timeout(limit, proxy_header::take(&stream)).await {
+                        Ok(Ok(source)) => {
+                            begin_for(&core, source, Socket::Registered(stream), peer, configured)
+                        }
+                        _ => core.counts.refused(Refused::ProxyHeader),
                     }
                 });
             }
-            Err(error) => core.error_log.limited(LogLevel::Warning, "PROXY header", error),
+            Err(error) => {
+                core.counts.refused(Refused::ProxyHeader);
+                core.error_log.limited(LogLevel::Warning, "PROXY header", error);
+            }
         }
     }
 
@@ -279,7 +289,9 @@ fn begin_for(
     let (client, permit) = match source {
         ProxySource::Local => (peer, None),
         ProxySource::Client { client, .. } => {
-            let Admission::Admitted(permit) = core.admit_proxied(client) else { return };
+            let Admission::Admitted(permit) = core.admit_proxied(client) else {
+                return core.counts.refused(Refused::PerClient);
+            };
             (Some(client), permit)
         }
     };

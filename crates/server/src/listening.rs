@@ -105,6 +105,11 @@ impl Listening {
         self.addresses.iter().map(|address| (address.configured, address.bound))
     }
 
+    /// Where an address that is configured so really is.
+    pub fn bound_of(&self, configured: SocketAddr) -> SocketAddr {
+        self.bound().find(|(known, _)| *known == configured).map_or(configured, |(_, bound)| bound)
+    }
+
     /// Every socket, to be handed to a successor.
     pub fn to_pass(&self) -> io::Result<Vec<(Passed, OwnedFd)>> {
         let passed = |configured, lent| Passed { kind: Kind::Tcp, configured, lent, owner: 0 };

@@ -17,16 +17,21 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::access::AccessShared;
 use crate::acme::AcmeManager;
+use crate::admin::Admin;
 use crate::config::{self, ServerConfig};
 use crate::control::{Answer, Control, ControlListener, Reply, Request};
 use crate::core::Connections;
 use crate::core_loop::{Departure, Order};
-use crate::handover::{Ready, Successor, own_program};
+use crate::handover::{Predecessor, Ready, Successor, own_program};
 use crate::heartbeat::Heartbeat;
+use crate::http3;
 use crate::listening::Listening;
 use crate::log::access::AccessLog;
 use crate::log::error::ErrorLog;
+use crate::metrics::Metrics;
+use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
+use crate::programs;
 use crate::server::{addresses, scheme};
 use crate::site::Snapshot;
 use crate::systemd::{self, Notice, Notifier};
@@ -49,6 +54,8 @@ pub struct Parts {
     pub cores: Vec<RunningCore>,
     /// Every address.
     pub listening: Listening,
+    /// Sockets of HTTP/3.
+    pub http3: http3::Sockets,
     /// The configuration.
     pub snapshot: Arc<Snapshot>,
     /// What outlives a configuration of TLS.
@@ -57,6 +64,12 @@ pub struct Parts {
     pub access: Arc<AccessShared>,
     /// The way to certificates of authorities.
     pub acme: AcmeManager,
+    /// The admin listener.
+    pub admin: Admin,
+    /// What it sees.
+    pub view: Arc<OperatorView>,
+    /// The counts.
+    pub metrics: Arc<Metrics>,
     /// The access log.
     pub access_log: AccessLog,
     /// The error log.
@@ -78,6 +91,7 @@ enum Event {
     Signal(i32),
     Request(Request, Reply),
     Successor(Result<Ready, String>),
+    PredecessorGone,
 }
 
 /// How serving ends.
@@ -114,7 +128,12 @@ impl Running {
     }
 
     /// Does what signals and the control socket ask, until the end.
-    pub fn serve(mut self, mut signals: Signals, control: Option<ControlListener>) -> io::Result<()> {
+    pub fn serve(
+        mut self,
+        mut signals: Signals,
+        control: Option<ControlListener>,
+        predecessor: Option<Predecessor>,
+    ) -> io::Result<()> {
         let events = self.events.clone();
         std::thread::Builder::new().name("signals".to_string()).spawn(move || {
             for signal in signals.forever() {
@@ -127,6 +146,14 @@ impl Running {
             let events = self.events.clone();
             let take = move |request, reply| drop(events.send(Event::Request(request, reply)));
             self.control = Some(listener.start(take)?);
+        }
+        if let Some(predecessor) = predecessor {
+            let events = self.events.clone();
+            let wait = move || {
+                predecessor.wait_for_end();
+                drop(events.send(Event::PredecessorGone));
+            };
+            std::thread::Builder::new().name("predecessor".to_string()).spawn(wait)?;
         }
         self.start_watchdog()?;
         self.parts.acme.take_up(&self.parts.snapshot.config);
@@ -159,6 +186,7 @@ impl Running {
                 }
                 Event::Successor(Ok(ready)) => return End::HandedOver(ready),
                 Event::Successor(Err(reason)) => self.upgrade_failed(&reason),
+                Event::PredecessorGone => self.begin_http3(),
             }
         }
     }
@@ -184,6 +212,7 @@ impl Running {
                 for problem in &problems {
                     self.parts.error_log.error(problem);
                 }
+                self.parts.metrics.reload_failed();
                 let message = "the configuration was not taken up; the one before stays";
                 self.parts.error_log.error(message);
                 Answer::refused(message, problems)
@@ -214,6 +243,12 @@ impl Running {
         let snapshot = Arc::new(snapshot);
         let wanted = addresses(&snapshot.config);
         let added = parts.listening.prepare(&wanted, parts.cores.len()).map_err(|error| vec![error.0])?;
+        let bound: Vec<_> = parts.listening.bound().chain(added.addresses()).collect();
+        let bound_of =
+            |wanted| bound.iter().find(|(known, _)| *known == wanted).map_or(wanted, |(_, bound)| *bound);
+        let http3 =
+            parts.http3.open(&snapshot, bound_of, &parts.error_log).map_err(|problem| vec![problem])?;
+        parts.admin.reconfigure(&snapshot.config.admin).map_err(|problem| vec![problem])?;
         if snapshot.config.access_log != parts.snapshot.config.access_log {
             parts.access_log.reconfigure(&snapshot.config.access_log).map_err(log_problem)?;
         }
@@ -224,14 +259,18 @@ impl Running {
             let sites = snapshot.listeners.iter().find(|sites| sites.address == configured);
             let scheme = sites.map_or("http", scheme);
             parts.error_log.info(format_args!("listening on {scheme}://{bound}"));
+            parts.view.add_listener(configured, bound);
         }
         let shares = parts.listening.take_up(added, &wanted);
         let (done, all_done) = channel();
-        for (core, listeners) in parts.cores.iter().zip(shares) {
+        let http3_shares = parts.http3.take_up(http3);
+        parts.metrics.reload_taken_up();
+        for ((core, listeners), sockets) in parts.cores.iter().zip(shares).zip(http3_shares) {
             // A core that has ended is reported when the server stops.
-            let _ = core.orders.send(Order::Reload(snapshot.clone(), listeners, done.clone()));
+            let _ = core.orders.send(Order::Reload(snapshot.clone(), listeners, sockets, done.clone()));
         }
         drop(done);
+        parts.view.show(&snapshot);
         parts.acme.take_up(&snapshot.config);
         let mut old = vec![std::mem::replace(&mut parts.snapshot, snapshot)];
         old.extend(wait_for_all(&all_done, parts.cores.len()));
@@ -286,6 +325,7 @@ impl Running {
         let program = program.map_or_else(own, Ok)?;
         let told = |error: io::Error| format!("the sockets cannot be handed over: {error}");
         let mut sockets = self.parts.listening.to_pass().map_err(told)?;
+        sockets.extend(self.parts.http3.to_pass().map_err(told)?);
         if let Some(control) = &self.control {
             sockets.push(control.to_pass().map_err(told)?);
         }
@@ -332,8 +372,9 @@ impl Running {
         if let Some(control) = self.control.take() {
             control.leave();
         }
-        // It is the new process's file now.
+        // They are the new process's now.
         self.parts.pid_file = None;
+        self.parts.admin.end();
         self.order_to_drain(Departure { left: ready.taken.clone().into(), patient: true });
         // Should it be gone by now, nobody is left to go on; its end is in its own log.
         let _ = successor.go();
@@ -343,6 +384,21 @@ impl Running {
             reply.send(answer);
         }
         self.finish()
+    }
+
+    /// The process before has ended, and with it its connections of HTTP/3: the sockets are ours alone.
+    fn begin_http3(&mut self) {
+        let parts = &mut self.parts;
+        parts.http3.go_on();
+        let listening = &parts.listening;
+        match parts.http3.open(&parts.snapshot, |address| listening.bound_of(address), &parts.error_log) {
+            Ok(opened) => {
+                for (core, sockets) in parts.cores.iter().zip(parts.http3.take_up(opened)) {
+                    let _ = core.orders.send(Order::Http3(sockets));
+                }
+            }
+            Err(problem) => parts.error_log.error(format_args!("no HTTP/3 until the next start: {problem}")),
+        }
     }
 
     // --- stop --------------------------------------------------------------------------------------------------------
@@ -368,6 +424,7 @@ impl Running {
 
     /// Tells every core. The sockets that this thread holds are closed, so that the cores' own decide.
     fn order_to_drain(&mut self, departure: Departure) {
+        self.parts.metrics.begin_drain();
         self.parts.listening = Listening::default();
         for core in &self.parts.cores {
             let _ = core.orders.send(Order::Drain(departure.clone()));
@@ -385,6 +442,8 @@ impl Running {
                 Err(_) => result = Err(io::Error::other("a core panicked")),
             }
         }
+        // Their requests are done; nobody is to be left behind.
+        programs::stop_pools();
         self.parts.access_log.finish();
         self.parts.error_log.info("stopped");
         result

@@ -16,19 +16,24 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use crate::access::AccessShared;
 use crate::acme::AcmeManager;
-use crate::config::{Config, ControlSocket, LogLevel};
+use crate::admin::Admin;
+use crate::config::{AdminConfig, AdminListen, Config, ControlSocket, LogLevel};
 use crate::control::{ControlAddress, ControlListener};
 use crate::core::Connections;
 use crate::core_loop::{self, CoreSeed};
 use crate::handover::Predecessor;
 use crate::heartbeat::Heartbeat;
+use crate::http3;
 use crate::inherited::Inheritance;
 use crate::listener::ListenerSeed;
 use crate::listening::Listening;
 use crate::log::access::AccessLog;
 use crate::log::error::ErrorLog;
+use crate::metrics::Metrics;
+use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
 use crate::privileges::{self, Account};
+use crate::programs;
 use crate::running::{Running, RunningCore};
 use crate::site::{ListenerSites, Snapshot};
 use crate::systemd::Notifier;
@@ -59,7 +64,12 @@ pub struct Server {
     listening: Listening,
     /// What each core listens on.
     shares: Vec<Vec<ListenerSeed>>,
+    /// Sockets of HTTP/3, and those of each core.
+    http3: (http3::Sockets, Vec<http3::CoreSockets>),
     signals: Signals,
+    view: Arc<OperatorView>,
+    metrics: Arc<Metrics>,
+    admin: Admin,
     notifier: Notifier,
     pid_file: Option<PidFile>,
     control: Option<ControlListener>,
@@ -80,6 +90,8 @@ impl Server {
     ) -> Result<Server, StartError> {
         let bound = Server::bind_with(config, config_file, &mut inheritance, start_spawner);
         if let Err(error) = &bound {
+            // What was started for a configuration that cannot be served ends before the process does.
+            programs::stop_pools();
             inheritance.refuse(std::slice::from_ref(&error.0));
         }
         bound
@@ -105,6 +117,7 @@ impl Server {
         let added = listening.prepare(&addresses, cores)?;
         let shares = listening.take_up(added, &addresses);
         let in_vain = listening.drop_unwanted();
+        let mut http3 = open_http3(&config, cores, &listening, inheritance, account.as_ref())?;
         let pid_file = open_pid_file(&config, account.as_ref())?;
         let (control, control_problem) =
             open_control(&config, config_file.as_ref(), inheritance.control.take())?;
@@ -120,6 +133,7 @@ impl Server {
         if let Err(error) = spawner {
             error_log.error(format_args!("programs cannot be started: {error}"));
         }
+        programs::log_pools_to(&error_log);
         for address in in_vain {
             error_log.warning(format_args!(
                 "no site listens on {address}, whose socket was passed to this server: who connects there waits in vain"
@@ -153,7 +167,18 @@ impl Server {
                 "changes on disk are found once a second by comparison, not at once: {problem}"
             ));
         }
+        let opened = http3.open(&snapshot, |address| listening.bound_of(address), &error_log);
+        let http3_shares = http3.take_up(opened.map_err(StartError)?);
         raise_descriptor_limit(&error_log, snapshot.config.limits.connections);
+        let metrics = Metrics::new(access_log.lost_lines_count());
+        let view = OperatorView::new(metrics.clone());
+        // The process before still has its admin listener: ours begins when that has gone.
+        let admin_config = match inheritance.predecessor {
+            Some(_) => AdminConfig { listen: AdminListen::Off, ..snapshot.config.admin.clone() },
+            None => snapshot.config.admin.clone(),
+        };
+        let admin =
+            Admin::start(&admin_config, view.sources(cores), error_log.clone()).map_err(StartError)?;
         Ok(Server {
             snapshot,
             tls,
@@ -164,7 +189,11 @@ impl Server {
             error_log,
             listening,
             shares,
+            http3: (http3, http3_shares),
             signals,
+            view,
+            metrics,
+            admin,
             notifier,
             pid_file,
             control,
@@ -189,13 +218,19 @@ impl Server {
             error_log,
             listening,
             shares,
+            http3: (http3, http3_shares),
             signals,
+            view,
+            metrics,
+            mut admin,
             notifier,
             pid_file,
             control,
             predecessor,
         } = self;
-        let heartbeat = Arc::new(Heartbeat::new(shares.len()));
+        let count = shares.len();
+        let heartbeat = Arc::new(Heartbeat::new(count));
+        let mut http3_shares = http3_shares.into_iter();
         let connections = Arc::new(Connections::default());
         let (accepting, started) = channel();
         let mut cores = Vec::with_capacity(shares.len());
@@ -205,13 +240,17 @@ impl Server {
                 index,
                 snapshot: snapshot.clone(),
                 listeners,
+                http3_sockets: http3_shares.next().unwrap_or_default(),
+                http3_secrets: (http3.secrets.clone(), count),
                 access_log: access_log.core_buffer(),
                 error_log: error_log.clone(),
                 orders: received,
                 connections: connections.clone(),
+                metrics: metrics.clone(),
                 heartbeat: heartbeat.clone(),
                 accepting: accepting.clone(),
             };
+            view.add_core(orders.clone());
             cores.push(RunningCore { orders, thread: spawn_core(seed, &snapshot.config)? });
         }
         drop(accepting);
@@ -223,9 +262,14 @@ impl Server {
             }
             return Err(io::Error::other(reason));
         }
-        if let Some(predecessor) = predecessor {
+        listening.bound().for_each(|(configured, bound)| view.add_listener(configured, bound));
+        view.show(&snapshot);
+        if let Some(predecessor) = &predecessor {
             predecessor.ready(listening.bound().map(|(configured, _)| configured).collect());
             error_log.info("took over from the process before");
+            if let Err(problem) = admin.reconfigure(&snapshot.config.admin) {
+                error_log.error(problem);
+            }
         }
         if let Some(file) = &pid_file
             && let Err(error) = file.write()
@@ -240,10 +284,14 @@ impl Server {
         let running = Running::new(crate::running::Parts {
             cores,
             listening,
+            http3,
             snapshot,
             tls,
             access,
             acme,
+            admin,
+            view,
+            metrics,
             access_log,
             error_log,
             config_file,
@@ -252,7 +300,7 @@ impl Server {
             connections,
             heartbeat,
         });
-        running.serve(signals, control)
+        running.serve(signals, control, predecessor)
     }
 }
 
@@ -287,6 +335,28 @@ fn core_count(config: &Config) -> usize {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         cores => cores,
     }
+}
+
+/// Sockets of HTTP/3 that were inherited, and those that only root may open.
+fn open_http3(
+    config: &Config,
+    cores: usize,
+    listening: &Listening,
+    inheritance: &mut Inheritance,
+    account: Option<&Account>,
+) -> Result<http3::Sockets, StartError> {
+    let mut http3 = http3::Sockets::new(cores).map_err(|problem| StartError(problem.to_string()))?;
+    http3.inherit(std::mem::take(&mut inheritance.http3_sockets));
+    if inheritance.predecessor.is_some() {
+        // The process before goes on with them until its connections have ended.
+        http3.wait();
+    } else if account.is_some_and(|account| !account.is_ours()) {
+        let speak = config.sites.iter().filter(|site| site.tls.is_on() && site.tls.http3);
+        for &address in speak.flat_map(|site| &site.listen) {
+            http3.open_ahead(address, listening.bound_of(address)).map_err(StartError)?;
+        }
+    }
+    Ok(http3)
 }
 
 fn open_pid_file(config: &Config, account: Option<&Account>) -> Result<Option<PidFile>, StartError> {

@@ -12,11 +12,14 @@ use touchstone_files::coding::CodingSettings;
 use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::{Root, SymlinkPolicy};
 use touchstone_http::content_coding::ContentCoding;
+use touchstone_interfaces::includes::PageCache;
 
 use crate::access::{AccessShared, ConnectionGate};
 use crate::acme::HttpChallenges;
 use crate::config::{self, AccessConfig, Config, SiteConfig};
+use crate::includes::SiteIncludes;
 use crate::log::error::ErrorLog;
+use crate::metrics::RouteTable;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
 use crate::tls::{TlsEndpoint, TlsShared};
@@ -34,10 +37,14 @@ pub struct Snapshot {
     pub wants_peers: bool,
     /// Each address with the sites that listen on it.
     pub listeners: Vec<ListenerSites>,
+    /// Parsed pages with directives.
+    pub pages: PageCache,
     /// What an ACME authority asks for in plain HTTP.
     pub acme_challenges: Arc<HttpChallenges>,
     /// The memory cache; `None` when it is switched off.
     pub cache: Option<Arc<FileCache>>,
+    /// What the sites and routes are called in counts and logs.
+    pub route_table: Arc<RouteTable>,
     /// Why changes on disk are found by comparison alone, if so.
     pub watcher_problem: Option<io::Error>,
 }
@@ -54,6 +61,8 @@ pub struct Site {
     pub rules: Option<SiteRules>,
     /// Where the sites begin in [`Snapshot::sites`] that stand for directories of its routes.
     pub first_root: usize,
+    /// Pages with directives, if it has any.
+    pub includes: Option<SiteIncludes>,
     /// What it wants of content codings.
     pub codings: CodingSettings,
     /// The field lines that it adds to every answer, each with its CRLF.
@@ -148,6 +157,8 @@ impl Snapshot {
         } else {
             (None, None)
         };
+        let pages = PageCache::new(usize::try_from(config.cache.parsed_bytes).unwrap_or(usize::MAX));
+        let route_table = Arc::new(RouteTable::new(&config));
         Ok(Snapshot {
             config,
             sites,
@@ -156,6 +167,8 @@ impl Snapshot {
             listeners,
             acme_challenges: acme_challenges.clone(),
             cache,
+            pages,
+            route_table,
             watcher_problem,
         })
     }
@@ -180,6 +193,7 @@ fn open_site(config: &SiteConfig, access: &Arc<AccessShared>) -> Result<Site, Un
         content_types,
         rules,
         first_root: 0,
+        includes: config.includes.as_ref().map(SiteIncludes::new),
         codings: coding_settings(config),
         fields: field_lines(config),
     })
@@ -199,7 +213,21 @@ fn coding_settings(config: &SiteConfig) -> CodingSettings {
 
 fn field_lines(config: &SiteConfig) -> Arc<[u8]> {
     let lines = config.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
-    Arc::from(lines.collect::<String>().into_bytes())
+    Arc::from(lines.chain(alternative_services(config)).collect::<String>().into_bytes())
+}
+
+/// Tells clients that they may come by HTTP/3 (RFC 7838, RFC 9114 section 3.1). A port that the system chooses is not
+/// known yet, and not told.
+fn alternative_services(config: &SiteConfig) -> Option<String> {
+    let is_configured = config.headers.keys().any(|name| name.eq_ignore_ascii_case("alt-svc"));
+    let mut ports: Vec<u16> = config.listen.iter().map(SocketAddr::port).filter(|&port| port != 0).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    if !config.tls.http3 || is_configured || ports.is_empty() {
+        return None;
+    }
+    let services: Vec<String> = ports.iter().map(|port| format!("h3=\":{port}\"; ma=86400")).collect();
+    Some(format!("Alt-Svc: {}\r\n", services.join(", ")))
 }
 
 fn listener_sites(address: SocketAddr, sites: &[SiteConfig], tls: Option<Arc<TlsEndpoint>>) -> ListenerSites {

@@ -58,6 +58,7 @@ fn site_settings(site: &SiteConfig, acme: &AcmeConfig) -> SiteSettings {
             protocols: ["h2", "http/1.1", "http/1.0"].map(str::to_string).to_vec(),
             ..Policy::default()
         },
+        http3: site.tls.http3,
     }
 }
 

@@ -4,12 +4,15 @@
 //! needs (receive, send, close) can be done at once. It is *registered* for events when it first has to wait.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+
+use crate::metrics::traffic;
 
 /// A connection's socket; always non-blocking.
 pub enum Socket {
@@ -27,11 +30,20 @@ impl Socket {
         Socket::Fresh(descriptor)
     }
 
+    /// The other end.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        let address = rustix::net::getpeername(self.descriptor().ok()?).ok()??;
+        SocketAddr::try_from(address).ok()
+    }
+
     /// Receives what is there now; `None` when nothing is.
     #[inline]
     pub fn try_receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::net::recv(self.descriptor()?, buffer, RecvFlags::empty()) {
-            Ok((received, _)) => Ok(Some(received)),
+            Ok((received, _)) => {
+                traffic::received(received);
+                Ok(Some(received))
+            }
             Err(rustix::io::Errno::AGAIN) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -61,7 +73,10 @@ impl Socket {
                 (Err(rustix::io::Errno::AGAIN), _) => {}
                 // The event loop knew better and did not try.
                 (Ok(0), Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
-                (Ok(count), _) => return Poll::Ready(Ok(count)),
+                (Ok(count), _) => {
+                    traffic::received(count);
+                    return Poll::Ready(Ok(count));
+                }
                 (Err(errno), _) => return Poll::Ready(Err(errno.into())),
             }
         }
@@ -93,7 +108,10 @@ impl Socket {
         count: usize,
     ) -> io::Result<Option<usize>> {
         match rustix::fs::sendfile(self.descriptor()?, file, Some(offset), count) {
-            Ok(sent) => Ok(Some(sent)),
+            Ok(sent) => {
+                traffic::sent(sent);
+                Ok(Some(sent))
+            }
             Err(rustix::io::Errno::AGAIN) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -153,9 +171,13 @@ impl Socket {
     }
 }
 
+/// Counts what was sent.
 fn none_now_is_zero(sent: rustix::io::Result<usize>) -> io::Result<usize> {
     match sent {
-        Ok(count) => Ok(count),
+        Ok(count) => {
+            traffic::sent(count);
+            Ok(count)
+        }
         Err(rustix::io::Errno::AGAIN) => Ok(0),
         Err(errno) => Err(errno.into()),
     }

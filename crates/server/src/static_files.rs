@@ -7,12 +7,13 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use std::os::unix::ffi::OsStrExt;
 
 use touchstone_files::cache::{
-    Begun, CodingJob, Entry, FileCache, NewEntry, Prepared, Representation, Selection, Variant,
+    Begun, CodingJob, Entry, FileCache, Lasts, NewEntry, Prepared, Representation, Selection, Variant,
 };
 use touchstone_files::coding::{CodingSource, Codings, twin_etag, twin_path};
 use touchstone_files::listing::{self, ListingOptions};
@@ -31,15 +32,20 @@ use touchstone_http::request::{KnownField, Method, RequestHead};
 use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::weight::NOT_ACCEPTABLE;
 
+use touchstone_interfaces::request::Request;
+
 use crate::answer::{Answer, Part};
 use crate::config::{DirectoryListing, LogLevel};
 use crate::core::Core;
+use crate::includes::{self, FoundPage, LoadError, Made};
 use crate::site::{Site, Snapshot};
 
 /// What the file handler needs of a request.
 pub struct FileRequest<'a> {
     /// The snapshot that the request is answered under.
-    pub snapshot: &'a Snapshot,
+    pub snapshot: &'a Arc<Snapshot>,
+    /// The request that it is made of.
+    pub request: &'a Request,
     /// The site's index in it.
     pub site: usize,
     /// The head.
@@ -88,7 +94,7 @@ pub const ALLOWED_METHODS: &str = "GET, HEAD, OPTIONS";
 const READ_ATTEMPTS: usize = 5;
 
 /// Answers a request for a file.
-pub async fn answer(core: &Core, request: &FileRequest<'_>) -> Answer {
+pub async fn answer(core: &Rc<Core>, request: &FileRequest<'_>) -> Answer {
     match request.head.method {
         Method::Get | Method::Head => {}
         Method::Options => return Answer::new(204).field("Allow", ALLOWED_METHODS),
@@ -109,13 +115,17 @@ pub async fn answer(core: &Core, request: &FileRequest<'_>) -> Answer {
             let now = core.clock.second().unix_seconds;
             answer_content(request, &representation, content, now)
         }
+        Found::Made(representation, answer) => {
+            let now = core.clock.second().unix_seconds;
+            precondition(request, &representation, now).unwrap_or(answer)
+        }
         Found::Other(answer) if answer.status == 404 => fall_back(core, request, &path, answer).await,
         Found::Other(answer) => answer,
     }
 }
 
 /// Answers for what was not found with the site's fallback, if it has one and this request may get it.
-async fn fall_back(core: &Core, request: &FileRequest<'_>, path: &[u8], not_found: Answer) -> Answer {
+async fn fall_back(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], not_found: Answer) -> Answer {
     let fallback = &request.site().config.fallback;
     if fallback.is_empty() || has_dot_in_last_segment(path) {
         return not_found;
@@ -131,6 +141,7 @@ async fn fall_back(core: &Core, request: &FileRequest<'_>, path: &[u8], not_foun
             let now = core.clock.second().unix_seconds;
             answer_content(request, &representation, content, now)
         }
+        Found::Made(_, answer) => answer.field("Vary", "Accept"),
         Found::Other(answer) => {
             let message = format_args!("the fallback {fallback:?} cannot be served: {}", answer.status);
             core.error_log.limited(LogLevel::Warning, "fallback", message);
@@ -146,9 +157,14 @@ fn has_dot_in_last_segment(path: &[u8]) -> bool {
 }
 
 /// Replaces the body of an error with the site's page for it. The fields that belong to the status stay.
-pub async fn use_error_page(core: &Core, request: &FileRequest<'_>, page: &str, answer: &mut Answer) {
+pub async fn use_error_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str, answer: &mut Answer) {
     match find_page(core, request, page).await {
-        Found::Content(representation, content) => {
+        found @ (Found::Content(..) | Found::Made(..)) => {
+            let (representation, body) = match found {
+                Found::Content(representation, content) => (representation, content.whole()),
+                Found::Made(representation, made) => (representation, made.body),
+                Found::Other(_) => return,
+            };
             let mut fields = Vec::with_capacity(answer.fields.len() + 64);
             for line in answer.fields.split_inclusive(|&byte| byte == b'\n') {
                 let replaced = line.starts_with(b"Content-Type: ")
@@ -167,7 +183,7 @@ pub async fn use_error_page(core: &Core, request: &FileRequest<'_>, page: &str, 
             add("Content-Encoding", representation.content_coding.map_or("", |coding| coding.token()));
             add("Vary", representation.vary);
             answer.fields = fields;
-            answer.body = content.whole();
+            answer.body = body;
         }
         // The page of its own failure is the built-in one, so this ends here.
         Found::Other(failure) => {
@@ -218,11 +234,13 @@ impl Content {
 
 enum Found {
     Content(Representation, Content),
+    /// Made of a page with directives, for this request.
+    Made(Representation, Answer),
     Other(Answer),
 }
 
 /// Looks for a file that the configuration names: hidden names are the operator's to use.
-async fn find_page(core: &Core, request: &FileRequest<'_>, page: &str) -> Found {
+async fn find_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str) -> Found {
     let path = page.as_bytes();
     let key = match is_hidden(path) && !request.site().config.hidden_files {
         // No request path is like this, so no request finds what is kept under it.
@@ -233,9 +251,14 @@ async fn find_page(core: &Core, request: &FileRequest<'_>, page: &str) -> Found 
 }
 
 /// Looks in the cache, where it would be under `key`, then on disk; a directory stands for its index file.
-async fn find(core: &Core, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
-    for _ in 0..READ_ATTEMPTS {
-        if let Some((entry, plain)) = core.cache_entry(request.snapshot, request.site, key, request.variant) {
+async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
+    for attempt in 0..READ_ATTEMPTS {
+        let kept = core.cache_entry(request.snapshot, request.site, key, request.variant);
+        if attempt == 0 && request.snapshot.cache.is_some() {
+            let counts = &core.counts;
+            if kept.is_some() { counts.cache_hits.add(1) } else { counts.cache_misses.add(1) }
+        }
+        if let Some((entry, plain)) = kept {
             match choose_coding(core, request, &entry, plain).await {
                 Some(found) => return found,
                 None => continue,
@@ -265,7 +288,7 @@ fn try_again() -> Answer {
 }
 
 /// Looks for `path` on disk.
-async fn look(core: &Core, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
+async fn look(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
     if !path.ends_with(b"/") {
         return open(core, request, key, path).await;
     }
@@ -286,7 +309,7 @@ async fn look(core: &Core, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -
 }
 
 /// Lists a directory. It is made anew for each request, on a thread that may wait.
-async fn list(core: &Core, request: &FileRequest<'_>, path: &[u8]) -> Answer {
+async fn list(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8]) -> Answer {
     let config = &request.site().config;
     let as_json = match config.listing {
         DirectoryListing::Json => true,
@@ -321,8 +344,19 @@ async fn list(core: &Core, request: &FileRequest<'_>, path: &[u8]) -> Answer {
 }
 
 /// Opens `file_path` and, where it may be cached, reads it and keeps it under `key`.
-async fn open(core: &Core, request: &FileRequest<'_>, key: &[u8], file_path: &[u8]) -> Found {
+async fn open(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], file_path: &[u8]) -> Found {
     let site = request.site();
+    if let Some(includes) = &site.includes
+        && let Some(page) = includes::kept(core, request.snapshot, request.site, file_path)
+    {
+        // Where it was not the same for everybody the last time, no place is watched for it.
+        let wants_place = !page.depended_on_request();
+        let ticket = request.snapshot.cache.as_ref().filter(|_| wants_place);
+        let ticket = ticket.map(|cache| cache.begin_read(&directory_of(site.root.path(), file_path)));
+        return made(
+            includes::answer(core, request, includes, FoundPage { key, file_path, page, ticket }).await,
+        );
+    }
     for _ in 0..READ_ATTEMPTS {
         let ticket = request
             .snapshot
@@ -335,6 +369,20 @@ async fn open(core: &Core, request: &FileRequest<'_>, key: &[u8], file_path: &[u
         };
         if opened.facts.kind == FileKind::Directory {
             return Found::Other(directory_redirect(key, file_path, request.query));
+        }
+        let content_type = site.content_types.content_type(file_path);
+        if let Some(includes) = &site.includes
+            && includes.is_page(file_path, &opened.facts, &content_type)
+        {
+            let page = match includes::load(core, request.snapshot, request.site, includes, file_path, opened)
+                .await
+            {
+                Ok(page) => page,
+                Err(error) => return Found::Other(unusable_page(core, file_path, &error)),
+            };
+            return made(
+                includes::answer(core, request, includes, FoundPage { key, file_path, page, ticket }).await,
+            );
         }
         let kept =
             request.snapshot.cache.as_ref().zip(ticket).filter(|(cache, _)| cache.admits(opened.facts.size));
@@ -353,6 +401,7 @@ async fn open(core: &Core, request: &FileRequest<'_>, key: &[u8], file_path: &[u
                     root,
                     representation: representation_kept,
                     codings,
+                    lasts: Lasts::UntilChanged,
                     body,
                 };
                 return match core.cache_insert(request.snapshot, new, ticket, request.variant) {
@@ -372,12 +421,48 @@ async fn open(core: &Core, request: &FileRequest<'_>, key: &[u8], file_path: &[u
     Found::Other(try_again())
 }
 
+fn made(made: Made) -> Found {
+    match made {
+        Made::Kept(representation, prepared) => Found::Content(representation, Content::Cached(prepared)),
+        Made::Answer(representation, answer) => Found::Made(representation, answer),
+    }
+}
+
+fn unusable_page(core: &Rc<Core>, file_path: &[u8], error: &LoadError) -> Answer {
+    let path = Printable(file_path);
+    match error {
+        LoadError::Refused(refused) => return refusal(core, file_path, refused),
+        LoadError::TooLarge(size) => core.error_log.warning(format_args!(
+            "{path} has {size} bytes, more than site.includes.page_bytes allows for a page with directives"
+        )),
+        LoadError::Changing => {
+            core.error_log.warning(format_args!("{path} changes faster than it can be read"));
+            return try_again();
+        }
+        LoadError::Unreadable(error) => core.error_log.warning(format_args!("cannot read {path}: {error}")),
+    }
+    Answer::error(500)
+}
+
+/// The files that a path could mean, in the order in which they are tried.
+pub fn candidates(site: &Site, path: &[u8]) -> Vec<Vec<u8>> {
+    if !path.ends_with(b"/") {
+        return vec![path.to_vec()];
+    }
+    site.config.index.iter().map(|index| [path, index.as_bytes()].concat()).collect()
+}
+
+/// Whether the site does not serve files of such a name.
+pub fn is_refused_name(site: &Site, path: &[u8]) -> bool {
+    !site.config.hidden_files && is_hidden(path)
+}
+
 // ---- content codings
 
 /// Chooses among the representations of a cached file, making the one that is wanted if it is not there yet; `None`:
 /// the file has changed, and the entry is gone.
 async fn choose_coding(
-    core: &Core,
+    core: &Rc<Core>,
     request: &FileRequest<'_>,
     entry: &Arc<Entry>,
     plain: Arc<Prepared>,
@@ -417,7 +502,7 @@ async fn choose_coding(
 
 /// Makes a coded form, or finds that it cannot be had; `None`: its file has changed, and the entry is gone.
 async fn make_coded(
-    core: &Core,
+    core: &Rc<Core>,
     request: &FileRequest<'_>,
     cache: &FileCache,
     entry: &Entry,
@@ -499,7 +584,7 @@ fn not_acceptable() -> Answer {
 // ---- files
 
 /// Reads a whole file; `None` when it changed meanwhile. Waits for the disk on another thread.
-async fn read(opened: Opened) -> io::Result<Option<Vec<u8>>> {
+pub async fn read(opened: Opened) -> io::Result<Option<Vec<u8>>> {
     let Opened { descriptor, facts, .. } = opened;
     let (descriptor, outcome) = match read_whole(&descriptor, facts.size)? {
         ReadWhole::WouldBlock => {
@@ -530,7 +615,8 @@ fn represent(site: &Site, file_path: &[u8], facts: &FileFacts, kept: bool) -> (R
     let representation = Representation {
         facts: *facts,
         etag: facts.etag().as_bytes().into(),
-        last_modified: format_imf_fixdate(facts.modified_seconds),
+        last_modified: Some(format_imf_fixdate(facts.modified_seconds)),
+        is_made: false,
         content_type: content_type.into(),
         cache_control: site.config.cache_control.as_str().into(),
         content_coding: None,
@@ -556,7 +642,7 @@ fn directory_redirect(path: &[u8], file_path: &[u8], query: Option<&[u8]>) -> An
     Answer::redirect(301, &location)
 }
 
-fn refusal(core: &Core, path: &[u8], refused: &Refused) -> Answer {
+fn refusal(core: &Rc<Core>, path: &[u8], refused: &Refused) -> Answer {
     match refused {
         Refused::NotFound => Answer::error(404),
         Refused::Forbidden | Refused::NotAFile => Answer::error(403),
@@ -571,6 +657,41 @@ fn refusal(core: &Core, path: &[u8], refused: &Refused) -> Answer {
     }
 }
 
+/// What the request's conditions make of it, if not what was asked for (RFC 9110 section 13.2.2).
+fn precondition(request: &FileRequest<'_>, representation: &Representation, now: i64) -> Option<Answer> {
+    // What has no validators matches none, so no condition can be about it.
+    let has_validators = !representation.etag.is_empty() || representation.last_modified.is_some();
+    if !request.head.conditional || !has_validators {
+        return None;
+    }
+    let values = |known| request.head.values(request.buffer, known).collect::<Vec<&[u8]>>();
+    let if_match = values(KnownField::IfMatch);
+    let if_none_match = values(KnownField::IfNoneMatch);
+    let if_modified_since = values(KnownField::IfModifiedSince);
+    let if_unmodified_since = values(KnownField::IfUnmodifiedSince);
+    let if_range = values(KnownField::IfRange);
+    let conditions = Conditions {
+        if_match: FieldLines::Several(&if_match),
+        if_none_match: FieldLines::Several(&if_none_match),
+        if_modified_since: FieldLines::Several(&if_modified_since),
+        if_unmodified_since: FieldLines::Several(&if_unmodified_since),
+        if_range: FieldLines::Several(&if_range),
+    };
+    match evaluate(&conditions, &validators(representation), true, now) {
+        Precondition::Proceed => None,
+        Precondition::NotModified => {
+            let mut answer = Answer::new(304);
+            representation.write_validators(&mut answer.fields);
+            Some(answer)
+        }
+        Precondition::Failed => Some(Answer::error(412)),
+    }
+}
+
+fn validators(representation: &Representation) -> Validators<'_> {
+    Validators { etag: &representation.etag, last_modified: representation.facts.modified_seconds }
+}
+
 /// Conditions first, then ranges, then the whole (RFC 9110 section 13.2.2).
 fn answer_content(
     request: &FileRequest<'_>,
@@ -578,36 +699,18 @@ fn answer_content(
     content: Content,
     now: i64,
 ) -> Answer {
-    if request.head.conditional {
+    if let Some(answer) = precondition(request, representation, now) {
+        return answer;
+    }
+    if request.head.conditional && !representation.is_made {
         let values = |known| request.head.values(request.buffer, known).collect::<Vec<&[u8]>>();
-        let if_match = values(KnownField::IfMatch);
-        let if_none_match = values(KnownField::IfNoneMatch);
-        let if_modified_since = values(KnownField::IfModifiedSince);
-        let if_unmodified_since = values(KnownField::IfUnmodifiedSince);
         let if_range = values(KnownField::IfRange);
-        let conditions = Conditions {
-            if_match: FieldLines::Several(&if_match),
-            if_none_match: FieldLines::Several(&if_none_match),
-            if_modified_since: FieldLines::Several(&if_modified_since),
-            if_unmodified_since: FieldLines::Several(&if_unmodified_since),
-            if_range: FieldLines::Several(&if_range),
-        };
-        let validators =
-            Validators { etag: &representation.etag, last_modified: representation.facts.modified_seconds };
-        match evaluate(&conditions, &validators, true, now) {
-            Precondition::Proceed => {}
-            Precondition::NotModified => {
-                let mut answer = Answer::new(304);
-                representation.write_validators(&mut answer.fields);
-                return answer;
-            }
-            Precondition::Failed => return Answer::error(412),
-        }
+        let validators = validators(representation);
         let range: Vec<&[u8]> = values(KnownField::Range);
         // RFC 9110 section 14.2: Range is defined for GET alone; a repeated field is malformed and so ignored.
         if let ([range], Method::Get) = (range.as_slice(), request.head.method)
             && representation.content_coding.is_none()
-            && (if_range.is_empty() || if_range_holds(conditions.if_range, &validators, now))
+            && (if_range.is_empty() || if_range_holds(FieldLines::Several(&if_range), &validators, now))
         {
             let most = request.snapshot.config.limits.ranges;
             match touchstone_http::range::parse(range, content.length(), most) {

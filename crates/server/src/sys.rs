@@ -51,3 +51,24 @@ pub fn take_descriptor(number: i32) -> io::Result<OwnedFd> {
     // it passed the number on, and callers take each number once, before files are opened that could have it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
+
+/// Lets a filter choose which socket of those that share a port gets a packet or connection (socket(7),
+/// SO_ATTACH_REUSEPORT_CBPF). It holds for all of them, those that are bound later too.
+pub fn attach_reuse_port_filter(socket: BorrowedFd<'_>, filter: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: filter.len().try_into().map_err(|_| io::ErrorKind::InvalidInput)?,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    // SAFETY: the descriptor is open for the length of the borrow; the option takes a sock_fprog, whose address and size
+    // are given, and whose pointer and length are those of a slice that lives until after the call; the kernel only reads both.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_REUSEPORT_CBPF,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -6,14 +6,17 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use touchstone_interfaces::request::TlsFacts;
 
+use crate::metrics::CoreCounts;
 use crate::socket::Socket;
-use crate::tls::{CiphertextBuffer, RECORD_BYTES, TlsError, TlsSession};
+use crate::tls::{CiphertextBuffer, RECORD_BYTES, Received, TlsError, TlsSession};
 
 /// Plaintext encrypted at a time: four whole records, one write.
 const SEND_BYTES: usize = 4 * RECORD_BYTES;
@@ -46,11 +49,26 @@ pub struct TlsTransport {
     client_done: bool,
     /// We have said that we will send nothing more.
     ended: bool,
+    /// Where the handshake's end is counted; `None` once it is.
+    handshake: Option<Arc<CoreCounts>>,
+}
+
+impl Drop for TlsTransport {
+    fn drop(&mut self) {
+        if let Some(counts) = self.handshake.take() {
+            counts.handshake_failed("abandoned");
+        }
+    }
 }
 
 impl Transport {
-    /// TLS on top of `socket`.
-    pub fn tls(socket: Socket, session: TlsSession, records: Rc<RefCell<CiphertextBuffer>>) -> Transport {
+    /// TLS on top of `socket`; its handshake is counted in `counts`.
+    pub fn tls(
+        socket: Socket,
+        session: TlsSession,
+        records: Rc<RefCell<CiphertextBuffer>>,
+        counts: Arc<CoreCounts>,
+    ) -> Transport {
         Transport::Tls(Box::new(TlsTransport {
             socket,
             session,
@@ -59,12 +77,29 @@ impl Transport {
             plaintext: Vec::new(),
             client_done: false,
             ended: false,
+            handshake: Some(counts),
         }))
+    }
+
+    /// The other end of the socket.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Transport::Plain(socket) => socket.peer(),
+            Transport::Tls(tls) => tls.socket.peer(),
+        }
     }
 
     /// True when the client has agreed to speak HTTP/2 (ALPN).
     pub fn speaks_http2(&self) -> bool {
         matches!(self, Transport::Tls(tls) if tls.session.protocol() == Some(b"h2"))
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        match self {
+            Transport::Plain(_) => "http",
+            Transport::Tls(_) => "https",
+        }
     }
 
     /// What handlers and logs may know of the session; `None`: plain HTTP.
@@ -91,14 +126,7 @@ impl Transport {
         match self {
             Transport::Plain(_) => true,
             Transport::Tls(tls) => {
-                let name = touchstone_http::host::split_port(host.unwrap_or_default()).0;
-                let name = name.strip_suffix(b".").unwrap_or(name);
-                let Ok(name) = std::str::from_utf8(name) else { return false };
-                // Nearly every client sends names in lower case; the others cost a copy.
-                if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-                    return tls.session.may_serve(&name.to_ascii_lowercase());
-                }
-                tls.session.may_serve(name)
+                crate::tls::host_name(host).is_some_and(|name| tls.session.may_serve(&name))
             }
         }
     }
@@ -259,6 +287,7 @@ impl TlsTransport {
             }
             outcome
         };
+        self.count_handshake(&outcome);
         match outcome {
             Ok(received) => {
                 self.client_done |= received.closed;
@@ -275,6 +304,27 @@ impl TlsTransport {
                 Err(io::Error::new(io::ErrorKind::InvalidData, TlsError::PlainHttp))
             }
             Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+        }
+    }
+
+    /// Counts the end of the handshake, once.
+    #[inline]
+    fn count_handshake(&mut self, outcome: &Result<Received, TlsError>) {
+        if self.handshake.is_none() {
+            return;
+        }
+        match outcome {
+            Ok(received) if received.handshake_done => {
+                if let Some(counts) = self.handshake.take() {
+                    counts.handshake_done(self.session.version(), self.session.is_resumed());
+                }
+            }
+            Ok(_) => {}
+            Err(error) => {
+                if let Some(counts) = self.handshake.take() {
+                    counts.handshake_failed(error.kind());
+                }
+            }
         }
     }
 

@@ -376,12 +376,22 @@ fn check_command_line(
 fn check_configuration(text: &str) -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = directory.path().join("touchstone.toml");
-    // What examples name beside directories: a password file, with the password "password".
+    // What examples name beside directories: a password file, with the password "password", and a token.
     let users = "ada:$2y$05$lfJtylH9G4my3uZb4KQoj.RJs0HrvF2/2gBTiiKW0CbphmKGbdPRG\n";
     std::fs::write(directory.path().join("users.htpasswd"), users).map_err(|error| error.to_string())?;
+    std::fs::write(directory.path().join("admin.token"), "0123456789abcdef0123456789abcdef\n")
+        .map_err(|error| error.to_string())?;
     let mut placed = String::new();
+    let mut in_server = false;
     for line in text.lines() {
-        placed.push_str(&in_directory(line, directory.path())?);
+        if line.starts_with('[') {
+            in_server = line == "[server]";
+        }
+        let placed_line = match in_server {
+            true => as_ourselves(line).map_or_else(|| in_directory(line, directory.path()), Ok),
+            false => in_directory(line, directory.path()),
+        };
+        placed.push_str(&placed_line?);
         placed.push('\n');
     }
     std::fs::write(&file, placed).map_err(|error| error.to_string())?;
@@ -403,18 +413,33 @@ fn check_configuration(text: &str) -> Result<(), String> {
     }
 }
 
+/// A line of `[server]` that names whose rights the server has: ours, because examples name users that this machine need
+/// not have, and who may not look into a directory of the test.
+fn as_ourselves(line: &str) -> Option<String> {
+    match line.split_once(" = ")?.0 {
+        "user" => Some(format!("user = \"{}\"", rustix::process::geteuid().as_raw())),
+        "group" => Some(format!("group = \"{}\"", rustix::process::getegid().as_raw())),
+        "supplementary_groups" => Some("supplementary_groups = []".to_string()),
+        _ => None,
+    }
+}
+
 /// A line whose value is an absolute path, moved below `directory`, with what it needs made there.
 fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
-    if line.starts_with("supplementary_groups = ") {
-        return Ok("supplementary_groups = []".to_string());
+    if let Some(program) = line.strip_prefix("command = [\"/") {
+        return with_program(program, directory);
+    }
+    // Only root can give programs a user.
+    if line.starts_with("user = ") && !rustix::process::geteuid().is_root() {
+        return Ok(String::new());
     }
     let Some((key, value)) = line.split_once(" = \"") else { return Ok(line.to_string()) };
     let value = value.split('"').next().unwrap_or(value);
     let place = directory.join(value.trim_start_matches('/'));
     let made = match key {
-        "root" => std::fs::create_dir_all(&place),
-        // Examples name users that this machine need not have, and who may not look into a directory of the test.
-        "user" | "group" => return Ok(format!("{key} = \"{}\"", rustix::process::geteuid().as_raw())),
+        "root" | "directory" | "spool_directory" => std::fs::create_dir_all(&place),
+        "program" | "interpreter" => std::fs::create_dir_all(place.parent().unwrap_or(directory))
+            .and_then(|()| std::fs::write(&place, "#!/bin/sh\n")),
         "pid_file" | "control_socket" if value.contains('/') => {
             std::fs::create_dir_all(place.parent().unwrap_or(directory))
         }
@@ -424,6 +449,16 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
     };
     made.map_err(|error| error.to_string())?;
     Ok(format!("{key} = \"{}\"", place.display()))
+}
+
+/// A `command` whose program is made below `directory`.
+fn with_program(rest: &str, directory: &Path) -> Result<String, String> {
+    let (path, after) = rest.split_once('"').unwrap_or((rest, ""));
+    let program = directory.join(path);
+    let made = std::fs::create_dir_all(program.parent().unwrap_or(directory))
+        .and_then(|()| std::fs::copy("/bin/true", &program));
+    made.map_err(|error| error.to_string())?;
+    Ok(format!("command = [{program:?}{after}"))
 }
 
 /// The targets of all links and pictures outside code.

@@ -253,7 +253,8 @@ fn json_format() {
     let by_status =
         |status: u64| objects.iter().find(|object| object["status"] == status).expect("it is there");
     let first = by_status(200);
-    let keys = "time client user method target version status body_bytes duration_us host referer user_agent";
+    let keys = "time client user method target version status body_bytes duration_us host referer user_agent \
+                request_id site handler";
     for object in &objects {
         let mut names: Vec<&str> =
             object.as_object().expect("an object").keys().map(String::as_str).collect();
@@ -274,6 +275,7 @@ fn json_format() {
     assert_eq!(first["user_agent"], "\"u\\\u{fc}\"");
     let second = by_status(404);
     assert_eq!((&second["target"], &second["version"]), (&"/missing".into(), &"HTTP/1.0".into()));
+    assert_eq!((&first["handler"], &first["site"]), (&"files".into(), &"127.0.0.1:0".into()));
     for key in ["host", "referer", "user_agent"] {
         assert_eq!(second[key], Value::Null, "{key}");
     }

@@ -13,7 +13,7 @@ use std::task::{Poll, Waker};
 use touchstone_http::content_coding::{CodingPreference, ContentCoding};
 
 use super::response::{BodySource, DateSecond, Prepared, Representation, Variant, prepare};
-use super::{FileCache, Key, NewEntry, ReadTicket, lock};
+use super::{FileCache, Key, Lasts, NewEntry, ReadTicket, lock};
 use crate::coding::{CodingSource, Codings, Twins, suffixed_etag, twin_etag};
 use crate::compress::compress;
 use crate::root::{FileFacts, Root};
@@ -37,6 +37,8 @@ pub struct Entry {
     pub(super) file_path: Box<[u8]>,
     pub(super) directory: Option<DirectoryId>,
     codings: Codings,
+    /// The only second in which it is right; `None`: until the file changes.
+    only_second: Option<i64>,
     pub(super) stale: AtomicBool,
     pub(super) used: AtomicBool,
     /// The second in which the file was last compared with the disk.
@@ -105,6 +107,7 @@ impl Entry {
             file_path: new.file_path.into(),
             directory: ticket.directory,
             codings: new.codings,
+            only_second: (new.lasts == Lasts::OneSecond).then_some(date.unix_seconds),
             stale: AtomicBool::new(false),
             used: AtomicBool::new(false),
             checked_second: AtomicI64::new(date.unix_seconds),
@@ -198,6 +201,11 @@ impl Entry {
 
     /// Whether the file is what it was; asks the disk once a second. Where it is not, the entry is gone afterwards.
     pub(super) fn is_current(&self, date: &DateSecond, cache: &FileCache) -> bool {
+        // Another core may have begun the next second already: what it made is newer, not older.
+        if self.only_second.is_some_and(|second| second < date.unix_seconds) {
+            cache.expire(self);
+            return false;
+        }
         if self.checked_second.swap(date.unix_seconds, Ordering::Relaxed) == date.unix_seconds {
             return true;
         }

@@ -102,10 +102,12 @@ impl Prepared {
 pub struct Representation {
     /// What the file was when it was opened; of a coded representation: the file that it is a form of.
     pub facts: FileFacts,
-    /// The entity tag with its quotes.
+    /// The entity tag with its quotes; empty: none.
     pub etag: Box<[u8]>,
-    /// The Last-Modified date.
-    pub last_modified: [u8; 29],
+    /// The Last-Modified date; `None`: that of the file says nothing about the content.
+    pub last_modified: Option<[u8; 29]>,
+    /// Whether the content is made of the file rather than what is in it: parts of it are not given.
+    pub is_made: bool,
     /// The content type.
     pub content_type: Box<str>,
     /// `Cache-Control`; empty: none.
@@ -121,8 +123,13 @@ pub struct Representation {
 impl Representation {
     /// Appends the fields that every answer about the representation has, a 304 too.
     pub fn write_validators(&self, out: &mut Vec<u8>) {
-        for part in [&b"Last-Modified: "[..], &self.last_modified, b"\r\nETag: ", &self.etag, b"\r\n"] {
-            out.extend_from_slice(part);
+        let date = self.last_modified.as_ref().map_or(&[][..], |date| date);
+        for (name, value) in [(&b"Last-Modified: "[..], date), (b"ETag: ", &self.etag)] {
+            if !value.is_empty() {
+                for part in [name, value, b"\r\n"] {
+                    out.extend_from_slice(part);
+                }
+            }
         }
         for (name, value) in [("Cache-Control: ", &*self.cache_control), ("Vary: ", self.vary)] {
             if !value.is_empty() {
@@ -144,6 +151,7 @@ impl Representation {
         match self.content_coding {
             Some(coding) => line("Content-Encoding: ", coding.token()),
             // Ranges are cut from what is not coded: a coded body may be made anew with other bytes.
+            None if self.is_made => {}
             None => line("Accept-Ranges: ", "bytes"),
         }
     }

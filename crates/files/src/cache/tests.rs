@@ -66,7 +66,8 @@ impl Site {
         let representation = Representation {
             facts: opened.facts,
             etag: opened.facts.etag().as_bytes().into(),
-            last_modified: format_imf_fixdate(opened.facts.modified_seconds),
+            last_modified: Some(format_imf_fixdate(opened.facts.modified_seconds)),
+            is_made: false,
             content_type: "text/html".into(),
             cache_control: "".into(),
             content_coding: None,
@@ -80,6 +81,7 @@ impl Site {
             root: self.root.clone(),
             representation,
             codings,
+            lasts: Lasts::UntilChanged,
             body,
         };
         core.insert(new, ticket, Variant::Persistent, date).1

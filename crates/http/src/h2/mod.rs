@@ -8,7 +8,7 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`connection`] | the state of a connection, seen from the server |
-//! | [`events`] | what was received: requests, bodies, resets |
+//! | [`events`], [`request_view`] | what was received: requests, bodies, resets |
 //! | [`frame`] | reading and writing all types of frame |
 //! | [`hpack`] | header compression (RFC 7541) |
 //! | [`limits`] | what a connection may cost, and the known attacks |
@@ -149,13 +149,15 @@ pub mod hpack;
 pub mod limits;
 pub mod priority;
 pub(crate) mod request;
+pub mod request_view;
 pub(crate) mod scheduler;
 pub mod settings;
 pub mod streams;
 
 pub use connection::{Body, DataFrame, Preface, Responded, ServerConnection, detect_preface};
 pub use error::{ConnectionError, ErrorCode};
-pub use events::{Event, Events, FieldView, Fields, Request};
+pub use events::{Event, Events, Request};
 pub use limits::Limits;
 pub use priority::Priority;
+pub use request_view::{FieldView, Fields, RequestView};
 pub use streams::StreamKey;

@@ -78,7 +78,7 @@ pub enum Programs {
 }
 
 /// A user with groups.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct User {
     /// User.
     pub user: u32,

@@ -35,7 +35,9 @@ pub fn complete_example() -> String {
         }
         let _ = writeln!(example, "{}{}", before_in_example(section.name), section.header());
         for key in section.keys.iter().filter(|key| !key.is_section()) {
-            let _ = writeln!(example, "# {}\n{} = {}", first_sentence(key.documentation), key.name, key.example);
+            let sign = if stands_with_others(section.name, key.name) { "" } else { "# " };
+            let sentence = first_sentence(key.documentation);
+            let _ = writeln!(example, "# {sentence}\n{sign}{} = {}", key.name, key.example);
         }
     });
     example
@@ -159,6 +161,9 @@ fn value_of<C>(kind: &Kind<C>) -> String {
             alternatives(&choices.iter().map(|choice| format!("`\"{}\"`", choice.word)).collect::<Vec<_>>())
         }
         Kind::LogDestination(_) => "`\"off\"`, `\"stdout\"`, `\"stderr\"` or a path".to_string(),
+        Kind::LineFormat(_) => {
+            "`\"common\"`, `\"combined\"`, `\"json\"` or a line with variables".to_string()
+        }
         Kind::Directory(_) => "path of a directory".to_string(),
         Kind::File(_) => "path of a file".to_string(),
         Kind::FileOrWord { word, .. } => format!("path of a file, or `\"{word}\"`"),
@@ -196,9 +201,30 @@ fn before_in_example(section: &str) -> &'static str {
         "site.route.redirect" => "[[site.route]]\npath = \"/redirected/\"\n\n",
         "site.route.rewrite" => "[[site.route]]\npath = \"/rewritten/\"\n\n",
         "site.route.proxy" => "[[site.route]]\npath = \"/passed-on/\"\n\n",
+        "site.route.cgi" => "[[site.route]]\npath = \"/cgi-bin/\"\n\n",
+        "site.route.fastcgi" => "[[site.route]]\npath = \"/app/\"\n\n",
+        "site.route.scgi" => "[[site.route]]\npath = \"/scgi/\"\n\n",
+        "site.route.php" => "[[site.route]]\npath = \"/blog/\"\n\n",
         "site.route.respond" => "[[site.route]]\npath = \"/answered/\"\n\n",
         _ => "",
     }
+}
+
+/// Whether the example of a key stands in the complete one; otherwise it stands there as a comment, because it excludes
+/// another key, or names what only some machines have.
+fn stands_with_others(section: &str, key: &str) -> bool {
+    let calls_programs = ["site.route.cgi", "site.route.fastcgi", "site.route.scgi", "site.route.php"];
+    let excludes_or_names = [
+        "command",
+        "directory",
+        "front_controller",
+        "interpreter",
+        "program",
+        "send_files_from",
+        "spool_directory",
+        "user",
+    ];
+    !calls_programs.contains(&section) || !excludes_or_names.contains(&key)
 }
 
 fn first_sentence(text: &str) -> &str {
@@ -286,7 +312,7 @@ mod tests {
         });
         assert!(all.lines().all(|line| line.chars().count() <= 100));
         assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 3);
-        assert_eq!(explain(Some("[cache]")).unwrap().matches("example:").count(), 4);
+        assert_eq!(explain(Some("[cache]")).unwrap().matches("example:").count(), 5);
         assert_eq!(
             explain(Some("site.rot")).unwrap_err(),
             "unknown key 'site.rot'; did you mean 'site.root'?"

@@ -18,7 +18,7 @@ use super::{
     ErrorLogConfig, LimitsConfig, LogDestination, LogLevel, MinimumVersion, SiteConfig, SymlinkPolicy,
     TlsConfig,
 };
-use super::{SectionPlaces, access, route};
+use super::{SectionPlaces, access, includes, route};
 use crate::access::Network;
 
 /// A section: the keys that stand together and the struct that they fill.
@@ -84,6 +84,8 @@ pub enum Kind<C: 'static> {
     Choice(&'static [Choice<C>]),
     /// `"off"`, `"stdout"`, `"stderr"` or a file.
     LogDestination(fn(&mut C, LogDestination)),
+    /// The form of an access log line.
+    LineFormat(fn(&mut C, AccessLogFormat)),
     /// A directory.
     Directory(fn(&mut C, PathBuf)),
     /// A file; empty: none.
@@ -196,6 +198,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
         keep_alive_requests: 0,
         connections: 0,
         connections_per_client: 0,
+        http3_streams: 0,
+        http3_unvalidated_handshakes: 0,
         minimum_receive_rate: 0,
         minimum_send_rate: 0,
     },
@@ -330,6 +334,32 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             },
         },
         Key {
+            name: "http3_streams",
+            default: Some("100"),
+            example: "250",
+            documentation: "The most requests that one HTTP/3 connection may have under way at a time. \
+                The client is told, and waits by itself before it sends more.",
+            kind: Kind::Number {
+                least: 1,
+                most: 100_000,
+                set: |limits, value| limits.http3_streams = u32::try_from(value).unwrap_or(u32::MAX),
+            },
+        },
+        Key {
+            name: "http3_unvalidated_handshakes",
+            default: Some("64"),
+            example: "0",
+            documentation: "The most HTTP/3 handshakes under way on one core with clients that have not yet shown \
+                that their address is theirs. Beyond it a client is asked for a proof first (Retry), which costs it \
+                one round trip and us nothing; so packets with forged addresses cannot keep the server busy. 0: \
+                every client is asked.",
+            kind: Kind::Number {
+                least: 0,
+                most: 1_000_000,
+                set: |limits, value| limits.http3_unvalidated_handshakes = as_usize(value),
+            },
+        },
+        Key {
             name: "minimum_receive_rate",
             default: Some("240"),
             example: "\"1KiB\"",
@@ -359,7 +389,7 @@ pub static CACHE: Section<CacheConfig> = Section {
     repeated: false,
     documentation: "The memory cache of whole responses. \
         A file that changes on disk is served with its new content within one second, cached or not.",
-    blank: || CacheConfig { enabled: false, files: 0, bytes: 0, file_bytes: 0 },
+    blank: || CacheConfig { enabled: false, files: 0, bytes: 0, file_bytes: 0, parsed_bytes: 0 },
     keys: &[
         Key {
             name: "enabled",
@@ -393,6 +423,14 @@ pub static CACHE: Section<CacheConfig> = Section {
             documentation: "The largest file that is cached, in bytes. Larger ones are sent from the disk.",
             kind: Kind::Size { least: 0, most: GIB, set: |cache, value| cache.file_bytes = value },
         },
+        Key {
+            name: "parsed_bytes",
+            default: Some("\"32MiB\""),
+            example: "\"128MiB\"",
+            documentation: "The most memory that parsed pages with directives may take, see `[site.includes]`. \
+                A page that finds no room is parsed for every request.",
+            kind: Kind::Size { least: 0, most: 16 * TIB, set: |cache, value| cache.parsed_bytes = value },
+        },
     ],
 };
 
@@ -417,24 +455,11 @@ pub static ACCESS_LOG: Section<AccessLogConfig> = Section {
             name: "format",
             default: Some("\"combined\""),
             example: "\"json\"",
-            documentation: "The form of a line.",
-            kind: Kind::Choice(&[
-                Choice {
-                    word: "common",
-                    meaning: "the Common Log Format",
-                    set: |log| log.format = AccessLogFormat::Common,
-                },
-                Choice {
-                    word: "combined",
-                    meaning: "common with Referer and User-Agent",
-                    set: |log| log.format = AccessLogFormat::Combined,
-                },
-                Choice {
-                    word: "json",
-                    meaning: "one JSON object a line, with milliseconds, Host and the duration",
-                    set: |log| log.format = AccessLogFormat::Json,
-                },
-            ]),
+            documentation: "The form of a line: `\"common\"`, the Common Log Format; `\"combined\"`, the same with \
+                Referer and User-Agent; `\"json\"`, one JSON object a line; or a line of one's own with variables, such \
+                as `\"$client $status $duration $header{accept}\"`. The [page about logs](logs.md#a-line-of-ones-own) has \
+                all variables.",
+            kind: Kind::LineFormat(|log, value| log.format = value),
         },
     ],
 };
@@ -510,6 +535,7 @@ pub static SITE: Section<SiteConfig> = Section {
         fallback: String::new(),
         error_pages: BTreeMap::new(),
         headers: BTreeMap::new(),
+        includes: None,
         access: AccessConfig::default(),
         routes: Vec::new(),
     },
@@ -578,6 +604,14 @@ pub static SITE: Section<SiteConfig> = Section {
                     set: |site| site.tls.minimum_version = MinimumVersion::Tls13,
                 },
             ]),
+        },
+        Key {
+            name: "http3",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether the site speaks HTTP/3 as well, over UDP on the same addresses and ports, \
+                and tells clients so (`Alt-Svc`). It needs `certificate` or `development_certificate`.",
+            kind: Kind::Boolean(|site, value| site.tls.http3 = value),
         },
         Key {
             name: "client_authorities",
@@ -781,6 +815,14 @@ pub static SITE: Section<SiteConfig> = Section {
         }),
         access::rate_limit(|reader, value, site| access::read_rate_limit(reader, value, &mut site.access)),
         Key {
+            name: "includes",
+            default: Some(ABSENT),
+            example: "{ suffixes = [\".shtml\"] }",
+            documentation: "Pages with directives in them (SHTML, server-side includes), see `[site.includes]`. \
+                Without it no page is looked at.",
+            kind: Kind::Table { read: includes::read_includes },
+        },
+        Key {
             name: "route",
             default: Some(ABSENT),
             example: "[{ path = \"/old/\", redirect = { to = \"/new/$1\" } }]",
@@ -828,7 +870,19 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::config::admin::REQUEST_ID;
+            $code
+        }
+        {
+            let $section = &$crate::config::admin::ADMIN;
+            $code
+        }
+        {
             let $section = &$crate::config::keys::SITE;
+            $code
+        }
+        {
+            let $section = &$crate::config::includes::INCLUDES;
             $code
         }
         {
@@ -853,6 +907,22 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::config::route::RESPOND;
+            $code
+        }
+        {
+            let $section = &$crate::config::cgi::CGI;
+            $code
+        }
+        {
+            let $section = &$crate::config::fastcgi::FASTCGI;
+            $code
+        }
+        {
+            let $section = &$crate::config::fastcgi::SCGI;
+            $code
+        }
+        {
+            let $section = &$crate::config::fastcgi::PHP;
             $code
         }
         {

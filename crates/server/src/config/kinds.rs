@@ -12,7 +12,7 @@ use touchstone_http::content_coding::ContentCoding;
 use super::keys::{Choice, Key, Kind};
 use super::parse::{Reader, Value, alternatives};
 use super::values;
-use super::{KeyPlaces, Place};
+use super::{AccessLogFormat, KeyPlaces, Place};
 use crate::access::Network;
 
 impl Reader<'_> {
@@ -48,6 +48,7 @@ impl Reader<'_> {
                 let base = self.base;
                 self.text(name, value, |text| values::parse_log_destination(text, base), |v| set(target, v));
             }
+            Kind::LineFormat(set) => self.text(name, value, AccessLogFormat::parse, |v| set(target, v)),
             Kind::Directory(set) => {
                 let base = self.base;
                 self.text(name, value, |text| values::parse_path(text, base), |v| set(target, v));

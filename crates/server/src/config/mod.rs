@@ -12,8 +12,11 @@
 
 mod access;
 mod acme;
+mod admin;
 mod cgi;
 mod documentation;
+mod fastcgi;
+mod includes;
 pub mod keys;
 mod kinds;
 mod parse;
@@ -26,8 +29,11 @@ mod values;
 
 pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, ProxiesConfig, RateLimitConfig};
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
+pub use admin::{AcceptRequestId, AdminConfig, AdminListen, RequestIdConfig};
 pub use cgi::{CgiConfig, parse_umask};
 pub use documentation::{complete_example, documentation_markdown, explain};
+pub use fastcgi::ProgramsConfig;
+pub use includes::{ExpressionGrammar, IncludesConfig, XBitHack};
 pub use parse::{Loaded, load_file, load_server_section, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
 pub use proxy::ProxyConfig;
@@ -35,6 +41,7 @@ pub use route::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use server::{ControlSocket, ServerConfig};
 pub use surroundings::check_surroundings;
 
+pub use crate::log_line::LineFormat as AccessLogFormat;
 pub use crate::tls::{ClientCertificateMode, MinimumVersion};
 
 use std::collections::BTreeMap;
@@ -61,6 +68,10 @@ pub struct Config {
     pub proxies: ProxiesConfig,
     /// `[acme]`
     pub acme: AcmeConfig,
+    /// `[request_id]`
+    pub request_id: RequestIdConfig,
+    /// `[admin]`
+    pub admin: AdminConfig,
     /// `[[site]]`, at least one.
     pub sites: Vec<SiteConfig>,
 }
@@ -90,6 +101,10 @@ pub struct LimitsConfig {
     pub connections: usize,
     /// Connections that one client may have open at a time; 0: no limit.
     pub connections_per_client: u64,
+    /// Requests under way on one HTTP/3 connection.
+    pub http3_streams: u32,
+    /// HTTP/3 handshakes under way on one core without a proof of the client's address.
+    pub http3_unvalidated_handshakes: usize,
     /// Bytes a second that a body must come with when the stall timeout is used up; 0: any progress is enough.
     pub minimum_receive_rate: u64,
     /// Bytes a second that an answer must be taken with; the same.
@@ -107,6 +122,8 @@ pub struct CacheConfig {
     pub bytes: u64,
     /// Largest file (MaxCachedFileSize).
     pub file_bytes: u64,
+    /// Most bytes of parsed pages.
+    pub parsed_bytes: u64,
 }
 
 /// `[access_log]`
@@ -131,17 +148,6 @@ pub enum LogDestination {
     File(PathBuf),
 }
 
-/// The form of an access log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AccessLogFormat {
-    /// The Common Log Format.
-    Common,
-    /// Common with Referer and User-Agent.
-    Combined,
-    /// One JSON object a line.
-    Json,
-}
-
 /// `[error_log]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorLogConfig {
@@ -162,6 +168,18 @@ pub enum LogLevel {
     Warning,
     /// Something that the operator must mend.
     Error,
+}
+
+impl From<touchstone_interfaces::handler::Level> for LogLevel {
+    fn from(level: touchstone_interfaces::handler::Level) -> LogLevel {
+        use touchstone_interfaces::handler::Level;
+        match level {
+            Level::Error => LogLevel::Error,
+            Level::Warning => LogLevel::Warning,
+            Level::Information => LogLevel::Info,
+            Level::Debug => LogLevel::Debug,
+        }
+    }
 }
 
 /// `[[site]]`: hosts with their listeners and what answers them.
@@ -203,6 +221,8 @@ pub struct SiteConfig {
     pub error_pages: BTreeMap<u16, String>,
     /// Fields of every answer.
     pub headers: BTreeMap<String, String>,
+    /// Pages with directives; `None`: there are none.
+    pub includes: Option<IncludesConfig>,
     /// Who is let in.
     pub access: AccessConfig,
     /// What it does differently for some requests.
@@ -222,6 +242,8 @@ pub struct TlsConfig {
     pub development_certificate: bool,
     /// The oldest version that is spoken.
     pub minimum_version: MinimumVersion,
+    /// HTTP/3 on the same addresses.
+    pub http3: bool,
     /// The authorities whose client certificates are trusted, PEM.
     pub client_authorities: Option<PathBuf>,
     /// Whether a client may come without.
@@ -257,10 +279,16 @@ pub enum SymlinkPolicy {
     Anywhere,
 }
 
-/// The configuration of the quick form: one site for every host, and the default of every other key.
+/// The configuration of the quick form: one site for every host, where `*.shtml` is parsed and `cgi-bin` holds programs, and the default of every
+/// other key.
 ///
 /// Relative paths are used as they are, so relative to the current directory.
 pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
+    let site = SiteConfig {
+        includes: Some(IncludesConfig::default()),
+        routes: quick_routes(&root),
+        ..SiteConfig::new(root, vec![listen])
+    };
     Config {
         server: ServerConfig::default(),
         limits: LimitsConfig::default(),
@@ -268,8 +296,10 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         access_log: AccessLogConfig::default(),
         error_log: ErrorLogConfig::default(),
         proxies: ProxiesConfig::default(),
+        request_id: RequestIdConfig::default(),
+        admin: AdminConfig::default(),
         acme: AcmeConfig::default(),
-        sites: vec![SiteConfig { routes: quick_routes(&root), ..SiteConfig::new(root, vec![listen]) }],
+        sites: vec![site],
     }
 }
 

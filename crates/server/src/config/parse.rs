@@ -18,7 +18,8 @@ use super::keys::{self, Key, Section};
 use super::problem::problem_at;
 use super::values;
 use super::{
-    Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, ServerConfig, SiteConfig, access, acme, server,
+    Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, ServerConfig, SiteConfig, access, acme, admin,
+    server,
 };
 
 /// The largest file that is read as a configuration, in bytes.
@@ -112,6 +113,7 @@ fn load(text: &str, file: &Path, base: &Path) -> Result<Loaded, Vec<ConfigProble
     reader.check_tls(&loaded);
     reader.check_access(&loaded);
     reader.check_acme(&loaded);
+    reader.check_admin(&loaded);
     reader.problems.sort_by_key(|problem| (problem.line, problem.column));
     if reader.problems.is_empty() { Ok(loaded) } else { Err(reader.problems) }
 }
@@ -176,6 +178,8 @@ impl<'t> Reader<'t> {
             error_log: self.single(&keys::ERROR_LOG, document, &mut places),
             proxies: self.single(&access::PROXIES, document, &mut places),
             acme: self.single(&acme::ACME, document, &mut places),
+            request_id: self.single(&admin::REQUEST_ID, document, &mut places),
+            admin: self.single(&admin::ADMIN, document, &mut places),
             sites: self.sites(document, &mut places),
         };
         let names = keys::section_names();
@@ -370,6 +374,7 @@ impl<'t> Reader<'t> {
             for (key, set) in [
                 ("key", tls.key.is_some() && tls.certificate.is_none()),
                 ("client_authorities", tls.client_authorities.is_some() && !tls.is_on()),
+                ("http3", tls.http3 && !tls.is_on()),
             ] {
                 if set {
                     let reason = match tls.acme {

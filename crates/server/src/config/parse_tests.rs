@@ -12,7 +12,8 @@ use super::*;
 use crate::config::keys::{ABSENT, for_each_section};
 use crate::config::{
     AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, DirectoryListing, ErrorLogConfig,
-    LimitsConfig, LogDestination, LogLevel, ServerConfig, SymlinkPolicy, TlsConfig, complete_example, quick,
+    IncludesConfig, LimitsConfig, LogDestination, LogLevel, ServerConfig, SymlinkPolicy, TlsConfig,
+    complete_example, quick,
 };
 
 const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:80']\nroot = 'www'\n";
@@ -58,13 +59,21 @@ fn defaults() {
             keep_alive_requests: 0,
             connections: 65536,
             connections_per_client: 0,
+            http3_streams: 100,
+            http3_unvalidated_handshakes: 64,
             minimum_receive_rate: 240,
             minimum_send_rate: 240,
         }
     );
     assert_eq!(
         config.cache,
-        CacheConfig { enabled: true, files: 16384, bytes: 256 << 20, file_bytes: 1 << 20 }
+        CacheConfig {
+            enabled: true,
+            files: 16384,
+            bytes: 256 << 20,
+            file_bytes: 1 << 20,
+            parsed_bytes: 32 << 20
+        }
     );
     assert_eq!(
         config.access_log,
@@ -95,11 +104,13 @@ fn defaults() {
             fallback: String::new(),
             error_pages: BTreeMap::new(),
             headers: BTreeMap::new(),
+            includes: None,
             access: AccessConfig::default(),
             routes: vec![],
         }]
     );
-    let quick = quick(PathBuf::from("/etc/touchstone/www"), "127.0.0.1:80".parse().unwrap());
+    let mut quick = quick(PathBuf::from("/etc/touchstone/www"), "127.0.0.1:80".parse().unwrap());
+    assert_eq!(quick.sites[0].includes.take(), Some(IncludesConfig::default()));
     assert_eq!(quick, config);
 }
 
@@ -134,6 +145,8 @@ stall_timeout = '1h'
 keep_alive_requests = 7
 connections = 9
 connections_per_client = 4
+http3_streams = 7
+http3_unvalidated_handshakes = 0
 minimum_receive_rate = 0
 minimum_send_rate = '1KB'
 [cache]
@@ -196,11 +209,16 @@ root = 'b'
             keep_alive_requests: 7,
             connections: 9,
             connections_per_client: 4,
+            http3_streams: 7,
+            http3_unvalidated_handshakes: 0,
             minimum_receive_rate: 0,
             minimum_send_rate: 1000,
         }
     );
-    assert_eq!(config.cache, CacheConfig { enabled: false, files: 1, bytes: 2, file_bytes: 3 });
+    assert_eq!(
+        config.cache,
+        CacheConfig { enabled: false, files: 1, bytes: 2, file_bytes: 3, parsed_bytes: 32 << 20 }
+    );
     assert_eq!(
         config.access_log,
         AccessLogConfig { destination: LogDestination::Stdout, format: AccessLogFormat::Common }
@@ -246,10 +264,10 @@ fn unknown_names() {
     );
     assert_eq!(
         problem_in_site("  keep-alive-timeout = '1s'"),
-        "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, certificate, key, development_certificate, tls_minimum, client_authorities, client_certificate, root, index, \
+        "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, certificate, key, development_certificate, tls_minimum, http3, client_authorities, client_certificate, root, index, \
          symlinks, hidden_files, mime_types, charset, cache_control, precompressed, compression, \
          compression_levels, listing, listing_entries, fallback, error_pages, headers, allow, deny, \
-         basic_authentication, rate_limit and route"
+         basic_authentication, rate_limit, includes and route"
     );
     assert_eq!(
         problem_in_site("drain_timeout = '1s'"),
@@ -262,7 +280,7 @@ fn unknown_names() {
     assert_eq!(
         problem_beside_a_site("[upstream]\nranges = 1"),
         "site.toml:4:2: unknown section 'upstream'; the sections are [server], [limits], [cache], [access_log], \
-         [error_log], [proxies], [acme] and [[site]]"
+         [error_log], [proxies], [acme], [request_id], [admin] and [[site]]"
     );
     assert_eq!(
         problems("[[sites]]\nroot = 'x'\n"),
@@ -470,7 +488,7 @@ fn values_that_cannot_be() {
     );
     assert_eq!(
         problem_beside_a_site("[access_log]\nformat = 'comon'"),
-        "site.toml:5:10: 'format' must be \"common\", \"combined\" or \"json\", not \"comon\"; did you mean \"common\"?"
+        "site.toml:5:10: 'format': 'comon' is not a format; did you mean 'common'?"
     );
     assert_eq!(
         problem_beside_a_site("[access_log]\npath = 'log/'"),
@@ -663,6 +681,7 @@ fn https_is_asked_for_in_one_way() {
     assert_eq!(tls.key, None);
     for (lines, message) in [
         ("key = \"k\"\n", "4:7: 'key' means nothing without 'certificate'"),
+        ("http3 = true\n", "4:9: 'http3' means nothing without 'certificate'"),
         ("client_authorities = \"c\"\n", "4:22: 'client_authorities' means nothing without 'certificate'"),
         (
             "certificate = \"c\"\ndevelopment_certificate = true\n",

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::access::{self, AccessConfig};
 use super::cgi::{self, CgiConfig};
+use super::fastcgi::{self, ProgramsConfig};
 use super::keys::{ABSENT, Key, Kind, Section};
 use super::parse::{Reader, Value};
 use super::proxy::{ProxyConfig, read_proxy};
@@ -29,10 +30,16 @@ pub struct RouteConfig {
     pub rewrite: Option<RewriteConfig>,
     /// Answered with this.
     pub respond: Option<RespondConfig>,
-    /// Answered by another server.
-    pub proxy: Option<ProxyConfig>,
     /// Answered by CGI programs.
     pub cgi: Option<CgiConfig>,
+    /// Answered by FastCGI programs.
+    pub fastcgi: Option<ProgramsConfig>,
+    /// Answered by SCGI programs.
+    pub scgi: Option<ProgramsConfig>,
+    /// Answered by PHP scripts.
+    pub php: Option<ProgramsConfig>,
+    /// Answered by another server.
+    pub proxy: Option<ProxyConfig>,
     /// Files below another directory.
     pub root: Option<PathBuf>,
     /// Header fields that the answer gets.
@@ -91,8 +98,11 @@ pub static ROUTE: Section<RouteConfig> = Section {
         redirect: None,
         rewrite: None,
         respond: None,
-        proxy: None,
         cgi: None,
+        fastcgi: None,
+        scgi: None,
+        php: None,
+        proxy: None,
         root: None,
         headers: BTreeMap::new(),
         access: AccessConfig::default(),
@@ -192,6 +202,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             kind: Kind::Table { read: read_respond },
         },
         cgi::ROUTE_KEY,
+        fastcgi::FASTCGI_KEY,
+        fastcgi::SCGI_KEY,
+        fastcgi::PHP_KEY,
         Key {
             name: "proxy",
             default: Some(ABSENT),

@@ -11,11 +11,12 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::problem::problem_at;
 use super::{
-    AccessConfig, AcmeConfig, Config, ConfigPlaces, ConfigProblem, ControlSocket, LogDestination,
-    PasswordSource, SectionPlaces, ServerConfig, SiteConfig,
+    AccessConfig, AcmeConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, ControlSocket,
+    LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig,
 };
 use crate::access::PasswordFile;
 use crate::acme::read_hmac_key;
+use crate::admin_token::read_token;
 use crate::privileges::Account;
 use crate::tls::read_certificates;
 
@@ -106,6 +107,7 @@ fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     if config.sites.iter().any(|site| site.tls.acme) {
         check_acme(&config.acme, places, &mut problems);
     }
+    check_admin(config, places, &mut problems);
     problems
 }
 
@@ -140,6 +142,21 @@ fn check_storage(storage: &Path) -> Result<(), String> {
     writable(there).map_err(|reason| format!("cannot be made: '{}' {reason}", there.display()))
 }
 
+/// The admin listener's token, and the directory of its socket.
+fn check_admin(config: &Config, places: &ConfigPlaces, problems: &mut Vec<ConfigProblem>) {
+    if let Some(path) = &config.admin.token_file
+        && let Err(message) = read_token(path)
+    {
+        problems.push(places.problem_in_section("admin", "token_file", message));
+    }
+    if let AdminListen::Unix(path) = &config.admin.listen
+        && let Err(reason) = check_log_directory(&directory_of(path))
+    {
+        let message = format!("the socket '{}' {reason}", path.display());
+        problems.push(places.problem_in_section("admin", "listen", message));
+    }
+}
+
 /// Directories of routes, and password files of the site and its routes.
 fn check_access_and_routes(
     site: &SiteConfig,
@@ -166,6 +183,13 @@ fn check_access_and_routes(
         for (key, message) in crate::cgi::problems(cgi, route) {
             let place = within.map(|within| within.key_below(&format!("cgi.{key}")));
             problems.push(problem_at(&places.file, place, format!("'cgi.{key}': {message}")));
+        }
+    }
+    for (index, route) in site.routes.iter().enumerate() {
+        let within = site_places.and_then(|places| places.table("route", index));
+        for (key, message) in crate::programs::problems(route) {
+            let place = within.map(|within| within.key_below(&key));
+            problems.push(problem_at(&places.file, place, format!("'{key}': {message}")));
         }
     }
     for (index, route) in site.routes.iter().enumerate() {

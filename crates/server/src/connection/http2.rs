@@ -23,12 +23,14 @@ use touchstone_http::target::is_plain_path;
 use touchstone_interfaces::pipe::pipe;
 use touchstone_interfaces::request::{Protocol, ReceivedHead};
 
-use super::{Connection, client_text, microseconds_since};
+use super::Connection;
+use super::as_http1::{nothing_received, request_text};
+use crate::account::{self, Account};
 use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
-use crate::exchange::{self, Arrival};
+use crate::exchange::{self, Arrival, Progress};
 use crate::header_blocks::{encode_fields, split_field};
-use crate::log::access::Record;
+use crate::metrics::Timeout;
 use streams::{Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), as far as they tell it from HTTP/1.
@@ -74,6 +76,10 @@ impl Http2 {
                 ..Limits::default()
             }
         };
+        connection.core.counts.http2_connections.add(1);
+        if let Some(deadline) = &connection.deadline {
+            deadline.session.set_protocol("h2");
+        }
         Http2 {
             connection,
             engine: ServerConnection::new(limits),
@@ -128,6 +134,7 @@ impl Http2 {
                 Ok(consumed) => {
                     let hot = &mut *core.hot.borrow_mut();
                     hot.received_at = hot.log.wants_duration().then(Instant::now);
+                    hot.metrics.begin_turn();
                     for event in events.iter() {
                         self.take_event(hot, event, &input[at..]);
                     }
@@ -137,6 +144,7 @@ impl Http2 {
                     at += consumed;
                 }
                 Err(error) => {
+                    core.counts.http2_broken.add(1);
                     core.error_log.debug(format_args!("an HTTP/2 connection was ended: {error}"));
                     understood = false;
                     break;
@@ -157,15 +165,22 @@ impl Http2 {
                 }
             }
             Event::Data { stream, range, end_of_stream } => {
-                self.take_data(stream, &input[range], end_of_stream);
+                self.take_data(hot, stream, &input[range], end_of_stream);
             }
             Event::Trailers { stream, .. } => {
                 self.incoming
                     .extract_if(.., |incoming| incoming.stream == stream)
                     .for_each(|mut incoming| incoming.finish());
             }
-            Event::Reset { stream, .. } => self.forget(stream),
-            Event::GoAway { .. } | Event::Refused { .. } | Event::Pong { .. } => {}
+            Event::Reset { stream, reason, .. } => {
+                let counts = &self.connection.core.counts;
+                let by_client = reason.is_none();
+                let count = if by_client { &counts.http2_resets_received } else { &counts.http2_resets_sent };
+                count.add(1);
+                self.forget(stream);
+            }
+            Event::Refused { .. } => self.connection.core.counts.http2_resets_sent.add(1),
+            Event::GoAway { .. } | Event::Pong { .. } => {}
         }
     }
 
@@ -192,7 +207,7 @@ impl Http2 {
             return false;
         }
         // Rules look at more than this way has at hand.
-        if hot.snapshot.sites[site].rules.is_some() {
+        if hot.snapshot.sites[site].rules.is_some() || hot.snapshot.config.request_id.answer {
             return false;
         }
         let date = self.connection.core.clock.second();
@@ -212,22 +227,24 @@ impl Http2 {
             }
         }
         self.connection.requests += 1;
+        let body_bytes = prepared.body_length() as u64;
         if hot.log.is_on() {
-            let body_bytes = prepared.body_length() as u64;
-            let duration_us = hot.received_at.map_or(0, microseconds_since);
-            let text = request_text(request);
-            let mut head = RequestHead::new();
-            if head.parse(&text, &hot.limits).is_ok() {
-                let client = client_text(&mut self.connection.peer_text, self.connection.peer);
-                log(hot, client, None, &head, &text, 200, body_bytes, duration_us);
-            }
+            self.connection.tls_facts();
         }
+        let limits = hot.limits;
+        let written = |head: &mut RequestHead| {
+            let text = request_text(request, request.end_of_stream());
+            head.parse(&text, &limits).is_ok().then_some(text)
+        };
+        let origin = self.connection.origin(Protocol::Http2);
+        account::note_hit(hot, origin, (site, None), body_bytes, written, &[]);
         true
     }
 
     /// Sets a handler to work for a request that needs more than a look into the cache.
     fn begin_exchange(&mut self, hot: &mut Hot, request: &Request<'_>) {
-        let (stream, received_at, buffer) = (request.stream(), Instant::now(), request_text(request));
+        let (stream, received_at) = (request.stream(), Instant::now());
+        let buffer = request_text(request, request.end_of_stream());
         let mut head = RequestHead::new();
         // The engine has checked the fields; what it lets through and HTTP/1 does not is refused like there.
         let refusal = match head.parse(&buffer, &hot.limits) {
@@ -236,6 +253,9 @@ impl Http2 {
             Err(error) => Some(Answer::error(error.status())),
         };
         let received = Rc::new(ReceivedHead { head, buffer });
+        let under_way =
+            self.connection.begin_request(&hot.snapshot, received.method_text(), received.target());
+        let progress = Progress::new(&hot.snapshot, self.connection.peer, under_way);
         let begun = match refusal {
             Some(answer) => Err(answer),
             None => self.begin(hot, &received, request),
@@ -244,15 +264,17 @@ impl Http2 {
             Ok(request) => {
                 let core = self.connection.core.clone();
                 let (snapshot, inbox) = (hot.snapshot.clone(), self.inbox.clone());
+                let (progress, kept) = (progress.clone(), snapshot.clone());
                 let task = tokio::task::spawn_local(async move {
                     let variant = Variant::Persistent;
-                    let answered = exchange::answer(core, snapshot, request, variant, Rc::default()).await;
-                    inbox.put(Found { stream, received, received_at, answered });
+                    let answered = exchange::answer(core, snapshot, request, variant, progress.clone()).await;
+                    inbox.put(Found { stream, received, received_at, answered, progress, snapshot: kept });
                 });
                 self.exchanges.push(Exchange::new(stream, task.abort_handle()));
             }
             Err(answer) => {
-                self.inbox.put(Found { stream, received, received_at, answered: answer.into() });
+                let (answered, snapshot) = (answer.into(), hot.snapshot.clone());
+                self.inbox.put(Found { stream, received, received_at, answered, progress, snapshot });
             }
         }
     }
@@ -277,7 +299,7 @@ impl Http2 {
         }
         let arrival = Arrival {
             protocol: Protocol::Http2,
-            peer: self.connection.peer,
+            peer: self.connection.known_peer(),
             listener: self.connection.listener,
             tls: self.connection.tls_facts(),
         };
@@ -286,7 +308,7 @@ impl Http2 {
         exchange::begin(&hot.snapshot, sites, arrival, received.clone(), may_serve, body)
     }
 
-    fn take_data(&mut self, stream: StreamKey, piece: &[u8], end_of_stream: bool) {
+    fn take_data(&mut self, hot: &Hot, stream: StreamKey, piece: &[u8], end_of_stream: bool) {
         let Some(index) = self.incoming.iter().position(|incoming| incoming.stream == stream) else {
             self.engine.release(stream, piece.len());
             return;
@@ -299,17 +321,19 @@ impl Http2 {
         }
         if taken.is_err() {
             self.engine.release(stream, piece.len());
-            self.refuse_body(stream);
+            self.refuse_body(hot, stream);
         }
     }
 
     /// Ends the work on a request whose body is too large.
-    fn refuse_body(&mut self, stream: StreamKey) {
+    fn refuse_body(&mut self, hot: &Hot, stream: StreamKey) {
         if self.exchanges.iter().any(|exchange| exchange.stream == stream) {
             self.exchanges.retain(|exchange| exchange.stream != stream);
-            let received = Rc::new(ReceivedHead { head: RequestHead::new(), buffer: Vec::new() });
+            let received = Rc::new(nothing_received());
             let answered = Answer::error(413).into();
-            self.inbox.put(Found { stream, received, received_at: Instant::now(), answered });
+            let snapshot = hot.snapshot.clone();
+            let (received_at, progress) = (Instant::now(), Rc::default());
+            self.inbox.put(Found { stream, received, received_at, answered, progress, snapshot });
         }
     }
 
@@ -329,7 +353,7 @@ impl Http2 {
     }
 
     fn respond(&mut self, found: Found) {
-        let Found { stream, received, received_at, answered } = found;
+        let Found { stream, received, received_at, answered, progress, snapshot } = found;
         let (answer, head) = (answered.answer, &received.head);
         let core = self.connection.core.clone();
         let date = core.clock.second();
@@ -356,22 +380,28 @@ impl Http2 {
         let body_bytes = if body == Body::Empty { 0 } else { answer.body_length().unwrap_or_default() };
         let responded = self.engine.respond(stream, &block, body, &mut self.output);
         if responded == Responded::Queued {
-            let outgoing = Outgoing::new(stream, answer.body);
+            let mut outgoing = Outgoing::new(stream, answer.body);
+            outgoing.under_way = progress.under_way.take();
             if body == Body::Stream {
                 outgoing.offer_parts(&mut self.engine);
             }
             self.outgoing.push(outgoing);
         }
         self.connection.requests += 1;
-        let hot = &mut *core.hot.borrow_mut();
-        if hot.log.is_on() {
-            let peer = client_text(&mut self.connection.peer_text, self.connection.peer);
-            let client = answered.client.map(|client| client.to_string());
-            let client = client.as_deref().unwrap_or(peer);
-            let duration_us = microseconds_since(received_at);
-            let user = answered.user.as_deref();
-            log(hot, client, user, head, &received.buffer, answer.status, body_bytes, duration_us);
-        }
+        self.connection.tls_facts();
+        let account = Account {
+            origin: self.connection.origin(Protocol::Http2),
+            received: Some((head, &received.buffer)),
+            unread_line: &[],
+            table: &snapshot.route_table,
+            progress: &progress,
+            client: answered.client,
+            user: answered.user.as_deref(),
+            status: answer.status,
+            body_bytes,
+            started: received_at,
+        };
+        account::note(&mut core.hot.borrow_mut(), account);
     }
 
     /// Writes everything that the windows allow.
@@ -415,6 +445,7 @@ impl Http2 {
             if idle { limits.keep_alive_timeout } else { limits.stall_timeout }
         };
         if let Some(deadline) = &self.connection.deadline {
+            deadline.session.requests.set(self.connection.requests);
             // A handler that takes its time is not the client's fault; it has limits of its own.
             match self.waits_for_handlers() {
                 true => deadline.clear(),
@@ -439,6 +470,11 @@ impl Http2 {
     fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let core = self.connection.core.clone();
         if self.connection.deadline_expired(context) {
+            self.connection.count_timeout(match (self.engine.open_streams(), self.incoming.is_empty()) {
+                (0, _) => Timeout::Idle,
+                (_, false) => Timeout::Body,
+                (_, true) => Timeout::Send,
+            });
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         // The client is to hear at once that we leave, not with its next request.
@@ -479,47 +515,4 @@ impl Http2 {
             Poll::Pending => Poll::Pending,
         }
     }
-}
-
-/// The request as HTTP/1 would have written it, for handlers and log.
-fn request_text(request: &Request<'_>) -> Vec<u8> {
-    let mut text = Vec::with_capacity(256);
-    for piece in
-        [request.method_text(), b" ", request.path(), b" HTTP/1.1\r\nhost: ", request.authority(), b"\r\n"]
-    {
-        text.extend_from_slice(piece);
-    }
-    for field in request.fields() {
-        // The engine has dealt with these.
-        if matches!(field.name, b"content-length" | b"expect") {
-            continue;
-        }
-        for piece in [field.name, b": ", field.value, b"\r\n"] {
-            text.extend_from_slice(piece);
-        }
-    }
-    match request.content_length() {
-        _ if request.end_of_stream() => {}
-        Some(length) => text.extend_from_slice(format!("content-length: {length}\r\n").as_bytes()),
-        None => text.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-    }
-    text.extend_from_slice(b"\r\n");
-    text
-}
-
-#[allow(clippy::too_many_arguments)]
-fn log(
-    hot: &mut Hot,
-    client: &str,
-    user: Option<&str>,
-    head: &RequestHead,
-    text: &[u8],
-    status: u16,
-    body_bytes: u64,
-    duration_us: u64,
-) {
-    let line = head.request_line.of(text);
-    let line = [line.strip_suffix(b"HTTP/1.1").unwrap_or(line), b"HTTP/2.0"].concat();
-    let record = super::record(client, head, text, status, body_bytes, duration_us);
-    hot.log.record(&Record { request_line: &line, version: "HTTP/2.0", user, ..record });
 }

@@ -17,6 +17,7 @@ use touchstone_interfaces::pipe::{Receiver, Sender, pipe};
 
 use super::Connection;
 use crate::access::{MinimumPace, Pace};
+use crate::metrics::Timeout;
 
 /// How much of a body waits for its handler.
 const PIPE_BYTES: usize = 128 * 1024;
@@ -307,6 +308,7 @@ impl BodyFeed {
     ) -> Poll<Result<(), BodyProblem>> {
         let core = connection.core.clone();
         if !self.is_beside && connection.deadline_expired(context) {
+            connection.count_timeout(Timeout::Body);
             return Poll::Ready(Err(BodyProblem::Timeout));
         }
         let hot = &mut *core.hot.borrow_mut();
@@ -327,6 +329,7 @@ impl BodyFeed {
                     connection.clear_deadline();
                     let waited = Duration::from_millis(now_ms.saturating_sub(began_ms));
                     if !self.pace.record(count as u64, waited) {
+                        connection.count_timeout(Timeout::Body);
                         return Poll::Ready(Err(BodyProblem::Timeout));
                     }
                 }

@@ -15,11 +15,12 @@ use touchstone_http::request::{Expectation, Method, Parsed, RequestHead, Version
 use touchstone_interfaces::answer::{Answer, Framing, Part};
 use touchstone_interfaces::handler::PIECE_BYTES;
 use touchstone_interfaces::pipe::Receiver;
-use touchstone_interfaces::request::{Protocol, ReceivedHead};
+use touchstone_interfaces::request::ReceivedHead;
 
 use super::request_body::{BodyFeed, BodyProblem};
-use super::{Connection, Next, client_text, microseconds_since, record};
+use super::{Connection, Next, protocol_of};
 use crate::access::MinimumPace;
+use crate::account::{self, Account};
 use crate::exchange::{self, Answered, Arrival, Progress};
 use crate::site::Snapshot;
 
@@ -66,18 +67,20 @@ impl Connection {
         };
         let may_switch = received.values("upgrade").next().is_some();
         let (mut feed, body) = BodyFeed::new(head, may_switch, configured.body_bytes, minimum);
-        let progress = Rc::new(Progress::default());
+        let under_way = self.begin_request(&snapshot, received.method_text(), received.target());
+        let progress = Progress::new(&snapshot, self.peer, under_way);
         let answered = match exchange::refuse(&snapshot, head) {
             Some(answer) => answer.into(),
             None => match self.find_answer(&snapshot, &received, body, &mut feed, &progress).await {
                 Some(answered) => answered,
                 None => {
-                    self.log_answer(&received, CLIENT_LEFT, 0, started, &Answer::new(CLIENT_LEFT).into());
+                    let answered = Answer::new(CLIENT_LEFT).into();
+                    self.note_answer(&snapshot, &received, &progress, (CLIENT_LEFT, 0), started, &answered);
                     return Next::Close;
                 }
             },
         };
-        self.give_answer(answered, &received, feed, &progress, started).await
+        self.give_answer(&snapshot, answered, &received, feed, &progress, started).await
     }
 
     /// `None`: the client left before.
@@ -91,11 +94,8 @@ impl Connection {
     ) -> Option<Answered> {
         let sites = self.listener_index.and_then(|index| snapshot.listeners.get(index));
         let arrival = Arrival {
-            protocol: match received.head.version {
-                Version::Http10 => Protocol::Http10,
-                Version::Http11 => Protocol::Http11,
-            },
-            peer: self.peer,
+            protocol: protocol_of(&received.head),
+            peer: self.known_peer(),
             listener: self.listener,
             tls: self.tls_facts(),
         };
@@ -136,6 +136,7 @@ impl Connection {
     /// Writes the answer, reads what is left of the body, and says how the connection goes on.
     async fn give_answer(
         &mut self,
+        snapshot: &Snapshot,
         mut answered: Answered,
         received: &ReceivedHead,
         mut feed: BodyFeed,
@@ -173,7 +174,8 @@ impl Connection {
         let body_bytes = match written {
             Ok(bytes) | Err((bytes, _)) => bytes,
         };
-        self.log_answer(received, answered.answer.status, body_bytes, started, &answered);
+        let given = (answered.answer.status, body_bytes);
+        self.note_answer(snapshot, received, progress, given, started, &answered);
         self.requests += 1;
         if written.is_err() {
             return Next::Close;
@@ -188,31 +190,32 @@ impl Connection {
         }
     }
 
-    fn log_answer(
+    /// Counts and logs an answer.
+    fn note_answer(
         &mut self,
+        snapshot: &Snapshot,
         received: &ReceivedHead,
-        status: u16,
-        body_bytes: u64,
+        progress: &Progress,
+        (status, body_bytes): (u16, u64),
         started: Instant,
         answered: &Answered,
     ) {
+        self.tls_facts();
         let core = self.core.clone();
-        let hot = &mut *core.hot.borrow_mut();
-        if !hot.log.is_on() {
-            return;
-        }
-        let text;
-        let client = match answered.client {
-            Some(client) if Some(client) != self.peer.map(|peer| peer.ip().to_canonical()) => {
-                text = client.to_string();
-                &text
-            }
-            _ => client_text(&mut self.peer_text, self.peer),
+        let account = Account {
+            origin: self.origin(protocol_of(&received.head)),
+            received: Some((&received.head, &received.buffer)),
+            unread_line: &[],
+            table: &snapshot.route_table,
+            progress,
+            client: answered.client,
+            user: answered.user.as_deref(),
+            status,
+            body_bytes,
+            started,
         };
-        let duration_us = microseconds_since(started);
-        let mut record = record(client, &received.head, &received.buffer, status, body_bytes, duration_us);
-        record.user = answered.user.as_deref();
-        hot.log.record(&record);
+        account::note(&mut core.hot.borrow_mut(), account);
+        *progress.under_way.borrow_mut() = None;
     }
 
     // ---- writing

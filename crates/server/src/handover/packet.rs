@@ -25,6 +25,8 @@ const LARGEST_PACKET_BYTES: usize = 64 << 10;
 pub enum Kind {
     /// A TCP socket that listens.
     Tcp,
+    /// A UDP socket of HTTP/3.
+    Http3,
     /// The control socket.
     Control,
     /// Something that this version does not know.
@@ -100,6 +102,7 @@ impl Packet {
 fn passed_to_json(passed: &Passed) -> Value {
     let kind = match passed.kind {
         Kind::Tcp => "tcp",
+        Kind::Http3 => "http3",
         Kind::Control => "control",
         Kind::Unknown => "unknown",
     };
@@ -115,6 +118,7 @@ fn passed_from_json(value: &Value) -> Passed {
     Passed {
         kind: match value["kind"].as_str() {
             Some("tcp") => Kind::Tcp,
+            Some("http3") => Kind::Http3,
             Some("control") => Kind::Control,
             _ => Kind::Unknown,
         },

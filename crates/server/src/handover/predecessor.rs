@@ -59,7 +59,7 @@ impl Predecessor {
     }
 
     /// Tells it that every core accepts, and waits until it accepts no more. Should it be gone, nobody else does.
-    pub fn ready(self, taken: Vec<SocketAddr>) {
+    pub fn ready(&self, taken: Vec<SocketAddr>) {
         if send(&self.channel, &Packet::Ready(taken), &[]).is_err() {
             return;
         }
@@ -68,6 +68,11 @@ impl Predecessor {
                 return;
             }
         }
+    }
+
+    /// Waits until it has ended.
+    pub fn wait_for_end(self) {
+        while let Ok(Some(_)) = receive(&self.channel, None) {}
     }
 
     /// Tells it why this process cannot start.

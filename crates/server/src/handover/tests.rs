@@ -80,7 +80,7 @@ fn a_program_that_does_not_get_ready_is_told_of() {
 }
 
 fn any_passed() -> impl Strategy<Value = Passed> {
-    let kind = prop_oneof![Just(Kind::Tcp), Just(Kind::Control), Just(Kind::Unknown)];
+    let kind = prop_oneof![Just(Kind::Tcp), Just(Kind::Http3), Just(Kind::Control), Just(Kind::Unknown)];
     let address = proptest::option::of(any::<([u8; 4], u16)>().prop_map(SocketAddr::from));
     (kind, address, any::<bool>(), any::<u32>()).prop_map(|(kind, configured, lent, owner)| Passed {
         kind,

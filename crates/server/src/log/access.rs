@@ -13,18 +13,17 @@
 //! lines of one core stay in order; those of different cores are mixed buffer by buffer.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use touchstone_http::decimal;
-
-use super::clock::LogClock;
-use super::escape::{LARGEST_COMMON, LARGEST_JSON, append_common, append_json};
 use super::writer::{Message, Output, Problems, Writer, count_lines};
-use crate::config::{AccessLogConfig, AccessLogFormat, LogDestination};
+use crate::config::{AccessLogConfig, LogDestination};
+use crate::log_line::{LineFormat, LogClock, largest_line};
+
+pub use crate::log_line::{Record, TlsRecord};
 
 /// A buffer this full goes to the writer at once.
 pub const FLUSH_BYTES: usize = 64 << 10;
@@ -46,45 +45,6 @@ const QUEUED_WHEN_BEHIND: usize = 4;
 
 /// Empty buffers that are kept for the next flood; the rest of a flood's memory is given back.
 const SPARE_BUFFERS: usize = 4;
-
-/// What is known about a request that was answered. Everything is borrowed: nothing is copied but into the line.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Record<'a> {
-    /// The client's address, as text (made once for each connection).
-    pub client: &'a str,
-    /// The request line as it came, without its end; empty: none came.
-    pub request_line: &'a [u8],
-    /// The user that was authenticated.
-    pub user: Option<&'a str>,
-    /// Its method; empty where it could not be read, as are the next two.
-    pub method: &'a [u8],
-    /// Its target.
-    pub target: &'a [u8],
-    /// Its version, such as `HTTP/1.1`.
-    pub version: &'a str,
-    /// The status that was sent.
-    pub status: u16,
-    /// The bytes of the body that were sent.
-    pub body_bytes: u64,
-    /// The Host field.
-    pub host: Option<&'a [u8]>,
-    /// The Referer field.
-    pub referer: Option<&'a [u8]>,
-    /// The User-Agent field.
-    pub user_agent: Option<&'a [u8]>,
-    /// From the first byte of the request to the last of the response; needed only where
-    /// [`CoreBuffer::wants_duration`].
-    pub duration_us: u64,
-}
-
-/// Appends one line, with its end, as it stands in the log.
-pub fn append_line(line: &mut Vec<u8>, format: AccessLogFormat, clock: &LogClock, record: &Record<'_>) {
-    match format {
-        AccessLogFormat::Common => append_common_line(line, clock, record),
-        AccessLogFormat::Combined => append_combined_line(line, clock, record),
-        AccessLogFormat::Json => append_json_line(line, clock, record),
-    }
-}
 
 /// The log as a whole: it owns the writer thread.
 ///
@@ -121,10 +81,13 @@ impl AccessLog {
     pub fn core_buffer(&self) -> CoreBuffer {
         // As many as can be on their way, so that sending one home never fails.
         let (home, returned) = sync_channel(QUEUE_BYTES / BUFFER_BYTES + 1);
+        let (code, format) = self.setting.current();
         CoreBuffer {
             setting: Arc::clone(&self.setting),
-            code: self.setting.load(),
+            code,
+            format,
             clock: LogClock::now(),
+            scratch: Vec::new(),
             lines: Vec::new(),
             spare: Vec::with_capacity(SPARE_BUFFERS),
             messages: self.messages.clone(),
@@ -158,6 +121,11 @@ impl AccessLog {
         self.problems.lost_lines()
     }
 
+    /// The same, for whoever outlives this handle.
+    pub fn lost_lines_count(&self) -> LostLines {
+        LostLines(Some(Arc::clone(&self.problems)))
+    }
+
     /// Writes everything that has been handed over and ends the writer. Drop the cores' buffers before: that hands
     /// over what they still hold.
     pub fn finish(self) {
@@ -175,12 +143,27 @@ impl AccessLog {
     }
 }
 
+/// How many lines the log has lost. The default is that of no log.
+#[derive(Clone, Default)]
+pub struct LostLines(Option<Arc<Problems>>);
+
+impl LostLines {
+    /// All lines that were lost since the start.
+    pub fn count(&self) -> u64 {
+        self.0.as_ref().map_or(0, |problems| problems.lost_lines())
+    }
+}
+
 /// One core's part of the log. Dropping it hands over what it holds.
 pub struct CoreBuffer {
     setting: Arc<Setting>,
     /// The setting that the lines in the buffer were made for.
     code: u64,
+    /// Its format; `None`: the log is off.
+    format: Option<LineFormat>,
     clock: LogClock,
+    /// A line whose length was not known before.
+    scratch: Vec<u8>,
     lines: Vec<u8>,
     spare: Vec<Vec<u8>>,
     messages: Sender<Message>,
@@ -198,24 +181,30 @@ impl CoreBuffer {
     pub fn record(&mut self, record: &Record<'_>) {
         let code = self.setting.load();
         if code != self.code {
-            self.change_setting(code);
+            self.change_setting();
         }
-        if let Some(format) = Setting::format(code) {
+        if self.format.is_some() {
             self.clock.tick();
-            self.append(format, record);
+            self.append(record);
         }
     }
 
     /// Whether a record is written at all.
     #[inline]
     pub fn is_on(&self) -> bool {
-        Setting::format(self.setting.load()).is_some()
+        self.setting.load() & Setting::ON != 0
     }
 
     /// Whether a line holds the duration; where not, no clock need be read for it.
     #[inline]
     pub fn wants_duration(&self) -> bool {
-        Setting::format(self.setting.load()) == Some(AccessLogFormat::Json)
+        self.setting.load() & Setting::WANTS_DURATION != 0
+    }
+
+    /// Whether a line holds the request's id; where not, none need be made for it.
+    #[inline]
+    pub fn wants_request_id(&self) -> bool {
+        self.setting.load() & Setting::WANTS_REQUEST_ID != 0
     }
 
     /// Hands what there is to the writer; a core calls it every [`FLUSH_INTERVAL`].
@@ -226,16 +215,32 @@ impl CoreBuffer {
         }
     }
 
-    fn append(&mut self, format: AccessLogFormat, record: &Record<'_>) {
-        let largest = largest_line(format, record);
-        if self.lines.capacity() - self.lines.len() < largest {
-            self.make_room(largest);
+    fn append(&mut self, record: &Record<'_>) {
+        let Some(format) = &self.format else { return };
+        match largest_line(format, record) {
+            Some(largest) if self.lines.capacity() - self.lines.len() >= largest => {
+                format.append(&mut self.lines, &self.clock, record);
+            }
+            _ => self.append_by_copy(record),
         }
-        append_line(&mut self.lines, format, &self.clock, record);
         if self.lines.len() >= FLUSH_BYTES {
             self.take_returned();
             self.hand_over();
         }
+    }
+
+    /// Makes the line elsewhere first: then its length is known, and a buffer never grows by itself.
+    fn append_by_copy(&mut self, record: &Record<'_>) {
+        let Some(format) = &self.format else { return };
+        let mut line = std::mem::take(&mut self.scratch);
+        line.clear();
+        format.append(&mut line, &self.clock, record);
+        if self.lines.capacity() - self.lines.len() < line.len() {
+            self.make_room(line.len());
+        }
+        self.lines.extend_from_slice(&line);
+        line.shrink_to(BUFFER_BYTES);
+        self.scratch = line;
     }
 
     /// Before the first line, and where a very long one is to come.
@@ -247,12 +252,12 @@ impl CoreBuffer {
     }
 
     #[cold]
-    fn change_setting(&mut self, code: u64) {
+    fn change_setting(&mut self) {
         // With the Release of the store: what is sent from here on comes after the writer has been told.
         fence(Ordering::Acquire);
         self.take_returned();
         self.hand_over();
-        self.code = code;
+        (self.code, self.format) = self.setting.current();
     }
 
     /// Gives the buffer to the writer. Where the queue is full, a buffer that is full too is dropped and counted; one
@@ -317,15 +322,22 @@ impl Drop for CoreBuffer {
     }
 }
 
-/// What the cores must know of the configuration, in one word: the generation of the output above, the format below
-/// (0: off).
+/// What the cores must know of the configuration.
 struct Setting {
+    /// For a look at every request: the generation of the output in the upper half, below what is wanted.
     code: AtomicU64,
+    /// The same with the format, for a look after every change.
+    current: Mutex<(u64, Option<LineFormat>)>,
 }
 
 impl Setting {
+    /// The log is on.
+    const ON: u64 = 1;
+    const WANTS_DURATION: u64 = 2;
+    const WANTS_REQUEST_ID: u64 = 4;
+
     fn new(config: &AccessLogConfig) -> Setting {
-        let setting = Setting { code: AtomicU64::new(0) };
+        let setting = Setting { code: AtomicU64::new(0), current: Mutex::new((0, None)) };
         setting.store(0, config);
         setting
     }
@@ -335,15 +347,22 @@ impl Setting {
         self.code.load(Ordering::Relaxed)
     }
 
+    /// The code and the format that belong together.
+    fn current(&self) -> (u64, Option<LineFormat>) {
+        self.locked().clone()
+    }
+
     fn store(&self, generation: u32, config: &AccessLogConfig) {
-        let format = match (&config.destination, config.format) {
-            (LogDestination::Off, _) => 0,
-            (_, AccessLogFormat::Common) => 1,
-            (_, AccessLogFormat::Combined) => 2,
-            (_, AccessLogFormat::Json) => 3,
-        };
+        let format = (config.destination != LogDestination::Off).then(|| config.format.clone());
+        let mut code = u64::from(generation) << 32;
+        if let Some(format) = &format {
+            code |= Setting::ON;
+            code |= if format.wants_duration() { Setting::WANTS_DURATION } else { 0 };
+            code |= if format.wants_request_id() { Setting::WANTS_REQUEST_ID } else { 0 };
+        }
+        *self.locked() = (code, format);
         // Release: the writer has been told of this generation before any core sees it.
-        self.code.store(u64::from(generation) << 32 | format, Ordering::Release);
+        self.code.store(code, Ordering::Release);
     }
 
     fn generation(&self) -> u32 {
@@ -354,109 +373,9 @@ impl Setting {
         (code >> 32) as u32
     }
 
-    #[inline]
-    fn format(code: u64) -> Option<AccessLogFormat> {
-        match code & 3 {
-            0 => None,
-            1 => Some(AccessLogFormat::Common),
-            2 => Some(AccessLogFormat::Combined),
-            _ => Some(AccessLogFormat::Json),
-        }
-    }
-}
-
-/// More than a line of this record can take.
-#[inline]
-fn largest_line(format: AccessLogFormat, record: &Record<'_>) -> usize {
-    const FIXED: usize = 512;
-    let optional = |field: Option<&[u8]>| field.map_or(0, <[u8]>::len);
-    let client = record.client.len() + LARGEST_JSON * record.user.map_or(0, str::len);
-    match format {
-        AccessLogFormat::Common => FIXED + client + LARGEST_COMMON * record.request_line.len(),
-        AccessLogFormat::Combined => {
-            let fields = optional(record.referer) + optional(record.user_agent);
-            FIXED + client + LARGEST_COMMON * (record.request_line.len() + fields)
-        }
-        AccessLogFormat::Json => {
-            let line = record.method.len() + record.target.len() + record.version.len();
-            let fields = optional(record.host) + optional(record.referer) + optional(record.user_agent);
-            FIXED + LARGEST_JSON * (client + line + fields)
-        }
-    }
-}
-
-/// `1.2.3.4 - - [20/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 6250`
-fn append_common_line(line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
-    append_common_fields(line, clock, record);
-    line.push(b'\n');
-}
-
-/// The same, and ` "referer" "user-agent"`.
-fn append_combined_line(line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
-    append_common_fields(line, clock, record);
-    line.extend_from_slice(b" \"");
-    append_common(line, record.referer.unwrap_or(b"-"));
-    line.extend_from_slice(b"\" \"");
-    append_common(line, record.user_agent.unwrap_or(b"-"));
-    line.extend_from_slice(b"\"\n");
-}
-
-fn append_common_fields(line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
-    line.extend_from_slice(record.client.as_bytes());
-    line.extend_from_slice(b" - ");
-    append_common(line, record.user.map_or(&b"-"[..], str::as_bytes));
-    line.extend_from_slice(b" [");
-    line.extend_from_slice(clock.common());
-    line.extend_from_slice(b"] \"");
-    append_common(line, if record.request_line.is_empty() { b"-" } else { record.request_line });
-    line.extend_from_slice(b"\" ");
-    decimal::append(u64::from(record.status), line);
-    if record.body_bytes == 0 {
-        line.extend_from_slice(b" -");
-    } else {
-        line.push(b' ');
-        decimal::append(record.body_bytes, line);
-    }
-}
-
-/// One object; what is not known is `null`.
-fn append_json_line(line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
-    let given = |bytes| Some(bytes).filter(|bytes: &&[u8]| !bytes.is_empty());
-    line.extend_from_slice(b"{\"time\":\"");
-    line.extend_from_slice(clock.rfc3339());
-    line.extend_from_slice(b"\",\"client\":\"");
-    append_json(line, record.client.as_bytes());
-    line.extend_from_slice(b"\",\"user\":");
-    append_json_string(line, record.user.map(str::as_bytes));
-    line.extend_from_slice(b",\"method\":");
-    append_json_string(line, given(record.method));
-    line.extend_from_slice(b",\"target\":");
-    append_json_string(line, given(record.target));
-    line.extend_from_slice(b",\"version\":");
-    append_json_string(line, given(record.version.as_bytes()));
-    line.extend_from_slice(b",\"status\":");
-    decimal::append(u64::from(record.status), line);
-    line.extend_from_slice(b",\"body_bytes\":");
-    decimal::append(record.body_bytes, line);
-    line.extend_from_slice(b",\"duration_us\":");
-    decimal::append(record.duration_us, line);
-    line.extend_from_slice(b",\"host\":");
-    append_json_string(line, record.host);
-    line.extend_from_slice(b",\"referer\":");
-    append_json_string(line, record.referer);
-    line.extend_from_slice(b",\"user_agent\":");
-    append_json_string(line, record.user_agent);
-    line.extend_from_slice(b"}\n");
-}
-
-fn append_json_string(line: &mut Vec<u8>, bytes: Option<&[u8]>) {
-    match bytes {
-        Some(bytes) => {
-            line.push(b'"');
-            append_json(line, bytes);
-            line.push(b'"');
-        }
-        None => line.extend_from_slice(b"null"),
+    /// No code that holds the lock can panic, so a poisoned one is as good as any.
+    fn locked(&self) -> MutexGuard<'_, (u64, Option<LineFormat>)> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -13,9 +13,9 @@ use std::io::{self, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::clock::LogClock;
 use super::destination;
 use crate::config::{ErrorLogConfig, LogDestination, LogLevel};
+use crate::log_line::LogClock;
 
 /// How many lines a second of one kind [`ErrorLog::limited`] lets through.
 pub const LIMITED_LINES_A_SECOND: u32 = 5;

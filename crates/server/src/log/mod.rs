@@ -5,10 +5,8 @@
 //! small and rare, so each line is written at once.
 
 pub mod access;
-mod clock;
 mod destination;
 pub mod error;
-mod escape;
 mod writer;
 
-pub use clock::LogClock;
+pub use crate::log_line::LogClock;

@@ -318,14 +318,17 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("redirect", config.redirect.is_some()),
         ("rewrite", config.rewrite.is_some()),
         ("respond", config.respond.is_some()),
-        ("proxy", config.proxy.is_some()),
         ("cgi", config.cgi.is_some()),
+        ("fastcgi", config.fastcgi.is_some()),
+        ("scgi", config.scgi.is_some()),
+        ("php", config.php.is_some()),
+        ("proxy", config.proxy.is_some()),
         ("root", config.root.is_some()),
     ];
     let given: Vec<&'static str> = set.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
     match given.as_slice() {
         // A rewritten request is one for a file still, and programs are files.
-        [] | [_] | ["rewrite" | "cgi", "root"] => Vec::new(),
+        [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "scgi" | "php", "root"] => Vec::new(),
         [first, others @ ..] => {
             let message = |key: &&'static str| {
                 (*key, format!("'{key}' and '{first}' cannot both be done; make two routes"))

@@ -31,8 +31,8 @@ pub struct SiteRules {
 
 /// Whether a request can be served from the cache at once.
 pub enum AtOnce {
-    /// It can, and is counted.
-    Serve(Admitted),
+    /// It can, and is counted against rates; the route that matches it, if one does.
+    Serve(Admitted, Option<usize>),
     /// [`SiteRules::resolve`] says what becomes of it; it is not counted yet.
     Resolve,
 }
@@ -140,7 +140,8 @@ impl SiteRules {
             None => Some(Admitted::default()),
             Some(gate) => gate.admit_at_once(request),
         };
-        admitted.map_or(AtOnce::Resolve, AtOnce::Serve)
+        let index = route.map(|route| route.index);
+        admitted.map_or(AtOnce::Resolve, |admitted| AtOnce::Serve(admitted, index))
     }
 
     /// Goes through the routes, again after each rewrite. A route that has rewritten a request is not looked at again

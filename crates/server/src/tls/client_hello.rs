@@ -82,6 +82,15 @@ pub fn peek(received: &[u8]) -> Peek {
     Peek::Unreadable
 }
 
+/// The same for a message without records around it, as QUIC carries it (RFC 9001 section 4.1.3).
+pub fn peek_message(received: &[u8]) -> Peek {
+    match whole_body(received) {
+        Body::Whole(body) => read_hello(body).map_or(Peek::Unreadable, Peek::Whole),
+        Body::Wrong => Peek::Unreadable,
+        Body::More => Peek::More,
+    }
+}
+
 enum Record<'a> {
     More,
     Wrong,

@@ -14,6 +14,7 @@ use super::certificate::is_host_name;
 use super::certificate_table::CertificateTable;
 use super::client_hello::Hello;
 use super::notice::Notice;
+use super::quic::{QuicConfig, QuicTls, early_data_bytes, quic_policy};
 use super::server_names::ServerNames;
 use super::session::TlsSession;
 use super::settings::{EndpointSettings, MinimumVersion, Policy, Resumption, SiteSettings};
@@ -39,6 +40,8 @@ pub struct ActiveTls {
     policies: ServerNames<usize>,
     /// The policy for names that are not known.
     default_policy: usize,
+    /// The rules over QUIC.
+    pub(super) quic: QuicTls,
     /// Held so that the next one finds them.
     _sessions: Vec<Arc<Sessions>>,
     challenges: Arc<Challenges>,
@@ -87,6 +90,11 @@ impl TlsEndpoint {
         TlsSession::new(self.active())
     }
 
+    /// Whether any of its sites is reached over QUIC too.
+    pub fn speaks_http3(&self) -> bool {
+        self.settings.sites.iter().any(|site| site.http3)
+    }
+
     /// What new connections work with now.
     pub fn active(&self) -> Arc<ActiveTls> {
         self.active.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -126,12 +134,6 @@ impl ActiveTls {
             return 0;
         }
         name.and_then(|name| self.policies.find(name)).copied().unwrap_or(self.default_policy)
-    }
-
-    /// The rustls configuration for a host name, for protocols that have their own connections (QUIC). It is a copy to
-    /// be changed at will: application protocols and early data are the caller's to set.
-    pub fn server_config(&self, name: Option<&str>) -> ServerConfig {
-        ServerConfig::clone(&self.configs[self.policy_of(name)])
     }
 }
 
@@ -185,26 +187,20 @@ fn assemble(
     let default_site = default_site(settings);
     let certificates = Arc::new(CertificateTable::new(settings, sources, default_site, notices));
     let mut distinct: Vec<&Policy> = Vec::new();
-    let mut policy_of_site = Vec::new();
-    for site in &settings.sites {
-        let index = distinct.iter().position(|known| **known == site.policy).unwrap_or_else(|| {
-            distinct.push(&site.policy);
-            distinct.len() - 1
-        });
-        policy_of_site.push(index);
-    }
+    let policy_of_site: Vec<usize> =
+        settings.sites.iter().map(|site| place_of(&site.policy, &mut distinct)).collect();
     let (mut configs, mut chacha_configs, mut all_sessions) = (Vec::new(), Vec::new(), Vec::new());
     for policy in distinct {
         let (config, sessions) = server_config(policy, sources, shared, certificates.clone())?;
-        let mut chacha_config = config.clone();
-        chacha_config.ignore_client_order = false;
-        chacha_configs.push(Arc::new(chacha_config));
+        chacha_configs.push(Arc::new(in_clients_order(&config)));
         configs.push(Arc::new(config));
         all_sessions.push(sessions);
     }
+    let quic = quic_tls(settings, sources, shared, default_site, &certificates, &mut all_sessions)?;
     Ok(ActiveTls {
         configs,
         chacha_configs,
+        quic,
         _sessions: all_sessions,
         policies: policy_table(settings, sources, &policy_of_site),
         default_policy: policy_of_site.get(default_site).copied().unwrap_or(0),
@@ -218,11 +214,58 @@ fn default_site(settings: &EndpointSettings) -> usize {
     settings.sites.iter().position(|site| site.hosts.is_empty()).unwrap_or(0)
 }
 
-fn policy_table(
+/// Its place among those that differ, at whose end it is put if it is not there.
+fn place_of<P: PartialEq>(policy: P, distinct: &mut Vec<P>) -> usize {
+    distinct.iter().position(|known| *known == policy).unwrap_or_else(|| {
+        distinct.push(policy);
+        distinct.len() - 1
+    })
+}
+
+/// The same configuration for a client whose order of cipher suites is better than ours.
+fn in_clients_order(config: &ServerConfig) -> ServerConfig {
+    let mut config = config.clone();
+    config.ignore_client_order = false;
+    config
+}
+
+/// The rules over QUIC of the sites that want it.
+fn quic_tls(
     settings: &EndpointSettings,
     sources: &Sources,
-    policy_of_site: &[usize],
-) -> ServerNames<usize> {
+    shared: &TlsShared,
+    default_site: usize,
+    certificates: &Arc<CertificateTable>,
+    all_sessions: &mut Vec<Arc<Sessions>>,
+) -> Result<QuicTls, String> {
+    let mut distinct: Vec<Policy> = Vec::new();
+    let policy_of_site: Vec<Option<usize>> = settings
+        .sites
+        .iter()
+        .map(|site| site.http3.then(|| place_of(quic_policy(&site.policy), &mut distinct)))
+        .collect();
+    let mut configs = Vec::new();
+    for policy in &distinct {
+        let (mut config, sessions) = server_config(policy, sources, shared, certificates.clone())?;
+        config.max_early_data_size = early_data_bytes(policy);
+        configs.push(QuicConfig {
+            chacha_config: Arc::new(in_clients_order(&config)),
+            config: Arc::new(config),
+        });
+        all_sessions.push(sessions);
+    }
+    Ok(QuicTls {
+        configs,
+        policies: policy_table(settings, sources, &policy_of_site),
+        default: policy_of_site.get(default_site).copied().flatten(),
+    })
+}
+
+fn policy_table<T: Copy>(
+    settings: &EndpointSettings,
+    sources: &Sources,
+    policy_of_site: &[T],
+) -> ServerNames<T> {
     let mut table = ServerNames::new();
     for (site, policy) in settings.sites.iter().zip(policy_of_site) {
         for host in &site.hosts {

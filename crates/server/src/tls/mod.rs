@@ -21,6 +21,7 @@
 //! | `client_certificate`, `distinguished_name` | who the client is |
 //! | `client_hello` | the name asked for, read before rustls is given a configuration |
 //! | `ciphertext`, `session`, `error` | one connection |
+//! | `quic` | connections inside QUIC, which has records of its own |
 
 mod certificate;
 mod certificate_table;
@@ -34,6 +35,7 @@ mod error;
 mod notice;
 mod pem;
 mod provider;
+mod quic;
 mod self_signed;
 mod server_names;
 mod session;
@@ -48,7 +50,9 @@ pub use endpoint::TlsEndpoint;
 pub use error::TlsError;
 pub use notice::{Notice, NoticeLevel};
 pub use pem::read_certificates;
-pub use session::{RECORD_BYTES, TlsSession};
+pub use quic::{QuicCrypto, QuicFacts, client_certificate};
+pub use server_names::host_name;
+pub use session::{RECORD_BYTES, Received, TlsSession};
 pub use settings::{
     CertificateSource, ClientAuthorities, ClientCertificateMode, EndpointSettings, MinimumVersion, Policy,
     SiteSettings, UnknownNames,

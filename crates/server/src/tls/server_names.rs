@@ -1,5 +1,6 @@
 //! Names and wildcards, and what each stands for.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// A table from server names to values. An exact name comes before a wildcard, a longer wildcard before a shorter one.
@@ -48,6 +49,19 @@ impl<T> ServerNames<T> {
 }
 
 /// `example.org.` is the same name as `example.org`.
+/// The host of a Host field or an authority as names are looked up: without its port, in lower case. `None` where it
+/// cannot be a name at all.
+#[inline]
+pub fn host_name(host: Option<&[u8]>) -> Option<Cow<'_, str>> {
+    let name = touchstone_http::host::split_port(host.unwrap_or_default()).0;
+    let name = std::str::from_utf8(name.strip_suffix(b".").unwrap_or(name)).ok()?;
+    // Nearly every client sends names in lower case; the others cost a copy.
+    Some(match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Cow::Owned(name.to_ascii_lowercase()),
+        false => Cow::Borrowed(name),
+    })
+}
+
 fn without_last_dot(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }

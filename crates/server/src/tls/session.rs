@@ -23,6 +23,8 @@
 
 mod facts;
 
+pub(super) use facts::suite_name;
+
 use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;

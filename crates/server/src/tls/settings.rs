@@ -23,6 +23,8 @@ pub struct SiteSettings {
     pub certificates: Vec<CertificateSource>,
     /// Its rules.
     pub policy: Policy,
+    /// Whether it is reached over QUIC too.
+    pub http3: bool,
 }
 
 /// Where a certificate and its key come from.

@@ -25,7 +25,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "listen"], required_unless_present = "root")]
     config: Option<PathBuf>,
 
-    /// Quick form: the directory to serve
+    /// Quick form: the directory to serve; pages that end in .shtml are parsed for directives
     #[arg(long, value_name = "DIR", requires = "listen")]
     root: Option<PathBuf>,
 
@@ -45,6 +45,10 @@ pub struct Arguments {
     #[arg(long, requires = "root", conflicts_with = "cert")]
     development_certificate: bool,
 
+    /// Quick form: speak HTTP/3 as well, over UDP on the same port; needs a certificate
+    #[arg(long, requires = "root")]
+    http3: bool,
+
     /// Event loops, one a core [default: server.cores, or every processor that the process may run on]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     cores: Option<u16>,
@@ -53,24 +57,14 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE|off")]
     access_log: Option<String>,
 
-    /// The form of an access log line [default: access_log.format, or combined]
-    #[arg(long, value_name = "FORMAT", value_enum)]
-    access_log_format: Option<Format>,
+    /// The form of an access log line: common, combined, json, or a line with variables such as '$client $status' (all
+    /// are in docs/logs.md) [default: access_log.format, or combined]
+    #[arg(long, value_name = "FORMAT", value_parser = AccessLogFormat::parse)]
+    access_log_format: Option<AccessLogFormat>,
 
     /// Where the error log goes: a file, "stdout", "stderr" or "off" [default: error_log.path, or stderr]
     #[arg(long, value_name = "FILE|off")]
     error_log: Option<String>,
-}
-
-/// The form of an access log line.
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Format {
-    /// The Common Log Format
-    Common,
-    /// Common with Referer and User-Agent
-    Combined,
-    /// One JSON object a line
-    Json,
 }
 
 /// Serves until a signal ends it.
@@ -114,11 +108,16 @@ fn configuration(arguments: Arguments) -> Result<Config, Vec<ConfigProblem>> {
     let (mut config, places) = match (arguments.config, arguments.root, arguments.listen) {
         (Some(file), ..) => load_file(&file).map(|loaded| (loaded.config, loaded.places))?,
         (None, Some(root), Some(listen)) => {
+            if arguments.http3 && arguments.cert.is_none() && !arguments.development_certificate {
+                let message = "--http3 needs --cert or --development-certificate".to_string();
+                return Err(vec![ConfigProblem { file: PathBuf::new(), line: 0, column: 0, message }]);
+            }
             let mut config = quick(root, listen);
             for site in &mut config.sites {
                 site.tls.certificate = arguments.cert.clone();
                 site.tls.key = arguments.key.clone();
                 site.tls.development_certificate = arguments.development_certificate;
+                site.tls.http3 = arguments.http3;
             }
             (config, ConfigPlaces::default())
         }
@@ -132,11 +131,7 @@ fn configuration(arguments: Arguments) -> Result<Config, Vec<ConfigProblem>> {
         config.access_log.destination = log_destination(destination);
     }
     if let Some(format) = arguments.access_log_format {
-        config.access_log.format = match format {
-            Format::Common => AccessLogFormat::Common,
-            Format::Combined => AccessLogFormat::Combined,
-            Format::Json => AccessLogFormat::Json,
-        };
+        config.access_log.format = format;
     }
     if let Some(destination) = arguments.error_log {
         config.error_log.destination = log_destination(destination);

@@ -262,14 +262,14 @@ impl Encoder {
 }
 
 /// The three digits of a status.
-fn status_text(status: u16) -> [u8; 3] {
+pub(crate) fn status_text(status: u16) -> [u8; 3] {
     let digit = |value: u16| b'0' + (value % 10) as u8;
     [digit(status / 100), digit(status / 10), digit(status)]
 }
 
 /// Calls `encode` with the name in lower case and what is known of it.
 #[inline]
-fn with_lower_case<R>(name: &[u8], encode: impl FnOnce(&[u8], KnownName) -> R) -> R {
+pub(crate) fn with_lower_case<R>(name: &[u8], encode: impl FnOnce(&[u8], KnownName) -> R) -> R {
     if !name.iter().any(u8::is_ascii_uppercase) {
         return encode(name, KnownName::of(name));
     }

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -17,7 +18,9 @@ use touchstone_interfaces::answer::Part;
 use touchstone_interfaces::pipe::{Receiver, Sender};
 use touchstone_interfaces::request::ReceivedHead;
 
-use crate::exchange::Answered;
+use crate::exchange::{Answered, Progress};
+use crate::session::UnderWayGuard;
+use crate::site::Snapshot;
 
 /// So much of a body may wait for the client's windows before its handler has to wait.
 const AHEAD_BYTES: u64 = 256 * 1024;
@@ -32,6 +35,10 @@ pub struct Found {
     pub received_at: Instant,
     /// The answer.
     pub answered: Answered,
+    /// What was found out on the way to it.
+    pub progress: Rc<Progress>,
+    /// The configuration that it was answered by.
+    pub snapshot: Arc<Snapshot>,
 }
 
 /// Where tasks leave the answers of a connection.
@@ -159,6 +166,8 @@ pub struct Outgoing {
     source: Option<Receiver>,
     /// What may still come from there, where that was promised.
     promised_bytes: Option<u64>,
+    /// Its request is under way until it is sent.
+    pub under_way: Option<UnderWayGuard>,
 }
 
 /// How a body goes on.
@@ -181,7 +190,7 @@ impl Outgoing {
             }
             None => (None, None),
         };
-        Outgoing { stream, parts, source, promised_bytes }
+        Outgoing { stream, parts, source, promised_bytes, under_way: None }
     }
 
     /// Whether more of it comes from a handler.

@@ -1,6 +1,6 @@
 //! What is known of a session, once its handshake is done: for handlers, access rules, logs and counters.
 
-use rustls::{CipherSuite, HandshakeKind, NamedGroup, ProtocolVersion};
+use rustls::{CipherSuite, HandshakeKind, NamedGroup, ProtocolVersion, SupportedCipherSuite};
 
 use super::{Phase, TlsSession};
 use crate::tls::client_certificate::ClientCertificate;
@@ -44,18 +44,7 @@ impl TlsSession {
 
     /// The cipher suite, as other servers' logs name it: `TLS_AES_128_GCM_SHA256`, `ECDHE-ECDSA-AES128-GCM-SHA256`.
     pub fn cipher_suite(&self) -> Option<&'static str> {
-        Some(match self.connection.as_ref()?.negotiated_cipher_suite()?.suite() {
-            CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
-            CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
-            CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
-            CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => "ECDHE-ECDSA-AES128-GCM-SHA256",
-            CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => "ECDHE-ECDSA-AES256-GCM-SHA384",
-            CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-ECDSA-CHACHA20-POLY1305",
-            CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
-            CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
-            CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
-            other => other.as_str()?,
-        })
+        suite_name(self.connection.as_ref()?.negotiated_cipher_suite())
     }
 
     /// The group of the key exchange: `X25519`, `X25519MLKEM768`, `secp256r1`. None where keys were taken up again
@@ -90,4 +79,20 @@ impl TlsSession {
     pub fn may_serve(&self, host: &str) -> bool {
         self.server_name.as_deref() == Some(host) || self.active.policy_of(Some(host)) == self.policy
     }
+}
+
+/// The name of a cipher suite in other servers' logs.
+pub fn suite_name(suite: Option<SupportedCipherSuite>) -> Option<&'static str> {
+    Some(match suite?.suite() {
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => "ECDHE-ECDSA-AES128-GCM-SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => "ECDHE-ECDSA-AES256-GCM-SHA384",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-ECDSA-CHACHA20-POLY1305",
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
+        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
+        other => other.as_str()?,
+    })
 }

@@ -110,6 +110,7 @@ pub fn site(hosts: &[&str], certificates: Vec<CertificateSource>, policy: Policy
         hosts: hosts.iter().map(ToString::to_string).collect(),
         certificates,
         policy,
+        http3: false,
     }
 }
 

@@ -69,6 +69,13 @@ impl LogClock {
         &self.rfc3339
     }
 
+    /// Appends seconds since 1970, with milliseconds: `1795168800.123`.
+    pub fn append_unix(&self, line: &mut Vec<u8>) {
+        line.extend_from_slice(self.unix_seconds.to_string().as_bytes());
+        line.push(b'.');
+        line.extend_from_slice(&self.rfc3339[20..23]);
+    }
+
     #[cold]
     fn set_second(&mut self, unix_seconds: i64) {
         self.unix_seconds = unix_seconds;

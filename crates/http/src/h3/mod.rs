@@ -1,0 +1,43 @@
+//! HTTP/3 (RFC 9114) as data: frames, field section compression and the rules of streams, without a socket, a clock or
+//! QUIC itself.
+//!
+//! QUIC (RFC 9000) gives a connection many streams, each a sequence of bytes in order. What arrives on a stream goes into
+//! the reader of its kind and becomes events, or an error that says which code ends the stream or the connection:
+//!
+//! | stream | reader |
+//! |---|---|
+//! | bidirectional, opened by the client | [`RequestStream`]: a request, its body, its trailers |
+//! | unidirectional, opened by the client | [`UnidirectionalStream`]: what it is for; control and QPACK streams are read |
+//!
+//! The other direction are functions that append bytes: [`frame`], [`qpack`] and [`settings`].
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`varint`] | QUIC's variable-length integers |
+//! | [`frame`] | reading and writing frames |
+//! | [`qpack`] | field section compression (RFC 9204), with the static table alone |
+//! | [`settings`] | parameters |
+//! | [`request_stream`], [`unidirectional`], [`control`] | the streams |
+//! | [`error`] | error codes, and the two sizes of error |
+//!
+//! The rules for the fields of a request are HTTP/2's ([`crate::h2::request_view`]): RFC 9114 section 4.3 has the same ones.
+//!
+//! # What is deliberately so
+//! - No dynamic table in either direction. It would save a client some bytes of each request, and cost that requests wait
+//!   for each other, which is what HTTP/3 is there to avoid; ours would have to be kept for each connection.
+//! - No push: clients have given it up.
+
+pub mod control;
+pub mod error;
+pub mod frame;
+pub mod qpack;
+pub mod request_stream;
+pub mod settings;
+pub mod unidirectional;
+pub mod varint;
+
+pub use control::{ControlEvent, ControlStream};
+pub use error::{ConnectionError, Error, ErrorCode, StreamError};
+pub use request_stream::{Received, RequestHead, RequestStream, SectionLimits};
+pub use settings::PeerSettings;
+pub use unidirectional::{CriticalStreams, UnidirectionalStream};

@@ -1,0 +1,283 @@
+//! The connections of a core to one backend: kept ones, new ones up to a limit, and who waits for one.
+//!
+//! Most programs serve one connection at a time in each of their processes, so a kept connection holds a process. Where
+//! connections are limited the limit is therefore one for all cores, and a core that waits makes the others give up
+//! idle ones. Nothing is shared on the usual way: a kept connection is taken and given back on its core alone.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::address::{Address, Stream};
+
+/// While others wait, so many connections in a row go from one request of this core to the next before one is given up.
+const TURNS: u32 = 16;
+
+/// How often idle connections are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long to wait before a program is tried again whose queue was full.
+const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
+
+/// How connections are kept and limited.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ConnectionRules {
+    /// Whether a connection serves more than one request.
+    pub keep: bool,
+    /// The most open at a time, of all cores; 0: any number.
+    pub most: usize,
+    /// The most that wait for one, of all cores.
+    pub most_waiting: usize,
+    /// How long one waits for one.
+    pub wait_timeout: Duration,
+    /// The most idle ones, a core.
+    pub most_idle: usize,
+    /// How long an idle one is kept.
+    pub idle_timeout: Duration,
+    /// How many requests one serves; 0: any number.
+    pub most_requests: u64,
+    /// How long a new one may take to come about.
+    pub connect_timeout: Duration,
+}
+
+/// What the cores share of a backend's connections.
+#[derive(Debug)]
+pub struct SharedConnections {
+    permits: Option<Arc<Semaphore>>,
+    waiting: AtomicUsize,
+    /// One for each core that may have idle connections.
+    holders: Mutex<Vec<Arc<Notify>>>,
+}
+
+impl SharedConnections {
+    /// For connections under these rules.
+    pub fn new(rules: &ConnectionRules) -> SharedConnections {
+        let permits =
+            (rules.most > 0).then(|| Arc::new(Semaphore::new(rules.most.min(Semaphore::MAX_PERMITS))));
+        SharedConnections { permits, waiting: AtomicUsize::new(0), holders: Mutex::default() }
+    }
+
+    fn wake_holders(&self) {
+        for holder in self.holders.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            holder.notify_one();
+        }
+    }
+}
+
+/// A connection that serves one request at a time.
+#[derive(Debug)]
+pub struct Connection {
+    /// What carries the bytes.
+    pub stream: Stream,
+    /// Bytes that were received and not looked at; kept for its memory.
+    pub received: BytesMut,
+    /// Requests that it has served.
+    pub requests: u64,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub enum NoConnection {
+    /// The backend cannot be reached.
+    Unreachable(std::io::Error),
+    /// All connections are in use, and too many requests wait.
+    Full,
+    /// All connections were in use for too long, or the program took no new one for too long.
+    WaitedTooLong,
+}
+
+/// The connections of this core.
+pub struct Connections {
+    address: Address,
+    rules: ConnectionRules,
+    shared: Arc<SharedConnections>,
+    idle: RefCell<Vec<Idle>>,
+    /// Requests of this core that wait.
+    waiting: RefCell<VecDeque<oneshot::Sender<Connection>>>,
+    turns: Cell<u32>,
+    notify: Arc<Notify>,
+}
+
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+impl Connections {
+    /// The connections of this core. Must be called on it: idle connections are looked at from time to time.
+    pub fn new(address: Address, rules: ConnectionRules, shared: Arc<SharedConnections>) -> Rc<Connections> {
+        let connections = Rc::new(Connections {
+            address,
+            rules,
+            shared,
+            idle: RefCell::default(),
+            waiting: RefCell::default(),
+            turns: Cell::new(0),
+            notify: Arc::new(Notify::new()),
+        });
+        if connections.rules.keep {
+            let holder = connections.notify.clone();
+            connections.shared.holders.lock().unwrap_or_else(PoisonError::into_inner).push(holder.clone());
+            tokio::task::spawn_local(look_after(Rc::downgrade(&connections), holder));
+        }
+        connections
+    }
+
+    /// The backend's address.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// A kept connection that is good as far as can be seen.
+    pub fn take_kept(&self) -> Option<Connection> {
+        loop {
+            // The one used last: the others may become too old.
+            let idle = self.idle.borrow_mut().pop()?;
+            if idle.since.elapsed() < self.rules.idle_timeout && idle.connection.stream.is_quiet() {
+                return Some(idle.connection);
+            }
+        }
+    }
+
+    /// A new connection; waits for its turn where all are in use. The flag says whether it is a kept one after all.
+    pub async fn open(&self) -> Result<(Connection, bool), NoConnection> {
+        let permit = match &self.shared.permits {
+            None => None,
+            Some(permits) => match permits.clone().try_acquire_owned() {
+                Ok(permit) => Some(permit),
+                Err(_) => match self.wait(permits.clone()).await? {
+                    Turn::Permit(permit) => Some(permit),
+                    Turn::Kept(connection) => return Ok((connection, true)),
+                },
+            },
+        };
+        let connected = tokio::time::timeout(self.rules.connect_timeout, self.connect()).await;
+        let stream = connected.unwrap_or(Err(NoConnection::WaitedTooLong))?;
+        Ok((Connection { stream, received: BytesMut::new(), requests: 0, _permit: permit }, false))
+    }
+
+    async fn connect(&self) -> Result<Stream, NoConnection> {
+        loop {
+            match self.address.connect().await {
+                // The queue of a unix socket is full: the program is busy, not gone.
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    tokio::time::sleep(FULL_QUEUE_PAUSE).await;
+                }
+                result => return result.map_err(NoConnection::Unreachable),
+            }
+        }
+    }
+
+    /// Takes back a connection whose request is done.
+    pub fn give_back(&self, mut connection: Connection) {
+        connection.requests += 1;
+        let is_used_up = self.rules.most_requests > 0 && connection.requests >= self.rules.most_requests;
+        if !self.rules.keep || is_used_up || !connection.received.is_empty() {
+            return;
+        }
+        let waiting_here = self.waiting.borrow().len();
+        let waiting_elsewhere = self.shared.waiting.load(Relaxed) > waiting_here;
+        if waiting_elsewhere && (waiting_here == 0 || self.turns.replace(self.turns.get() + 1) >= TURNS) {
+            self.turns.set(0);
+            return;
+        }
+        // Whoever has given up waiting meanwhile hands it back.
+        while let Some(waiter) = { self.waiting.borrow_mut().pop_front() } {
+            match waiter.send(connection) {
+                Ok(()) => return,
+                Err(back) => connection = back,
+            }
+        }
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() < self.rules.most_idle {
+            idle.push(Idle { connection, since: Instant::now() });
+        }
+    }
+
+    async fn wait(&self, permits: Arc<Semaphore>) -> Result<Turn, NoConnection> {
+        let _waiting = Waiting::new(&self.shared, self.rules.most_waiting).ok_or(NoConnection::Full)?;
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.borrow_mut().push_back(sender);
+        self.shared.wake_holders();
+        let turn = async {
+            tokio::select! {
+                biased;
+                kept = receiver => match kept {
+                    Ok(connection) => Ok(Turn::Kept(connection)),
+                    Err(_) => Err(NoConnection::Full),
+                },
+                permit = permits.acquire_owned() => match permit {
+                    Ok(permit) => Ok(Turn::Permit(permit)),
+                    // The semaphore is never closed.
+                    Err(_) => Err(NoConnection::Full),
+                },
+            }
+        };
+        let result = tokio::time::timeout(self.rules.wait_timeout, turn).await;
+        // Those that have given up leave their places at once.
+        self.waiting.borrow_mut().retain(|waiter| !waiter.is_closed());
+        result.unwrap_or(Err(NoConnection::WaitedTooLong))
+    }
+
+    /// Closes idle connections that are too old, closed by the program, or wanted elsewhere.
+    fn look(&self) {
+        let wanted = self.shared.waiting.load(Relaxed).saturating_sub(self.waiting.borrow().len());
+        let mut idle = self.idle.borrow_mut();
+        idle.retain(|idle| {
+            idle.since.elapsed() < self.rules.idle_timeout && idle.connection.stream.is_quiet()
+        });
+        let given_up = wanted.min(idle.len());
+        idle.drain(..given_up);
+    }
+}
+
+impl Drop for Connections {
+    fn drop(&mut self) {
+        let mut holders = self.shared.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        holders.retain(|holder| !Arc::ptr_eq(holder, &self.notify));
+        self.notify.notify_one();
+    }
+}
+
+enum Turn {
+    Permit(OwnedSemaphorePermit),
+    Kept(Connection),
+}
+
+/// One that waits, counted as long as it does.
+struct Waiting<'s> {
+    shared: &'s SharedConnections,
+}
+
+impl Waiting<'_> {
+    fn new(shared: &SharedConnections, most: usize) -> Option<Waiting<'_>> {
+        let waiting = Waiting { shared };
+        // Counted first, so that two cores cannot both take the last place.
+        (shared.waiting.fetch_add(1, Relaxed) < most).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.shared.waiting.fetch_sub(1, Relaxed);
+    }
+}
+
+async fn look_after(connections: Weak<Connections>, notify: Arc<Notify>) {
+    loop {
+        match connections.upgrade() {
+            None => return,
+            Some(connections) => connections.look(),
+        }
+        // Either somebody waits, or it is time.
+        let _ = tokio::time::timeout(LOOK, notify.notified()).await;
+    }
+}

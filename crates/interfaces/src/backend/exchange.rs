@@ -1,0 +1,264 @@
+//! One request on one connection: sends the body and receives the answer at the same time, each at its own pace.
+//!
+//! Whoever drives it takes one [`Output`] after the other. Between two of them nothing is received, so a client that is
+//! slow to take the answer slows the program down. Dropping an exchange closes its connection, which tells the program
+//! that nobody waits any more.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, Sleep};
+
+use super::connections::Connection;
+use super::protocol::{Output, Protocol};
+use super::upload::Upload;
+
+/// So much of the body may wait to be sent.
+const OUTGOING_BYTES: usize = 128 * 1024;
+
+/// How long a program may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// For the first byte of the answer, from when it last took some of the request.
+    pub first_byte: Duration,
+    /// For each further byte, or to take more of the request.
+    pub stall: Duration,
+    /// For the whole answer; `None`: any time, as long as something moves.
+    pub total: Option<Duration>,
+}
+
+/// Why an exchange has failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// What kind of failure.
+    pub kind: FailureKind,
+    /// For the log.
+    pub reason: String,
+}
+
+/// Kinds of failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The program has closed the connection, or it broke.
+    Closed,
+    /// The program has taken too long.
+    TimedOut,
+    /// What came is not of the protocol.
+    WrongBytes,
+    /// The request's body broke off: the client is to blame.
+    Client,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.reason)
+    }
+}
+
+/// A request that is under way.
+pub struct Exchange<P: Protocol> {
+    connection: Connection,
+    decoder: P::Decoder,
+    outgoing: VecDeque<Bytes>,
+    upload: Upload,
+    upload_ended: bool,
+    /// The program takes no more of the request; it may still answer.
+    refuses_more: Option<std::io::Error>,
+    /// A byte of the request has been taken.
+    has_sent: bool,
+    /// A byte of the answer has come.
+    has_heard: bool,
+    limits: TimeLimits,
+    began: Instant,
+    moved: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl<P: Protocol> Exchange<P> {
+    /// Begins a request on a connection.
+    pub fn new(connection: Connection, head: Bytes, upload: Upload, limits: TimeLimits) -> Exchange<P> {
+        let now = Instant::now();
+        Exchange {
+            connection,
+            decoder: P::Decoder::default(),
+            outgoing: VecDeque::from([head]),
+            upload,
+            upload_ended: false,
+            refuses_more: None,
+            has_sent: false,
+            has_heard: false,
+            limits,
+            began: now,
+            moved: now,
+            timer: None,
+        }
+    }
+
+    /// The next output.
+    pub async fn next(&mut self) -> Result<Output, Failure> {
+        self.moved = Instant::now();
+        // An answer that keeps coming never waits, and is over some time all the same.
+        if let Some(total) = self.limits.total.filter(|total| self.began.elapsed() >= *total) {
+            return Err(Failure { kind: FailureKind::TimedOut, reason: took_too_long(total) });
+        }
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The next output if it is there already.
+    pub async fn next_now(&mut self) -> Option<Result<Output, Failure>> {
+        poll_fn(|context| match self.poll_next(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    /// Sends what can be sent, and gives the next output when there is one.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Output, Failure>> {
+        self.poll_upload(context)?;
+        loop {
+            match P::next(&mut self.decoder, &mut self.connection.received) {
+                Ok(Some(output)) => return Poll::Ready(Ok(output)),
+                Ok(None) => {}
+                Err(reason) => return Poll::Ready(Err(Failure { kind: FailureKind::WrongBytes, reason })),
+            }
+            match self.connection.stream.poll_receive(context, &mut self.connection.received) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(self.closed(None)),
+                Poll::Ready(Ok(_)) => {
+                    self.has_heard = true;
+                    self.moved = Instant::now();
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(self.closed(Some(error))),
+                Poll::Pending => return self.poll_timer(context),
+            }
+        }
+    }
+
+    /// Whether nothing of the answer has come.
+    pub fn is_unheard(&self) -> bool {
+        !self.has_heard
+    }
+
+    /// Whether nothing of the request was taken either, so that the program cannot have begun with it.
+    pub fn is_untouched(&self) -> bool {
+        !self.has_sent && !self.has_heard
+    }
+
+    /// Whether all of the request was sent.
+    pub fn is_all_sent(&self) -> bool {
+        self.upload_ended && self.outgoing.is_empty() && self.refuses_more.is_none()
+    }
+
+    /// Gives up, for another attempt.
+    pub fn into_upload(self) -> Upload {
+        self.upload
+    }
+
+    /// The connection after the end of the answer.
+    pub fn into_connection(self) -> Connection {
+        self.connection
+    }
+
+    /// Sends what there is of the request. A program that takes no more is listened to nevertheless. After an error
+    /// nothing more may be asked of the exchange.
+    pub fn poll_upload(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
+        while self.refuses_more.is_none() {
+            self.fill(context)?;
+            if self.outgoing.is_empty() {
+                break;
+            }
+            let before: usize = self.outgoing.iter().map(Bytes::len).sum();
+            let sent = self.connection.stream.poll_send(context, &mut self.outgoing);
+            let after: usize = self.outgoing.iter().map(Bytes::len).sum();
+            if after < before {
+                self.has_sent = true;
+                self.moved = Instant::now();
+            }
+            match sent {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => self.refuses_more = Some(error),
+                Poll::Pending => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes as much of the body as is there and may wait to be sent.
+    fn fill(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
+        let mut waiting: usize = self.outgoing.iter().map(Bytes::len).sum();
+        while !self.upload_ended && waiting < OUTGOING_BYTES {
+            match self.upload.poll_next(context) {
+                Poll::Ready(Some(Ok(piece))) => {
+                    waiting += piece.len();
+                    P::push_body(piece, &mut self.outgoing);
+                }
+                Poll::Ready(None) => {
+                    self.upload_ended = true;
+                    P::end_body(&mut self.outgoing);
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    let reason = format!("the request's body broke off: {error}");
+                    return Err(Failure { kind: FailureKind::Client, reason });
+                }
+                Poll::Pending => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// The connection has ended, which is the end of an answer in some protocols.
+    fn closed(&self, error: Option<std::io::Error>) -> Result<Output, Failure> {
+        let failure = |reason| Failure { kind: FailureKind::Closed, reason };
+        match error.as_ref().or(self.refuses_more.as_ref()) {
+            Some(error) if !self.has_heard => Err(failure(format!("the connection broke: {error}"))),
+            Some(error) if P::closed(&self.decoder).is_err() => {
+                Err(failure(format!("the connection broke within the answer: {error}")))
+            }
+            None if !self.has_heard => Err(failure("it closed the connection without an answer".to_string())),
+            _ => P::closed(&self.decoder).map_err(failure),
+        }
+    }
+
+    fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<Result<Output, Failure>> {
+        loop {
+            let (limit, what) = match self.has_heard {
+                false => (self.limits.first_byte, "no answer came"),
+                true => (self.limits.stall, "its answer stopped"),
+            };
+            let total = self.limits.total.map(|total| self.began + total);
+            let due = self.moved + limit;
+            let due = total.map_or(due, |total| due.min(total));
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+            if timer.deadline() > due {
+                timer.as_mut().reset(due);
+            }
+            if timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            let now = Instant::now();
+            let is_over = total.is_some_and(|total| now >= total);
+            if !is_over && self.outgoing.is_empty() && !self.upload_ended && self.upload.waits_for_client() {
+                // The client is the one that is slow; the connection watches it.
+                self.moved = now;
+            }
+            if is_over || now >= self.moved + limit {
+                let reason = match is_over {
+                    true => took_too_long(self.limits.total.unwrap_or_default()),
+                    false => format!("{what} within {limit:?}"),
+                };
+                return Poll::Ready(Err(Failure { kind: FailureKind::TimedOut, reason }));
+            }
+            let again = self.moved + limit;
+            timer.as_mut().reset(total.map_or(again, |total| again.min(total)));
+        }
+    }
+}
+
+fn took_too_long(total: Duration) -> String {
+    format!("it took longer than {total:?} in all")
+}

@@ -1,0 +1,182 @@
+//! The backends of a route: which of them a request goes to, and what became of it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+use super::balance::{Share, choose};
+use super::connections::{Connections, SharedConnections};
+use super::health::{Change, Health};
+use super::settings::Settings;
+use crate::handler::{Level, Server};
+
+/// What the cores share of the backends of a route.
+pub struct SharedGroup {
+    /// The configuration.
+    pub settings: Settings,
+    backends: Vec<SharedBackend>,
+    began: Instant,
+    /// One core looks after backends that nobody asks.
+    is_checked: AtomicBool,
+}
+
+struct SharedBackend {
+    health: Health,
+    connections: Arc<SharedConnections>,
+}
+
+impl SharedGroup {
+    /// All backends are thought to be up.
+    pub fn new(settings: Settings) -> Arc<SharedGroup> {
+        let backend = |_: &super::settings::Backend| SharedBackend {
+            health: Health::default(),
+            connections: Arc::new(SharedConnections::new(&settings.connections)),
+        };
+        let backends = settings.backends.iter().map(backend).collect();
+        Arc::new(SharedGroup {
+            settings,
+            backends,
+            began: Instant::now(),
+            is_checked: AtomicBool::new(false),
+        })
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// The backends of a route on one core.
+pub struct Group {
+    shared: Arc<SharedGroup>,
+    name: &'static str,
+    server: Rc<dyn Server>,
+    backends: Vec<CoreBackend>,
+}
+
+struct CoreBackend {
+    share: Share,
+    connections: Rc<Connections>,
+}
+
+/// A request that a backend is busy with, for sharing out.
+pub struct Busy<'g> {
+    share: &'g Share,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.share.end();
+    }
+}
+
+impl Group {
+    /// The backends on this core. `name` is that of the interface, for the log.
+    pub fn new(shared: Arc<SharedGroup>, name: &'static str, server: Rc<dyn Server>) -> Rc<Group> {
+        let settings = &shared.settings;
+        let rules = &settings.connections;
+        let core_backend = |(backend, shared): (&super::settings::Backend, &SharedBackend)| CoreBackend {
+            share: Share::new(backend.weight),
+            connections: Connections::new(backend.address.clone(), rules.clone(), shared.connections.clone()),
+        };
+        let backends = settings.backends.iter().zip(&shared.backends).map(core_backend).collect();
+        let interval = settings.check_interval;
+        let group = Rc::new(Group { shared: shared.clone(), name, server, backends });
+        if let Some(interval) = interval
+            && !shared.is_checked.swap(true, Relaxed)
+        {
+            tokio::task::spawn_local(check(Rc::downgrade(&group), interval));
+        }
+        group
+    }
+
+    /// The configuration.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// The backend for a request that these could not answer; `None`: all have been tried.
+    pub fn choose(&self, tried: &[usize]) -> Option<usize> {
+        // A single one is asked whatever was found before: there is nothing else to be done.
+        if let [_] = self.backends.as_slice() {
+            return tried.is_empty().then_some(0);
+        }
+        let settings = self.settings();
+        let now = self.shared.now_ms();
+        let shares: Vec<&Share> = self.backends.iter().map(|backend| &backend.share).collect();
+        for are_backups in [false, true] {
+            let mut candidates: Vec<usize> = (0..self.backends.len())
+                .filter(|index| !tried.contains(index) && settings.backends[*index].is_backup == are_backups)
+                .collect();
+            // Whoever may be tried again is asked at once, so that one request finds out and not several.
+            while !candidates.is_empty() {
+                let Some(index) = choose(settings.balance, &shares, &candidates) else { break };
+                if self.shared.backends[index].health.admits(now, &settings.health) {
+                    return Some(index);
+                }
+                candidates.retain(|other| *other != index);
+            }
+        }
+        // All are down. The one that has been so for the longest may have come back.
+        (0..self.backends.len())
+            .filter(|index| !tried.contains(index))
+            .min_by_key(|index| self.shared.backends[*index].health.down_until_ms())
+            .filter(|_| tried.is_empty())
+    }
+
+    /// Counts a request as under way.
+    pub fn begin(&self, index: usize) -> Busy<'_> {
+        let share = &self.backends[index].share;
+        share.begin();
+        Busy { share }
+    }
+
+    /// The connections to a backend.
+    pub fn connections(&self, index: usize) -> &Rc<Connections> {
+        &self.backends[index].connections
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.backends.len()
+    }
+
+    /// The backend has answered.
+    pub fn succeeded(&self, index: usize) {
+        if self.shared.backends[index].health.succeeded() == Change::Up {
+            let message = format!("{} {} is up again", self.name, self.backends[index].connections.address());
+            self.server.log(Level::Information, "backend up", &message);
+        }
+    }
+
+    /// The backend could not be reached, or did not answer.
+    pub fn failed(&self, index: usize) {
+        let health = &self.settings().health;
+        if self.shared.backends[index].health.failed(self.shared.now_ms(), health) == Change::Down
+            && self.len() > 1
+        {
+            let address = self.backends[index].connections.address();
+            let message = format!(
+                "{} {address} has failed {} times; it gets no requests for {:?}",
+                self.name, health.max_failures, health.fail_timeout
+            );
+            self.server.log(Level::Warning, "backend down", &message);
+        }
+    }
+}
+
+/// Connects to each backend from time to time.
+async fn check(group: std::rc::Weak<Group>, interval: std::time::Duration) {
+    loop {
+        tokio::time::sleep(interval).await;
+        let Some(group) = group.upgrade() else { return };
+        for (index, backend) in group.backends.iter().enumerate() {
+            let timeout = group.settings().connections.connect_timeout;
+            match tokio::time::timeout(timeout, backend.connections.address().connect()).await {
+                Ok(Ok(_)) => group.succeeded(index),
+                Ok(Err(_)) | Err(_) => group.failed(index),
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Makes the server's answer of a program's: its fields, its body, or a file that it names.
+
+use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use touchstone_files::root::{FileKind, Refused, Root};
+
+use crate::answer::{Answer, Part};
+use crate::cgi_response::DocumentHead;
+use crate::handler::{Level, Server};
+use crate::pipe::Receiver;
+
+/// A body as it is known when the answer begins.
+pub enum Body {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// It comes.
+    Stream {
+        /// From here.
+        receiver: Receiver,
+        /// The length that the program has promised.
+        length: Option<u64>,
+    },
+}
+
+/// An answer with the program's status and fields.
+pub fn answer(head: DocumentHead, is_head: bool, body: Body) -> Answer {
+    let mut answer = Answer::new(head.status);
+    // The client of HEAD and 304 is told the length that the body would have (RFC 9110 section 8.6).
+    if is_head || head.status == 304 {
+        answer.declared_length = head.content_length;
+    }
+    answer.fields = head.fields;
+    if is_head && answer.declared_length.is_some() {
+        return answer;
+    }
+    match body {
+        Body::Whole(bytes) => answer.part(Part::Bytes(bytes)),
+        Body::Stream { receiver, length } => {
+            let length = length.filter(|_| !is_head && head.status != 304);
+            answer.part(Part::Stream { body: receiver, length })
+        }
+    }
+}
+
+/// The file that a program wants to be sent instead of a body, below `root`; takes the field out of the head.
+pub fn named_file(head: &mut DocumentHead, root: &Root) -> Option<Vec<u8>> {
+    if let Some(path) = head.accel_redirect.take() {
+        return Some(decoded(&path));
+    }
+    let path = head.field(b"x-sendfile")?.to_vec();
+    let lines = head.fields.split_inclusive(|&byte| byte == b'\n');
+    let is_it = |line: &[u8]| line.get(..11).is_some_and(|name| name.eq_ignore_ascii_case(b"x-sendfile:"));
+    head.fields = lines.filter(|line| !is_it(line)).flatten().copied().collect();
+    // An absolute path of the machine, which must lie below.
+    let below = path.strip_prefix(root.path().as_os_str().as_bytes()).filter(|rest| rest.starts_with(b"/"));
+    Some(below.map_or(path.clone(), <[u8]>::to_vec))
+}
+
+/// The answer with the file as its body.
+pub fn send_file(
+    server: &Rc<dyn Server>,
+    mut head: DocumentHead,
+    root: &Arc<Root>,
+    path: &[u8],
+    about: &str,
+) -> Answer {
+    let refused = |reason: &str, status| {
+        let path = String::from_utf8_lossy(path);
+        let message = format!("a program wants {path:?} to be sent, which {reason} ({about})");
+        server.log(Level::Warning, "file not sent", &message);
+        Answer::error(status)
+    };
+    match root.open(path) {
+        Ok(opened) if opened.facts.kind == FileKind::Regular => {
+            // The length that the program gave was that of its own body.
+            head.content_length = None;
+            let mut answer = Answer::new(head.status);
+            answer.fields = head.fields;
+            let length = opened.facts.size;
+            answer.part(Part::File { file: Arc::new(opened.descriptor), offset: 0, length })
+        }
+        Ok(_) | Err(Refused::NotAFile) => refused("is not a file", 404),
+        Err(Refused::NotFound) => refused("is not there", 404),
+        Err(Refused::TooManyOpenFiles) => refused("cannot be opened: too many files are open", 503),
+        Err(Refused::Forbidden) => refused("may not be sent", 403),
+        Err(Refused::Other(error)) => refused(&format!("cannot be opened: {error}"), 500),
+    }
+}
+
+/// Percent escapes are those of a URL path; what is none stays as it is.
+fn decoded(path: &[u8]) -> Vec<u8> {
+    let mut normal = Vec::with_capacity(path.len());
+    let without_query = path.split(|&byte| byte == b'?').next().unwrap_or_default();
+    match touchstone_http::target::normalise_path(without_query, &mut normal) {
+        Ok(()) => normal,
+        Err(_) => path.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use touchstone_files::root::SymlinkPolicy;
+
+    #[test]
+    fn files_that_programs_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::new(directory.path(), SymlinkPolicy::Inside).unwrap();
+        let absolute = format!("X-A: b\r\nX-SendFile: {}/a/b.zip\r\nX-C: d\r\n", directory.path().display());
+        for (fields, accel, expected, left) in [
+            (absolute.as_str(), None, Some("/a/b.zip"), "X-A: b\r\nX-C: d\r\n"),
+            ("X-Sendfile: /etc/passwd\r\n", None, Some("/etc/passwd"), ""),
+            ("X-A: b\r\n", Some("/a%20b/../c.zip?x"), Some("/c.zip"), "X-A: b\r\n"),
+            ("X-A: b\r\n", None, None, "X-A: b\r\n"),
+        ] {
+            let accel_redirect = accel.map(|path| path.as_bytes().to_vec());
+            let mut head = DocumentHead {
+                fields: fields.as_bytes().to_vec(),
+                accel_redirect,
+                ..DocumentHead::default()
+            };
+            let named = named_file(&mut head, &root).map(|path| String::from_utf8(path).unwrap());
+            assert_eq!(
+                (named.as_deref(), String::from_utf8(head.fields).unwrap().as_str()),
+                (expected, left)
+            );
+        }
+    }
+}

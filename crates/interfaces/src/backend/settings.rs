@@ -1,0 +1,68 @@
+//! What a configuration says of the programs behind a route.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::address::Address;
+use super::balance::Balance;
+use super::connections::ConnectionRules;
+use super::exchange::TimeLimits;
+use super::health::HealthRules;
+use super::script::ScriptRules;
+use crate::cgi_response::HeaderLimits;
+use crate::pool::Pool;
+
+/// Everything about the programs behind a route.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where they listen; at least one.
+    pub backends: Vec<Backend>,
+    /// How requests are shared out among them.
+    pub balance: Balance,
+    /// When one counts as down.
+    pub health: HealthRules,
+    /// How often each is connected to in order to see whether it is up; `None`: requests show it.
+    pub check_interval: Option<Duration>,
+    /// How connections are kept and limited; for each backend.
+    pub connections: ConnectionRules,
+    /// How long an answer may take.
+    pub times: TimeLimits,
+    /// How large the header of an answer may be.
+    pub header: HeaderLimits,
+    /// Which program a path is for.
+    pub paths: Paths,
+    /// `DOCUMENT_ROOT`: the root as the program sees it.
+    pub document_root: PathBuf,
+    /// Variables in addition, or instead of those that would be sent.
+    pub parameters: Vec<(String, String)>,
+    /// Let the program see `Authorization`.
+    pub pass_authorization: bool,
+    /// Where files are that the program may name in `X-Sendfile` and `X-Accel-Redirect`; `None`: they mean nothing.
+    pub send_files_from: Option<Arc<touchstone_files::root::Root>>,
+    /// The processes, where the server has started them.
+    pub pool: Option<Arc<Pool>>,
+}
+
+/// One of several programs that do the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backend {
+    /// Where it listens.
+    pub address: Address,
+    /// Its share of the requests, 1 or more.
+    pub weight: u32,
+    /// It is asked only when the others are down.
+    pub is_backup: bool,
+}
+
+/// Which program a path is for.
+#[derive(Debug, Clone)]
+pub enum Paths {
+    /// One program has them all. What follows this beginning of the path is PATH_INFO.
+    Application {
+        /// `SCRIPT_NAME`, empty or beginning with a slash.
+        script_name: Vec<u8>,
+    },
+    /// Each script is a file.
+    Scripts(ScriptRules),
+}

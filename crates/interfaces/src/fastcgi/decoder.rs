@@ -1,0 +1,200 @@
+//! Reads FastCGI records as they come, without input and output.
+//!
+//! The content of streams is given out as slices of what was received, nothing is copied, and a long record is given out
+//! in pieces before all of it is there. Both sides of the protocol use it: the server reads answers, tests and
+//! programs read requests.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use super::record::{HEADER_BYTES, Header, ProtocolStatus, RecordType, WrongBytes};
+
+/// What came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Bytes of a stream, at least one.
+    Stream {
+        /// Which of the five.
+        stream: RecordType,
+        /// The request that it belongs to.
+        request_id: u16,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// The end of a stream: an empty record.
+    StreamEnd {
+        /// Which of the five.
+        stream: RecordType,
+        /// The request that it belongs to.
+        request_id: u16,
+    },
+    /// A request begins.
+    Begin {
+        /// Its number.
+        request_id: u16,
+        /// Its [role](super::record::Role) by number.
+        role: u16,
+        /// Its flags.
+        flags: u8,
+    },
+    /// A request is given up.
+    Abort {
+        /// Its number.
+        request_id: u16,
+    },
+    /// A request is done.
+    End {
+        /// Its number.
+        request_id: u16,
+        /// What the program returned, 0 where all is well.
+        application_status: u32,
+        /// How it ended for the protocol.
+        protocol_status: ProtocolStatus,
+    },
+    /// Names and values of a management record, for [`Pairs`](super::pairs::Pairs).
+    Values {
+        /// Whether they answer a question.
+        is_result: bool,
+        /// The pairs.
+        pairs: Bytes,
+    },
+    /// The other side does not know a management record of this type.
+    UnknownType(u8),
+    /// A record of a type that the specification does not know. Its content was skipped.
+    Unknown {
+        /// The type.
+        record_type: u8,
+        /// The request that it belongs to; 0: a management record, which should be answered with `UnknownType`.
+        request_id: u16,
+    },
+}
+
+/// Reads records.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    state: State,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum State {
+    /// A header comes next.
+    #[default]
+    Header,
+    /// So much content of a stream is still to come, then padding.
+    Stream { stream: RecordType, request_id: u16, left: usize, padding: usize },
+    /// So many bytes mean nothing.
+    Skip { left: usize },
+}
+
+impl Decoder {
+    /// At the beginning of a connection.
+    pub fn new() -> Decoder {
+        Decoder::default()
+    }
+
+    /// Takes the next event off the front of what was received; `None`: more must be received first.
+    ///
+    /// # Errors
+    /// The bytes are not FastCGI; the connection is of no more use.
+    pub fn next(&mut self, received: &mut BytesMut) -> Result<Option<Event>, WrongBytes> {
+        loop {
+            match self.state {
+                State::Header => {
+                    let Some(&bytes) = received.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+                    let header = Header::parse(bytes).map_err(WrongBytes::Version)?;
+                    match self.begin(header, received)? {
+                        Begun::Event(event) => return Ok(Some(event)),
+                        Begun::Waits => return Ok(None),
+                        Begun::Goes => {}
+                    }
+                }
+                State::Stream { stream, request_id, left, padding } => {
+                    if received.is_empty() {
+                        return Ok(None);
+                    }
+                    let bytes = received.split_to(left.min(received.len())).freeze();
+                    let left = left - bytes.len();
+                    self.state = match left {
+                        0 => State::Skip { left: padding },
+                        left => State::Stream { stream, request_id, left, padding },
+                    };
+                    return Ok(Some(Event::Stream { stream, request_id, bytes }));
+                }
+                State::Skip { left } => {
+                    let skipped = left.min(received.len());
+                    received.advance(skipped);
+                    if skipped < left {
+                        self.state = State::Skip { left: left - skipped };
+                        return Ok(None);
+                    }
+                    self.state = State::Header;
+                }
+            }
+        }
+    }
+
+    /// Whether a record has begun that has not ended.
+    pub fn is_inside_record(&self) -> bool {
+        !matches!(self.state, State::Header | State::Skip { left: 0 })
+    }
+
+    /// A header is at the front of what was received.
+    fn begin(&mut self, header: Header, received: &mut BytesMut) -> Result<Begun, WrongBytes> {
+        let request_id = header.request_id;
+        let (content, padding) = (usize::from(header.content_bytes), usize::from(header.padding_bytes));
+        let Some(record_type) = RecordType::from_number(header.record_type) else {
+            received.advance(HEADER_BYTES);
+            self.state = State::Skip { left: content + padding };
+            return Ok(Begun::Event(Event::Unknown { record_type: header.record_type, request_id }));
+        };
+        if record_type.is_stream() {
+            received.advance(HEADER_BYTES);
+            self.state = match content {
+                0 => State::Skip { left: padding },
+                left => State::Stream { stream: record_type, request_id, left, padding },
+            };
+            let end = Event::StreamEnd { stream: record_type, request_id };
+            return Ok(if content == 0 { Begun::Event(end) } else { Begun::Goes });
+        }
+        if record_type.fixed_length().is_some_and(|length| length != header.content_bytes) {
+            return Err(WrongBytes::Length(record_type, header.content_bytes));
+        }
+        if received.len() < HEADER_BYTES + content {
+            return Ok(Begun::Waits);
+        }
+        received.advance(HEADER_BYTES);
+        let body = received.split_to(content).freeze();
+        self.state = State::Skip { left: padding };
+        Ok(Begun::Event(whole_record(record_type, request_id, body)))
+    }
+}
+
+enum Begun {
+    Event(Event),
+    /// The rest of the record must come first.
+    Waits,
+    /// The state says how it goes on.
+    Goes,
+}
+
+/// A record that is no stream's. Its length is right.
+fn whole_record(record_type: RecordType, request_id: u16, body: Bytes) -> Event {
+    let mut fixed = [0; 8];
+    if let Some(start) = body.first_chunk::<8>() {
+        fixed = *start;
+    }
+    match record_type {
+        RecordType::BeginRequest => {
+            Event::Begin { request_id, role: u16::from_be_bytes([fixed[0], fixed[1]]), flags: fixed[2] }
+        }
+        RecordType::AbortRequest => Event::Abort { request_id },
+        RecordType::EndRequest => Event::End {
+            request_id,
+            application_status: u32::from_be_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]),
+            protocol_status: ProtocolStatus::from_number(fixed[4]),
+        },
+        RecordType::UnknownType => Event::UnknownType(fixed[0]),
+        RecordType::GetValuesResult => Event::Values { is_result: true, pairs: body },
+        // Streams do not come here.
+        _ => Event::Values { is_result: false, pairs: body },
+    }
+}

@@ -1,0 +1,111 @@
+//! FastCGI 1.0: requests to programs that stay (FastCGI Specification, Open Market 1996).
+//!
+//! The codec is without input and output and knows both sides of the protocol; [`FastCgi`] puts the server's side of it
+//! under the [`backend`](crate::backend) machinery. One request at a time goes over a connection: hardly any program
+//! can multiplex, and PHP says that it cannot.
+//!
+//! | module | |
+//! |---|---|
+//! | `record` | types, headers, statuses |
+//! | `pairs` | names and values |
+//! | `encoder`, `decoder` | records into bytes, bytes into events |
+
+pub mod decoder;
+pub mod encoder;
+pub mod pairs;
+pub mod record;
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::backend::{Output, Programs, Protocol};
+use crate::meta_variables::MetaVariables;
+use decoder::{Decoder, Event};
+use encoder::RequestWriter;
+use record::{Header, KEEP_CONNECTION, LONGEST_CONTENT_BYTES, MANAGEMENT, ProtocolStatus, RecordType, Role};
+
+/// FastCGI programs, as a configuration has them.
+pub type FastCgiPrograms = Programs<FastCgi>;
+
+/// The server's side of FastCGI.
+#[derive(Debug)]
+pub enum FastCgi {}
+
+/// The number of every request: there is one at a time.
+const REQUEST: u16 = 1;
+
+impl Protocol for FastCgi {
+    type Decoder = Decoder;
+
+    const NAME: &'static str = "fastcgi";
+
+    fn request_head(variables: &MetaVariables, _body_bytes: u64, keep: bool) -> Vec<u8> {
+        let mut writer = RequestWriter::new(REQUEST, Role::Responder, if keep { KEEP_CONNECTION } else { 0 });
+        for (name, value) in variables.iter() {
+            writer.parameter(name, value);
+        }
+        writer.finish()
+    }
+
+    fn push_body(piece: Bytes, out: &mut VecDeque<Bytes>) {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            let content = rest.split_to(rest.len().min(LONGEST_CONTENT_BYTES));
+            // It was just cut to fit.
+            let header = Header::new(RecordType::Stdin, REQUEST, content.len() as u16);
+            out.push_back(Bytes::copy_from_slice(&header.bytes()));
+            out.push_back(content);
+        }
+    }
+
+    fn end_body(out: &mut VecDeque<Bytes>) {
+        static END: [u8; 8] = [1, RecordType::Stdin as u8, 0, REQUEST as u8, 0, 0, 0, 0];
+        out.push_back(Bytes::from_static(&END));
+    }
+
+    fn next(decoder: &mut Decoder, received: &mut BytesMut) -> Result<Option<Output>, String> {
+        while let Some(event) = decoder.next(received).map_err(|wrong| wrong.to_string())? {
+            match event {
+                Event::Stream { stream: RecordType::Stdout, request_id: REQUEST, bytes } => {
+                    return Ok(Some(Output::Answer(bytes)));
+                }
+                Event::Stream { stream: RecordType::Stderr, request_id: REQUEST, bytes } => {
+                    return Ok(Some(Output::Message(bytes)));
+                }
+                Event::StreamEnd { stream: RecordType::Stdout | RecordType::Stderr, request_id: REQUEST } => {
+                }
+                Event::End { request_id: REQUEST, application_status, protocol_status } => {
+                    return ended(application_status, protocol_status).map(Some);
+                }
+                // Nothing was asked that these could answer, and they do no harm.
+                Event::Values { .. }
+                | Event::UnknownType(_)
+                | Event::Unknown { request_id: MANAGEMENT, .. } => {}
+                other => {
+                    return Err(format!(
+                        "it sent what only a server sends, or for another request: {other:.80?}"
+                    ));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn closed(_decoder: &Decoder) -> Result<Output, String> {
+        Err("it closed the connection before the end of the answer".to_string())
+    }
+}
+
+fn ended(status: u32, protocol_status: ProtocolStatus) -> Result<Output, String> {
+    match protocol_status {
+        ProtocolStatus::RequestComplete => Ok(Output::End { status, keeps: true }),
+        ProtocolStatus::Overloaded => Ok(Output::Overloaded),
+        ProtocolStatus::CannotMultiplex => Err("it takes one request a connection, and got one".to_string()),
+        ProtocolStatus::UnknownRole => Err("it is no FastCGI responder".to_string()),
+        ProtocolStatus::Other(number) => Err(format!("its END_REQUEST has the unknown status {number}")),
+    }
+}
+
+#[cfg(test)]
+mod codec_tests;

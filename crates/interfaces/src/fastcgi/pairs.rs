@@ -1,0 +1,86 @@
+//! Names and values as FastCGI sends them (section 3.4): each with its length before, in one byte or in four.
+
+use std::fmt;
+
+/// The longest length that stands in one byte.
+const ONE_BYTE: usize = 127;
+
+/// The longest length that can be said at all.
+const LONGEST: usize = 0x7fff_ffff;
+
+/// Appends a pair. One that is longer than the protocol can say (2 GiB) is left out.
+pub fn append(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    if name.len() > LONGEST || value.len() > LONGEST {
+        return;
+    }
+    append_length(name.len(), out);
+    append_length(value.len(), out);
+    out.extend_from_slice(name);
+    out.extend_from_slice(value);
+}
+
+/// Reads pairs that are all there.
+#[derive(Debug, Clone)]
+pub struct Pairs<'b> {
+    rest: &'b [u8],
+}
+
+/// A pair is longer than what there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CutShort;
+
+impl fmt::Display for CutShort {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a name or value is longer than the record")
+    }
+}
+
+impl std::error::Error for CutShort {}
+
+impl<'b> Pairs<'b> {
+    /// Reads these.
+    pub fn new(bytes: &'b [u8]) -> Pairs<'b> {
+        Pairs { rest: bytes }
+    }
+
+    fn take(&mut self) -> Option<(&'b [u8], &'b [u8])> {
+        let (name_length, rest) = take_length(self.rest)?;
+        let (value_length, rest) = take_length(rest)?;
+        let (name, rest) = rest.split_at_checked(name_length)?;
+        let (value, rest) = rest.split_at_checked(value_length)?;
+        self.rest = rest;
+        Some((name, value))
+    }
+}
+
+impl<'b> Iterator for Pairs<'b> {
+    type Item = Result<(&'b [u8], &'b [u8]), CutShort>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        Some(self.take().ok_or_else(|| {
+            self.rest = &[];
+            CutShort
+        }))
+    }
+}
+
+fn append_length(length: usize, out: &mut Vec<u8>) {
+    if length <= ONE_BYTE {
+        out.push(length as u8);
+    } else {
+        // The caller has seen that it fits in 31 bits.
+        out.extend_from_slice(&(length as u32 | 0x8000_0000).to_be_bytes());
+    }
+}
+
+fn take_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    if usize::from(first) <= ONE_BYTE {
+        return Some((usize::from(first), rest));
+    }
+    let (four, rest) = bytes.split_first_chunk::<4>()?;
+    Some(((u32::from_be_bytes(*four) & 0x7fff_ffff) as usize, rest))
+}

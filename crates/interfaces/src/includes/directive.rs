@@ -1,0 +1,168 @@
+//! From a directive as it is written to what is to be done: names and values are understood here, once.
+
+use bytes::Bytes;
+
+use super::encoding::{Coding, unescape_html};
+use super::expression::Expression;
+use super::page::{
+    Broken, Command, Condition, ConfigItem, Echo, EchoItem, ExecItem, FileItem, Include, IncludeItem, SetItem,
+};
+use super::parse::Attribute;
+use super::settings::Settings;
+use super::template::Template;
+
+/// Understands a directive.
+pub(super) fn command(name: &[u8], attributes: &[Attribute], settings: &Settings) -> Command {
+    let missing = || Command::Broken(format!("{} lacks its attribute", String::from_utf8_lossy(name)));
+    let takes_none =
+        || (!attributes.is_empty()).then(|| format!("{} takes no attributes", String::from_utf8_lossy(name)));
+    match name {
+        b"comment" => Command::Comment,
+        b"if" => Command::If(condition("if", attributes, settings)),
+        b"elif" => Command::ElseIf(condition("elif", attributes, settings)),
+        b"else" => Command::Else(takes_none()),
+        b"endif" => Command::EndIf(takes_none()),
+        b"endblock" => Command::EndBlock,
+        b"printenv" => takes_none().map_or(Command::PrintEnvironment, Command::Broken),
+        b"block" => block(attributes),
+        b"set" if attributes.len() < 2 => Command::Broken("set needs var and value".to_owned()),
+        b"set" => Command::Set(set(attributes)),
+        b"config" | b"echo" | b"exec" | b"fsize" | b"flastmod" | b"include" if attributes.is_empty() => {
+            missing()
+        }
+        b"config" => Command::Config(config(attributes)),
+        b"echo" => Command::Echo(echo(attributes)),
+        b"exec" => Command::Exec(exec(attributes)),
+        b"fsize" => Command::FileSize(files("fsize", attributes)),
+        b"flastmod" => Command::LastModified(files("flastmod", attributes)),
+        b"include" => include(attributes),
+        _ => Command::Broken(format!("there is no directive {:?}", String::from_utf8_lossy(name))),
+    }
+}
+
+/// The attributes that count: those before the first without a value.
+fn valued(attributes: &[Attribute]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    attributes.iter().map_while(|attribute| Some((&attribute.name[..], attribute.value.as_deref()?)))
+}
+
+fn unknown(directive: &str, name: &[u8]) -> Broken {
+    format!("{directive} has no attribute {:?}", String::from_utf8_lossy(name))
+}
+
+/// Most attributes may hold entities; those of `config`, `set value` and conditions are taken as they are.
+fn decoded(value: &[u8]) -> Template {
+    Template::new(&unescape_html(value))
+}
+
+fn codings(directive: &str, value: &[u8]) -> Result<Vec<Coding>, Broken> {
+    Coding::list(value).map_err(|name| format!("{directive} knows no encoding {name:?}"))
+}
+
+fn condition(directive: &str, attributes: &[Attribute], settings: &Settings) -> Condition {
+    match attributes {
+        [Attribute { name, value: Some(text) }] if name == b"expr" => {
+            match Expression::parse(text, settings.legacy_expressions) {
+                Ok(expression) => Condition::Expression(expression),
+                Err(reason) => {
+                    let text = String::from_utf8_lossy(text);
+                    Condition::BrokenExpression(format!("{directive} expr={text:?}: {reason}"))
+                }
+            }
+        }
+        [Attribute { name, value: Some(_) }] => Condition::BrokenAttributes(unknown(directive, name)),
+        [] | [_] => Condition::BrokenAttributes(format!("{directive} lacks its expr")),
+        _ => Condition::BrokenAttributes(format!("{directive} takes one attribute, expr")),
+    }
+}
+
+fn block(attributes: &[Attribute]) -> Command {
+    match attributes {
+        [Attribute { name, value: Some(value) }] if name == b"name" => {
+            Command::Block { name: value.as_slice().into(), end: 0 }
+        }
+        _ => Command::Broken("block takes one attribute, name".to_owned()),
+    }
+}
+
+fn config(attributes: &[Attribute]) -> Vec<ConfigItem> {
+    let mut items = Vec::new();
+    for (name, value) in valued(attributes) {
+        items.push(match name {
+            b"errmsg" => ConfigItem::ErrorText(Template::new(value)),
+            b"echomsg" => ConfigItem::UndefinedText(Template::new(value)),
+            b"timefmt" => ConfigItem::TimeFormat(Template::new(value)),
+            b"sizefmt" => ConfigItem::SizeFormat(Template::new(value)),
+            // Of the iPlanet server: whether included pages see the other attributes. Here they do not.
+            b"scope" => continue,
+            _ => ConfigItem::Broken(unknown("config", name)),
+        });
+    }
+    items
+}
+
+fn echo(attributes: &[Attribute]) -> Echo {
+    let mut echo = Echo { items: Vec::new(), default: None };
+    for (name, value) in valued(attributes) {
+        echo.items.push(match name {
+            b"var" => EchoItem::Variable(decoded(value)),
+            b"decoding" => EchoItem::Decoding(codings("echo", value)),
+            b"encoding" => EchoItem::Encoding(codings("echo", value)),
+            b"default" => {
+                echo.default = Some(Bytes::copy_from_slice(value));
+                continue;
+            }
+            _ => EchoItem::Broken(unknown("echo", name)),
+        });
+    }
+    echo
+}
+
+fn exec(attributes: &[Attribute]) -> Vec<ExecItem> {
+    let item = |(name, value): (&[u8], &[u8])| match name {
+        b"cmd" => ExecItem::Command(decoded(value)),
+        b"cgi" => ExecItem::Cgi(decoded(value)),
+        _ => ExecItem::Broken(unknown("exec", name)),
+    };
+    valued(attributes).map(item).collect()
+}
+
+fn files(directive: &str, attributes: &[Attribute]) -> Vec<FileItem> {
+    let item = |(name, value): (&[u8], &[u8])| match name {
+        b"file" => FileItem::File(decoded(value)),
+        b"virtual" => FileItem::Virtual(decoded(value)),
+        _ => FileItem::Broken(unknown(directive, name)),
+    };
+    valued(attributes).map(item).collect()
+}
+
+fn include(attributes: &[Attribute]) -> Command {
+    let mut include = Include { items: Vec::new(), wait: false, set: None, stub: None };
+    for (name, value) in valued(attributes) {
+        match name {
+            b"file" => include.items.push(IncludeItem::File(decoded(value))),
+            b"virtual" => include.items.push(IncludeItem::Virtual(decoded(value))),
+            b"onerror" => include.items.push(IncludeItem::OnError(decoded(value))),
+            b"set" => include.set = Some(value.into()),
+            b"stub" => include.stub = Some(value.into()),
+            b"wait" if value.eq_ignore_ascii_case(b"yes") => include.wait = true,
+            b"wait" if value.eq_ignore_ascii_case(b"no") => include.wait = false,
+            b"wait" => include.items.push(IncludeItem::Broken("include wait is yes or no".to_owned())),
+            _ => include.items.push(IncludeItem::Broken(unknown("include", name))),
+        }
+    }
+    if include.set.is_some() && include.stub.is_some() {
+        return Command::Broken("include takes set or stub, not both".to_owned());
+    }
+    Command::Include(include)
+}
+
+fn set(attributes: &[Attribute]) -> Vec<SetItem> {
+    let item = |(name, value): (&[u8], &[u8])| match name {
+        b"var" => SetItem::Variable(decoded(value)),
+        b"value" => SetItem::Value(Template::new(value)),
+        b"decoding" => SetItem::Decoding(codings("set", value)),
+        b"encoding" => SetItem::Encoding(codings("set", value)),
+        _ => SetItem::Broken(unknown("set", name)),
+    };
+    valued(attributes).map(item).collect()
+}

@@ -1,0 +1,102 @@
+//! Networks as `-ipmatch` and `-R` have them: an address, with a number of bits or a mask, or its first parts.
+
+use std::net::IpAddr;
+
+/// A network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Network {
+    address: u128,
+    mask: u128,
+}
+
+impl Network {
+    pub(super) fn parse(text: &[u8]) -> Result<Network, String> {
+        Network::read(text)
+            .ok_or_else(|| format!("{:?} is no network, such as 10.0.0.0/8", String::from_utf8_lossy(text)))
+    }
+
+    fn read(text: &[u8]) -> Option<Network> {
+        let text = std::str::from_utf8(text).ok()?.trim();
+        let (address, mask) = match text.split_once('/') {
+            Some((address, mask)) => (address, Some(mask)),
+            None => (text, None),
+        };
+        let Ok(ip) = address.parse::<IpAddr>() else {
+            return if mask.is_none() { Network::beginning(address) } else { None };
+        };
+        let (address, bits) = widen(ip);
+        let prefix = match mask {
+            None => 128,
+            Some(mask) => match mask.parse::<u32>() {
+                Ok(prefix) if prefix <= bits => 128 - bits + prefix,
+                Ok(_) => return None,
+                Err(_) => {
+                    let IpAddr::V4(mask) = mask.parse().ok()? else { return None };
+                    let mask = u128::from(mask.to_bits()) | !u128::from(u32::MAX);
+                    return Some(Network { address: address & mask, mask });
+                }
+            },
+        };
+        let mask = if prefix == 0 { 0 } else { u128::MAX << (128 - prefix) };
+        Some(Network { address: address & mask, mask })
+    }
+
+    /// `10.1` or `10.1.`: every address that begins so.
+    fn beginning(text: &str) -> Option<Network> {
+        let parts: Vec<&str> = text.strip_suffix('.').unwrap_or(text).split('.').collect();
+        if parts.len() > 3 {
+            return None;
+        }
+        let mut octets = [0u8; 4];
+        for (octet, part) in octets.iter_mut().zip(&parts) {
+            *octet = part.parse().ok()?;
+        }
+        let (address, _) = widen(IpAddr::from(octets));
+        Some(Network { address, mask: u128::MAX << (32 - 8 * parts.len()) })
+    }
+
+    /// Whether the address lies in it; what is no address does not.
+    pub(super) fn contains(&self, address: &[u8]) -> bool {
+        let address = std::str::from_utf8(address).ok().and_then(|text| text.trim().parse().ok());
+        address.is_some_and(|address| widen(address).0 & self.mask == self.address)
+    }
+}
+
+/// An address as IPv6 has it, IPv4 in its mapped form, and how many bits its own form has.
+fn widen(address: IpAddr) -> (u128, u32) {
+    match address {
+        IpAddr::V4(address) => (address.to_ipv6_mapped().to_bits(), 32),
+        IpAddr::V6(address) => (address.to_bits(), 128),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks() {
+        let table = [
+            ("10.0.0.0/8", "10.1.2.3", true),
+            ("10.0.0.0/8", "11.1.2.3", false),
+            ("10.0.0.0/8", "::ffff:10.1.2.3", true),
+            ("192.168.1.7", "192.168.1.7", true),
+            ("192.168.1.7", "192.168.1.8", false),
+            ("192.168.0.0/255.255.0.0", "192.168.9.9", true),
+            ("10.1", "10.1.200.3", true),
+            ("10.1.", "10.2.200.3", false),
+            ("2001:db8::/32", "2001:db8:1::1", true),
+            ("2001:db8::/32", "10.1.1.1", false),
+            ("0.0.0.0/0", "1.2.3.4", true),
+            ("::/0", "1.2.3.4", true),
+            ("127.0.0.1", "localhost", false),
+        ];
+        for (network, address, expected) in table {
+            let network = Network::parse(network.as_bytes()).unwrap();
+            assert_eq!(network.contains(address.as_bytes()), expected, "{network:?} {address}");
+        }
+        for wrong in ["", "x", "10.0.0.0/33", "10.0.0.0/x", "1.2.3.4.5", "300.1", "::1/129", "10.1/8"] {
+            assert!(Network::parse(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A parsed page: its static text as slices of the file's bytes, and its directives, ready to be evaluated.
+
+use bytes::Bytes;
+
+use super::encoding::Coding;
+use super::expression::Expression;
+use super::template::Template;
+
+/// A parsed page. It never changes; requests share it.
+#[derive(Debug)]
+pub struct Page {
+    pub(super) nodes: Vec<Node>,
+    /// About how much memory it takes.
+    pub(super) bytes: usize,
+}
+
+impl Page {
+    /// About how much memory it takes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has any directives.
+    pub fn has_directives(&self) -> bool {
+        self.nodes.iter().any(|node| matches!(node, Node::Directive(_)))
+    }
+
+    /// The static text in order; for tests.
+    #[cfg(test)]
+    pub(super) fn text(&self) -> Vec<u8> {
+        let text = self.nodes.iter().filter_map(|node| match node {
+            Node::Text(text) => Some(&text[..]),
+            Node::Directive(_) => None,
+        });
+        text.collect::<Vec<_>>().concat()
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum Node {
+    /// Goes out as it is.
+    Text(Bytes),
+    Directive(Directive),
+}
+
+#[derive(Debug)]
+pub(super) struct Directive {
+    /// Where it begins, from 1.
+    pub(super) line: usize,
+    pub(super) command: Command,
+}
+
+/// What is to be done. Attributes take effect in their order, up to the first that is broken.
+#[derive(Debug)]
+pub(super) enum Command {
+    Config(Vec<ConfigItem>),
+    Echo(Echo),
+    Exec(Vec<ExecItem>),
+    FileSize(Vec<FileItem>),
+    LastModified(Vec<FileItem>),
+    Include(Include),
+    PrintEnvironment,
+    Set(Vec<SetItem>),
+    If(Condition),
+    ElseIf(Condition),
+    Else(Option<Broken>),
+    EndIf(Option<Broken>),
+    Block {
+        name: Box<[u8]>,
+        /// Index of the node behind the last of the block's.
+        end: usize,
+    },
+    EndBlock,
+    Comment,
+    Broken(Broken),
+}
+
+/// What is wrong, for the log.
+pub(super) type Broken = String;
+
+#[derive(Debug)]
+pub(super) enum Condition {
+    Expression(Expression),
+    /// Its expression is broken. That shows only where it would have been evaluated.
+    BrokenExpression(Broken),
+    /// Its attributes are broken.
+    BrokenAttributes(Broken),
+}
+
+#[derive(Debug)]
+pub(super) enum ConfigItem {
+    ErrorText(Template),
+    UndefinedText(Template),
+    TimeFormat(Template),
+    SizeFormat(Template),
+    Broken(Broken),
+}
+
+#[derive(Debug)]
+pub(super) struct Echo {
+    pub(super) items: Vec<EchoItem>,
+    /// nginx's `default`: instead of the text for undefined variables.
+    pub(super) default: Option<Bytes>,
+}
+
+#[derive(Debug)]
+pub(super) enum EchoItem {
+    Variable(Template),
+    Decoding(Codings),
+    Encoding(Codings),
+    Broken(Broken),
+}
+
+/// A list of codings, or what is wrong with it; that matters only once a value is coded.
+pub(super) type Codings = Result<Vec<Coding>, Broken>;
+
+#[derive(Debug)]
+pub(super) enum ExecItem {
+    Command(Template),
+    Cgi(Template),
+    Broken(Broken),
+}
+
+#[derive(Debug)]
+pub(super) enum FileItem {
+    File(Template),
+    Virtual(Template),
+    Broken(Broken),
+}
+
+#[derive(Debug)]
+pub(super) struct Include {
+    pub(super) items: Vec<IncludeItem>,
+    /// Wait for it before anything behind it is evaluated.
+    pub(super) wait: bool,
+    /// Keep it as a variable instead of putting it out.
+    pub(super) set: Option<Box<[u8]>>,
+    /// The block that stands in where it fails or is empty.
+    pub(super) stub: Option<Box<[u8]>>,
+}
+
+#[derive(Debug)]
+pub(super) enum IncludeItem {
+    File(Template),
+    Virtual(Template),
+    OnError(Template),
+    Broken(Broken),
+}
+
+#[derive(Debug)]
+pub(super) enum SetItem {
+    Variable(Template),
+    Value(Template),
+    Decoding(Codings),
+    Encoding(Codings),
+    Broken(Broken),
+}

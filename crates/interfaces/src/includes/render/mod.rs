@@ -1,0 +1,110 @@
+//! Evaluating a page: its output comes piece by piece, static text without being copied.
+//!
+//! A [`Rendering`] is driven by whoever sends its output: nothing happens unless it is asked for the next piece. One
+//! future walks over the pages; inclusions that need no more than fetching run beside it, a few at a time.
+
+mod flow;
+mod include;
+mod shared;
+mod sink;
+mod size;
+mod walk;
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use self::shared::{Shared, Task};
+use self::sink::{Front, Sink};
+use self::walk::Walk;
+use super::host::{DependsOn, Host, PageSource};
+use super::settings::Settings;
+
+/// A page being evaluated for one request.
+pub struct Rendering<H: Host> {
+    shared: Rc<Shared<H>>,
+    output: Sink,
+    /// The walk, until it is done.
+    walk: Option<Task>,
+    running: Vec<Task>,
+}
+
+/// The whole output of a page.
+#[derive(Debug)]
+pub struct Rendered {
+    /// The output.
+    pub pieces: Vec<Bytes>,
+    /// What it depends on, beside files.
+    pub depends_on: DependsOn,
+}
+
+impl<H: Host> Rendering<H> {
+    /// Begins to evaluate `document` at the time `now`, in seconds since 1970.
+    pub fn new(host: Rc<H>, settings: Arc<Settings>, document: PageSource, now: i64) -> Rendering<H> {
+        let shared = Rc::new(Shared::new(host, settings, document.clone(), now));
+        let output = Sink::default();
+        let mut walk = Walk::new(shared.clone(), document, None);
+        let sink = output.clone();
+        let walk: Task = Box::pin(async move {
+            walk.page(&sink).await;
+            sink.close();
+        });
+        Rendering { shared, output, walk: Some(walk), running: Vec::new() }
+    }
+
+    /// The next piece of the output; `None` at its end.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        match self.output.take_front() {
+            Front::Bytes(bytes) => return Poll::Ready(Some(bytes)),
+            Front::End => return Poll::Ready(None),
+            Front::NotYet => self.advance(context),
+        }
+        match self.output.take_front() {
+            Front::Bytes(bytes) => Poll::Ready(Some(bytes)),
+            Front::End => Poll::Ready(None),
+            Front::NotYet => Poll::Pending,
+        }
+    }
+
+    /// The next piece of the output; `None` at its end.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The whole output.
+    pub async fn whole(mut self) -> Rendered {
+        let mut pieces = Vec::new();
+        while let Some(piece) = self.next().await {
+            pieces.push(piece);
+        }
+        Rendered { pieces, depends_on: self.shared.depends_on() }
+    }
+
+    /// What the output so far depends on; final once it has ended.
+    pub fn depends_on(&self) -> DependsOn {
+        self.shared.depends_on()
+    }
+
+    /// Goes on with everything that can go on.
+    fn advance(&mut self, context: &mut Context<'_>) {
+        if let Some(walk) = &mut self.walk
+            && walk.as_mut().poll(context).is_ready()
+        {
+            self.walk = None;
+        }
+        // Those that were begun before are looked at once; what is begun then takes the places that are free.
+        self.running.retain_mut(|task| task.as_mut().poll(context).is_pending());
+        while self.running.len() < self.shared.settings.concurrent_includes.max(1) {
+            let Some(mut task) = self.shared.tasks.borrow_mut().pop_front() else { break };
+            if task.as_mut().poll(context).is_pending() {
+                self.running.push(task);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Where a page's output goes: pieces in their order, some of which are still being made.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+/// An output that others may still be writing to.
+#[derive(Clone, Default)]
+pub(super) struct Sink(Rc<RefCell<State>>);
+
+#[derive(Default)]
+struct State {
+    pieces: VecDeque<Piece>,
+    /// Nobody writes to it any more.
+    closed: bool,
+}
+
+enum Piece {
+    Bytes(Bytes),
+    Nested(Sink),
+}
+
+/// What stands at the front of an output.
+pub(super) enum Front {
+    Bytes(Bytes),
+    /// It is still being made.
+    NotYet,
+    End,
+}
+
+impl Sink {
+    /// Appends a piece.
+    pub(super) fn push(&self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.0.borrow_mut().pieces.push_back(Piece::Bytes(bytes));
+        }
+    }
+
+    /// Appends a place that is filled by whoever has the sink that is given.
+    pub(super) fn nested(&self) -> Sink {
+        let nested = Sink::default();
+        self.0.borrow_mut().pieces.push_back(Piece::Nested(nested.clone()));
+        nested
+    }
+
+    /// Says that nothing more comes.
+    pub(super) fn close(&self) {
+        self.0.borrow_mut().closed = true;
+    }
+
+    /// Takes the piece at the front.
+    pub(super) fn take_front(&self) -> Front {
+        let mut state = self.0.borrow_mut();
+        loop {
+            match state.pieces.pop_front() {
+                None if state.closed => return Front::End,
+                None => return Front::NotYet,
+                Some(Piece::Bytes(bytes)) => return Front::Bytes(bytes),
+                Some(Piece::Nested(nested)) => match nested.take_front() {
+                    Front::End => {}
+                    front => {
+                        state.pieces.push_front(Piece::Nested(nested));
+                        return front;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Takes all that is there, when nothing more comes.
+    pub(super) fn into_pieces(self) -> Vec<Bytes> {
+        let mut pieces = Vec::new();
+        while let Front::Bytes(bytes) = self.take_front() {
+            pieces.push(bytes);
+        }
+        pieces
+    }
+}

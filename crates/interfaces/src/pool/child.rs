@@ -1,0 +1,181 @@
+//! One process of a pool: a group of its own, the listening socket, and what it prints.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child as StdChild, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open};
+
+use super::spec::{PoolSpec, ProcessLimits};
+
+/// The longest line of its output that is kept together.
+const LONGEST_LINE_BYTES: usize = 4096;
+
+/// A process that was started.
+pub struct Child {
+    process: StdChild,
+    pidfd: OwnedFd,
+    outputs: Vec<Output>,
+}
+
+/// Standard output or standard error of a process.
+struct Output {
+    pipe: OwnedFd,
+    /// The beginning of a line.
+    line: Vec<u8>,
+}
+
+impl Child {
+    /// Starts a process. `listener` becomes its descriptor 0; `inherited` stays open under its number.
+    pub fn start(
+        mut command: Command,
+        spec: &PoolSpec,
+        as_user: bool,
+        listener: Option<OwnedFd>,
+        inherited: Option<RawFd>,
+    ) -> io::Result<Child> {
+        let (output, output_writer) = output_pipe()?;
+        let (errors, errors_writer) = output_pipe()?;
+        command
+            .stdin(listener.map_or_else(Stdio::null, Stdio::from))
+            .stdout(Stdio::from(output_writer))
+            .stderr(Stdio::from(errors_writer))
+            .process_group(0);
+        if as_user && let Some(user) = &spec.user {
+            command.uid(user.user).gid(user.group);
+        }
+        prepare(&mut command, spec.limits.clone(), inherited);
+        let mut process = command.spawn()?;
+        let pidfd = match pid_of(&process).and_then(|pid| Ok(pidfd_open(pid, PidfdFlags::empty())?)) {
+            Ok(pidfd) => pidfd,
+            Err(error) => {
+                let _ = process.kill();
+                let _ = process.wait();
+                return Err(error);
+            }
+        };
+        let outputs = [output, errors].map(|pipe| Output { pipe, line: Vec::new() });
+        Ok(Child { process, pidfd, outputs: outputs.into() })
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// What becomes readable when it ends, and its outputs that are still open.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        std::iter::once(self.pidfd.as_fd()).chain(self.outputs.iter().map(|output| output.pipe.as_fd()))
+    }
+
+    /// Takes what it has printed; `line` gets each line.
+    pub fn read_outputs(&mut self, mut line: impl FnMut(&str)) {
+        self.outputs.retain_mut(|output| output.read(&mut line));
+    }
+
+    /// Sends a signal to it and all processes that it has started and that are still in its group.
+    pub fn signal(&self, signal: Signal) {
+        if let Ok(pid) = pid_of(&self.process) {
+            // It may have ended; it is not reaped yet, so nobody else has its number.
+            let _ = kill_process_group(pid, signal);
+        }
+    }
+
+    /// How it has ended, if it has. What is left of its group is killed before its number can be another's.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        let mut fds = [rustix::event::PollFd::new(&self.pidfd, rustix::event::PollFlags::IN)];
+        let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+        if rustix::event::poll(&mut fds, Some(&now)).unwrap_or(0) == 0 {
+            return None;
+        }
+        self.signal(Signal::KILL);
+        self.process.wait().ok()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+        let _ = self.process.wait();
+    }
+}
+
+impl Output {
+    /// Gives whether more may come.
+    fn read(&mut self, line: &mut impl FnMut(&str)) -> bool {
+        let mut buffer = [0; 4096];
+        loop {
+            match rustix::io::read(&self.pipe, &mut buffer) {
+                Ok(0) => {
+                    self.flush(line);
+                    return false;
+                }
+                Ok(count) => self.take(&buffer[..count], line),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], line: &mut impl FnMut(&str)) {
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.line.len() >= LONGEST_LINE_BYTES {
+                self.flush(line);
+            }
+        }
+    }
+
+    fn flush(&mut self, line: &mut impl FnMut(&str)) {
+        let text = String::from_utf8_lossy(self.line.trim_ascii_end());
+        if !text.is_empty() {
+            line(&text);
+        }
+        self.line.clear();
+    }
+}
+
+/// A pipe whose reading end does not block.
+fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&reader, true)?;
+    Ok((reader, writer))
+}
+
+fn pid_of(process: &StdChild) -> io::Result<Pid> {
+    i32::try_from(process.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| io::Error::other("a process without a number"))
+}
+
+/// What is done in the new process before the program begins: it ends with the server, whatever happens to that; its
+/// limits; the socket that it inherits stays open.
+fn prepare(command: &mut Command, limits: ProcessLimits, inherited: Option<RawFd>) {
+    let work = move || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
+        for (resource, value) in [(Resource::Nofile, limits.open_files), (Resource::As, limits.memory_bytes)]
+        {
+            if value.is_some() {
+                rustix::process::setrlimit(resource, Rlimit { current: value, maximum: value })?;
+            }
+        }
+        if let Some(descriptor) = inherited {
+            // SAFETY: the caller of `Child::start` keeps it open until the process has been started.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+            rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it only makes system calls; it allocates nothing and takes no lock.
+    unsafe {
+        command.pre_exec(work);
+    }
+}
+
+/// The number under which a descriptor is inherited.
+pub fn number_of(descriptor: &impl AsFd) -> RawFd {
+    descriptor.as_fd().as_raw_fd()
+}

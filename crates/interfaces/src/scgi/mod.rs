@@ -1,0 +1,42 @@
+//! SCGI: requests to programs that stay, one a connection (Simple Common Gateway Interface, Schemenauer 2006).
+
+pub mod request;
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::backend::{Output, Programs, Protocol};
+use crate::meta_variables::MetaVariables;
+
+/// SCGI programs, as a configuration has them.
+pub type ScgiPrograms = Programs<Scgi>;
+
+/// The server's side of SCGI.
+#[derive(Debug)]
+pub enum Scgi {}
+
+impl Protocol for Scgi {
+    type Decoder = ();
+
+    const NAME: &'static str = "scgi";
+
+    fn request_head(variables: &MetaVariables, body_bytes: u64, _keep: bool) -> Vec<u8> {
+        request::request_head(body_bytes, variables.iter())
+    }
+
+    fn push_body(piece: Bytes, out: &mut VecDeque<Bytes>) {
+        out.push_back(piece);
+    }
+
+    fn end_body(_out: &mut VecDeque<Bytes>) {}
+
+    fn next(_decoder: &mut (), received: &mut BytesMut) -> Result<Option<Output>, String> {
+        Ok((!received.is_empty()).then(|| Output::Answer(received.split().freeze())))
+    }
+
+    fn closed(_decoder: &()) -> Result<Output, String> {
+        // The end of the connection is that of the answer.
+        Ok(Output::End { status: 0, keeps: false })
+    }
+}

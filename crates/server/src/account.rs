@@ -1,0 +1,248 @@
+//! What is kept of a request once it has been answered: its counts, and its line in the access log. The same for every
+//! version of HTTP.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use touchstone_http::request::{KnownField, RequestHead};
+use touchstone_interfaces::request::{Protocol, TlsFacts};
+
+use crate::access::HeadFields;
+use crate::core::Hot;
+use crate::exchange::Progress;
+use crate::log::access::{Record, TlsRecord};
+use crate::metrics::{Answered, RouteTable};
+use crate::request_id::RequestId;
+
+/// Where a request came from.
+pub struct Origin<'a> {
+    /// The version of HTTP.
+    pub protocol: Protocol,
+    /// The other end of the connection.
+    pub peer: Option<SocketAddr>,
+    /// Its address as text; made when first needed.
+    pub peer_text: &'a mut String,
+    /// The TLS session.
+    pub tls: Option<&'a TlsFacts>,
+}
+
+/// A request that was answered in any other way than straight from the cache.
+pub struct Account<'a> {
+    /// Where it came from.
+    pub origin: Origin<'a>,
+    /// Its head, and the bytes of it; `None`: it could not be read.
+    pub received: Option<(&'a RequestHead, &'a [u8])>,
+    /// The beginning of what came, where it could not be read.
+    pub unread_line: &'a [u8],
+    /// The sites and routes of the configuration that it was answered by.
+    pub table: &'a Arc<RouteTable>,
+    /// What was found out on the way.
+    pub progress: &'a Progress,
+    /// The client, behind proxies that are trusted; `None`: as the connection says.
+    pub client: Option<IpAddr>,
+    /// The user that was authenticated.
+    pub user: Option<&'a str>,
+    /// The status.
+    pub status: u16,
+    /// Bytes of the body that were sent.
+    pub body_bytes: u64,
+    /// When the request was there.
+    pub started: Instant,
+}
+
+/// Counts and logs a request.
+pub fn note(hot: &mut Hot, account: Account<'_>) {
+    let Account { origin, received, progress, table, started, .. } = account;
+    let (site, route) = (progress.site.get(), progress.route.get());
+    hot.metrics.answered(&Answered {
+        table,
+        site,
+        route,
+        protocol: origin.protocol,
+        status: account.status,
+        body_bytes: account.body_bytes,
+        started,
+    });
+    if !hot.log.is_on() {
+        return;
+    }
+    let fields = received.map(|(head, buffer)| HeadFields { head, buffer });
+    let id = progress.id.borrow().clone().or_else(|| request_id(hot, origin.peer, fields.as_ref()));
+    let client_behind = account.client.filter(|client| Some(*client) != origin.peer.map(canonical));
+    let (text, line);
+    let client = match client_behind {
+        Some(client) => {
+            text = client.to_string();
+            &text
+        }
+        None => client_text(origin.peer_text, origin.peer),
+    };
+    let mut record = match (received, &fields) {
+        (Some((head, buffer)), Some(fields)) => record(client, head, buffer, fields),
+        _ => Record { client, request_line: account.unread_line, ..Record::default() },
+    };
+    if is_multiplexed(origin.protocol) && !record.request_line.is_empty() {
+        (line, record.version) = (line_of(record.request_line, origin.protocol), origin.protocol.text());
+        record.request_line = &line;
+    }
+    let labels = table.labels_of(site, route);
+    hot.log.record(&Record {
+        user: account.user,
+        status: account.status,
+        body_bytes: account.body_bytes,
+        duration_us: microseconds_since(started),
+        request_id: id.as_ref().map(RequestId::as_bytes),
+        tls: origin.tls.map(tls_record),
+        site: known(&labels.site),
+        route: known(&labels.route),
+        handler: progress.handler.get(),
+        ..record
+    });
+}
+
+/// Counts and logs a GET that was answered with 200 straight from the cache.
+#[inline]
+pub fn note_hit(
+    hot: &mut Hot,
+    origin: Origin<'_>,
+    (site, route): (usize, Option<usize>),
+    body_bytes: u64,
+    received: impl FnOnce(&mut RequestHead) -> Option<Vec<u8>>,
+    bytes: &[u8],
+) {
+    hot.metrics.hit(site, route, origin.protocol, body_bytes);
+    if hot.log.is_on() {
+        log_hit(hot, origin, (site, route), body_bytes, received, bytes);
+    }
+}
+
+/// `received` writes the request out as HTTP/1 would have, where it came otherwise, and parses that; with HTTP/1 it is
+/// `bytes`, and parsed already.
+fn log_hit(
+    hot: &mut Hot,
+    origin: Origin<'_>,
+    (site, route): (usize, Option<usize>),
+    body_bytes: u64,
+    received: impl FnOnce(&mut RequestHead) -> Option<Vec<u8>>,
+    bytes: &[u8],
+) {
+    let mut head = std::mem::take(&mut hot.head);
+    let written;
+    let buffer = if is_multiplexed(origin.protocol) {
+        match received(&mut head) {
+            Some(buffer) => {
+                written = buffer;
+                &written[..]
+            }
+            None => {
+                hot.head = head;
+                return;
+            }
+        }
+    } else {
+        bytes
+    };
+    let fields = HeadFields { head: &head, buffer };
+    let id = request_id(hot, origin.peer, Some(&fields));
+    let (text, line);
+    let gate = &hot.snapshot.connection_gate;
+    let client = match origin.peer {
+        Some(peer) if gate.trusts_fields_of(peer.ip()) => {
+            text = gate.client(peer.ip(), &fields).to_string();
+            &text
+        }
+        peer => client_text(origin.peer_text, peer),
+    };
+    let mut record = record(client, &head, buffer, &fields);
+    if is_multiplexed(origin.protocol) {
+        (line, record.version) = (line_of(record.request_line, origin.protocol), origin.protocol.text());
+        record.request_line = &line;
+    }
+    let labels = hot.snapshot.route_table.labels_of(Some(site), route);
+    hot.log.record(&Record {
+        status: 200,
+        body_bytes,
+        duration_us: hot.received_at.map_or(0, microseconds_since),
+        request_id: id.as_ref().map(RequestId::as_bytes),
+        tls: origin.tls.map(tls_record),
+        site: known(&labels.site),
+        route: known(&labels.route),
+        handler: "cache",
+        ..record
+    });
+    hot.head = head;
+}
+
+/// The id that a line of the log needs.
+fn request_id(hot: &mut Hot, peer: Option<SocketAddr>, fields: Option<&HeadFields<'_>>) -> Option<RequestId> {
+    if !hot.log.wants_request_id() {
+        return None;
+    }
+    let from_proxy = peer.is_some_and(|peer| hot.snapshot.connection_gate.trusts_fields_of(peer.ip()));
+    let config = &hot.snapshot.config.request_id;
+    Some(match fields {
+        Some(fields) => hot.request_ids.of(config, from_proxy, fields),
+        None => RequestId::New(hot.request_ids.next_uuid()),
+    })
+}
+
+fn record<'a>(
+    client: &'a str,
+    head: &RequestHead,
+    buffer: &'a [u8],
+    fields: &'a HeadFields<'a>,
+) -> Record<'a> {
+    Record {
+        client,
+        request_line: head.request_line.of(buffer),
+        method: head.method_span.of(buffer),
+        target: head.target.of(buffer),
+        // The parser let through nothing but `HTTP/` and two digits.
+        version: std::str::from_utf8(head.version_span.of(buffer)).unwrap_or_default(),
+        host: head.host.map(|host| host.of(buffer)),
+        referer: head.value(buffer, KnownField::Referer),
+        user_agent: head.value(buffer, KnownField::UserAgent),
+        fields: Some(fields),
+        ..Record::default()
+    }
+}
+
+/// Requests of these versions are written out as those of HTTP/1.1 for handlers and logs.
+fn is_multiplexed(protocol: Protocol) -> bool {
+    matches!(protocol, Protocol::Http2 | Protocol::Http3)
+}
+
+/// The request line with the version that was really spoken.
+fn line_of(line: &[u8], protocol: Protocol) -> Vec<u8> {
+    [line.strip_suffix(b"HTTP/1.1").unwrap_or(line), protocol.text().as_bytes()].concat()
+}
+
+fn tls_record(facts: &TlsFacts) -> TlsRecord<'_> {
+    TlsRecord {
+        version: facts.version,
+        cipher: facts.cipher_suite,
+        server_name: facts.server_name.as_deref(),
+        subject: facts.client_subject.as_deref(),
+    }
+}
+
+fn client_text(text: &mut String, peer: Option<SocketAddr>) -> &str {
+    if text.is_empty() {
+        *text = peer.map_or_else(|| "-".to_string(), |peer| canonical(peer).to_string());
+    }
+    text
+}
+
+fn canonical(peer: SocketAddr) -> IpAddr {
+    peer.ip().to_canonical()
+}
+
+/// The label of what is not known stands in counts only.
+fn known(label: &str) -> &str {
+    if label == "-" { "" } else { label }
+}
+
+fn microseconds_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,181 @@
+//! A connection to the admin listener: HTTP/1, one request after the other, on a thread that may wait.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use touchstone_http::date::format_imf_fixdate;
+use touchstone_http::request::{KnownField, Limits, Method, Parsed, RequestBody, RequestHead};
+use touchstone_http::status::reason;
+
+use super::gate::Refusal;
+use super::listener::Shared;
+use super::pages::{Page, Question};
+
+/// How long a request may take to come, and how long a connection may stay idle.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// How long an answer may make no progress.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+const LIMITS: Limits = Limits { request_line_bytes: 4096, header_bytes: 16 << 10, header_fields: 100 };
+
+/// A connection's socket.
+pub enum Stream {
+    /// Over TCP.
+    Tcp(TcpStream),
+    /// On this machine.
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn set_timeouts(&self, read: Duration) -> io::Result<()> {
+        // A timeout of zero would be none.
+        let read = Some(read.max(Duration::from_millis(1)));
+        match self {
+            Stream::Tcp(stream) => {
+                stream.set_read_timeout(read)?;
+                stream.set_write_timeout(Some(SEND_TIMEOUT))
+            }
+            Stream::Unix(stream) => {
+                stream.set_read_timeout(read)?;
+                stream.set_write_timeout(Some(SEND_TIMEOUT))
+            }
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(buffer),
+            Stream::Unix(stream) => stream.read(buffer),
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.write_all(bytes),
+            Stream::Unix(stream) => stream.write_all(bytes),
+        }
+    }
+}
+
+/// Answers requests until one side has had enough.
+pub(super) fn serve(mut stream: Stream, client: Option<IpAddr>, shared: &Shared) {
+    let mut input = Vec::new();
+    let mut head = RequestHead::new();
+    loop {
+        let length = match receive_head(&mut stream, &mut input, &mut head) {
+            Ok(length) => length,
+            Err(Broken::Gone) => return,
+            Err(Broken::Refused(status)) => {
+                let _ = stream.write_all(&response(&Page::error(status), false, false));
+                return;
+            }
+        };
+        // What a request without a body can be asked with is all there is here: a body is never read.
+        let persistent =
+            head.persistent && head.body == RequestBody::None && !shared.ended.load(Ordering::Relaxed);
+        let page = answer(client, shared, &head, &input);
+        let response = response(&page, persistent, head.method == Method::Head);
+        if stream.write_all(&response).is_err() || !persistent {
+            return;
+        }
+        input.drain(..length);
+    }
+}
+
+enum Broken {
+    Gone,
+    Refused(u16),
+}
+
+fn receive_head(stream: &mut Stream, input: &mut Vec<u8>, head: &mut RequestHead) -> Result<usize, Broken> {
+    let mut deadline = None;
+    loop {
+        if !input.is_empty() {
+            match head.parse(input, &LIMITS) {
+                Ok(Parsed::Complete(length)) => return Ok(length),
+                Ok(Parsed::Partial) => {}
+                Err(error) => return Err(Broken::Refused(error.status())),
+            }
+            deadline.get_or_insert_with(|| Instant::now() + HEAD_TIMEOUT);
+        }
+        let wait =
+            deadline.map_or(IDLE_TIMEOUT, |deadline| deadline.saturating_duration_since(Instant::now()));
+        if wait.is_zero() {
+            return Err(Broken::Refused(408));
+        }
+        stream.set_timeouts(wait).map_err(|_| Broken::Gone)?;
+        let mut buffer = [0; 4096];
+        match stream.read(&mut buffer) {
+            Ok(0) => return Err(Broken::Gone),
+            Ok(count) => input.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && !input.is_empty() => {
+                return Err(Broken::Refused(408));
+            }
+            Err(_) => return Err(Broken::Gone),
+        }
+    }
+}
+
+fn answer(client: Option<IpAddr>, shared: &Shared, head: &RequestHead, bytes: &[u8]) -> Page {
+    let gate = shared.gate.read().unwrap_or_else(PoisonError::into_inner).clone();
+    if !gate.admits(client) {
+        return Page::error(403);
+    }
+    match gate.check(head, bytes) {
+        Ok(()) => {}
+        Err(Refusal::Token) => {
+            let mut page = Page::error(401);
+            page.fields.push(("WWW-Authenticate", "Bearer realm=\"touchstone admin\"".to_string()));
+            page.fields.push(("WWW-Authenticate", "Basic realm=\"touchstone admin\"".to_string()));
+            return page;
+        }
+        Err(Refusal::Host) => return Page::error(421),
+    }
+    if !matches!(head.method, Method::Get | Method::Head) {
+        let mut page = Page::error(405);
+        page.fields.push(("Allow", "GET, HEAD".to_string()));
+        return page;
+    }
+    let target = head.target.of(bytes);
+    let accept = || {
+        let mut fields = head.fields.iter().filter(|line| line.known == KnownField::Other);
+        fields
+            .find(|line| line.name.of(bytes).eq_ignore_ascii_case(b"accept"))
+            .map(|line| line.value.of(bytes))
+    };
+    let (path, query) = match memchr::memchr(b'?', target) {
+        Some(mark) => (&target[..mark], &target[mark + 1..]),
+        None => (target, &[][..]),
+    };
+    shared.pages.answer(&Question { path, query, accept: accept() })
+}
+
+fn response(page: &Page, persistent: bool, head_only: bool) -> Vec<u8> {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+    let date = format_imf_fixdate(i64::try_from(seconds).unwrap_or(0));
+    let mut text = format!(
+        "HTTP/1.1 {} {}\r\nServer: touchstone\r\nDate: {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n\
+         Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n",
+        page.status,
+        reason(page.status),
+        String::from_utf8_lossy(&date),
+        page.content_type,
+        page.body.len(),
+    );
+    for (name, value) in &page.fields {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str(if persistent { "Connection: keep-alive\r\n\r\n" } else { "Connection: close\r\n\r\n" });
+    let mut bytes = text.into_bytes();
+    if !head_only {
+        bytes.extend_from_slice(page.body.as_bytes());
+    }
+    bytes
+}

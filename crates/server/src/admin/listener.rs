@@ -1,0 +1,279 @@
+//! Binds the admin listener, accepts, takes a sample a second, and ends.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::Sources;
+use super::connection::{self, Stream};
+use super::gate::Gate;
+use super::history::History;
+use super::pages::Pages;
+use crate::config::{AdminConfig, AdminListen, LogLevel};
+use crate::log::error::ErrorLog;
+
+/// Connections at a time: a scraper or two, and some people with a status page open.
+const MOST_CONNECTIONS: usize = 32;
+
+/// How often rates are sampled.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The admin listener of a server; it may be off.
+pub struct Admin {
+    sources: Sources,
+    error_log: ErrorLog,
+    config: AdminConfig,
+    running: Option<Running>,
+}
+
+/// A listener at work.
+struct Running {
+    shared: Arc<Shared>,
+    /// Closed when the thread is to end.
+    stop: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the threads of a listener share.
+pub(super) struct Shared {
+    /// Who may ask; replaced by a reload.
+    pub(super) gate: RwLock<Arc<Gate>>,
+    /// What is shown.
+    pub(super) pages: Pages,
+    /// No more requests are answered.
+    pub(super) ended: AtomicBool,
+    open: AtomicUsize,
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Unix { listener: UnixListener, _file: SocketFile },
+}
+
+/// The file of a unix socket, removed when the listener ends, unless another has taken its place.
+struct SocketFile {
+    path: PathBuf,
+    inode: u64,
+}
+
+impl Admin {
+    /// Binds what the configuration asks for and begins to answer. The error says what cannot be done.
+    pub fn start(config: &AdminConfig, sources: Sources, error_log: ErrorLog) -> Result<Admin, String> {
+        let mut admin = Admin { sources, error_log, config: config.clone(), running: None };
+        admin.running = admin.run(config)?;
+        Ok(admin)
+    }
+
+    /// Takes up another configuration; where that cannot be, everything stays.
+    pub fn reconfigure(&mut self, config: &AdminConfig) -> Result<(), String> {
+        let same_place = config.listen == self.config.listen;
+        match &self.running {
+            Some(running) if same_place => {
+                let gate = Arc::new(Gate::open(config)?);
+                *running.shared.gate.write().unwrap_or_else(PoisonError::into_inner) = gate;
+            }
+            _ => self.running = self.run(config)?,
+        }
+        self.config = config.clone();
+        Ok(())
+    }
+
+    /// Ends it: another process has taken over.
+    pub fn end(&mut self) {
+        self.running = None;
+        self.config.listen = AdminListen::Off;
+    }
+
+    fn run(&self, config: &AdminConfig) -> Result<Option<Running>, String> {
+        let (socket, address) = match &config.listen {
+            AdminListen::Off => return Ok(None),
+            AdminListen::Tcp(address) => bind_tcp(*address)?,
+            AdminListen::Unix(path) => bind_unix(path)?,
+        };
+        let history = Arc::new(Mutex::new(History::default()));
+        let shared = Arc::new(Shared {
+            gate: RwLock::new(Arc::new(Gate::open(config)?)),
+            pages: Pages::new(self.sources.clone(), history.clone()),
+            ended: AtomicBool::new(false),
+            open: AtomicUsize::new(0),
+        });
+        let cannot = |error: io::Error| format!("the admin listener cannot be started: {error}");
+        let (stopped, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|error| cannot(error.into()))?;
+        let thread = {
+            let (shared, sources, error_log) = (shared.clone(), self.sources.clone(), self.error_log.clone());
+            let live = move || accept_until(&stopped, &socket, &shared, &sources, &history, &error_log);
+            std::thread::Builder::new().name("admin".to_string()).spawn(live).map_err(cannot)?
+        };
+        self.error_log.info(format_args!("admin listener at {address}"));
+        Ok(Some(Running { shared, stop: Some(stop), thread: Some(thread) }))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::Relaxed);
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been shown by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if inode_of(&self.path) == Some(self.inode) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn bind_tcp(address: SocketAddr) -> Result<(Socket, String), String> {
+    let bind = || {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let bound = listener.local_addr()?;
+        Ok((listener, bound))
+    };
+    let (listener, bound) = bind().map_err(|error: io::Error| {
+        let help = match error.kind() {
+            io::ErrorKind::AddrInUse => ": another program listens there; stop it or choose another port",
+            io::ErrorKind::AddrNotAvailable => ": this machine does not have that address",
+            _ => "",
+        };
+        format!("cannot listen on {address} for admin: {error}{help}")
+    })?;
+    Ok((Socket::Tcp(listener), format!("http://{bound}")))
+}
+
+/// Binds beside the path and then moves there, so that a socket that a former server left is replaced, and whoever
+/// connects finds one or the other, never none. One that a server still answers on is left alone.
+fn bind_unix(path: &Path) -> Result<(Socket, String), String> {
+    let name = path.display();
+    let cannot = |error: io::Error| format!("cannot listen on unix:{name} for admin: {error}");
+    if let Ok(metadata) = std::fs::symlink_metadata(path) {
+        use std::os::unix::fs::FileTypeExt as _;
+        if !metadata.file_type().is_socket() {
+            return Err(format!("cannot listen on unix:{name} for admin: there is a file that is no socket"));
+        }
+        if UnixStream::connect(path).is_ok() {
+            return Err(format!("cannot listen on unix:{name} for admin: another program listens there"));
+        }
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    let beside = PathBuf::from(beside);
+    let _ = std::fs::remove_file(&beside);
+    // Between binding and setting its rights nobody has the name of it; what can connect then is refused by `listen`,
+    // which `bind` has called, only by rights: so they are set before it moves to where it is known.
+    let listener = UnixListener::bind(&beside).map_err(cannot)?;
+    let moved = || {
+        std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o600))?;
+        std::fs::rename(&beside, path)?;
+        listener.set_nonblocking(true)
+    };
+    if let Err(error) = moved() {
+        let _ = std::fs::remove_file(&beside);
+        return Err(cannot(error));
+    }
+    let file = SocketFile { path: path.to_path_buf(), inode: inode_of(path).unwrap_or_default() };
+    Ok((Socket::Unix { listener, _file: file }, format!("unix:{name}")))
+}
+
+fn inode_of(path: &Path) -> Option<u64> {
+    std::fs::symlink_metadata(path).ok().map(|metadata| metadata.ino())
+}
+
+fn accept_until(
+    stopped: &OwnedFd,
+    socket: &Socket,
+    shared: &Arc<Shared>,
+    sources: &Sources,
+    history: &Mutex<History>,
+    error_log: &ErrorLog,
+) {
+    let mut next_sample = Instant::now();
+    loop {
+        let now = Instant::now();
+        if now >= next_sample {
+            history.lock().unwrap_or_else(PoisonError::into_inner).add(&sources.metrics, now);
+            // A late one is not made up for.
+            next_sample = (next_sample + SAMPLE_INTERVAL).max(now);
+        }
+        let wait = next_sample.saturating_duration_since(now);
+        let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+        let listening = match socket {
+            Socket::Tcp(listener) => listener.as_fd(),
+            Socket::Unix { listener, .. } => listener.as_fd(),
+        };
+        let mut ready =
+            [PollFd::new(stopped, PollFlags::IN), PollFd::from_borrowed_fd(listening, PollFlags::IN)];
+        // An interruption is a wake-up without events.
+        let _ = poll(&mut ready, Some(&timeout));
+        if !ready[0].revents().is_empty() {
+            return;
+        }
+        if ready[1].revents().is_empty() {
+            continue;
+        }
+        match accept(socket) {
+            Ok((stream, client)) => begin(stream, client, shared, error_log),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => {
+                error_log.limited(LogLevel::Warning, "admin: accept failed", format_args!("admin: {error}"));
+                // Without a descriptor to be had, trying again at once would only take the processor.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+}
+
+fn accept(socket: &Socket) -> io::Result<(Stream, Option<IpAddr>)> {
+    match socket {
+        Socket::Tcp(listener) => {
+            let (stream, client) = listener.accept()?;
+            stream.set_nonblocking(false)?;
+            stream.set_nodelay(true)?;
+            Ok((Stream::Tcp(stream), Some(client.ip())))
+        }
+        Socket::Unix { listener, .. } => {
+            let (stream, _) = listener.accept()?;
+            stream.set_nonblocking(false)?;
+            Ok((Stream::Unix(stream), None))
+        }
+    }
+}
+
+fn begin(stream: Stream, client: Option<IpAddr>, shared: &Arc<Shared>, error_log: &ErrorLog) {
+    if shared.open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+        shared.open.fetch_sub(1, Ordering::Relaxed);
+        let message =
+            format_args!("admin: more than {MOST_CONNECTIONS} connections at a time; one was closed");
+        return error_log.limited(LogLevel::Warning, "admin: too many connections", message);
+    }
+    let held = Open(shared.clone());
+    let serve = move || connection::serve(stream, client, &held.0);
+    let thread = std::thread::Builder::new().name("admin client".to_string()).stack_size(512 << 10);
+    if let Err(error) = thread.spawn(serve) {
+        error_log.limited(LogLevel::Warning, "admin: no thread", format_args!("admin: {error}"));
+    }
+}
+
+/// Counts a connection until it is dropped.
+struct Open(Arc<Shared>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}

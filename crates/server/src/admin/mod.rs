@@ -1,0 +1,52 @@
+//! The admin listener: metrics for monitoring systems, a live status page for people.
+//!
+//! ```text
+//! accept (one thread, which also takes a sample a second) -> one thread a connection, 32 at most
+//!   -> gate (address, host, token) -> pages -> answer
+//! ```
+//!
+//! It has threads of its own, so that whoever looks costs the cores nothing: counts are read where they lie, and only a
+//! list of sessions asks each core for a copy. It speaks HTTP/1 and answers GET and HEAD; nothing can be changed here.
+//!
+//! | module | |
+//! |---|---|
+//! | `listener` | binds, accepts, ends |
+//! | `connection` | reads requests, writes answers |
+//! | `gate` | who may ask |
+//! | `pages` | which path gives what |
+//! | `history` | rates of the last minutes |
+//! | `status_json`, `status_page`, `sessions_page` | what is shown |
+//! | `words` | numbers for people |
+
+mod connection;
+mod gate;
+mod history;
+mod listener;
+mod pages;
+mod sessions_page;
+mod status_json;
+mod status_page;
+mod words;
+
+pub use listener::Admin;
+
+use std::sync::Arc;
+
+use crate::metrics::Metrics;
+use crate::session::CoreSessions;
+
+/// Where the pages find what they show.
+#[derive(Clone)]
+pub struct Sources {
+    /// The counts.
+    pub metrics: Arc<Metrics>,
+    /// Asks every core for a copy of up to so many sessions, and waits for a second at the most; cores that did not
+    /// answer are missing.
+    pub sessions: Arc<dyn Fn(usize) -> Vec<CoreSessions> + Send + Sync>,
+    /// How many cores there are.
+    pub cores: usize,
+    /// The addresses that the sites listen on, such as `https://127.0.0.1:443`, as they are now.
+    pub listeners: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
+    /// The limits of the file cache, as they are now: files and bytes.
+    pub cache_limits: Arc<dyn Fn() -> Option<(u64, u64)> + Send + Sync>,
+}

@@ -1,0 +1,314 @@
+//! `[site.includes]`: pages with directives in them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::SectionPlaces;
+use super::SiteConfig;
+use super::keys::{Choice, Key, Kind, Section};
+use super::parse::{Reader, Value};
+
+/// `[site.includes]`: which files are pages with directives, and what these may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IncludesConfig {
+    /// Endings of the names of such files.
+    pub suffixes: Vec<String>,
+    /// Whether HTML files that may be executed are such pages too.
+    pub xbithack: XBitHack,
+    /// Whether `exec` runs programs.
+    pub exec: bool,
+    /// How long such a program may run.
+    pub exec_timeout: Duration,
+    /// The grammar of conditions.
+    pub expressions: ExpressionGrammar,
+    /// What stands where a directive fails.
+    pub error_text: String,
+    /// What stands for an undefined variable.
+    pub undefined_text: String,
+    /// The form of times.
+    pub time_format: String,
+    /// What begins a directive.
+    pub start_tag: String,
+    /// What ends it.
+    pub end_tag: String,
+    /// Whether answers have the file's Last-Modified.
+    pub last_modified: bool,
+    /// Whether answers have the file's ETag.
+    pub etag: bool,
+    /// How deep pages may include each other.
+    pub depth: usize,
+    /// How many inclusions one request may cause.
+    pub inclusions: usize,
+    /// How many of them run at a time.
+    pub concurrent: usize,
+    /// How long an output may get.
+    pub output_bytes: u64,
+    /// The largest page.
+    pub page_bytes: u64,
+}
+
+/// `xbithack`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XBitHack {
+    /// The permissions do not matter.
+    Off,
+    /// An HTML file that its owner may execute is a page with directives.
+    On,
+    /// The same, and where the group may execute it too, the answer has the file's Last-Modified.
+    Full,
+}
+
+/// `expressions`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExpressionGrammar {
+    /// That of Apache 2.4.
+    Apache24,
+    /// That of Apache 2.2, which takes in nginx's.
+    Legacy,
+}
+
+impl Default for IncludesConfig {
+    fn default() -> IncludesConfig {
+        INCLUDES.defaults()
+    }
+}
+
+const MIB: u64 = 1024 * 1024;
+
+/// `[site.includes]`
+pub static INCLUDES: Section<IncludesConfig> = Section {
+    name: "site.includes",
+    repeated: false,
+    documentation: "Pages with directives in them, such as `<!--#include virtual=\"/menu.html\" -->`. \
+        The section alone, with no key in it, makes every file with the ending `.shtml` one. \
+        The quick form (`touchstone serve --root`) has it.",
+    blank: || IncludesConfig {
+        suffixes: Vec::new(),
+        xbithack: XBitHack::Off,
+        exec: false,
+        exec_timeout: Duration::ZERO,
+        expressions: ExpressionGrammar::Apache24,
+        error_text: String::new(),
+        undefined_text: String::new(),
+        time_format: String::new(),
+        start_tag: String::new(),
+        end_tag: String::new(),
+        last_modified: false,
+        etag: false,
+        depth: 0,
+        inclusions: 0,
+        concurrent: 0,
+        output_bytes: 0,
+        page_bytes: 0,
+    },
+    keys: &[
+        Key {
+            name: "suffixes",
+            default: Some("[\".shtml\"]"),
+            example: "[\".shtml\", \".html\"]",
+            documentation: "The endings of the names of files that are looked at for directives.",
+            kind: Kind::CheckedArray {
+                what: "endings of file names",
+                parse: |text| match text.is_empty() || text.contains('/') {
+                    true => Err("must be the ending of a file name, such as \".shtml\"".to_string()),
+                    false => Ok(text.to_string()),
+                },
+                set: |includes, value| includes.suffixes = value,
+            },
+        },
+        Key {
+            name: "xbithack",
+            default: Some("\"off\""),
+            example: "\"full\"",
+            documentation: "Whether permissions make an HTML file a page with directives (Apache's XBitHack).",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "off",
+                    meaning: "permissions do not matter",
+                    set: |includes| includes.xbithack = XBitHack::Off,
+                },
+                Choice {
+                    word: "on",
+                    meaning: "files of type text/html that their owner may execute are looked at for directives",
+                    set: |includes| includes.xbithack = XBitHack::On,
+                },
+                Choice {
+                    word: "full",
+                    meaning: "the same, and where their group may execute them, answers have Last-Modified",
+                    set: |includes| includes.xbithack = XBitHack::Full,
+                },
+            ]),
+        },
+        Key {
+            name: "exec",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether `exec` runs programs. \
+                Whoever may write a page below the root may then run any command as the server's user.",
+            kind: Kind::Boolean(|includes, value| includes.exec = value),
+        },
+        Key {
+            name: "exec_timeout",
+            default: Some("\"30s\""),
+            example: "\"5s\"",
+            documentation: "How long a command of `exec cmd` may run before it is killed.",
+            kind: Kind::Duration {
+                least: Duration::from_millis(100),
+                most: Duration::from_secs(3600),
+                set: |includes, value| includes.exec_timeout = value,
+            },
+        },
+        Key {
+            name: "expressions",
+            default: Some("\"apache-2.4\""),
+            example: "\"legacy\"",
+            documentation: "The grammar of the conditions of `if` and `elif`.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "apache-2.4",
+                    meaning: "`v(\"name\") =~ /regex/ && ...`, as Apache 2.4 has it",
+                    set: |includes| includes.expressions = ExpressionGrammar::Apache24,
+                },
+                Choice {
+                    word: "legacy",
+                    meaning: "`$name = /regex/ && ...`, as Apache 2.2 and nginx have it (SSILegacyExprParser)",
+                    set: |includes| includes.expressions = ExpressionGrammar::Legacy,
+                },
+            ]),
+        },
+        Key {
+            name: "error_text",
+            default: Some("\"[an error occurred while processing this directive]\""),
+            example: "\"<!-- error -->\"",
+            documentation: "What stands where a directive fails, until `config errmsg` says otherwise. \
+                The error log has the file and the line.",
+            kind: any_text(|includes, value| includes.error_text = value),
+        },
+        Key {
+            name: "undefined_text",
+            default: Some("\"(none)\""),
+            example: "\"\"",
+            documentation: "What `echo` puts out for an undefined variable, until `config echomsg` says otherwise.",
+            kind: any_text(|includes, value| includes.undefined_text = value),
+        },
+        Key {
+            name: "time_format",
+            default: Some("\"%A, %d-%b-%Y %H:%M:%S %Z\""),
+            example: "\"%Y-%m-%d\"",
+            documentation: "The form of dates and times, in the letters of `strftime`, until `config timefmt` says otherwise.",
+            kind: any_text(|includes, value| includes.time_format = value),
+        },
+        Key {
+            name: "start_tag",
+            default: Some("\"<!--#\""),
+            example: "\"<!--#\"",
+            documentation: "What begins a directive.",
+            kind: Kind::Checked {
+                what: "text without white space",
+                parse: check_tag,
+                set: |includes, value| includes.start_tag = value,
+            },
+        },
+        Key {
+            name: "end_tag",
+            default: Some("\"-->\""),
+            example: "\"-->\"",
+            documentation: "What ends a directive.",
+            kind: Kind::Checked {
+                what: "text without white space",
+                parse: check_tag,
+                set: |includes, value| includes.end_tag = value,
+            },
+        },
+        Key {
+            name: "last_modified",
+            default: Some("false"),
+            example: "false",
+            documentation: "Whether answers say when the page's file was modified, \
+                though what it includes may be newer (SSILastModified).",
+            kind: Kind::Boolean(|includes, value| includes.last_modified = value),
+        },
+        Key {
+            name: "etag",
+            default: Some("false"),
+            example: "false",
+            documentation: "Whether answers have an entity tag made of the page's file, \
+                though what it includes may be newer (SSIETag).",
+            kind: Kind::Boolean(|includes, value| includes.etag = value),
+        },
+        Key {
+            name: "depth",
+            default: Some("16"),
+            example: "8",
+            documentation: "How deep pages may include each other. A page that includes itself is an error at once.",
+            kind: Kind::Number { least: 0, most: 64, set: |includes, value| includes.depth = value as usize },
+        },
+        Key {
+            name: "inclusions",
+            default: Some("1000"),
+            example: "100",
+            documentation: "How many inclusions and programs one request may cause, all pages together.",
+            kind: Kind::Number {
+                least: 0,
+                most: 1_000_000,
+                set: |includes, value| includes.inclusions = value as usize,
+            },
+        },
+        Key {
+            name: "concurrent",
+            default: Some("16"),
+            example: "4",
+            documentation: "How many inclusions of one request run at a time. Their output keeps its order.",
+            kind: Kind::Number {
+                least: 1,
+                most: 1000,
+                set: |includes, value| includes.concurrent = value as usize,
+            },
+        },
+        Key {
+            name: "output_bytes",
+            default: Some("\"64MiB\""),
+            example: "\"1MiB\"",
+            documentation: "The longest output of a page with all that it includes. It ends there, with the error text.",
+            kind: Kind::Size {
+                least: 1,
+                most: 1024 * 1024 * MIB,
+                set: |includes, value| includes.output_bytes = value,
+            },
+        },
+        Key {
+            name: "page_bytes",
+            default: Some("\"4MiB\""),
+            example: "\"1MiB\"",
+            documentation: "The largest file that is looked at for directives. Larger ones are answered with 500.",
+            kind: Kind::Size {
+                least: 1,
+                most: 1024 * MIB,
+                set: |includes, value| includes.page_bytes = value,
+            },
+        },
+    ],
+};
+
+const fn any_text(set: fn(&mut IncludesConfig, String)) -> Kind<IncludesConfig> {
+    Kind::Checked { what: "string", parse: |text, _| Ok(text.to_string()), set }
+}
+
+fn check_tag(text: &str, _: &Path) -> Result<String, String> {
+    match text.is_empty() || text.contains(|character: char| character.is_ascii_whitespace()) {
+        true => Err("must not be empty or hold white space".to_string()),
+        false => Ok(text.to_string()),
+    }
+}
+
+/// Reads the section of a site.
+pub(super) fn read_includes(
+    reader: &mut Reader<'_>,
+    value: &Value<'_>,
+    site: &mut SiteConfig,
+) -> Vec<SectionPlaces> {
+    reader.table(&INCLUDES, value).map_or(Vec::new(), |(config, places)| {
+        site.includes = Some(config);
+        vec![places]
+    })
+}

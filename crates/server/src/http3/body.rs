@@ -1,0 +1,164 @@
+//! A request's stream, piece by piece, and its body on the way to a handler.
+
+use std::future::poll_fn;
+use std::io;
+use std::time::Instant;
+
+use bytes::Bytes;
+use quinn::RecvStream;
+use tokio::time::timeout;
+use touchstone_http::h3::{Error, ErrorCode, Received, RequestHead, RequestStream, SectionLimits};
+use touchstone_interfaces::pipe::Sender;
+
+use super::connection::{Connection, RECEIVE_BYTES, code, poll_once};
+use crate::access::{MinimumPace, Pace};
+
+/// Why a stream ends before its time.
+#[derive(Debug)]
+pub enum Failure {
+    /// The client broke the protocol.
+    Protocol(Error),
+    /// The client gave the request up, or is gone.
+    Gone,
+    /// The client takes the answer too slowly.
+    Slow,
+    /// The answer broke off on our side.
+    Broken(io::Error),
+}
+
+impl<E: Into<Error>> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure::Protocol(error.into())
+    }
+}
+
+/// Reads a request's stream.
+pub struct Reader {
+    receive: RecvStream,
+    stream: RequestStream,
+    /// Received and not looked at.
+    chunk: Bytes,
+    /// The client has sent everything.
+    pub ended: bool,
+}
+
+/// What came next.
+pub enum Got {
+    /// The request. Its fields are in the listener's list until the next wait.
+    Head(RequestHead),
+    /// A piece of the body.
+    Data(Bytes),
+    /// The trailers, which nobody asks for.
+    Trailers,
+    /// The end.
+    End,
+}
+
+impl Reader {
+    /// Reads from the beginning.
+    pub fn new(receive: RecvStream, limits: SectionLimits) -> Reader {
+        Reader { receive, stream: RequestStream::new(limits), chunk: Bytes::new(), ended: false }
+    }
+
+    /// What comes next.
+    pub async fn next(&mut self, connection: &Connection) -> Result<Got, Failure> {
+        loop {
+            while !self.chunk.is_empty() {
+                let fields = &mut *connection.listener.fields.borrow_mut();
+                let (taken, received) = self.stream.receive(&self.chunk, fields)?;
+                let piece = self.chunk.split_to(taken);
+                match received {
+                    Received::Nothing => {}
+                    Received::Head(head) => return Ok(Got::Head(head)),
+                    Received::Data(range) => return Ok(Got::Data(piece.slice(range))),
+                    Received::Trailers => return Ok(Got::Trailers),
+                }
+            }
+            if self.ended {
+                return Ok(Got::End);
+            }
+            self.fetch().await?;
+        }
+    }
+
+    /// Looks, without waiting, whether the request ends where it has been read to; so most requests are known to have no
+    /// body.
+    pub async fn look_ahead(&mut self) -> Result<bool, Failure> {
+        if self.chunk.is_empty() && !self.ended {
+            poll_once(self.fetch()).await.unwrap_or(Ok(()))?;
+        }
+        Ok(self.ended && self.chunk.is_empty())
+    }
+
+    /// Says that the rest is not wanted.
+    pub fn stop(&mut self, error: ErrorCode) {
+        if !self.ended {
+            let _ = self.receive.stop(code(error));
+        }
+    }
+
+    /// Receives once; not before everything that came has been looked at.
+    async fn fetch(&mut self) -> Result<(), Failure> {
+        match self.receive.read_chunk(RECEIVE_BYTES, true).await {
+            Ok(Some(chunk)) => self.chunk = chunk.bytes,
+            Ok(None) => {
+                self.stream.finish()?;
+                self.ended = true;
+            }
+            Err(_) => return Err(Failure::Gone),
+        }
+        Ok(())
+    }
+}
+
+/// Why a body does not reach its handler whole.
+pub enum BodyProblem {
+    /// It is longer than may be.
+    TooLarge,
+    /// It comes too slowly.
+    Timeout,
+    /// The stream failed.
+    Failed(Failure),
+}
+
+/// Brings a body to its handler as fast as that reads it, to its end or until nobody wants more of it.
+pub async fn feed(
+    reader: &mut Reader,
+    connection: &Connection,
+    mut sender: Sender,
+    most_bytes: u64,
+    minimum: MinimumPace,
+) -> Result<(), BodyProblem> {
+    let mut pace = Pace::begin(minimum);
+    let mut received_bytes = 0;
+    loop {
+        if poll_fn(|context| sender.poll_ready(context)).await.is_err() {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let piece = match timeout(pace.allowance(), reader.next(connection)).await {
+            Ok(Ok(Got::Data(piece))) => piece,
+            Ok(Ok(Got::Head(_) | Got::Trailers)) => continue,
+            Ok(Ok(Got::End)) => {
+                sender.finish();
+                return Ok(());
+            }
+            Ok(Err(failure)) => {
+                sender.fail(io::Error::new(io::ErrorKind::ConnectionReset, "the client broke off"));
+                return Err(BodyProblem::Failed(failure));
+            }
+            Err(_) => {
+                sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly"));
+                return Err(BodyProblem::Timeout);
+            }
+        };
+        pace.record(piece.len() as u64, began.elapsed());
+        received_bytes += piece.len() as u64;
+        if received_bytes > most_bytes {
+            let message = "the request's body is too large";
+            sender.fail(io::Error::new(io::ErrorKind::FileTooLarge, message));
+            return Err(BodyProblem::TooLarge);
+        }
+        sender.push(piece);
+    }
+}

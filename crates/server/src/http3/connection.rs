@@ -1,0 +1,429 @@
+//! One connection: its handshake, the streams that its client opens, and its end.
+//!
+//! A stream with a request is looked at at once: what the cache has is answered in passing, the rest becomes a task. A
+//! connection whose client breaks the protocol is closed with the code that says how (RFC 9114 section 8).
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use quinn::{Incoming, ReadError, RecvStream, SendStream, VarInt, ZeroRttAccepted};
+use rustc_hash::FxHashMap;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+use touchstone_http::h2::Priority;
+use touchstone_http::h3::frame::append_goaway;
+use touchstone_http::h3::settings::{self, SettingId};
+use touchstone_http::h3::unidirectional::CONTROL;
+use touchstone_http::h3::{
+    ConnectionError, ControlEvent, CriticalStreams, ErrorCode, UnidirectionalStream, varint,
+};
+use touchstone_interfaces::request::TlsFacts;
+
+use super::listener::{Handshake, Listener};
+use super::request;
+use crate::access::ConnectionPermit;
+use crate::deadline::{DeadlineGuard, SessionHandle};
+use crate::session::Opened;
+use crate::tls::{self, QuicFacts};
+
+/// Received at a time from a stream.
+pub const RECEIVE_BYTES: usize = 64 * 1024;
+
+/// What a client is told first when the server leaves: no stream is excluded yet, since some may be on their way
+/// (RFC 9114 section 5.2).
+const NO_STREAM_EXCLUDED: u64 = varint::MAX - 3;
+
+/// How long a client may take to close a connection that it was asked to leave, after its last answer.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// The longest time that requests on their way are waited for when the server leaves.
+const LAST_REQUESTS: Duration = Duration::from_secs(1);
+
+/// Requests that a client may give up more than it lets be answered, before it is cut off: to ask and not to listen is
+/// work for us and none for it.
+const MOST_CANCELLED: u32 = 200;
+
+/// A connection, as its streams see it.
+pub struct Connection {
+    /// Where it came in.
+    pub listener: Rc<Listener>,
+    /// QUIC.
+    pub quic: quinn::Connection,
+    /// What the client asked for in its hello.
+    facts: QuicFacts,
+    /// What it shows of itself.
+    pub session: SessionHandle,
+    tls_facts: OnceCell<Arc<TlsFacts>>,
+    /// Streams that are being answered.
+    open: Cell<usize>,
+    /// Requests answered.
+    pub requests: Cell<u64>,
+    /// Woken when `open` or `requests` change.
+    changed: Notify,
+    /// How many more requests may be given up.
+    cancellations_left: Cell<u32>,
+    critical: RefCell<CriticalStreams>,
+    /// Of requests that came, and of some that did not yet.
+    priorities: RefCell<FxHashMap<u64, Priority>>,
+}
+
+/// A stream that is being answered.
+pub struct OpenStream {
+    /// Its connection.
+    pub connection: Rc<Connection>,
+    /// Its identifier.
+    pub id: u64,
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        let connection = &self.connection;
+        connection.priorities.borrow_mut().remove(&self.id);
+        connection.open.set(connection.open.get() - 1);
+        connection.changed.notify_one();
+    }
+}
+
+/// Serves a connection to its end.
+pub async fn serve(
+    listener: Rc<Listener>,
+    incoming: Incoming,
+    permit: Option<ConnectionPermit>,
+    handshake: Option<Handshake>,
+    deadline: DeadlineGuard,
+) {
+    let Ok(mut connecting) = incoming.accept() else { return };
+    let limit = listener.core.hot.borrow().snapshot.config.limits.header_timeout;
+    deadline.set(listener.core.clock.coarse_ms(), limit, false);
+    let facts = tokio::select! {
+        () = expired(&deadline) => return,
+        facts = connecting.handshake_data() => facts,
+    };
+    let Some(facts) = facts.ok().and_then(|facts| facts.downcast::<QuicFacts>().ok()) else { return };
+    // Who must show a certificate has not done so before the end of the handshake; all others may be answered before.
+    let (quic, accepted) = if facts.wants_certificate {
+        tokio::select! {
+            () = expired(&deadline) => return,
+            connected = connecting => match connected {
+                Ok(quic) => (quic, None),
+                Err(_) => return,
+            },
+        }
+    } else {
+        match connecting.into_0rtt() {
+            Ok((quic, accepted)) => (quic, Some(accepted)),
+            Err(_) => return,
+        }
+    };
+    let connection = Rc::new(Connection {
+        listener,
+        quic,
+        facts: *facts,
+        session: deadline.session_handle(),
+        tls_facts: OnceCell::new(),
+        open: Cell::new(0),
+        requests: Cell::new(0),
+        changed: Notify::new(),
+        cancellations_left: Cell::new(MOST_CANCELLED),
+        critical: RefCell::default(),
+        priorities: RefCell::default(),
+    });
+    connection.listener.core.counts.http3_connections.add(1);
+    deadline.session.open(Opened {
+        peer: Some(connection.quic.remote_address()),
+        listener: connection.listener.configured,
+        at: Instant::now(),
+        protocol: "h3",
+    });
+    connection.run(accepted, handshake, &deadline).await;
+    drop(permit);
+}
+
+/// Why the client is asked to leave, or is gone.
+enum End {
+    /// QUIC has ended the connection.
+    Closed,
+    /// Nothing was asked for long, or the handshake took too long.
+    Idle,
+    /// The server stops, or the connection has carried enough.
+    Leave,
+}
+
+impl Connection {
+    async fn run(
+        self: &Rc<Connection>,
+        mut accepted: Option<ZeroRttAccepted>,
+        mut handshake: Option<Handshake>,
+        deadline: &DeadlineGuard,
+    ) {
+        let limit = self.listener.core.hot.borrow().snapshot.config.limits.header_timeout;
+        let Ok(Some(mut control)) = timeout(limit, self.open_control()).await else {
+            let reason = "a client that takes no control stream";
+            return self.close(ErrorCode::GENERAL_PROTOCOL_ERROR, reason);
+        };
+        let control_stopped = control.stopped();
+        let mut control_stopped = pin!(control_stopped);
+        let mut leaving = self.listener.leaving();
+        let mut next_stream = 0;
+        let end = loop {
+            if accepted.is_none() {
+                self.wait_for_requests(deadline);
+            }
+            tokio::select! {
+                biased;
+                () = poll_handshake(&mut accepted), if accepted.is_some() => {
+                    accepted = None;
+                    handshake = None;
+                }
+                () = expired(deadline) => break End::Idle,
+                _ = leaving.wait_for(|leaving| *leaving) => break End::Leave,
+                () = self.changed.notified() => {
+                    if self.has_carried_enough() {
+                        break End::Leave;
+                    }
+                }
+                _ = &mut control_stopped => break End::Closed,
+                stream = self.quic.accept_bi() => match stream {
+                    Ok((send, receive)) => {
+                        next_stream = u64::from(receive.id()) + 4;
+                        self.begin_request(send, receive).await;
+                    }
+                    Err(_) => break End::Closed,
+                },
+                stream = self.quic.accept_uni() => match stream {
+                    Ok(receive) => {
+                        tokio::task::spawn_local(self.clone().read_unidirectional(receive));
+                    }
+                    Err(_) => break End::Closed,
+                },
+            }
+        };
+        drop(handshake);
+        match end {
+            End::Closed => self.close(ErrorCode::CLOSED_CRITICAL_STREAM, "the control stream was stopped"),
+            // Nothing is under way, so there is nothing to be warned of.
+            End::Idle => self.close(ErrorCode::NO_ERROR, "nothing was asked for long"),
+            End::Leave => self.leave(&mut control, next_stream).await,
+        }
+    }
+
+    /// Opens our control stream, and says what we accept.
+    async fn open_control(&self) -> Option<SendStream> {
+        let mut control = self.quic.open_uni().await.ok()?;
+        let mut begin = Vec::new();
+        varint::append(CONTROL, &mut begin);
+        let bytes = self.listener.core.hot.borrow().limits.header_bytes as u64;
+        settings::append(&[(SettingId::MAX_FIELD_SECTION_SIZE, bytes)], &mut begin);
+        control.write_all(&begin).await.ok()?;
+        // Before all bodies: it is little, and everything depends on it.
+        let _ = control.set_priority(i32::MAX);
+        Some(control)
+    }
+
+    /// Notes until when a connection without requests may wait for one.
+    fn wait_for_requests(&self, deadline: &DeadlineGuard) {
+        if self.open.get() > 0 {
+            return deadline.clear();
+        }
+        let core = &self.listener.core;
+        let limit = core.hot.borrow().snapshot.config.limits.keep_alive_timeout;
+        deadline.set(core.clock.coarse_ms(), limit, true);
+    }
+
+    fn has_carried_enough(&self) -> bool {
+        let most = self.listener.core.hot.borrow().snapshot.config.limits.keep_alive_requests;
+        most != 0 && self.requests.get() >= most
+    }
+
+    /// Answers a request at once, or makes it a task.
+    async fn begin_request(self: &Rc<Connection>, send: SendStream, receive: RecvStream) {
+        self.open.set(self.open.get() + 1);
+        let stream = OpenStream { connection: self.clone(), id: receive.id().into() };
+        let mut answer = Box::pin(request::serve(stream, send, receive));
+        if poll_once(answer.as_mut()).await.is_none() {
+            tokio::task::spawn_local(answer);
+        }
+    }
+
+    /// Ends gracefully: the client is told, in two steps, so that no request on its way is lost (RFC 9114 section 5.2).
+    async fn leave(self: &Rc<Connection>, control: &mut SendStream, mut next_stream: u64) {
+        let mut goaway = Vec::new();
+        append_goaway(NO_STREAM_EXCLUDED, &mut goaway);
+        if control.write_all(&goaway).await.is_err() {
+            return;
+        }
+        let mut last_requests = pin!(sleep((self.quic.rtt() * 2).min(LAST_REQUESTS)));
+        let mut excludes = false;
+        loop {
+            if excludes && self.open.get() == 0 {
+                break;
+            }
+            tokio::select! {
+                biased;
+                () = &mut last_requests, if !excludes => {
+                    excludes = true;
+                    goaway.clear();
+                    append_goaway(next_stream, &mut goaway);
+                    if control.write_all(&goaway).await.is_err() {
+                        return;
+                    }
+                }
+                () = self.changed.notified() => {}
+                stream = self.quic.accept_bi() => match stream {
+                    Ok((send, receive)) if !excludes => {
+                        next_stream = u64::from(receive.id()) + 4;
+                        self.begin_request(send, receive).await;
+                    }
+                    Ok((mut send, mut receive)) => {
+                        let _ = send.reset(code(ErrorCode::REQUEST_REJECTED));
+                        let _ = receive.stop(code(ErrorCode::REQUEST_REJECTED));
+                    }
+                    Err(_) => return,
+                },
+                stream = self.quic.accept_uni() => match stream {
+                    Ok(receive) => {
+                        tokio::task::spawn_local(self.clone().read_unidirectional(receive));
+                    }
+                    Err(_) => return,
+                },
+            }
+        }
+        // Closing throws away what the client has not acknowledged; it closes itself when it has everything.
+        let _ = timeout(LINGER, self.quic.closed()).await;
+        self.close(ErrorCode::NO_ERROR, "the server asked the client to leave");
+    }
+
+    // ---- what streams ask
+
+    /// Ends the connection.
+    pub fn close(&self, error: ErrorCode, reason: &str) {
+        self.quic.close(code(error), reason.as_bytes());
+    }
+
+    /// Ends the connection because of what the client did.
+    pub fn fail(&self, error: ConnectionError) {
+        self.listener.core.error_log.debug(format_args!("an HTTP/3 connection was ended: {error}"));
+        self.close(error.code, error.reason);
+    }
+
+    /// Whether a request for this host may be answered here.
+    pub fn may_serve(&self, host: Option<&[u8]>) -> bool {
+        tls::host_name(host).is_some_and(|name| self.facts.may_serve(&name))
+    }
+
+    /// What handlers may know of the TLS session.
+    pub fn tls_facts(&self) -> Arc<TlsFacts> {
+        let read = || {
+            let certificate = tls::client_certificate(self.quic.peer_identity());
+            let certificate = certificate.as_ref();
+            Arc::new(TlsFacts {
+                version: "TLSv1.3",
+                cipher_suite: self.facts.cipher_suite,
+                server_name: self.facts.server_name.clone(),
+                resumed: self.facts.is_resumed,
+                client_subject: certificate.map(|certificate| certificate.subject.as_str().into()),
+                client_issuer: certificate.map(|certificate| certificate.issuer.as_str().into()),
+                client_serial: certificate.map(|certificate| certificate.serial_number.as_str().into()),
+                client_fingerprint: certificate.map(|certificate| certificate.fingerprint.as_str().into()),
+            })
+        };
+        self.tls_facts.get_or_init(read).clone()
+    }
+
+    /// Takes note of a request that was answered.
+    pub fn count_answer(&self) {
+        self.requests.set(self.requests.get() + 1);
+        self.session.session().requests.set(self.requests.get());
+        self.cancellations_left.set((self.cancellations_left.get() + 1).min(MOST_CANCELLED));
+    }
+
+    /// Takes note of a request that its client gave up.
+    pub fn count_cancellation(&self) {
+        match self.cancellations_left.get().checked_sub(1) {
+            Some(left) => self.cancellations_left.set(left),
+            None => {
+                let reason = "a client that gives up one request after the other";
+                self.fail(ConnectionError::new(ErrorCode::EXCESSIVE_LOAD, reason));
+            }
+        }
+    }
+
+    /// The priority of a stream's answer, where `asked` is what the request said itself. A frame says it better, since it
+    /// comes later (RFC 9218 section 7).
+    pub fn priority(&self, stream: u64, asked: Option<Priority>) -> Priority {
+        self.priorities.borrow().get(&stream).copied().or(asked).unwrap_or_default()
+    }
+
+    // ---- streams in one direction
+
+    async fn read_unidirectional(self: Rc<Connection>, mut receive: RecvStream) {
+        let mut stream = UnidirectionalStream::default();
+        loop {
+            let result = match receive.read_chunk(RECEIVE_BYTES, true).await {
+                Ok(Some(chunk)) => {
+                    let critical = &mut *self.critical.borrow_mut();
+                    stream.receive(&chunk.bytes, critical, |event| self.take_control(event))
+                }
+                Ok(None) | Err(ReadError::Reset(_)) => match stream.finish() {
+                    Ok(()) => return,
+                    Err(error) => Err(error),
+                },
+                Err(_) => return,
+            };
+            if let Err(error) = result {
+                return self.fail(error);
+            }
+            if stream.is_ignored() {
+                let _ = receive.stop(code(ErrorCode::STREAM_CREATION_ERROR));
+                return;
+            }
+        }
+    }
+
+    fn take_control(&self, event: ControlEvent) {
+        // Our sections need no table, we push nothing, and a client that leaves closes the connection itself.
+        let ControlEvent::Priority { stream, priority } = event else { return };
+        let priorities = &mut *self.priorities.borrow_mut();
+        let most = self.listener.core.hot.borrow().snapshot.config.limits.http3_streams as usize;
+        if priorities.len() < 2 * most || priorities.contains_key(&stream) {
+            priorities.insert(stream, priority);
+        }
+    }
+}
+
+/// A code as QUIC carries it; ours are all far below its limit.
+pub fn code(code: ErrorCode) -> VarInt {
+    VarInt::from_u64(code.0).unwrap_or(VarInt::MAX)
+}
+
+/// Ready when the deadline has passed.
+async fn expired(deadline: &DeadlineGuard) {
+    poll_fn(|context| {
+        deadline.wakes(context.waker());
+        if deadline.expired() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Ready when the handshake is done, or has failed, which the streams will tell.
+async fn poll_handshake(accepted: &mut Option<ZeroRttAccepted>) {
+    match accepted {
+        Some(accepted) => _ = accepted.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What comes of a future at once.
+pub async fn poll_once<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}

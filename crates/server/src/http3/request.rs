@@ -1,0 +1,402 @@
+//! One request: from its stream to its answer.
+
+use std::future::pending;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use quinn::{RecvStream, SendStream};
+use tokio::time::timeout;
+use touchstone_files::cache::{Prepared, Variant};
+use touchstone_http::content_coding::AcceptEncoding;
+use touchstone_http::h2::RequestView;
+use touchstone_http::h2::hpack::KnownName;
+use touchstone_http::h3::{Error, ErrorCode, RequestHead as Head, SectionLimits};
+use touchstone_http::request::{Expectation, Method, Parsed, RequestHead};
+use touchstone_http::target::is_plain_path;
+use touchstone_interfaces::pipe::{Receiver, pipe};
+use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, TlsFacts};
+
+use super::body::{BodyProblem, Failure, Got, Reader, feed};
+use super::connection::{Connection, OpenStream, code};
+use super::response::{Writer, encode_answer, encode_fields};
+use crate::access::MinimumPace;
+use crate::account::{self, Account, Origin};
+use crate::answer::{Answer, Framing};
+use crate::config::{LimitsConfig, LogLevel};
+use crate::connection::as_http1;
+use crate::core::Hot;
+use crate::exchange::{self, Answered, Arrival, Progress};
+use crate::site::Snapshot;
+
+/// How much of a request's body waits for its handler, beside what QUIC holds.
+const BODY_BYTES: usize = 256 * 1024;
+
+/// What logs say of a request whose client left before its answer, as nginx does.
+const CLIENT_LEFT: u16 = 499;
+
+/// A request's body on its way to its handler.
+type Feeding<'a> = Pin<Box<dyn Future<Output = Result<(), BodyProblem>> + 'a>>;
+
+/// Answers the request of a stream.
+pub async fn serve(stream: OpenStream, mut send: SendStream, receive: RecvStream) {
+    let connection = stream.connection.clone();
+    let (limits, is_early, snapshot) = {
+        let hot = connection.listener.core.hot.borrow();
+        let limits = SectionLimits { bytes: hot.limits.header_bytes, fields: hot.limits.header_fields };
+        (limits, receive.is_0rtt(), hot.snapshot.clone())
+    };
+    let mut reader = Reader::new(receive, limits);
+    let progress = Progress::new(&snapshot, Some(connection.quic.remote_address()), None);
+    let started = Instant::now();
+    let mut exchange = Exchange { stream: &stream, send: &mut send, started, is_early, snapshot, progress };
+    let error = match exchange.answer(&mut reader).await {
+        Ok(()) => {
+            // The rest of a body that nobody needed (RFC 9114 section 4.1).
+            return reader.stop(ErrorCode::NO_ERROR);
+        }
+        Err(Failure::Protocol(Error::Connection(error))) => return connection.fail(error),
+        Err(Failure::Protocol(Error::Stream(error))) => {
+            connection.listener.core.error_log.debug(format_args!("refused a request: {error}"));
+            connection.count_cancellation();
+            error.code
+        }
+        Err(Failure::Gone) => {
+            connection.count_cancellation();
+            ErrorCode::REQUEST_CANCELLED
+        }
+        Err(Failure::Slow) => ErrorCode::REQUEST_CANCELLED,
+        Err(Failure::Broken(error)) => {
+            let message = format_args!("an answer broke off: {error}");
+            connection.listener.core.error_log.limited(LogLevel::Warning, "answer broke off", message);
+            ErrorCode::INTERNAL_ERROR
+        }
+    };
+    let _ = send.reset(code(error));
+    reader.stop(error);
+}
+
+/// A request and its answer.
+struct Exchange<'a> {
+    stream: &'a OpenStream,
+    send: &'a mut SendStream,
+    started: Instant,
+    /// It came in early data: anybody who heard it may have sent it again (RFC 8470).
+    is_early: bool,
+    /// The configuration that it is answered by.
+    snapshot: Arc<Snapshot>,
+    /// What is found out on the way.
+    progress: Rc<Progress>,
+}
+
+/// How a request goes on from its head.
+enum Begun {
+    /// The cache has the answer.
+    Hit(Vec<u8>, Arc<Prepared>),
+    /// Somebody answers it.
+    Handled {
+        snapshot: Arc<Snapshot>,
+        received: Rc<ReceivedHead>,
+        request: Box<Request>,
+        asks_for_body: bool,
+    },
+    /// It is refused.
+    Refused(Rc<ReceivedHead>, Answer),
+}
+
+impl Exchange<'_> {
+    fn connection(&self) -> &Connection {
+        &self.stream.connection
+    }
+
+    async fn answer(&mut self, reader: &mut Reader) -> Result<(), Failure> {
+        let limits = self.limits();
+        let head = match timeout(limits.header_timeout, reader.next(self.connection())).await {
+            Ok(Ok(Got::Head(head))) => head,
+            Ok(Ok(_)) => return Err(Failure::Gone),
+            Ok(Err(failure)) => return Err(failure),
+            Err(_) => {
+                let nothing = Rc::new(as_http1::nothing_received());
+                return self.give(&nothing, Answer::error(408).into()).await;
+            }
+        };
+        // No wait comes between here and the last look at the fields.
+        let ended = reader.look_ahead().await?;
+        let (sender, body) = match ended {
+            true => (None, None),
+            false => {
+                let (sender, receiver) = pipe(BODY_BYTES);
+                (Some(sender), Some(receiver))
+            }
+        };
+        match self.begin(&head, body) {
+            Begun::Hit(section, prepared) => {
+                let mut writer = Writer::new(self.send, minimum_send(&limits));
+                writer.cached(section, prepared).await
+            }
+            Begun::Refused(received, answer) => self.give(&received, answer.into()).await,
+            Begun::Handled { snapshot, received, request, asks_for_body } => {
+                if asks_for_body {
+                    let mut writer = Writer::new(self.send, minimum_send(&limits));
+                    writer.frames(encode_fields(100, [].into_iter())).await?;
+                }
+                let core = self.connection().listener.core.clone();
+                let work =
+                    exchange::answer(core, snapshot, *request, Variant::Persistent, self.progress.clone());
+                let minimum = MinimumPace {
+                    stall_timeout: limits.stall_timeout,
+                    bytes_per_second: limits.minimum_receive_rate,
+                };
+                let connection = self.stream.connection.clone();
+                let feeding = sender.map(|sender| {
+                    Box::pin(feed(reader, &connection, sender, limits.body_bytes, minimum)) as Feeding<'_>
+                });
+                self.drive(&received, work, feeding).await
+            }
+        }
+    }
+
+    fn limits(&self) -> LimitsConfig {
+        self.connection().listener.core.hot.borrow().snapshot.config.limits.clone()
+    }
+
+    // ---- from the head to who answers
+
+    fn begin(&mut self, head: &Head, body: Option<Receiver>) -> Begun {
+        let connection = self.stream.connection.clone();
+        let listener = &connection.listener;
+        let fields = listener.fields.borrow();
+        let view = head.view(&fields);
+        let priority = connection.priority(self.stream.id, view.priority());
+        if priority != Default::default() {
+            let _ = self.send.set_priority(3 - i32::from(priority.urgency));
+        }
+        let hot = &mut *listener.core.hot.borrow_mut();
+        if body.is_none()
+            && let Some(hit) = self.try_hit(hot, &view)
+        {
+            return hit;
+        }
+        self.begin_exchange(hot, &view, body)
+    }
+
+    /// Finds the answer to a plain GET of a cached file.
+    fn try_hit(&self, hot: &mut Hot, view: &RequestView<'_>) -> Option<Begun> {
+        let plain = view.method() == Method::Get
+            && !view.is_conditional()
+            && !view.is_header_section_too_large()
+            && view.expectation() == Expectation::None;
+        let target = view.path();
+        let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+        if !plain || !is_plain_path(path) {
+            return None;
+        }
+        let connection = self.connection();
+        let authority = Some(view.authority());
+        let site = connection.listener.sites(&hot.snapshot)?.site(authority)?;
+        // Rules look at more than this way has at hand.
+        if !connection.may_serve(authority) || hot.snapshot.sites[site].rules.is_some() {
+            return None;
+        }
+        // Each answer has a field of its own.
+        if hot.snapshot.config.request_id.answer {
+            return None;
+        }
+        let date = connection.listener.core.clock.second();
+        let mut accept_encoding = AcceptEncoding::ABSENT;
+        view.values(KnownName::AcceptEncoding).for_each(|value| accept_encoding.add(value));
+        let prepared = hot.caches.get_mut(site)?.hit(path, accept_encoding, Variant::Persistent, &date)?;
+        let section = connection.listener.section(site, path, prepared);
+        let prepared = prepared.clone();
+        connection.count_answer();
+        hot.metrics.begin_turn_at(self.started);
+        hot.received_at = Some(self.started);
+        let limits = hot.limits;
+        let written = |head: &mut RequestHead| {
+            let text = as_http1::request_text(view, true);
+            head.parse(&text, &limits).is_ok().then_some(text)
+        };
+        let body_bytes = prepared.body_length() as u64;
+        let tls = hot.log.is_on().then(|| connection.tls_facts());
+        let mut peer_text = String::new();
+        account::note_hit(
+            hot,
+            self.origin(&mut peer_text, tls.as_deref()),
+            (site, None),
+            body_bytes,
+            written,
+            &[],
+        );
+        Some(Begun::Hit(section, prepared))
+    }
+
+    fn begin_exchange(&self, hot: &mut Hot, view: &RequestView<'_>, body: Option<Receiver>) -> Begun {
+        let connection = self.connection();
+        if view.is_header_section_too_large() {
+            return Begun::Refused(Rc::new(as_http1::nothing_received()), Answer::error(431));
+        }
+        let has_body = body.is_some();
+        let mut buffer = as_http1::request_text(view, !has_body);
+        if self.is_early && view.fields().all(|field| field.name != b"early-data") {
+            // RFC 8470 section 5.1: whoever is asked next must know.
+            buffer.truncate(buffer.len() - b"\r\n".len());
+            buffer.extend_from_slice(b"early-data: 1\r\n\r\n");
+        }
+        let mut head = RequestHead::new();
+        // The fields have been checked; what was let through and HTTP/1 does not let through is refused like there.
+        let refusal = match head.parse(&buffer, &hot.limits) {
+            _ if self.is_early && !is_safe(view.method()) => Some(Answer::error(425)),
+            _ if view.expectation() == Expectation::Unknown => Some(Answer::error(417)),
+            Ok(Parsed::Complete(_)) => exchange::refuse(&hot.snapshot, &head),
+            Ok(Parsed::Partial) => Some(Answer::error(431)),
+            Err(error) => Some(Answer::error(error.status())),
+        };
+        let received = Rc::new(ReceivedHead { head, buffer });
+        if hot.snapshot.config.admin.is_on() {
+            let under_way = connection.session.begin_request(received.method_text(), received.target());
+            *self.progress.under_way.borrow_mut() = Some(under_way);
+        }
+        if let Some(answer) = refusal {
+            return Begun::Refused(received, answer);
+        }
+        let arrival = Arrival {
+            protocol: Protocol::Http3,
+            peer: Some(connection.quic.remote_address()),
+            listener: connection.listener.configured,
+            tls: Some(connection.tls_facts()),
+        };
+        let sites = connection.listener.sites(&hot.snapshot);
+        let may_serve = |host: Option<&[u8]>| connection.may_serve(host);
+        match exchange::begin(&hot.snapshot, sites, arrival, received.clone(), may_serve, body) {
+            Ok(request) => Begun::Handled {
+                snapshot: hot.snapshot.clone(),
+                received,
+                request: Box::new(request),
+                asks_for_body: has_body && view.expectation() == Expectation::Continue,
+            },
+            Err(answer) => Begun::Refused(received, answer),
+        }
+    }
+
+    // ---- the answer
+
+    /// Runs the handler, brings it the body, and writes what it answers, until the client leaves.
+    async fn drive(
+        &mut self,
+        received: &ReceivedHead,
+        work: impl Future<Output = Answered>,
+        mut feeding: Option<Feeding<'_>>,
+    ) -> Result<(), Failure> {
+        let mut stopped = pin!(self.send.stopped());
+        let answered = {
+            let mut work = pin!(work);
+            loop {
+                tokio::select! {
+                    biased;
+                    answered = &mut work => break answered,
+                    fed = poll_feeding(&mut feeding), if feeding.is_some() => {
+                        feeding = None;
+                        match fed {
+                            Ok(()) => {}
+                            // The handler cannot know better than the connection why the body broke off.
+                            Err(BodyProblem::TooLarge) => break Answer::error(413).into(),
+                            Err(BodyProblem::Timeout) => break Answer::error(408).into(),
+                            Err(BodyProblem::Failed(failure)) => {
+                                self.log(received, &Answer::new(CLIENT_LEFT).into(), CLIENT_LEFT, 0);
+                                return Err(failure);
+                            }
+                        }
+                    }
+                    _ = &mut stopped => {
+                        self.log(received, &Answer::new(CLIENT_LEFT).into(), CLIENT_LEFT, 0);
+                        return Err(Failure::Gone);
+                    }
+                }
+            }
+        };
+        let mut giving = pin!(self.give(received, answered));
+        loop {
+            tokio::select! {
+                biased;
+                given = &mut giving => return given,
+                fed = poll_feeding(&mut feeding), if feeding.is_some() => {
+                    feeding = None;
+                    if let Err(BodyProblem::Failed(failure)) = fed {
+                        return Err(failure);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes an answer, and a line in the log.
+    async fn give(&mut self, received: &ReceivedHead, mut answered: Answered) -> Result<(), Failure> {
+        if answered.answer.switches_protocols() {
+            // There is nothing to switch to (RFC 9114 section 4.5).
+            answered = Answer::error(502).into();
+        }
+        let answer = &mut answered.answer;
+        let framing = answer.framing(true);
+        let core = self.connection().listener.core.clone();
+        let head = encode_answer(answer, framing, &core);
+        let has_body = framing != Framing::None && received.head.method != Method::Head;
+        let parts = std::mem::take(&mut answer.body);
+        let parts = if has_body { parts } else { Vec::new() };
+        self.connection().count_answer();
+        let limits = self.limits();
+        let stopped = self.send.stopped();
+        let mut writer = Writer::new(self.send, minimum_send(&limits));
+        let result = tokio::select! {
+            biased;
+            result = writer.answer(head, parts) => result,
+            // A handler that has nothing to send would not notice.
+            _ = stopped => Err(Failure::Gone),
+        };
+        let body_bytes = writer.body_bytes;
+        self.log(received, &answered, answered.answer.status, body_bytes);
+        result
+    }
+
+    /// Counts and logs the answer.
+    fn log(&self, received: &ReceivedHead, answered: &Answered, status: u16, body_bytes: u64) {
+        let connection = self.connection();
+        let hot = &mut *connection.listener.core.hot.borrow_mut();
+        let tls = hot.log.is_on().then(|| connection.tls_facts());
+        let mut peer_text = String::new();
+        let account = Account {
+            origin: self.origin(&mut peer_text, tls.as_deref()),
+            received: Some((&received.head, &received.buffer)),
+            unread_line: &[],
+            table: &self.snapshot.route_table,
+            progress: &self.progress,
+            client: answered.client,
+            user: answered.user.as_deref(),
+            status,
+            body_bytes,
+            started: self.started,
+        };
+        account::note(hot, account);
+    }
+
+    fn origin<'o>(&self, peer_text: &'o mut String, tls: Option<&'o TlsFacts>) -> Origin<'o> {
+        let peer = Some(self.connection().quic.remote_address());
+        Origin { protocol: Protocol::Http3, peer, peer_text, tls }
+    }
+}
+
+async fn poll_feeding(feeding: &mut Option<Feeding<'_>>) -> Result<(), BodyProblem> {
+    match feeding {
+        Some(feeding) => feeding.await,
+        None => pending().await,
+    }
+}
+
+fn minimum_send(limits: &LimitsConfig) -> MinimumPace {
+    MinimumPace { stall_timeout: limits.stall_timeout, bytes_per_second: limits.minimum_send_rate }
+}
+
+/// Methods that change nothing, so that a request may be answered twice (RFC 9110 section 9.2.1, RFC 8470 section 4).
+fn is_safe(method: Method) -> bool {
+    matches!(method, Method::Get | Method::Head | Method::Options | Method::Trace)
+}

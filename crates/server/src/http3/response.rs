@@ -1,0 +1,232 @@
+//! An answer on its way into a stream.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quinn::SendStream;
+use tokio::time::timeout;
+use touchstone_files::cache::Prepared;
+use touchstone_http::h3::frame::{self, FrameType};
+use touchstone_http::h3::qpack;
+
+use super::body::Failure;
+use super::connection::poll_once;
+use super::transport::SEND_WINDOW_BYTES;
+use crate::access::{MinimumPace, Pace};
+use crate::answer::{Answer, Framing, Part};
+use crate::core::Core;
+use crate::header_blocks::split_field;
+
+/// Read from a file at a time.
+const FILE_BYTES: usize = 64 * 1024;
+
+/// A longer body is waited for until the client has it.
+const DELIVERED_BYTES: u64 = 64 * 1024;
+
+/// A range of a cached file's content, which stays as long as it is being sent.
+struct CachedBody {
+    prepared: Arc<Prepared>,
+    range: Range<usize>,
+}
+
+impl AsRef<[u8]> for CachedBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.prepared.body()[self.range.clone()]
+    }
+}
+
+/// A range of a cached file, without copying it.
+fn cached_bytes(prepared: Arc<Prepared>, range: Range<usize>) -> Bytes {
+    Bytes::from_owner(CachedBody { prepared, range })
+}
+
+/// The head of an HTTP/1 response as a HEADERS frame.
+pub fn encode_section(head: &[u8]) -> Vec<u8> {
+    let lines = head.split(|&byte| byte == b'\n').skip(1).map(<[u8]>::trim_ascii_end);
+    encode_fields(200, lines.filter_map(split_field))
+}
+
+/// A HEADERS frame of a response.
+pub fn encode_fields<'a>(status: u16, fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
+    let mut section = Vec::with_capacity(256);
+    qpack::encode_response(status, fields, &mut section);
+    let mut out = Vec::with_capacity(section.len() + 4);
+    frame::append(FrameType::HEADERS, &section, &mut out);
+    out
+}
+
+/// The HEADERS frame of an answer.
+pub fn encode_answer(answer: &Answer, framing: Framing, core: &Core) -> Vec<u8> {
+    let date = core.clock.second();
+    let length = match framing {
+        Framing::Length(length) => Some(answer.declared_length.unwrap_or(length)),
+        _ => answer.declared_length,
+    };
+    let length_text = length.unwrap_or_default().to_string();
+    let lines = answer.fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let own: [(&[u8], &[u8]); 2] = [(b"server", b"touchstone"), (b"date", &date.text)];
+    let length_field = length.map(|_| (&b"content-length"[..], length_text.as_bytes()));
+    encode_fields(answer.status, own.into_iter().chain(lines.filter_map(split_field)).chain(length_field))
+}
+
+/// Writes one answer.
+pub struct Writer<'a> {
+    send: &'a mut SendStream,
+    pace: Pace,
+    minimum: MinimumPace,
+    /// Bytes of the body that were written.
+    pub body_bytes: u64,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer to a client that must take at least so much.
+    pub fn new(send: &'a mut SendStream, minimum: MinimumPace) -> Writer<'a> {
+        Writer { send, pace: Pace::begin(minimum), minimum, body_bytes: 0 }
+    }
+
+    /// Writes a cached answer and ends the stream.
+    pub async fn cached(&mut self, section: Vec<u8>, prepared: Arc<Prepared>) -> Result<(), Failure> {
+        let length = prepared.body().len();
+        let mut head = section;
+        if length > 0 {
+            frame::append_header(FrameType::DATA, length as u64, &mut head);
+        }
+        self.write([head.into(), cached_bytes(prepared, 0..length)]).await?;
+        self.body_bytes = length as u64;
+        self.finish().await
+    }
+
+    /// Writes frames that are complete.
+    pub async fn frames(&mut self, frames: Vec<u8>) -> Result<(), Failure> {
+        self.write([frames.into(), Bytes::new()]).await
+    }
+
+    /// Writes a head, and the parts of its body, and ends the stream.
+    pub async fn answer(&mut self, head: Vec<u8>, parts: Vec<Part>) -> Result<(), Failure> {
+        let mut pending = head;
+        for part in parts {
+            match part {
+                Part::Bytes(bytes) => self.data(&mut pending, bytes.into()).await?,
+                Part::Cached(prepared, range) => {
+                    self.data(&mut pending, cached_bytes(prepared, range)).await?;
+                }
+                Part::File { file, offset, length } => {
+                    frame::append_header(FrameType::DATA, length, &mut pending);
+                    self.file(&mut pending, &file, offset, length).await?;
+                }
+                Part::Stream { mut body, length } => {
+                    let before = self.body_bytes;
+                    loop {
+                        let next = match poll_once(body.next()).await {
+                            Some(next) => next,
+                            None => {
+                                // What is there goes out while the handler works.
+                                self.data(&mut pending, Bytes::new()).await?;
+                                body.next().await
+                            }
+                        };
+                        let Some(piece) = next else { break };
+                        let piece = piece.map_err(Failure::Broken)?;
+                        let sent = self.body_bytes - before + piece.len() as u64;
+                        if length.is_some_and(|length| sent > length) {
+                            return Err(Failure::Broken(io::Error::other(
+                                "a program sent more than its Content-Length",
+                            )));
+                        }
+                        self.data(&mut pending, piece).await?;
+                    }
+                    if length.is_some_and(|length| self.body_bytes - before < length) {
+                        return Err(Failure::Broken(io::Error::other(
+                            "a program sent less than its Content-Length",
+                        )));
+                    }
+                }
+            }
+        }
+        if !pending.is_empty() {
+            self.write([pending.into(), Bytes::new()]).await?;
+        }
+        self.finish().await
+    }
+
+    /// Writes what is pending, and a frame with `bytes` if there are any.
+    async fn data(&mut self, pending: &mut Vec<u8>, bytes: Bytes) -> Result<(), Failure> {
+        let mut head = std::mem::take(pending);
+        let count = bytes.len() as u64;
+        if count > 0 {
+            frame::append_header(FrameType::DATA, count, &mut head);
+        }
+        if !head.is_empty() {
+            self.write([head.into(), bytes]).await?;
+        }
+        self.body_bytes += count;
+        Ok(())
+    }
+
+    /// Writes a range of a file, in turns with other streams.
+    async fn file(
+        &mut self,
+        pending: &mut Vec<u8>,
+        file: &std::os::fd::OwnedFd,
+        mut offset: u64,
+        length: u64,
+    ) -> Result<(), Failure> {
+        let mut left = length;
+        while left > 0 {
+            let mut bytes = vec![0; usize::try_from(left).unwrap_or(usize::MAX).min(FILE_BYTES)];
+            let read =
+                rustix::io::pread(file, &mut bytes, offset).map_err(|error| Failure::Broken(error.into()))?;
+            if read == 0 {
+                let shorter = "the file became shorter while it was sent";
+                return Err(Failure::Broken(io::Error::new(io::ErrorKind::UnexpectedEof, shorter)));
+            }
+            bytes.truncate(read);
+            self.write([std::mem::take(pending).into(), bytes.into()]).await?;
+            self.body_bytes += read as u64;
+            offset += read as u64;
+            left -= read as u64;
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Writes both, as fast as the client takes them.
+    async fn write(&mut self, mut chunks: [Bytes; 2]) -> Result<(), Failure> {
+        while chunks.iter().any(|chunk| !chunk.is_empty()) {
+            let left: usize = chunks.iter().map(Bytes::len).sum();
+            let began = Instant::now();
+            let written = timeout(self.pace.allowance(), self.send.write_chunks(&mut chunks)).await;
+            let after: usize = chunks.iter().map(Bytes::len).sum();
+            self.pace.record((left - after) as u64, began.elapsed());
+            match written {
+                Ok(Ok(_)) => {}
+                Ok(Err(_)) => return Err(Failure::Gone),
+                Err(_) => return Err(Failure::Slow),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that this was all. Of what the client may take its time for, it is waited until it has it: the connection is
+    /// not closed before.
+    async fn finish(&mut self) -> Result<(), Failure> {
+        // An error says that the client does not want it any more.
+        if self.send.finish().is_err() {
+            return Err(Failure::Gone);
+        }
+        if self.body_bytes <= DELIVERED_BYTES {
+            return Ok(());
+        }
+        let waiting_bytes = self.body_bytes.min(SEND_WINDOW_BYTES);
+        let rate = self.minimum.bytes_per_second.max(1);
+        let limit = self.minimum.stall_timeout + Duration::from_secs(waiting_bytes / rate);
+        match timeout(limit, self.send.stopped()).await {
+            Ok(Ok(None)) => Ok(()),
+            Ok(_) => Err(Failure::Gone),
+            Err(_) => Err(Failure::Slow),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The keys that the endpoints of all cores share: a packet may reach another core than the one that it answers, and a
+//! proof that one core gave is shown to another. They live as long as the process.
+
+use std::sync::Arc;
+
+use aws_lc_rs::{hkdf, hmac, rand};
+use quinn::{ServerConfig, ValidationTokenConfig, crypto};
+
+/// Keys, made anew at each start.
+#[derive(Clone)]
+pub struct Secrets {
+    /// Proves that a stateless reset is ours (RFC 9000 section 10.3).
+    pub reset_key: Arc<dyn crypto::HmacKey>,
+    /// Seals the proofs of clients' addresses (RFC 9000 section 8.1).
+    token_key: Arc<dyn crypto::HandshakeTokenKey>,
+    /// Which proofs have been shown already.
+    validation_tokens: ValidationTokenConfig,
+}
+
+impl Secrets {
+    /// New keys. The error is that the system has no randomness.
+    pub fn new() -> Result<Secrets, &'static str> {
+        let (mut reset, mut token) = ([0; 64], [0; 64]);
+        for bytes in [&mut reset, &mut token] {
+            rand::fill(bytes).map_err(|_| "the system gives no random bytes")?;
+        }
+        Ok(Secrets {
+            reset_key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &reset)),
+            token_key: Arc::new(hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&token)),
+            validation_tokens: ValidationTokenConfig::default(),
+        })
+    }
+
+    /// A configuration of QUIC with these keys.
+    pub fn server_config(&self, tls: Arc<dyn crypto::ServerConfig>) -> ServerConfig {
+        let mut config = ServerConfig::new(tls, self.token_key.clone());
+        config.validation_token_config(self.validation_tokens.clone());
+        config
+    }
+}

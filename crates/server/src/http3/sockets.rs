@@ -1,0 +1,151 @@
+//! The UDP sockets of the process: opened before anything is promised, and when a reload asks for more.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+
+use super::secrets::Secrets;
+use super::socket::{Steering, bind};
+use crate::handover::{Kind, Passed};
+use crate::log::error::ErrorLog;
+use crate::site::Snapshot;
+
+/// Sockets of one core, each with the address that the configuration gives it.
+pub type CoreSockets = Vec<(SocketAddr, UdpSocket)>;
+
+/// What the process knows of its sockets; the cores have them.
+pub struct Sockets {
+    /// The keys of QUIC.
+    pub secrets: Secrets,
+    cores: usize,
+    /// The addresses that have sockets, as configured, and the sockets, to be handed to a successor.
+    open: Vec<(SocketAddr, Vec<UdpSocket>)>,
+    /// Sockets that were inherited, or opened while root's rights were there; by address as configured.
+    ahead: Vec<(SocketAddr, Vec<UdpSocket>)>,
+    /// The process before still reads from the sockets.
+    waits: bool,
+}
+
+/// Sockets that were opened for a configuration which is not taken up yet.
+pub struct Opened {
+    /// For each core.
+    pub shares: Vec<CoreSockets>,
+    addresses: Vec<SocketAddr>,
+    sockets: Vec<(SocketAddr, Vec<UdpSocket>)>,
+}
+
+impl Sockets {
+    /// No sockets yet, for so many cores.
+    pub fn new(cores: usize) -> Result<Sockets, &'static str> {
+        Ok(Sockets { secrets: Secrets::new()?, cores, open: Vec::new(), ahead: Vec::new(), waits: false })
+    }
+
+    /// Takes up sockets of the process before, each with its configured address, in the order in which they were bound.
+    pub fn inherit(&mut self, sockets: Vec<(SocketAddr, UdpSocket)>) {
+        for (configured, socket) in sockets {
+            match self.ahead.iter_mut().find(|(known, _)| *known == configured) {
+                Some((_, sockets)) => sockets.push(socket),
+                None => self.ahead.push((configured, vec![socket])),
+            }
+        }
+    }
+
+    /// Opens an address before the configuration is taken up, because only now there is the right to.
+    pub fn open_ahead(&mut self, configured: SocketAddr, bound: SocketAddr) -> Result<(), String> {
+        if !self.ahead.iter().any(|(known, _)| *known == configured) {
+            let (sockets, _) = bind(bound, self.cores).map_err(|error| problem(bound, &error))?;
+            self.ahead.push((configured, sockets));
+        }
+        Ok(())
+    }
+
+    /// Opens nothing until [`Sockets::go_on`]: two processes that read from one socket would take each other's packets.
+    pub fn wait(&mut self) {
+        self.waits = true;
+    }
+
+    /// The process before has gone.
+    pub fn go_on(&mut self) {
+        self.waits = false;
+    }
+
+    /// Every socket, to be handed to a successor.
+    pub fn to_pass(&self) -> io::Result<Vec<(Passed, OwnedFd)>> {
+        let mut all = Vec::new();
+        for (configured, sockets) in self.open.iter().chain(&self.ahead) {
+            for socket in sockets {
+                let configured = Some(*configured);
+                let passed = Passed { kind: Kind::Http3, configured, lent: false, owner: 0 };
+                all.push((passed, socket.try_clone()?.into()));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Opens what a configuration needs and is not open. `bound` says at which address a configured one listens. The error
+    /// is for the operator.
+    pub fn open(
+        &mut self,
+        snapshot: &Snapshot,
+        bound: impl Fn(SocketAddr) -> SocketAddr,
+        error_log: &ErrorLog,
+    ) -> Result<Opened, String> {
+        let mut shares: Vec<CoreSockets> = (0..self.cores).map(|_| Vec::new()).collect();
+        let (mut addresses, mut opened) = (Vec::new(), Vec::new());
+        let waits = self.waits;
+        for sites in snapshot.listeners.iter().filter(|_| !waits) {
+            if !sites.tls.as_ref().is_some_and(|tls| tls.speaks_http3()) {
+                continue;
+            }
+            addresses.push(sites.address);
+            if self.open.iter().any(|(known, _)| *known == sites.address) {
+                continue;
+            }
+            let address = bound(sites.address);
+            let (sockets, steering) = match self.take_ahead(sites.address) {
+                Some(sockets) if sockets.len() == 1 => (sockets, Steering::FirstCore),
+                Some(sockets) => (sockets, Steering::ByConnectionId),
+                None => bind(address, self.cores).map_err(|error| problem(address, &error))?,
+            };
+            if steering == Steering::FirstCore && self.cores > 1 {
+                error_log.warning(format_args!(
+                    "HTTP/3 on {address} has one core: this system does not give packets to sockets by their content"
+                ));
+            }
+            let told = |error: io::Error| problem(address, &error);
+            for (share, socket) in shares.iter_mut().zip(&sockets) {
+                share.push((sites.address, socket.try_clone().map_err(told)?));
+            }
+            opened.push((sites.address, sockets));
+            error_log.info(format_args!("listening on {address} for HTTP/3"));
+        }
+        Ok(Opened { shares, addresses, sockets: opened })
+    }
+
+    /// Takes note that the configuration was taken up.
+    pub fn take_up(&mut self, opened: Opened) -> Vec<CoreSockets> {
+        self.open.retain(|(address, _)| opened.addresses.contains(address));
+        self.open.extend(opened.sockets);
+        // What was kept for an address that is not wanted is closed, unless it is not known yet what is wanted.
+        if !self.waits {
+            self.ahead.clear();
+        }
+        opened.shares
+    }
+
+    /// Sockets that are there already, if they are as many as a filter that knows the cores by number needs.
+    fn take_ahead(&mut self, configured: SocketAddr) -> Option<Vec<UdpSocket>> {
+        let index = self.ahead.iter().position(|(known, _)| *known == configured)?;
+        let (_, sockets) = self.ahead.swap_remove(index);
+        (sockets.len() == self.cores || sockets.len() == 1).then_some(sockets)
+    }
+}
+
+fn problem(address: SocketAddr, error: &io::Error) -> String {
+    let help = match error.kind() {
+        io::ErrorKind::AddrInUse => "another program has that UDP port; stop it or set http3 = false",
+        io::ErrorKind::PermissionDenied => "ports below 1024 need root or CAP_NET_BIND_SERVICE",
+        _ => "the address cannot be used",
+    };
+    format!("cannot listen on {address} for HTTP/3 (UDP): {error}: {help}")
+}

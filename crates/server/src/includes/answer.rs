@@ -1,0 +1,195 @@
+//! From a page to an answer.
+//!
+//! A page that comes out the same for every request of this second goes into the cache of whole responses for it:
+//! then a hit costs what a static file costs. Any other is sent as it is evaluated; most are done before the first
+//! byte goes out, and then their length is known.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use touchstone_files::cache::{Lasts, NewEntry, Prepared, ReadTicket, Representation};
+use touchstone_files::coding::Codings;
+use touchstone_files::root::FileFacts;
+use touchstone_http::date::format_imf_fixdate;
+use touchstone_http::request::Method;
+use touchstone_interfaces::answer::{Answer, Part};
+use touchstone_interfaces::includes::{CachedPage, DependsOn, PageSource, Rendering};
+use touchstone_interfaces::pipe::{Sender, pipe};
+
+use super::SiteIncludes;
+use super::host::PageHost;
+use crate::core::Core;
+use crate::site::Site;
+use crate::static_files::FileRequest;
+
+/// Outputs up to this size are put together; longer ones go out in their pieces.
+const TOGETHER_BYTES: usize = 16 * 1024;
+
+/// How far the evaluation of a page that waits for something runs ahead of what the client has read.
+const AHEAD_BYTES: usize = 64 * 1024;
+
+/// A page that was found for a request.
+pub struct FoundPage<'a> {
+    /// What it would be kept under in the cache of whole responses.
+    pub key: &'a [u8],
+    /// Its file, below the site's root.
+    pub file_path: &'a [u8],
+    /// The page.
+    pub page: Arc<CachedPage>,
+    /// What the cache knew before the file was looked at.
+    pub ticket: Option<ReadTicket>,
+}
+
+/// What came of a page.
+pub enum Made {
+    /// It is right for the whole second, and kept.
+    Kept(Representation, Arc<Prepared>),
+    /// This is the answer to this request.
+    Answer(Representation, Answer),
+}
+
+/// Evaluates a page.
+pub async fn answer(
+    core: &Rc<Core>,
+    request: &FileRequest<'_>,
+    includes: &SiteIncludes,
+    found: FoundPage<'_>,
+) -> Made {
+    let site = &request.snapshot.sites[request.site];
+    let representation = represent(site, includes, found.file_path, &found.page.facts);
+    let source = PageSource {
+        page: found.page.page.clone(),
+        path: found.file_path.to_vec(),
+        query: request.query.map(<[u8]>::to_vec),
+        file_path: found.file_path.to_vec(),
+        modified_seconds: found.page.facts.modified_seconds,
+        owner: found.page.facts.owner,
+    };
+    let host = PageHost {
+        core: core.clone(),
+        snapshot: request.snapshot.clone(),
+        request: request.request.without_body(),
+        site: request.site,
+        file_path: found.file_path.to_vec(),
+    };
+    let now = core.clock.second();
+    let mut rendering = Rendering::new(Rc::new(host), includes.settings.clone(), source, now.unix_seconds);
+    let mut answer = Answer::new(200);
+    representation.write_content_fields(&mut answer.fields);
+    representation.write_validators(&mut answer.fields);
+
+    let (pieces, is_whole) = run_ahead(&mut rendering).await;
+    if !is_whole {
+        // What comes later may still depend on the request.
+        found.page.note(DependsOn::Request);
+        let part = Part::Stream { body: stream(rendering, pieces, request.head.method), length: None };
+        return Made::Answer(representation, answer.part(part));
+    }
+    found.page.note(rendering.depends_on());
+    let length: usize = pieces.iter().map(Bytes::len).sum();
+    if rendering.depends_on() != DependsOn::Request
+        && core.clock.second().unix_seconds == now.unix_seconds
+        && let Some(ticket) = found.ticket
+        && request.snapshot.cache.as_ref().is_some_and(|cache| cache.admits(length as u64))
+    {
+        let new = NewEntry {
+            site: request.site,
+            path: found.key,
+            file_path: found.file_path,
+            root: site.root.clone(),
+            representation: representation.clone(),
+            codings: Codings::default(),
+            lasts: Lasts::OneSecond,
+            body: pieces.concat(),
+        };
+        if let Some(prepared) = core.cache_insert(request.snapshot, new, ticket, request.variant) {
+            return Made::Kept(representation, prepared);
+        }
+    }
+    let part = if length <= TOGETHER_BYTES {
+        Part::Bytes(pieces.concat())
+    } else {
+        let (mut sender, body) = pipe(length);
+        pieces.into_iter().for_each(|piece| sender.push(piece));
+        sender.finish();
+        Part::Stream { body, length: Some(length as u64) }
+    };
+    Made::Answer(representation, answer.part(part))
+}
+
+fn represent(site: &Site, includes: &SiteIncludes, file_path: &[u8], facts: &FileFacts) -> Representation {
+    let etag = if includes.has_etag() { facts.etag().as_bytes().into() } else { Box::default() };
+    let last_modified = includes.has_last_modified(facts).then(|| format_imf_fixdate(facts.modified_seconds));
+    Representation {
+        facts: *facts,
+        etag,
+        last_modified,
+        is_made: true,
+        content_type: site.content_types.content_type(file_path).into(),
+        cache_control: site.config.cache_control.as_str().into(),
+        content_coding: None,
+        vary: "",
+        site_fields: site.fields.clone(),
+    }
+}
+
+/// Goes on as far as that needs no waiting; gives the output so far, and whether it is all.
+async fn run_ahead(rendering: &mut Rendering<PageHost>) -> (Vec<Bytes>, bool) {
+    let mut pieces = Vec::new();
+    let is_whole = poll_fn(|context| {
+        loop {
+            match rendering.poll_next(context) {
+                Poll::Ready(Some(piece)) => pieces.push(piece),
+                Poll::Ready(None) => return Poll::Ready(true),
+                Poll::Pending => return Poll::Ready(false),
+            }
+        }
+    })
+    .await;
+    (pieces, is_whole)
+}
+
+/// Sends the rest of the output as it is made, as fast as it is read, and no further once nobody reads it.
+fn stream(
+    rendering: Rendering<PageHost>,
+    pieces: Vec<Bytes>,
+    method: Method,
+) -> touchstone_interfaces::pipe::Receiver {
+    let (mut sender, body) = pipe(AHEAD_BYTES);
+    pieces.into_iter().for_each(|piece| sender.push(piece));
+    if method == Method::Head {
+        // Nobody will read it, and nothing need be made of it.
+        sender.finish();
+        return body;
+    }
+    tokio::task::spawn_local(send(rendering, sender));
+    body
+}
+
+async fn send(mut rendering: Rendering<PageHost>, mut sender: Sender) {
+    let is_whole = poll_fn(|context| {
+        loop {
+            match sender.poll_ready(context) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(false),
+                Poll::Pending => return Poll::Pending,
+            }
+            match rendering.poll_next(context) {
+                Poll::Ready(Some(piece)) => sender.push(piece),
+                Poll::Ready(None) => return Poll::Ready(true),
+                Poll::Pending => {
+                    // To notice when the client leaves.
+                    sender.wake_when_read(context);
+                    return Poll::Pending;
+                }
+            }
+        }
+    })
+    .await;
+    if is_whole {
+        sender.finish();
+    }
+}

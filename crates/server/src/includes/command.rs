@@ -1,0 +1,155 @@
+//! Programs of `exec cmd`: a shell runs them, with the page's variables as environment.
+//!
+//! The standard library starts them with `posix_spawn`, so the server is not copied. The command has a process group of
+//! its own, which is killed when it takes too long, prints too much, or nobody waits for it any more.
+
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use touchstone_interfaces::includes::Variable;
+
+/// How a command is run.
+pub struct Limits {
+    /// How long it may run.
+    pub timeout: Duration,
+    /// How much it may print.
+    pub most_bytes: u64,
+}
+
+/// Runs a command in a directory, and gives what it prints.
+pub async fn run(
+    command: Vec<u8>,
+    directory: PathBuf,
+    environment: Vec<Variable>,
+    limits: Limits,
+) -> Result<Vec<u8>, String> {
+    let mut child = spawn(command, directory, environment).map_err(|error| format!("exec: {error}"))?;
+    let output = child.stdout.take();
+    let group = Group::of(&child);
+    let ended = group.ended.clone();
+    let most_bytes = limits.most_bytes;
+    let reading = tokio::task::spawn_blocking(move || {
+        let result = read(output, most_bytes);
+        let result = match result {
+            // It prints on into nothing, or hangs: the group is killed by whoever waits for this.
+            Err(error) => return (Err(error), child),
+            Ok(result) => result,
+        };
+        wait(&mut child, &ended);
+        (Ok(result), child)
+    });
+    let outcome = tokio::time::timeout(limits.timeout, reading).await;
+    match outcome {
+        Ok(Ok((Ok(output), _))) => Ok(output),
+        Ok(Ok((Err(error), mut child))) => {
+            group.kill();
+            let ended = group.ended.clone();
+            tokio::task::spawn_blocking(move || wait(&mut child, &ended));
+            Err(format!("exec: {error}"))
+        }
+        Ok(Err(error)) => Err(format!("exec: {error}")),
+        // Dropping the group kills it; the thread then comes to the end of its output, and waits for it.
+        Err(_) => Err(format!("exec: the command ran longer than {:?}", limits.timeout)),
+    }
+}
+
+fn spawn(command: Vec<u8>, directory: PathBuf, environment: Vec<Variable>) -> io::Result<Child> {
+    let text = |bytes: Vec<u8>| std::ffi::OsString::from_vec(bytes);
+    let is_variable = |(name, value): &Variable| {
+        !name.is_empty() && !name.contains(&b'=') && !name.contains(&0) && !value.contains(&0)
+    };
+    let environment =
+        environment.into_iter().filter(is_variable).map(|(name, value)| (text(name), text(value)));
+    Command::new("/bin/sh")
+        .arg("-c")
+        .arg(text(command))
+        .current_dir(directory)
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .envs(environment)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .process_group(0)
+        .spawn()
+}
+
+fn read(output: Option<std::process::ChildStdout>, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut printed = Vec::new();
+    if let Some(output) = output {
+        output.take(most_bytes + 1).read_to_end(&mut printed)?;
+    }
+    if printed.len() as u64 > most_bytes {
+        return Err(io::Error::other("the command prints more than the output may have"));
+    }
+    Ok(printed)
+}
+
+/// Waits for the command's end. Its number is given up only once nobody will signal it any more.
+fn wait(child: &mut Child, ended: &Mutex<bool>) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+    }
+    let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+    *ended = true;
+    _ = child.wait();
+}
+
+/// The process group of a command; killed when it is dropped before the command has ended.
+struct Group {
+    leader: Option<Pid>,
+    ended: Arc<Mutex<bool>>,
+}
+
+impl Group {
+    fn of(child: &Child) -> Group {
+        Group { leader: i32::try_from(child.id()).ok().and_then(Pid::from_raw), ended: Arc::default() }
+    }
+
+    fn kill(&self) {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(leader), false) = (self.leader, *ended) {
+            _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_now(command: &str, limits: Limits) -> Result<Vec<u8>, String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let environment = vec![(b"A".to_vec(), b"1".to_vec()), (b"".to_vec(), b"x".to_vec())];
+        runtime.block_on(run(command.as_bytes().to_vec(), "/".into(), environment, limits))
+    }
+
+    fn limits() -> Limits {
+        Limits { timeout: Duration::from_secs(30), most_bytes: 1000 }
+    }
+
+    #[test]
+    fn a_command_prints() {
+        assert_eq!(run_now("echo $A; pwd; cat", limits()), Ok(b"1\n/\n".to_vec()));
+        assert_eq!(run_now("exit 3", limits()), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_command_that_hangs_or_floods_is_killed() {
+        let short = Limits { timeout: Duration::from_millis(200), most_bytes: 10 };
+        assert!(run_now("sleep 1000 & sleep 1000", short).unwrap_err().contains("longer"));
+        assert!(run_now("yes", limits()).unwrap_err().contains("prints more"));
+    }
+}

@@ -1,0 +1,284 @@
+//! The server as a page sees it, for one request.
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use touchstone_files::cache::{Prepared, Variant};
+use touchstone_files::root::{FileKind, Root};
+use touchstone_interfaces::answer::{Answer, Part};
+use touchstone_interfaces::includes::{
+    DependsOn, Fetched, Host, PageSource, Place, Problem, Resolved, Target, TargetFacts, Variable,
+};
+use touchstone_interfaces::request::Request;
+
+use super::command::{self, Limits};
+use super::lead::{Lead, LeadTo, lead, lead_at_once};
+use super::variables::{self, Variables};
+use super::{SiteIncludes, kept, load};
+use crate::config::LogLevel;
+use crate::core::Core;
+use crate::exchange;
+use crate::site::Snapshot;
+use crate::static_files::{self, FileRequest};
+
+/// The server as the page of one request sees it.
+pub struct PageHost {
+    /// The core that it is evaluated on.
+    pub core: Rc<Core>,
+    /// The configuration that it is answered under.
+    pub snapshot: Arc<Snapshot>,
+    /// The request, without its body.
+    pub request: Request,
+    /// The site whose file the page is.
+    pub site: usize,
+    /// The page's file, below the site's root.
+    pub file_path: Vec<u8>,
+}
+
+impl PageHost {
+    fn root(&self) -> &Root {
+        &self.snapshot.sites[self.site].root
+    }
+
+    fn variables(&self) -> Variables<'_> {
+        Variables { request: &self.request, root: self.root(), file_path: &self.file_path }
+    }
+
+    fn includes(&self) -> Option<&SiteIncludes> {
+        self.snapshot.sites[self.site].includes.as_ref()
+    }
+
+    /// The page that a path of a site's files leads to; `None`: it leads to something else, or nothing.
+    async fn page(&self, site: usize, request: &Request) -> Result<Option<PageSource>, String> {
+        let Some(includes) = &self.snapshot.sites[site].includes else { return Ok(None) };
+        for file_path in static_files::candidates(&self.snapshot.sites[site], &request.path) {
+            let page = match kept(&self.core, &self.snapshot, site, &file_path) {
+                Some(page) => page,
+                None => {
+                    let Ok(opened) = self.snapshot.sites[site].root.open(&file_path) else { continue };
+                    let content_type = self.snapshot.sites[site].content_types.content_type(&file_path);
+                    let is_file = opened.facts.kind == FileKind::Regular;
+                    if !is_file || !includes.is_page(&file_path, &opened.facts, &content_type) {
+                        return Ok(None);
+                    }
+                    let loaded = load(&self.core, &self.snapshot, site, includes, &file_path, opened).await;
+                    loaded.map_err(|_| format!("{} cannot be read", String::from_utf8_lossy(&file_path)))?
+                }
+            };
+            return Ok(Some(PageSource {
+                page: page.page.clone(),
+                path: file_path.clone(),
+                query: request.query.clone(),
+                file_path,
+                modified_seconds: page.facts.modified_seconds,
+                owner: page.facts.owner,
+            }));
+        }
+        Ok(None)
+    }
+
+    async fn answer(&self, lead: Lead) -> Answer {
+        match lead.to {
+            LeadTo::Files { site } => {
+                let request = FileRequest {
+                    snapshot: &self.snapshot,
+                    site,
+                    request: &lead.request,
+                    head: &lead.request.received.head,
+                    buffer: &lead.request.received.buffer,
+                    path: &lead.request.path_as_sent,
+                    query: lead.request.query.as_deref(),
+                    variant: Variant::Persistent,
+                };
+                static_files::answer(&self.core, &request).await
+            }
+            _ => exchange::answer_boxed(self.core.clone(), self.snapshot.clone(), lead.request).await,
+        }
+    }
+}
+
+impl Host for PageHost {
+    async fn resolve(&self, target: &Target) -> Result<Resolved, String> {
+        let lead = lead(&self.snapshot, &self.request, self.site, target).await?;
+        let LeadTo::Files { site } = lead.to else { return Ok(Resolved::Content) };
+        // Pages of another site's settings are evaluated by themselves.
+        match self.page(site, &lead.request).await? {
+            Some(mut source) => {
+                source.query = target.query.clone();
+                Ok(Resolved::Page(source, depends_on(&lead)))
+            }
+            None => Ok(Resolved::Content),
+        }
+    }
+
+    async fn fetch(&self, target: Target, _variables: Vec<Variable>) -> Result<Fetched, String> {
+        let shown = String::from_utf8_lossy(&target.path).into_owned();
+        let lead = lead(&self.snapshot, &self.request, self.site, &target).await?;
+        if target.place == Place::Cgi && lead.to != LeadTo::Handler {
+            return Err(format!("{shown} is no program"));
+        }
+        let mut depends_on = depends_on(&lead);
+        let most_bytes = self.includes().map_or(0, |includes| includes.settings.most_output_bytes);
+        let answer = Box::pin(self.answer(lead)).await;
+        if !(200..300).contains(&answer.status) {
+            return Err(format!("{shown} answers {}", answer.status));
+        }
+        if has_field(&answer.fields, b"content-encoding") {
+            return Err(format!("{shown} answers in a content coding that was not asked for"));
+        }
+        if has_field(&answer.fields, b"vary") && !is_static(&answer) {
+            depends_on = DependsOn::Request;
+        }
+        let body = collect(answer.body, most_bytes).await.map_err(|error| format!("{shown}: {error}"))?;
+        Ok(Fetched { body, depends_on })
+    }
+
+    async fn run(&self, command: Vec<u8>, variables: Vec<Variable>) -> Result<Vec<Bytes>, String> {
+        let Some(includes) = self.includes() else { return Err("exec is not allowed".to_owned()) };
+        let limits =
+            Limits { timeout: includes.exec_timeout(), most_bytes: includes.settings.most_output_bytes };
+        let end = self.file_path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        let below = self.file_path[..end].strip_prefix(b"/").unwrap_or(&self.file_path[..end]);
+        let directory = self.root().path().join(Path::new(std::ffi::OsStr::from_bytes(below)));
+        let mut environment = self.variables().all();
+        environment.extend(variables);
+        let output = command::run(command, directory, environment, limits).await?;
+        Ok(vec![Bytes::from(output)])
+    }
+
+    fn facts(&self, target: &Target) -> Result<TargetFacts, String> {
+        let lead = lead_at_once(&self.snapshot, &self.request, self.site, target)?;
+        let shown = || String::from_utf8_lossy(&target.path).into_owned();
+        let LeadTo::Files { site } = lead.to else { return Err(format!("{} is no file", shown())) };
+        let site = &self.snapshot.sites[site];
+        for file_path in static_files::candidates(site, &lead.request.path) {
+            if let Ok(facts) = site.root.facts(&file_path) {
+                return Ok(TargetFacts {
+                    size: facts.size,
+                    modified_seconds: facts.modified_seconds,
+                    depends_on: depends_on(&lead),
+                });
+            }
+        }
+        Err(format!("{} is not found", shown()))
+    }
+
+    fn is_accessible(&self, target: &Target) -> bool {
+        let Ok(lead) = lead_at_once(&self.snapshot, &self.request, self.site, target) else { return false };
+        match lead.to {
+            LeadTo::Handler | LeadTo::Files { .. } => true,
+            LeadTo::Answer { status } => status < 400,
+        }
+    }
+
+    fn is_file(&self, path: &[u8]) -> bool {
+        let root = self.root().path().as_os_str().as_bytes();
+        let below = path.strip_prefix(root).filter(|below| below.starts_with(b"/"));
+        let Some(below) = below else { return false };
+        let target = Target { path: below.to_vec(), query: None, place: Place::File };
+        self.facts(&target).is_ok()
+    }
+
+    fn variable(&self, name: &str) -> Option<Vec<u8>> {
+        self.variables().get(name)
+    }
+
+    fn may_define(&self, name: &str) -> bool {
+        variables::may_vary(name)
+    }
+
+    fn variables(&self) -> Vec<Variable> {
+        self.variables().all()
+    }
+
+    fn request_field(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let name = std::str::from_utf8(name).ok()?;
+        let mut values = self.request.received.values(name);
+        let first = values.next()?.to_vec();
+        Some(values.fold(first, |joined, value| [&joined[..], b", ", value].concat()))
+    }
+
+    fn system_variable(&self, _name: &[u8]) -> Option<Vec<u8>> {
+        // The server's environment may hold secrets, and no page needs it.
+        None
+    }
+
+    fn user_name(&self, user: u32) -> Option<Vec<u8>> {
+        variables::user_name(user)
+    }
+
+    fn report(&self, problem: Problem<'_>) {
+        let Problem { file_path, line, message } = problem;
+        let root = self.root().path().display();
+        let text = format_args!("{root}{}:{line}: {message}", file_path.escape_ascii());
+        self.core.error_log.limited(LogLevel::Warning, "pages with directives", text);
+    }
+}
+
+fn depends_on(lead: &Lead) -> DependsOn {
+    match lead.to {
+        LeadTo::Files { .. } if !lead.asked_rules => DependsOn::Nothing,
+        _ => DependsOn::Request,
+    }
+}
+
+/// An answer made of files alone: what it varies by is the coding, which was not asked for.
+fn is_static(answer: &Answer) -> bool {
+    answer.body.iter().all(|part| matches!(part, Part::Cached(..) | Part::File { .. }))
+}
+
+fn has_field(fields: &[u8], name: &[u8]) -> bool {
+    fields.split(|&byte| byte == b'\n').any(|line| {
+        let field = line.split(|&byte| byte == b':').next().unwrap_or_default();
+        field.eq_ignore_ascii_case(name)
+    })
+}
+
+/// The body of a prepared response, shared.
+struct Shared(Arc<Prepared>, Range<usize>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        self.0.body().get(self.1.clone()).unwrap_or_default()
+    }
+}
+
+/// A whole body, if it is not longer than this. What is in memory already is shared.
+async fn collect(parts: Vec<Part>, most_bytes: u64) -> Result<Vec<Bytes>, String> {
+    let mut body = Vec::new();
+    let mut left = most_bytes;
+    let too_long = || format!("its answer is longer than {most_bytes} bytes");
+    for part in parts {
+        left = left.checked_sub(part.length().unwrap_or(0)).ok_or_else(too_long)?;
+        match part {
+            Part::Bytes(bytes) => body.push(Bytes::from(bytes)),
+            Part::Cached(prepared, range) => body.push(Bytes::from_owner(Shared(prepared, range))),
+            Part::File { file, offset, length } => body.push(read_file(file, offset, length).await?),
+            Part::Stream { body: mut stream, .. } => {
+                while let Some(piece) = stream.next().await {
+                    let piece = piece.map_err(|error| error.to_string())?;
+                    left = left.checked_sub(piece.len() as u64).ok_or_else(too_long)?;
+                    body.push(piece);
+                }
+            }
+        }
+    }
+    Ok(body)
+}
+
+/// Reads a part of a file, on a thread that may wait for the disk.
+async fn read_file(file: Arc<OwnedFd>, offset: u64, length: u64) -> Result<Bytes, String> {
+    use std::os::unix::fs::FileExt as _;
+    let task = tokio::task::spawn_blocking(move || {
+        let mut bytes = vec![0; usize::try_from(length).map_err(std::io::Error::other)?];
+        std::fs::File::from(file.try_clone()?).read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    });
+    let read = task.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+    read.map(Bytes::from).map_err(|error| error.to_string())
+}

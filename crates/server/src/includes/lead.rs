@@ -1,0 +1,176 @@
+//! Where an included path leads: through the routes and access rules of the site, like a request of the client.
+
+use std::rc::Rc;
+
+use touchstone_files::percent::encode_path;
+use touchstone_http::content_coding::AcceptEncoding;
+use touchstone_interfaces::includes::{Place, Target};
+use touchstone_interfaces::request::{ReceivedHead, Request};
+
+use crate::access::{self, HeadFields, RequestView};
+use crate::route::Outcome;
+use crate::site::Snapshot;
+use crate::static_files;
+
+/// Where a path leads.
+pub struct Lead {
+    /// The request for it, rewritten as the routes say.
+    pub request: Request,
+    /// To what.
+    pub to: LeadTo,
+    /// Whether rules were asked, which may say something else for other requests.
+    pub asked_rules: bool,
+}
+
+/// To what a path leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeadTo {
+    /// Files of this site.
+    Files {
+        /// Its index in the snapshot.
+        site: usize,
+    },
+    /// A program.
+    Handler,
+    /// An answer that the routes themselves give.
+    Answer {
+        /// Its status.
+        status: u16,
+    },
+}
+
+/// Makes the request for a target, for the sake of `request`.
+pub fn derive(request: &Request, target: &Target) -> Result<Request, String> {
+    let mut path = Vec::with_capacity(target.path.len() + 16);
+    encode_path(&target.path, &mut path);
+    if let Some(query) = &target.query {
+        path.push(b'?');
+        path.extend(query.iter().map(|&byte| if byte == b' ' { b'+' } else { byte }));
+    }
+    let shown = || String::from_utf8_lossy(&path).into_owned();
+    let mut derived = request
+        .derive(&path)
+        .ok_or_else(|| format!("{} cannot be asked for, or requests are nested too deep", shown()))?;
+    // The page is not coded, so neither may be what goes into it.
+    if let Some(ReceivedHead { head, buffer }) = Rc::get_mut(&mut derived.received) {
+        head.fields.retain(|line| !line.name.of(buffer).eq_ignore_ascii_case(b"accept-encoding"));
+        head.accept_encoding = AcceptEncoding::ABSENT;
+    }
+    Ok(derived)
+}
+
+/// Finds out where a target leads; waits where a rule has to look a password up. `files` is the site whose files the
+/// page is of.
+pub async fn lead(
+    snapshot: &Snapshot,
+    request: &Request,
+    files: usize,
+    target: &Target,
+) -> Result<Lead, String> {
+    let mut lead = begin(snapshot, request, files, target)?;
+    let Some(rules) = rules_for(snapshot, &lead) else { return Ok(lead) };
+    let held = Held::of(&lead.request);
+    let fields = HeadFields { head: &held.received.head, buffer: &held.received.buffer };
+    let view = held.view(&fields);
+    let resolved = rules.resolve(&view);
+    if let Err(refusal) = access::pass(&resolved.gates, &view).await {
+        return Err(format!("{} is refused with {}", held.shown(), refusal.answer().status));
+    }
+    lead.follow(snapshot, resolved);
+    Ok(lead)
+}
+
+/// The same without waiting: where a rule would have to look something up, it is refused.
+pub fn lead_at_once(
+    snapshot: &Snapshot,
+    request: &Request,
+    files: usize,
+    target: &Target,
+) -> Result<Lead, String> {
+    let mut lead = begin(snapshot, request, files, target)?;
+    let Some(rules) = rules_for(snapshot, &lead) else { return Ok(lead) };
+    let held = Held::of(&lead.request);
+    let fields = HeadFields { head: &held.received.head, buffer: &held.received.buffer };
+    let view = held.view(&fields);
+    let resolved = rules.resolve(&view);
+    if !resolved.gates.iter().all(|gate| gate.admit_at_once(&view).is_some()) {
+        return Err(format!("{} is refused", held.shown()));
+    }
+    lead.follow(snapshot, resolved);
+    Ok(lead)
+}
+
+fn begin(snapshot: &Snapshot, request: &Request, files: usize, target: &Target) -> Result<Lead, String> {
+    let derived = derive(request, target)?;
+    // Files of a route's own directory have no path that leads to them; those of the site go through its routes.
+    let beside = target.place == Place::File && files != request.site;
+    let site = if beside { files } else { request.site };
+    if static_files::is_refused_name(&snapshot.sites[site], &derived.path) {
+        return Err(format!("{} is hidden", String::from_utf8_lossy(&derived.path)));
+    }
+    Ok(Lead { request: derived, to: LeadTo::Files { site }, asked_rules: false })
+}
+
+fn rules_for<'s>(snapshot: &'s Snapshot, lead: &Lead) -> Option<&'s crate::route::SiteRules> {
+    match lead.to {
+        LeadTo::Files { site } if site == lead.request.site => snapshot.sites[site].rules.as_ref(),
+        _ => None,
+    }
+}
+
+/// What rules look at, apart from the request that they may change.
+struct Held {
+    received: Rc<ReceivedHead>,
+    client: Option<std::net::IpAddr>,
+    path: Vec<u8>,
+    query: Option<Vec<u8>>,
+    host: Option<Vec<u8>>,
+}
+
+impl Held {
+    fn of(request: &Request) -> Held {
+        Held {
+            received: request.received.clone(),
+            client: request.client.map(|client| client.ip()),
+            path: request.path.clone(),
+            query: request.query.clone(),
+            host: request.host.clone(),
+        }
+    }
+
+    fn view<'a>(&'a self, fields: &'a HeadFields<'a>) -> RequestView<'a> {
+        RequestView {
+            client: self.client,
+            method: b"GET",
+            path: &self.path,
+            query: self.query.as_deref(),
+            host: self.host.as_deref(),
+            fields,
+        }
+    }
+
+    fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.path).into_owned()
+    }
+}
+
+impl Lead {
+    fn follow(&mut self, snapshot: &Snapshot, mut resolved: crate::route::Resolved<'_>) {
+        self.asked_rules = true;
+        let rewritten = resolved.rewritten.take();
+        self.to = match &resolved.outcome {
+            Outcome::Files { root } => {
+                let own = self.request.site;
+                LeadTo::Files { site: root.map_or(own, |root| snapshot.sites[own].first_root + root) }
+            }
+            Outcome::Handler(_) => LeadTo::Handler,
+            outcome => LeadTo::Answer { status: outcome.answer().map_or(500, |answer| answer.status) },
+        };
+        // A program is asked through the routes again, from the path as it was.
+        if let (Some(rewritten), LeadTo::Files { .. }) = (rewritten, self.to) {
+            self.request.path = rewritten.path;
+            self.request.path_as_sent = rewritten.path_as_sent;
+            self.request.query = rewritten.query;
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! From a file to its parsed page: parsed once, kept until the file changes.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use touchstone_files::root::{FileKind, Opened, Refused};
+use touchstone_interfaces::includes::{CachedPage, PageKey, parse};
+
+use super::SiteIncludes;
+use crate::core::Core;
+use crate::site::Snapshot;
+use crate::static_files;
+
+/// How often a file that changes while it is read is read again.
+const READ_ATTEMPTS: usize = 5;
+
+/// Why a page cannot be had.
+pub enum LoadError {
+    /// The file cannot be opened.
+    Refused(Refused),
+    /// It is larger than pages may be.
+    TooLarge(u64),
+    /// It changes all the time.
+    Changing,
+    /// It cannot be read.
+    Unreadable(io::Error),
+}
+
+/// The page kept for a file, if it is current.
+pub fn kept(core: &Core, snapshot: &Snapshot, site: usize, file_path: &[u8]) -> Option<Arc<CachedPage>> {
+    let key = PageKey { root: site, file_path: file_path.to_vec() };
+    let page = snapshot.pages.get(&key)?;
+    let root = &snapshot.sites[site].root;
+    let second = core.clock.second().unix_seconds;
+    if page.is_current(second, || root.facts(file_path).ok()) {
+        return Some(page);
+    }
+    snapshot.pages.remove(&key);
+    None
+}
+
+/// Reads and parses the page in a file that was just opened, and keeps it.
+pub async fn load(
+    core: &Core,
+    snapshot: &Snapshot,
+    site: usize,
+    includes: &SiteIncludes,
+    file_path: &[u8],
+    opened: Opened,
+) -> Result<Arc<CachedPage>, LoadError> {
+    let root = &snapshot.sites[site].root;
+    let mut opened = opened;
+    for _ in 0..READ_ATTEMPTS {
+        let facts = opened.facts;
+        if facts.kind == FileKind::Directory {
+            return Err(LoadError::Refused(Refused::NotFound));
+        }
+        if facts.size > includes.page_bytes() {
+            return Err(LoadError::TooLarge(facts.size));
+        }
+        if let Some(body) = static_files::read(opened).await.map_err(LoadError::Unreadable)? {
+            let parsed = parse(&Bytes::from(body), &includes.settings);
+            let second = core.clock.second().unix_seconds;
+            let page = Arc::new(CachedPage::new(Arc::new(parsed), facts, second));
+            snapshot.pages.insert(PageKey { root: site, file_path: file_path.to_vec() }, page.clone());
+            return Ok(page);
+        }
+        opened = root.open(file_path).map_err(LoadError::Refused)?;
+    }
+    Err(LoadError::Changing)
+}

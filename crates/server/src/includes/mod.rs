@@ -1,0 +1,92 @@
+//! Pages with directives: which files are such pages, and how they are answered.
+//!
+//! The language lives in `touchstone_interfaces::includes`; here is the server around it. `static_files` finds the
+//! file; [`SiteIncludes`] says whether it is a page; [`answer()`] evaluates it. What a page includes goes through
+//! routes and access rules as if the client had asked for it ([`host`]).
+//!
+//! | module | |
+//! |---|---|
+//! | `load` | from a file to its parsed page, kept until the file changes |
+//! | `answer` | from a page to an answer: kept for its second where every client gets the same, else streamed |
+//! | `host` | what a page may ask of the server |
+//! | `lead` | where an included path leads |
+//! | `variables` | the variables of a request |
+//! | `command` | programs of `exec cmd` |
+
+mod answer;
+mod command;
+mod host;
+mod lead;
+mod load;
+mod variables;
+
+use std::sync::Arc;
+
+use touchstone_files::root::FileFacts;
+use touchstone_interfaces::includes::Settings;
+
+use crate::config::{ExpressionGrammar, IncludesConfig, XBitHack};
+
+pub use answer::{FoundPage, Made, answer};
+pub use load::{LoadError, kept, load};
+
+/// What a site says of its pages with directives, ready for use.
+pub struct SiteIncludes {
+    /// For the language.
+    pub settings: Arc<Settings>,
+    config: IncludesConfig,
+}
+
+/// `x` for the owner, and for the group.
+const OWNER_EXECUTES: u32 = 0o100;
+const GROUP_EXECUTES: u32 = 0o010;
+
+impl SiteIncludes {
+    /// Takes up a configuration.
+    pub fn new(config: &IncludesConfig) -> SiteIncludes {
+        let settings = Settings {
+            exec: config.exec,
+            legacy_expressions: config.expressions == ExpressionGrammar::Legacy,
+            error_text: config.error_text.clone().into(),
+            undefined_text: config.undefined_text.clone().into(),
+            time_format: config.time_format.clone().into(),
+            start_tag: config.start_tag.as_bytes().into(),
+            end_tag: config.end_tag.as_bytes().into(),
+            most_depth: config.depth,
+            most_includes: config.inclusions,
+            concurrent_includes: config.concurrent,
+            most_output_bytes: config.output_bytes,
+        };
+        SiteIncludes { settings: Arc::new(settings), config: config.clone() }
+    }
+
+    /// Whether a file is a page with directives.
+    pub fn is_page(&self, file_path: &[u8], facts: &FileFacts, content_type: &str) -> bool {
+        let by_name = self.config.suffixes.iter().any(|suffix| file_path.ends_with(suffix.as_bytes()));
+        by_name
+            || (self.config.xbithack != XBitHack::Off
+                && facts.permissions & OWNER_EXECUTES != 0
+                && content_type.split(';').next().is_some_and(|media_type| media_type.trim() == "text/html"))
+    }
+
+    /// Whether answers say when the page's file was modified.
+    pub fn has_last_modified(&self, facts: &FileFacts) -> bool {
+        let by_permission = self.config.xbithack == XBitHack::Full && facts.permissions & GROUP_EXECUTES != 0;
+        self.config.last_modified || by_permission
+    }
+
+    /// Whether answers have the entity tag of the page's file.
+    pub fn has_etag(&self) -> bool {
+        self.config.etag
+    }
+
+    /// The largest page.
+    pub fn page_bytes(&self) -> u64 {
+        self.config.page_bytes
+    }
+
+    /// How long a command may run.
+    pub fn exec_timeout(&self) -> std::time::Duration {
+        self.config.exec_timeout
+    }
+}

@@ -1,0 +1,24 @@
+//! A line of the access log: what is known of a request, and the forms in which it is written.
+//!
+//! | module | |
+//! |---|---|
+//! | `record` | what is known of a request that was answered |
+//! | `form` | Common, Combined, JSON |
+//! | `template`, `variable` | a format string and what may stand in it |
+//! | `escape` | bytes from outside as they may stand in a line |
+//! | `clock` | the time, written once a second |
+//!
+//! Nothing here writes to a file: `log` does.
+
+mod clock;
+mod escape;
+mod form;
+mod record;
+mod template;
+mod variable;
+
+pub use clock::LogClock;
+pub use form::{LineFormat, largest_line};
+pub use record::{Record, TlsRecord};
+pub use template::Template;
+pub use variable::{VARIABLES, Variable, variables_markdown};

@@ -1,0 +1,86 @@
+//! What is known about a request that was answered.
+
+use crate::access::RequestFields;
+
+/// What is known about a request that was answered. Everything is borrowed: nothing is copied but into the line.
+#[derive(Clone, Copy, Default)]
+pub struct Record<'a> {
+    /// The client's address, as text (made once for each connection).
+    pub client: &'a str,
+    /// The request line as it came, without its end; empty: none came.
+    pub request_line: &'a [u8],
+    /// Its method; empty where it could not be read, as are the next two.
+    pub method: &'a [u8],
+    /// Its target.
+    pub target: &'a [u8],
+    /// Its version, such as `HTTP/1.1`.
+    pub version: &'a str,
+    /// The status that was sent.
+    pub status: u16,
+    /// The bytes of the body that were sent.
+    pub body_bytes: u64,
+    /// The Host field.
+    pub host: Option<&'a [u8]>,
+    /// The Referer field.
+    pub referer: Option<&'a [u8]>,
+    /// The User-Agent field.
+    pub user_agent: Option<&'a [u8]>,
+    /// From the first byte of the request to the last of the response; needed only where the format
+    /// [wants it](super::LineFormat::wants_duration).
+    pub duration_us: u64,
+    /// All header fields of the request.
+    pub fields: Option<&'a dyn RequestFields>,
+    /// The user that was authenticated.
+    pub user: Option<&'a str>,
+    /// The request's id; needed only where the format [wants it](super::LineFormat::wants_request_id).
+    pub request_id: Option<&'a [u8]>,
+    /// What is known of the TLS session; `None` without TLS.
+    pub tls: Option<TlsRecord<'a>>,
+    /// The site's name; empty: none was reached.
+    pub site: &'a str,
+    /// The route's name; empty: none matched.
+    pub route: &'a str,
+    /// What answered, such as `files`; empty: not known.
+    pub handler: &'a str,
+}
+
+/// What is known of a TLS session.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TlsRecord<'a> {
+    /// The version, such as `TLSv1.3`.
+    pub version: &'a str,
+    /// The cipher suite.
+    pub cipher: &'a str,
+    /// The name that the client asked for.
+    pub server_name: Option<&'a str>,
+    /// The subject of the client's certificate.
+    pub subject: Option<&'a str>,
+}
+
+impl<'a> Record<'a> {
+    /// The target's path, without the query.
+    pub fn path(&self) -> &'a [u8] {
+        let end = memchr::memchr(b'?', self.target).unwrap_or(self.target.len());
+        &self.target[..end]
+    }
+
+    /// The query, without its question mark.
+    pub fn query(&self) -> Option<&'a [u8]> {
+        memchr::memchr(b'?', self.target).map(|mark| &self.target[mark + 1..])
+    }
+
+    /// The first value of a field of the request, whose name is given in lower case.
+    pub fn field(&self, name: &[u8]) -> Option<&'a [u8]> {
+        let fields = self.fields?;
+        let all = (0..).map_while(|position| fields.field(position));
+        all.into_iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// The trace context that the request came with, if it has one that is valid: the whole value, and the id of the
+    /// trace in it.
+    pub fn trace(&self) -> Option<touchstone_http::trace_context::TraceParent<'a>> {
+        let fields = self.fields?;
+        let all = (0..).map_while(move |position| fields.field(position));
+        touchstone_http::trace_context::from_fields(all)
+    }
+}

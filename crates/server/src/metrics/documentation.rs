@@ -1,0 +1,104 @@
+//! The table of metrics written out for people: `docs/metrics.md`.
+
+use std::fmt::Write as _;
+
+use super::definition::{Kind, METRICS};
+
+/// The page of the book that documents every metric.
+pub fn documentation_markdown() -> String {
+    let mut page = String::from(INTRODUCTION);
+    for definition in METRICS {
+        let kind = match definition.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+            Kind::Info => "info",
+        };
+        let _ = write!(
+            page,
+            "\n### `{}{}`\n\n{} ({kind})\n",
+            definition.name,
+            definition.kind.ending(),
+            definition.help
+        );
+        if !definition.labels.is_empty() {
+            page.push('\n');
+        }
+        for (name, values) in definition.labels {
+            let _ = writeln!(page, "- `{name}`: {values}");
+        }
+    }
+    page
+}
+
+const INTRODUCTION: &str = r#"# Metrics
+
+<!-- Generated from crates/server/src/metrics/definition.rs. Change it there, then run:
+     BLESS=1 cargo test -p touchstone-server metrics_page -->
+
+The [admin listener](admin.md) serves them at `/metrics`, in the text format of Prometheus, or in OpenMetrics 1.0 to
+a client whose `Accept` field prefers it:
+
+```toml
+[admin]
+listen = "127.0.0.1:9180"
+
+[[site]]
+listen = ["127.0.0.1:8080"]
+root = "www"
+```
+
+```sh
+curl http://127.0.0.1:9180/metrics
+```
+
+For Prometheus:
+
+```yaml
+scrape_configs:
+  - job_name: touchstone
+    static_configs:
+      - targets: ["127.0.0.1:9180"]
+```
+
+Each core counts in memory of its own, which no other core writes, and the counts are added up when somebody asks. A
+response straight from the file cache costs two additions; asking takes no time from the cores. Counts go on over
+reloads and begin at zero with every start of the process.
+
+Times are measured for every request but those that are answered straight from the file cache: reading a clock twice
+would cost them more than all the counting. Of those, one in [`admin.sample_hits`](configuration.md#admin-sample_hits)
+(64 unless changed) is timed, and stands for the others. Histograms have 36 steps for each power of ten inside; the
+bounds that are shown are bounds of these steps, so their counts are exact.
+
+Two questions that are often asked, in PromQL:
+
+```text
+sum(rate(touchstone_requests_total[5m]))                                             requests a second
+sum(rate(touchstone_route_responses_total{class="5xx"}[5m])) by (site, route)        errors a second
+histogram_quantile(0.99, sum(rate(touchstone_request_duration_seconds_bucket[5m])) by (le, route))
+rate(touchstone_cache_hits_total[5m])
+  / (rate(touchstone_cache_hits_total[5m]) + rate(touchstone_cache_misses_total[5m])) cache hit ratio
+```
+
+## All metrics
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page in the book is what the table says. `BLESS=1` writes it again.
+    #[test]
+    fn metrics_page_is_up_to_date() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+        let page = documentation_markdown();
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&path, &page).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            written == page,
+            "docs/metrics.md is not up to date: BLESS=1 cargo test -p touchstone-server metrics_page"
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! The metrics as monitoring systems read them: the text format of Prometheus (version 0.0.4) and OpenMetrics 1.0.
+//!
+//! Both are made from the same table and differ in little: how a counter is announced, units, and the end mark.
+
+use std::fmt::Write as _;
+
+use super::definition::{Definition, Kind, METRICS};
+use super::histogram::Distribution;
+use super::totals::Totals;
+
+/// The form of the exposition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// The text format of Prometheus.
+    Prometheus,
+    /// OpenMetrics.
+    OpenMetrics,
+}
+
+impl Format {
+    /// Its media type.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    /// What an `Accept` field asks for: OpenMetrics where its weight is that of the other format or more.
+    pub fn accepted(accept: Option<&[u8]>) -> Format {
+        let Some(accept) = accept.and_then(|accept| std::str::from_utf8(accept).ok()) else {
+            return Format::Prometheus;
+        };
+        let mut weights = [None::<f32>; 2];
+        for item in accept.split(',') {
+            let mut parameters = item.split(';').map(str::trim);
+            let slot = match parameters.next().unwrap_or_default().to_ascii_lowercase().as_str() {
+                "application/openmetrics-text" => 0,
+                "text/plain" | "text/*" | "*/*" => 1,
+                _ => continue,
+            };
+            let mut weight = 1.0;
+            let mut known_version = true;
+            for parameter in parameters {
+                match parameter.split_once('=') {
+                    Some((name, value)) if name.trim().eq_ignore_ascii_case("q") => {
+                        weight = value.trim().parse().unwrap_or(0.0);
+                    }
+                    // There may be versions one day that this one cannot write.
+                    Some((name, value)) if slot == 0 && name.trim().eq_ignore_ascii_case("version") => {
+                        known_version = matches!(value.trim().trim_matches('"'), "1.0.0" | "0.0.1");
+                    }
+                    _ => {}
+                }
+            }
+            if known_version && weights[slot].is_none_or(|known| weight > known) {
+                weights[slot] = Some(weight);
+            }
+        }
+        match weights {
+            [Some(open), plain] if open > 0.0 && plain.is_none_or(|plain| open >= plain) => {
+                Format::OpenMetrics
+            }
+            _ => Format::Prometheus,
+        }
+    }
+}
+
+/// All metrics.
+pub fn expose(totals: &Totals, format: Format) -> String {
+    let mut text = String::with_capacity(16 * 1024);
+    for definition in METRICS {
+        let mut samples = Samples { definition, text: String::new() };
+        (definition.collect)(totals, &mut samples);
+        let samples = samples.text;
+        if !samples.is_empty() {
+            announce(&mut text, definition, format);
+            text.push_str(&samples);
+        }
+    }
+    if format == Format::OpenMetrics {
+        text.push_str("# EOF\n");
+    }
+    text
+}
+
+/// The samples of one metric.
+pub struct Samples<'d> {
+    definition: &'d Definition,
+    text: String,
+}
+
+impl Samples<'_> {
+    /// Adds a whole number; the values of the labels are in the order of the definition.
+    pub fn add(&mut self, labels: &[&str], value: u64) {
+        self.name(self.definition.kind.ending());
+        self.labels(labels, None);
+        let _ = writeln!(self.text, " {value}");
+    }
+
+    /// Adds a number with a fraction.
+    pub fn add_float(&mut self, labels: &[&str], value: f64) {
+        self.name(self.definition.kind.ending());
+        self.labels(labels, None);
+        let _ = writeln!(self.text, " {value:?}");
+    }
+
+    /// Adds a histogram of times, in seconds.
+    pub fn add_histogram(&mut self, labels: &[&str], distribution: &Distribution) {
+        for (bound_ns, count) in distribution.cumulative() {
+            self.name("_bucket");
+            self.labels(labels, Some(&format!("{:?}", bound_ns as f64 / 1e9)));
+            let _ = writeln!(self.text, " {count}");
+        }
+        self.name("_bucket");
+        self.labels(labels, Some("+Inf"));
+        let _ = writeln!(self.text, " {}", distribution.count);
+        self.name("_sum");
+        self.labels(labels, None);
+        let _ = writeln!(self.text, " {:?}", distribution.sum_ns as f64 / 1e9);
+        self.name("_count");
+        self.labels(labels, None);
+        let _ = writeln!(self.text, " {}", distribution.count);
+    }
+
+    fn name(&mut self, ending: &str) {
+        self.text.push_str(self.definition.name);
+        self.text.push_str(ending);
+    }
+
+    fn labels(&mut self, values: &[&str], bound: Option<&str>) {
+        debug_assert_eq!(values.len(), self.definition.labels.len(), "{}", self.definition.name);
+        let names = self.definition.labels.iter().map(|(name, _)| *name);
+        let pairs = names.zip(values.iter().copied()).chain(bound.map(|bound| ("le", bound)));
+        let mut separator = '{';
+        for (name, value) in pairs {
+            self.text.push(separator);
+            separator = ',';
+            self.text.push_str(name);
+            self.text.push_str("=\"");
+            append_label_value(&mut self.text, value);
+            self.text.push('"');
+        }
+        if separator == ',' {
+            self.text.push('}');
+        }
+    }
+}
+
+fn announce(text: &mut String, definition: &Definition, format: Format) {
+    let (name, kind) = match (format, definition.kind) {
+        // The older format knows the name of the samples only, and no kind for information.
+        (Format::Prometheus, Kind::Counter) => (format!("{}_total", definition.name), "counter"),
+        (Format::Prometheus, Kind::Info) => (format!("{}_info", definition.name), "gauge"),
+        (Format::OpenMetrics, Kind::Counter) => (definition.name.to_string(), "counter"),
+        (Format::OpenMetrics, Kind::Info) => (definition.name.to_string(), "info"),
+        (_, Kind::Gauge) => (definition.name.to_string(), "gauge"),
+        (_, Kind::Histogram) => (definition.name.to_string(), "histogram"),
+    };
+    let _ = write!(text, "# HELP {name} ");
+    append_help(text, definition.help, format);
+    let _ = writeln!(text, "\n# TYPE {name} {kind}");
+    if let (Format::OpenMetrics, Some(unit)) = (format, definition.unit()) {
+        let _ = writeln!(text, "# UNIT {name} {unit}");
+    }
+}
+
+/// Line ends, backslashes and quotes are escaped; a label may hold any other text.
+fn append_label_value(text: &mut String, value: &str) {
+    for character in value.chars() {
+        match character {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            _ => text.push(character),
+        }
+    }
+}
+
+fn append_help(text: &mut String, help: &str, format: Format) {
+    // Code is marked in the page of the book only.
+    for character in help.chars().filter(|character| *character != '`') {
+        match (character, format) {
+            ('\\', _) => text.push_str("\\\\"),
+            ('"', Format::OpenMetrics) => text.push_str("\\\""),
+            _ => text.push(character),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "exposition_tests.rs"]
+mod tests;

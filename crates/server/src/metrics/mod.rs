@@ -1,0 +1,51 @@
+//! What is counted, and how it is shown to monitoring systems.
+//!
+//! ```text
+//! core 0: hit, answered -> counts of its own --\
+//! core 1: hit, answered -> counts of its own ---+--> Totals, when somebody asks --> exposition, status page
+//! core n: hit, answered -> counts of its own --/
+//! ```
+//!
+//! A core writes its counts without locks and without sharing a cache line; whoever asks reads them all and adds them
+//! up. The table in `definition` says every metric once.
+//!
+//! | module | |
+//! |---|---|
+//! | `count`, `histogram` | a number, and times, with one writer and any readers |
+//! | `core_counts`, `route_counts` | what a core counts, as a whole and of each route |
+//! | `core_metrics` | what connections call |
+//! | `traffic` | bytes in and out of a thread |
+//! | `registry` | where everything is found |
+//! | `route_table` | what sites and routes are called |
+//! | `process` | what the kernel says |
+//! | `totals` | everything added up |
+//! | `definition`, `exposition`, `documentation` | every metric, as text for machines and for people |
+
+mod core_counts;
+mod core_metrics;
+mod count;
+mod definition;
+mod documentation;
+mod exposition;
+mod histogram;
+mod process;
+mod registry;
+mod route_counts;
+mod route_table;
+mod totals;
+pub mod traffic;
+
+pub use core_counts::{
+    ConnectionState, CoreCounts, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,
+};
+pub use core_metrics::{Answered, CoreMetrics};
+pub use count::Count;
+pub use definition::{Definition, Kind, METRICS};
+pub use documentation::documentation_markdown;
+pub use exposition::{Format, expose};
+pub use histogram::Distribution;
+pub use process::ProcessFacts;
+pub use registry::Metrics;
+pub use route_counts::{CLASSES, RouteCounts, RouteLabels};
+pub use route_table::RouteTable;
+pub use totals::{CoreTotals, RouteTotals, Sample, Totals};

@@ -1,0 +1,166 @@
+//! What all cores share of the metrics: where their counts are, and what is counted for the process as a whole.
+//!
+//! A core registers its counts once, and a route's counts when their first request comes; locks are taken then and
+//! when somebody reads, never for a request.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use touchstone_files::cache::{CacheCounters, FileCache};
+
+use super::core_counts::CoreCounts;
+use super::route_counts::{RouteCounts, RouteLabels};
+use crate::log::access::LostLines;
+
+/// The most pairs of site and route that are counted on their own, those of former configurations included. What
+/// exceeds them is counted together, so that a configuration that is generated anew every hour cannot fill memory.
+const MOST_ROUTES: usize = 10_000;
+
+/// The site and route of all that has no count of its own.
+const OTHERS: &str = "(others)";
+
+/// The metrics of the process.
+pub struct Metrics {
+    cores: Mutex<Vec<Arc<CoreCounts>>>,
+    /// By labels, the counts of each core that has any.
+    routes: Mutex<BTreeMap<RouteLabels, BTreeMap<usize, Arc<RouteCounts>>>>,
+    cache: Mutex<CacheHistory>,
+    lost_lines: LostLines,
+    reloads: [AtomicU64; 2],
+    generation: AtomicU64,
+    taken_up_at: AtomicU64,
+    draining: AtomicBool,
+    started_at: f64,
+}
+
+/// The file cache, which a reload replaces by a new one whose counts begin at zero.
+#[derive(Default)]
+struct CacheHistory {
+    current: Option<Weak<FileCache>>,
+    /// What former caches counted.
+    evictions: u64,
+    invalidations: u64,
+    compressions: u64,
+}
+
+impl Metrics {
+    /// Metrics of a process that starts now.
+    pub fn new(lost_lines: LostLines) -> Arc<Metrics> {
+        Arc::new(Metrics {
+            cores: Mutex::default(),
+            routes: Mutex::default(),
+            cache: Mutex::default(),
+            lost_lines,
+            reloads: [AtomicU64::new(0), AtomicU64::new(0)],
+            generation: AtomicU64::new(1),
+            taken_up_at: AtomicU64::new(unix_seconds() as u64),
+            draining: AtomicBool::new(false),
+            started_at: unix_seconds(),
+        })
+    }
+
+    /// The cache that is in use from now on.
+    pub fn use_cache(&self, cache: Option<&Arc<FileCache>>) {
+        let mut history = lock(&self.cache);
+        if let Some(former) = history.current.take().and_then(|cache| cache.upgrade()) {
+            let counters = former.counters();
+            history.evictions += counters.evictions;
+            history.invalidations += counters.invalidations;
+            history.compressions += counters.compressions;
+        }
+        history.current = cache.map(Arc::downgrade);
+    }
+
+    /// A configuration that was read again is taken up.
+    pub fn reload_taken_up(&self) {
+        self.reloads[1].fetch_add(1, Ordering::Relaxed);
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.taken_up_at.store(unix_seconds() as u64, Ordering::Relaxed);
+    }
+
+    /// One was not; that before stays.
+    pub fn reload_failed(&self) {
+        self.reloads[0].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The server stops: what was begun is finished.
+    pub fn begin_drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the server stops.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Reloads that failed, and that were taken up.
+    pub fn reloads(&self) -> [u64; 2] {
+        [0, 1].map(|result| self.reloads[result].load(Ordering::Relaxed))
+    }
+
+    /// The configuration's generation, from 1, and since when it is in use (seconds since 1970).
+    pub fn generation(&self) -> (u64, u64) {
+        (self.generation.load(Ordering::Relaxed), self.taken_up_at.load(Ordering::Relaxed))
+    }
+
+    /// When the process began (seconds since 1970).
+    pub fn started_at(&self) -> f64 {
+        self.started_at
+    }
+
+    /// Lines that the access log has lost.
+    pub fn lost_lines(&self) -> u64 {
+        self.lost_lines.count()
+    }
+
+    /// The counts of every core, in their order.
+    pub fn cores(&self) -> Vec<Arc<CoreCounts>> {
+        lock(&self.cores).clone()
+    }
+
+    /// Each route's counts, one for each core that has any.
+    pub fn routes(&self) -> Vec<(RouteLabels, Vec<Arc<RouteCounts>>)> {
+        let routes = lock(&self.routes);
+        routes.iter().map(|(labels, cores)| (labels.clone(), cores.values().cloned().collect())).collect()
+    }
+
+    /// What the file cache has counted, former ones included; `None` where there is none.
+    pub fn cache_counters(&self) -> Option<CacheCounters> {
+        let history = lock(&self.cache);
+        let now = history.current.as_ref().and_then(Weak::upgrade)?.counters();
+        Some(CacheCounters {
+            evictions: now.evictions + history.evictions,
+            invalidations: now.invalidations + history.invalidations,
+            compressions: now.compressions + history.compressions,
+            ..now
+        })
+    }
+
+    pub(super) fn register_core(&self, index: usize) -> Arc<CoreCounts> {
+        let mut cores = lock(&self.cores);
+        while cores.len() <= index {
+            cores.push(Arc::default());
+        }
+        cores[index].clone()
+    }
+
+    pub(super) fn route_counts(&self, core: usize, labels: &RouteLabels) -> Arc<RouteCounts> {
+        let mut routes = lock(&self.routes);
+        if routes.len() >= MOST_ROUTES && !routes.contains_key(labels) {
+            let others = RouteLabels { site: OTHERS.to_string(), route: OTHERS.to_string() };
+            return routes.entry(others).or_default().entry(core).or_default().clone();
+        }
+        routes.entry(labels.clone()).or_default().entry(core).or_default().clone()
+    }
+}
+
+fn unix_seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |elapsed| elapsed.as_secs_f64())
+}
+
+/// No code that holds one of these locks can panic, so a poisoned one is as good as any.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

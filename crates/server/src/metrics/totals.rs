@@ -1,0 +1,254 @@
+//! All counts of all cores, added up at one moment: what the exposition and the status page are made of.
+
+use std::collections::BTreeMap;
+
+use touchstone_files::cache::CacheCounters;
+
+use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
+use super::histogram::Distribution;
+use super::process::{ProcessFacts, thread_cpu_seconds};
+use super::registry::Metrics;
+use super::route_counts::{RouteCounts, RouteLabels};
+
+/// Everything that is counted, added up.
+#[derive(Debug, Clone, Default)]
+pub struct Totals {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections that wait, by state.
+    pub connections: [u64; 4],
+    /// Connections not served, by reason.
+    pub refused: [u64; 4],
+    /// Clients too slow, by kind.
+    pub timeouts: [u64; 5],
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Requests answered, by protocol.
+    pub protocols: [u64; 4],
+    /// Answers by status, those that there were.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Handshakes by version: new, resumed.
+    pub handshakes: [[u64; 2]; 3],
+    /// Handshakes that failed, by reason.
+    pub handshake_failures: [u64; 10],
+    /// Connections that spoke HTTP/2.
+    pub http2_connections: u64,
+    /// Streams that clients reset.
+    pub http2_resets_received: u64,
+    /// Streams that the server reset.
+    pub http2_resets_sent: u64,
+    /// HTTP/2 connections that ended by an error of the client.
+    pub http2_broken: u64,
+    /// Connections that spoke HTTP/3.
+    pub http3_connections: u64,
+    /// Requests whose file was in the cache.
+    pub cache_hits: u64,
+    /// Requests whose file was not.
+    pub cache_misses: u64,
+    /// The cache's own counts.
+    pub cache: Option<CacheCounters>,
+    /// Each route that was asked for anything.
+    pub routes: Vec<RouteTotals>,
+    /// Each core.
+    pub cores: Vec<CoreTotals>,
+    /// What the kernel says.
+    pub process: ProcessFacts,
+    /// Reloads that failed, and that were taken up.
+    pub reloads: [u64; 2],
+    /// The configuration's generation.
+    pub generation: u64,
+    /// Since when it is in use, seconds since 1970.
+    pub taken_up_at: u64,
+    /// When the process began, seconds since 1970.
+    pub started_at: f64,
+    /// Lines that the access log has lost.
+    pub lost_lines: u64,
+    /// Whether the server stops.
+    pub draining: bool,
+}
+
+/// One route, all cores together.
+#[derive(Debug, Clone)]
+pub struct RouteTotals {
+    /// Its site and name.
+    pub labels: RouteLabels,
+    /// Answers straight from the cache.
+    pub hits: u64,
+    /// All answers, by class.
+    pub classes: [u64; 5],
+    /// Bytes of bodies.
+    pub body_bytes: u64,
+    /// How long answers took that were no plain hits.
+    pub durations: Distribution,
+    /// How long plain hits took, as far as they are timed.
+    pub hit_durations: Distribution,
+}
+
+impl RouteTotals {
+    /// All answers.
+    pub fn requests(&self) -> u64 {
+        self.classes.iter().sum()
+    }
+}
+
+/// One core.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CoreTotals {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections that wait.
+    pub connections: u64,
+    /// Processor time, in seconds.
+    pub cpu_seconds: f64,
+}
+
+impl Totals {
+    /// Adds up what there is now.
+    pub fn of(metrics: &Metrics) -> Totals {
+        let (generation, taken_up_at) = metrics.generation();
+        let mut totals = Totals {
+            cache: metrics.cache_counters(),
+            process: ProcessFacts::now(),
+            reloads: metrics.reloads(),
+            generation,
+            taken_up_at,
+            started_at: metrics.started_at(),
+            lost_lines: metrics.lost_lines(),
+            draining: metrics.is_draining(),
+            ..Totals::default()
+        };
+        for core in metrics.cores() {
+            totals.add_core(&core);
+        }
+        for (labels, cores) in metrics.routes() {
+            totals.add_route(labels, &cores);
+        }
+        totals
+    }
+
+    /// All requests that were answered.
+    pub fn requests(&self) -> u64 {
+        self.protocols.iter().sum()
+    }
+
+    /// All connections that wait.
+    pub fn open_connections(&self) -> u64 {
+        self.connections.iter().sum()
+    }
+
+    fn add_core(&mut self, core: &CoreCounts) {
+        self.accepted += core.accepted.get();
+        self.received_bytes += core.received_bytes.get();
+        self.sent_bytes += core.sent_bytes.get();
+        add_each(&mut self.connections, &core.connections);
+        add_each(&mut self.refused, &core.refused);
+        add_each(&mut self.timeouts, &core.timeouts);
+        add_each(&mut self.protocols, &core.protocols);
+        for (status, count) in STATUSES.zip(core.statuses.iter()).filter(|(_, count)| count.get() > 0) {
+            *self.statuses.entry(status).or_default() += count.get();
+        }
+        for (version, sums) in self.handshakes.iter_mut().enumerate() {
+            sums[0] += core.handshakes[version].get();
+            sums[1] += core.resumptions[version].get();
+        }
+        add_each(&mut self.handshake_failures, &core.handshake_failures);
+        self.http2_connections += core.http2_connections.get();
+        self.http2_resets_received += core.http2_resets_received.get();
+        self.http2_resets_sent += core.http2_resets_sent.get();
+        self.http2_broken += core.http2_broken.get();
+        self.http3_connections += core.http3_connections.get();
+        self.cache_hits += core.cache_hits.get();
+        self.cache_misses += core.cache_misses.get();
+        self.cores.push(CoreTotals {
+            accepted: core.accepted.get(),
+            connections: core.connections.iter().map(super::Count::get).sum(),
+            cpu_seconds: thread_cpu_seconds(core.thread_id.get()),
+        });
+    }
+
+    fn add_route(&mut self, labels: RouteLabels, cores: &[std::sync::Arc<RouteCounts>]) {
+        let mut route = RouteTotals {
+            labels,
+            hits: 0,
+            classes: [0; 5],
+            body_bytes: 0,
+            durations: Distribution::default(),
+            hit_durations: Distribution::default(),
+        };
+        for core in cores {
+            for protocol in PROTOCOLS {
+                let hits = core.hits[protocol as usize].get();
+                self.protocols[protocol as usize] += hits;
+                route.hits += hits;
+            }
+            add_each(&mut route.classes, &core.classes);
+            route.body_bytes += core.body_bytes.get();
+            route.durations.add(&core.durations);
+            if let Some(histogram) = core.hit_durations() {
+                route.hit_durations.add(histogram);
+            }
+        }
+        // A plain hit is answered with 200.
+        route.classes[1] += route.hits;
+        if route.hits > 0 {
+            *self.statuses.entry(200).or_default() += route.hits;
+        }
+        self.cache_hits += route.hits;
+        self.routes.push(route);
+    }
+}
+
+fn add_each<const COUNT: usize>(sums: &mut [u64; COUNT], counts: &[super::Count; COUNT]) {
+    for (sum, count) in sums.iter_mut().zip(counts) {
+        *sum += count.get();
+    }
+}
+
+/// The few totals of which rates are shown, cheap enough to be taken every second.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sample {
+    /// Requests answered.
+    pub requests: u64,
+    /// Answers with a status of 500 or more.
+    pub server_errors: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections that wait.
+    pub connections: u64,
+    /// Requests for files that were in the cache.
+    pub cache_hits: u64,
+    /// Requests for files that were not.
+    pub cache_misses: u64,
+    /// Processor time, in seconds.
+    pub cpu_seconds: f64,
+}
+
+impl Metrics {
+    /// A sample of now.
+    pub fn sample(&self) -> Sample {
+        let mut sample = Sample { cpu_seconds: super::process::cpu_seconds(), ..Sample::default() };
+        let sum = |counts: &[super::Count]| counts.iter().map(super::Count::get).sum::<u64>();
+        for core in self.cores() {
+            sample.requests += sum(&core.protocols);
+            sample.server_errors += sum(&core.statuses[usize::from(500 - STATUSES.start)..]);
+            sample.received_bytes += core.received_bytes.get();
+            sample.sent_bytes += core.sent_bytes.get();
+            sample.accepted += core.accepted.get();
+            sample.connections += sum(&core.connections);
+            sample.cache_hits += core.cache_hits.get();
+            sample.cache_misses += core.cache_misses.get();
+        }
+        for (_, cores) in self.routes() {
+            let hits: u64 = cores.iter().map(|route| sum(&route.hits)).sum();
+            sample.requests += hits;
+            sample.cache_hits += hits;
+        }
+        sample
+    }
+}

@@ -1,0 +1,28 @@
+//! Bytes that cross the sockets of this thread.
+//!
+//! A core is one thread, and every byte of its connections passes one small module. So the counts are the thread's
+//! own, and cost one addition; the core publishes them with every tick.
+
+use std::cell::Cell;
+
+thread_local! {
+    static RECEIVED: Cell<u64> = const { Cell::new(0) };
+    static SENT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// So many bytes came in.
+#[inline]
+pub fn received(bytes: usize) {
+    RECEIVED.set(RECEIVED.get().wrapping_add(bytes as u64));
+}
+
+/// So many bytes went out.
+#[inline]
+pub fn sent(bytes: usize) {
+    SENT.set(SENT.get().wrapping_add(bytes as u64));
+}
+
+/// Bytes received and sent by this thread since it began.
+pub fn totals() -> (u64, u64) {
+    (RECEIVED.get(), SENT.get())
+}

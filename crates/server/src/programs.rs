@@ -1,0 +1,261 @@
+//! From a route's `fastcgi`, `scgi` or `php` to the interface that answers with its programs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use touchstone_files::root::{Root, SymlinkPolicy};
+use touchstone_interfaces::backend::{
+    Address, Backend, ConnectionRules, HealthRules, Paths, ScriptRules, Settings, TimeLimits,
+};
+use touchstone_interfaces::cgi::settings::User;
+use touchstone_interfaces::cgi_response::HeaderLimits;
+use touchstone_interfaces::fastcgi::FastCgiPrograms;
+use touchstone_interfaces::handler::Interface;
+use touchstone_interfaces::pool::{self, Pool, PoolSpec, ProcessLimits, Program};
+use touchstone_interfaces::scgi::ScgiPrograms;
+
+use crate::config::{self, ProgramsConfig, RouteConfig, SiteConfig};
+use crate::log::error::ErrorLog;
+
+/// Which of the keys of a route it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    FastCgi,
+    Scgi,
+    Php,
+}
+
+impl Kind {
+    fn key(self) -> &'static str {
+        match self {
+            Kind::FastCgi => "fastcgi",
+            Kind::Scgi => "scgi",
+            Kind::Php => "php",
+        }
+    }
+}
+
+/// The interface of a route with programs that listen, if it has one; the error says what is wrong, with the key.
+pub fn open(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Interface>>, String> {
+    let Some((kind, config)) = programs_of(route) else { return Ok(None) };
+    if let Some((key, message)) = problems(route).into_iter().next() {
+        return Err(format!("'{key}': {message}"));
+    }
+    let settings =
+        settings(kind, config, route, site).map_err(|message| format!("'{}': {message}", kind.key()))?;
+    Ok(Some(match kind {
+        Kind::Scgi => Arc::new(ScgiPrograms::new(settings)),
+        Kind::FastCgi | Kind::Php => Arc::new(FastCgiPrograms::new(settings)),
+    }))
+}
+
+/// Has the processes that the server starts tell the error log what happens.
+pub fn log_pools_to(error_log: &ErrorLog) {
+    let error_log = error_log.clone();
+    pool::of_process().log_to(Arc::new(move |level, what, message| {
+        error_log.limited(level.into(), what, message);
+    }));
+}
+
+/// Ends the processes that the server has started, and waits until they have ended.
+pub fn stop_pools() {
+    pool::of_process().stop();
+}
+
+/// What is wrong with a route's programs on this machine, with the keys (`php.program`).
+pub fn problems(route: &RouteConfig) -> Vec<(String, String)> {
+    let Some((kind, config)) = programs_of(route) else { return Vec::new() };
+    let mut problems = Vec::new();
+    let mut problem = |key: &str, message: String| problems.push((format!("{}.{key}", kind.key()), message));
+    let is_managed = config.backends.is_empty();
+    match (kind, is_managed, config.command.as_slice()) {
+        (Kind::FastCgi, true, []) => {
+            problem("backends", "there are neither 'backends' nor a 'command'".to_string());
+        }
+        (Kind::FastCgi, false, [_, ..]) => {
+            problem("command", "'command' and 'backends' cannot both be set".to_string());
+        }
+        (Kind::FastCgi, true, [program, ..]) if pool::find_program(program, Path::new("")).is_none() => {
+            problem("command", format!("there is no program {program:?}"));
+        }
+        (Kind::Scgi, true, _) => problem("backends", "there is none".to_string()),
+        (Kind::Php, true, _) if find_php_fpm(&config.program).is_none() => {
+            let wanted = if config.program.is_empty() { "php-fpm" } else { &config.program };
+            problem("program", format!("there is no program {wanted:?}; install php-fpm, or name it"));
+        }
+        _ => {}
+    }
+    if config.backends.iter().all(|text| text.contains(" backup")) && !is_managed {
+        problem("backends", "one must be no backup".to_string());
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    if !config.user.is_empty() {
+        if !is_root {
+            problem("user", "only a server that is started as root can give programs a user".to_string());
+        }
+        if let Err(message) = User::find(&config.user) {
+            problem("user", message);
+        }
+    } else if kind == Kind::Php && is_managed && is_root {
+        problem(
+            "user",
+            "the server runs as root: name the user for php-fpm, such as \"www-data\"".to_string(),
+        );
+    }
+    if !config.front_controller.is_empty() && config.scripts.is_empty() {
+        problem("front_controller", "needs 'scripts', which it is one of".to_string());
+    }
+    for (key, directory) in [("directory", &config.directory), ("send_files_from", &config.send_files_from)] {
+        if let Some(directory) = directory
+            && !directory.is_dir()
+        {
+            problem(key, format!("{} is not a directory", directory.display()));
+        }
+    }
+    problems
+}
+
+fn programs_of(route: &RouteConfig) -> Option<(Kind, &ProgramsConfig)> {
+    let fastcgi = route.fastcgi.as_ref().map(|config| (Kind::FastCgi, config));
+    let scgi = route.scgi.as_ref().map(|config| (Kind::Scgi, config));
+    fastcgi.or(scgi).or(route.php.as_ref().map(|config| (Kind::Php, config)))
+}
+
+fn settings(
+    kind: Kind,
+    config: &ProgramsConfig,
+    route: &RouteConfig,
+    site: &SiteConfig,
+) -> Result<Settings, String> {
+    let root_path = absolute(route.root.as_ref().unwrap_or(&site.root));
+    let symlinks = match site.symlinks {
+        config::SymlinkPolicy::Inside => SymlinkPolicy::Inside,
+        config::SymlinkPolicy::Anywhere => SymlinkPolicy::Anywhere,
+    };
+    let open_root = |path: &Path, symlinks| {
+        let root =
+            Root::new(path, symlinks).map_err(|error| format!("cannot open {}: {error}", path.display()))?;
+        Ok::<_, String>(Arc::new(root))
+    };
+    let paths = if config.scripts.is_empty() {
+        Paths::Application { script_name: config.script_name.clone().into_bytes() }
+    } else {
+        Paths::Scripts(ScriptRules {
+            root: open_root(&root_path, symlinks)?,
+            suffixes: config.scripts.clone(),
+            index: config.index.clone(),
+            front_controller: Some(config.front_controller.clone()).filter(|path| !path.is_empty()),
+            hidden_files: site.hidden_files,
+        })
+    };
+    let send_files_from = config.send_files_from.as_ref();
+    let pool = match config.backends.as_slice() {
+        [] => Some(start(kind, config)?),
+        _ => None,
+    };
+    let backends = match &pool {
+        Some(pool) => {
+            vec![Backend { address: Address::Unix(pool.socket().to_path_buf()), weight: 1, is_backup: false }]
+        }
+        None => config.parsed_backends(),
+    };
+    let not_zero = |span: Duration| (span > Duration::ZERO).then_some(span);
+    Ok(Settings {
+        backends,
+        balance: config.balance,
+        health: HealthRules {
+            max_failures: u32::try_from(config.max_failures).unwrap_or(u32::MAX),
+            fail_timeout: config.fail_timeout,
+        },
+        check_interval: not_zero(config.check_interval),
+        connections: connection_rules(kind, config, pool.is_some()),
+        times: TimeLimits {
+            first_byte: config.first_byte_timeout,
+            stall: config.idle_timeout,
+            total: not_zero(config.total_timeout),
+        },
+        header: HeaderLimits { bytes: count(config.header_bytes), ..HeaderLimits::default() },
+        paths,
+        document_root: config.document_root.clone().unwrap_or(root_path),
+        parameters: config.variables.clone().into_iter().collect(),
+        pass_authorization: config.pass_authorization,
+        send_files_from: send_files_from.map(|path| open_root(&absolute(path), symlinks)).transpose()?,
+        pool,
+    })
+}
+
+fn connection_rules(kind: Kind, config: &ProgramsConfig, is_managed: bool) -> ConnectionRules {
+    ConnectionRules {
+        keep: kind != Kind::Scgi && config.keep_connections,
+        most: match config.connections {
+            // More would only wait at the socket, where nobody sees them.
+            0 if is_managed => processes(kind, config),
+            most => count(most),
+        },
+        most_waiting: count(config.queue),
+        wait_timeout: config.queue_timeout,
+        most_idle: count(config.idle_connections),
+        idle_timeout: config.keep_alive_timeout,
+        most_requests: config.connection_requests,
+        connect_timeout: config.connect_timeout,
+    }
+}
+
+/// The processes that the server starts itself.
+fn start(kind: Kind, config: &ProgramsConfig) -> Result<Arc<Pool>, String> {
+    let program = match kind {
+        Kind::Php => Program::PhpFpm {
+            program: find_php_fpm(&config.program).ok_or("there is no php-fpm")?,
+            suffixes: config.scripts.clone(),
+            settings: config.settings.clone().into_iter().collect(),
+            requests_per_process: config.process_requests,
+        },
+        Kind::FastCgi | Kind::Scgi => Program::Command(config.command.clone()),
+    };
+    let user = match config.user.as_str() {
+        "" => None,
+        user => Some(User::find(user)?),
+    };
+    let limit = |most: u64| (most > 0).then_some(most);
+    let spec = PoolSpec {
+        program,
+        processes: processes(kind, config),
+        directory: config.directory.clone(),
+        environment: config.environment.clone().into_iter().collect(),
+        user,
+        limits: ProcessLimits { open_files: limit(config.open_files), memory_bytes: limit(config.memory) },
+        socket: config.socket.clone(),
+        stop_timeout: config.stop_timeout,
+    };
+    pool::of_process().get(&spec).map_err(|error| format!("its processes cannot be started: {error}"))
+}
+
+fn processes(kind: Kind, config: &ProgramsConfig) -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    match (config.processes, kind) {
+        (0, Kind::Php) => processors * 4,
+        (0, _) => processors,
+        (processes, _) => count(processes),
+    }
+}
+
+/// The program of this name; where none is given, php-fpm in its newest version.
+fn find_php_fpm(name: &str) -> Option<PathBuf> {
+    if !name.is_empty() {
+        return pool::find_program(name, Path::new(""));
+    }
+    // As Debian and Fedora name them.
+    let versions = (0..=9).rev().map(|minor| format!("php-fpm8.{minor}"));
+    std::iter::once("php-fpm".to_string())
+        .chain(versions)
+        .find_map(|name| pool::find_program(&name, Path::new("")))
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+fn count(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,172 @@
+//! The same pages from Touchstone and from the servers that the language comes from.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, UNIX_EPOCH};
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::oracle_pages::{APACHE_PAGES, LEGACY_PAGES, NGINX_PAGES};
+use crate::support::{Client, Server, Tree, skipped, wait_until};
+
+/// 2001-09-09 01:46:40 UTC.
+const MODIFIED: Duration = Duration::from_secs(1_000_000_000);
+
+/// A server to compare with; ended when it is dropped.
+struct Oracle {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Oracle {
+    /// Starts a server on a port that is free, with the configuration that is made for it.
+    fn start(
+        command: &str,
+        arguments: &[&str],
+        directory: &Path,
+        configuration: impl FnOnce(SocketAddr) -> String,
+    ) -> Option<Oracle> {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = free.local_addr().expect("it has an address");
+        drop(free);
+        let path = directory.join(format!("{}.conf", address.port()));
+        fs::write(&path, configuration(address)).expect("the configuration is written");
+        let path = path.to_str().expect("the path is text");
+        let started = Command::new(command)
+            .args(arguments.iter().map(|argument| if *argument == "FILE" { path } else { argument }))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn();
+        let child = match started {
+            Ok(child) => child,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                skipped(&format!("pages beside {command} (install {command})"));
+                return None;
+            }
+            Err(error) => panic!("{command}: {error}"),
+        };
+        let oracle = Oracle { child, address };
+        wait_until(command, Duration::from_secs(30), || TcpStream::connect(address).is_ok());
+        Some(oracle)
+    }
+
+    fn get(&self, target: &str) -> Vec<u8> {
+        get(self.address, target)
+    }
+}
+
+impl Drop for Oracle {
+    fn drop(&mut self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            _ = kill_process(pid, Signal::TERM);
+        }
+        _ = self.child.wait();
+    }
+}
+
+fn get(address: SocketAddr, target: &str) -> Vec<u8> {
+    let mut client = Client::connect(address);
+    let request =
+        format!("GET {target} HTTP/1.1\r\nHost: example.com\r\nX-Y: 1\r\nConnection: close\r\n\r\n");
+    let response = client.ask(request);
+    assert_eq!(response.status, 200, "{target}");
+    response.body
+}
+
+/// A tree with what the pages include, and these pages in it.
+fn tree(pages: &[(&str, &str)]) -> Tree {
+    let tree = Tree::empty();
+    let included = [
+        ("sub/b.html", "B<!--#echo var=\"x\" -->"),
+        (
+            "sub/in.shtml",
+            "in:<!--#echo var=\"DOCUMENT_URI\" -->,<!--#echo var=\"DOCUMENT_NAME\" -->,<!--#echo var=\"QUERY_STRING\" -->,<!--#include virtual=\"b.html\" -->,<!--#include file=\"b.html\" --><!--#set var=\"fromin\" value=\"yes\" -->",
+        ),
+        ("sub/cfg.shtml", "<!--#echo var=\"nosuch\" --><!--#bogus --><!--#flastmod file=\"b.html\" -->"),
+        ("empty.html", ""),
+        ("plain.html", "plain\n"),
+    ];
+    for (name, text) in included.iter().chain(pages) {
+        tree.write(name, text);
+    }
+    tree.write("big.bin", vec![b'x'; 1_234_567]);
+    tree.write("small.bin", vec![b'x'; 10_100]);
+    for name in pages.iter().chain(&included).map(|(name, _)| *name).chain(["big.bin", "small.bin"]) {
+        let file = fs::File::options().append(true).open(tree.file(name)).expect("the file opens");
+        file.set_modified(UNIX_EPOCH + MODIFIED).expect("its time is set");
+    }
+    fs::create_dir(tree.beside("run")).expect("a directory for the other server");
+    fs::set_permissions(tree.beside("run"), fs::Permissions::from_mode(0o777)).expect("permissions");
+    tree
+}
+
+fn apache(tree: &Tree, more: &str) -> Option<Oracle> {
+    let modules = Path::new("/usr/lib/apache2/modules");
+    Oracle::start("apache2", &["-DFOREGROUND", "-f", "FILE"], tree.around(), |address| {
+        let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", modules.display());
+        let modules: String = ["mpm_event", "authz_core", "mime", "include"].map(load).concat();
+        let (run, root) = (tree.beside("run"), tree.root());
+        let (run, root) = (run.display(), root.display());
+        format!(
+            "{modules}ServerRoot {run}\nServerName localhost\nPidFile {run}/pid\nErrorLog {run}/error.log\n\
+             Listen {address}\nTypesConfig /dev/null\nAddType text/html .html .shtml\nDocumentRoot {root}\n\
+             User www-data\nGroup www-data\n\
+             <Directory {root}>\nRequire all granted\nOptions +Includes\nAddOutputFilter INCLUDES .shtml\n{more}\n\
+             </Directory>\n"
+        )
+    })
+}
+
+fn touchstone(tree: &Tree, includes: &str) -> Server {
+    let text = format!("{}[site.includes]\n{includes}\n", tree.configuration(""));
+    Server::configured(tree.around(), &text)
+}
+
+fn compare(tree: &Tree, pages: &[(&str, &str)], oracle: &Oracle, server: &Server) {
+    for (name, text) in pages {
+        let target = format!("/{name}?q=%27a+b");
+        let (expected, found) = (oracle.get(&target), get(server.address(), &target));
+        let (expected, found) = (String::from_utf8_lossy(&expected), String::from_utf8_lossy(&found));
+        for (number, (expected, found)) in expected.lines().zip(found.lines()).enumerate() {
+            assert_eq!(found, expected, "{name}, line {} of the output of\n{text}", number + 1);
+        }
+        assert_eq!(found, expected, "{name}");
+    }
+    assert!(tree.root().exists());
+}
+
+#[test]
+fn the_same_as_apache() {
+    let tree = tree(APACHE_PAGES);
+    let Some(oracle) = apache(&tree, "") else { return };
+    compare(&tree, APACHE_PAGES, &oracle, &touchstone(&tree, ""));
+}
+
+#[test]
+fn the_same_as_apache_with_its_old_conditions() {
+    let tree = tree(LEGACY_PAGES);
+    let Some(oracle) = apache(&tree, "SSILegacyExprParser on") else { return };
+    compare(&tree, LEGACY_PAGES, &oracle, &touchstone(&tree, "expressions = \"legacy\"\n"));
+}
+
+#[test]
+fn the_same_as_nginx() {
+    let tree = tree(NGINX_PAGES);
+    let run = tree.beside("run");
+    let run = run.display();
+    let oracle = Oracle::start("nginx", &["-c", "FILE"], tree.around(), |address| {
+        let root = tree.root();
+        let root = root.display();
+        format!(
+            "daemon off; master_process off; pid {run}/pid; error_log {run}/error.log; events {{}}\n\
+             http {{ access_log off; types {{ text/html html shtml; }} client_body_temp_path {run}/1; \
+             proxy_temp_path {run}/2; fastcgi_temp_path {run}/3; uwsgi_temp_path {run}/4; scgi_temp_path {run}/5;\n\
+             server {{ listen {address}; root {root}; location / {{ }} location ~ \\.shtml$ {{ ssi on; }} }} }}\n"
+        )
+    });
+    let Some(oracle) = oracle else { return };
+    compare(&tree, NGINX_PAGES, &oracle, &touchstone(&tree, "expressions = \"legacy\"\n"));
+}
