@@ -7,12 +7,14 @@ use touchstone_interfaces::proxy::{OriginUrl, Proxy, ProxySettings};
 
 use crate::cgi;
 use crate::config::{ProxyConfig, RouteConfig, SiteConfig};
+use crate::nsapi;
 
 /// The interface of a route, if it has one; the error says what is wrong, with the name of the key.
 pub fn open(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Interface>>, String> {
     match route {
         RouteConfig { proxy: Some(proxy), .. } => Ok(Some(Arc::new(open_proxy(proxy)?))),
         RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
+        RouteConfig { nsapi: Some(nsapi), .. } => nsapi::open(nsapi, route, site).map(Some),
         _ => Ok(None),
     }
 }

@@ -21,6 +21,7 @@ mod header_blocks;
 mod interface;
 mod listener;
 pub mod log;
+mod nsapi;
 mod private_file;
 pub mod route;
 mod server;

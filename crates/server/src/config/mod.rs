@@ -16,6 +16,7 @@ mod cgi;
 mod documentation;
 pub mod keys;
 mod kinds;
+mod nsapi;
 mod parse;
 mod problem;
 mod proxy;
@@ -27,6 +28,7 @@ pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, Proxie
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use cgi::{CgiConfig, parse_umask};
 pub use documentation::{complete_example, documentation_markdown, explain};
+pub use nsapi::NsapiConfig;
 pub use parse::{Loaded, load_file, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
 pub use proxy::ProxyConfig;
