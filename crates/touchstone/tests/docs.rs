@@ -410,14 +410,12 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
     if let Some(program) = line.strip_prefix("command = [\"/") {
         return with_program(program, directory);
     }
-    // Only root can give programs a user.
-    if line.starts_with("user = ") && !rustix::process::geteuid().is_root() {
-        return Ok(String::new());
-    }
     let Some((key, value)) = line.split_once(" = \"") else { return Ok(line.to_string()) };
     let value = value.split('"').next().unwrap_or(value);
     let place = directory.join(value.trim_start_matches('/'));
     let made = match key {
+        // An authority for certificates has a directory too, which is no path.
+        "directory" if !value.starts_with('/') => return Ok(line.to_string()),
         "root" | "directory" | "spool_directory" => std::fs::create_dir_all(&place),
         "program" | "interpreter" => std::fs::create_dir_all(place.parent().unwrap_or(directory))
             .and_then(|()| std::fs::write(&place, "#!/bin/sh\n")),
