@@ -110,10 +110,10 @@ pub fn current() -> Option<&'static Engine> {
     // SAFETY: engines that have been started are kept for good: `start` leaks one reference, because threads of plug-ins
     // may call whenever they like.
     unsafe {
-        if !exchange.is_null() {
-            if let Some(engine) = &(*exchange).engine {
-                return Some(&*Arc::as_ptr(engine));
-            }
+        if let Some(exchange) = exchange.as_ref()
+            && let Some(engine) = &exchange.engine
+        {
+            return Some(&*Arc::as_ptr(engine));
         }
         let starting = STARTING.get();
         if !starting.is_null() {
@@ -509,6 +509,7 @@ pub fn unsupported(name: &'static str) {
     told.push(name);
     drop(told);
     if let Some(engine) = current() {
+        // SAFETY: names of plug-ins last for good.
         let plugin = unsafe { crate::memory::bytes(current::breadcrumb().plugin) };
         let plugin = if plugin.is_empty() { "a plug-in".into() } else { String::from_utf8_lossy(plugin) };
         engine.log(

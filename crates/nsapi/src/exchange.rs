@@ -299,11 +299,11 @@ impl Exchange {
     /// client's version and the connection be kept.
     fn write_raw(&mut self, data: &[u8]) -> Result<(), Gone> {
         self.answer = AnswerState::RawHead;
-        if self.raw_head.is_empty() {
-            if let Some(head_bytes) = end_of_head(data) {
-                self.start_raw(&data[..head_bytes])?;
-                return self.write_body(&data[head_bytes..]);
-            }
+        if self.raw_head.is_empty()
+            && let Some(head_bytes) = end_of_head(data)
+        {
+            self.start_raw(&data[..head_bytes])?;
+            return self.write_body(&data[head_bytes..]);
         }
         let mut head = std::mem::take(&mut self.raw_head);
         head.extend_from_slice(data);

@@ -171,7 +171,7 @@ unsafe fn take(block: *mut Pblock, name: &[u8]) -> *mut PbParam {
 
 /// `name=value` and `name="value"` in a text, with `\` before a quote or itself; a word alone is the value of a number
 /// (1, 2, 3...).
-pub fn parse_parameters(text: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, &'static str> {
+pub fn parse_parameters(text: &[u8]) -> Result<crate::conf::Parameters, &'static str> {
     let mut pairs = Vec::new();
     let mut words = 0;
     let mut rest = text.trim_ascii_start();

@@ -20,10 +20,10 @@ pub unsafe extern "C" fn touchstone_nsapi_log(
         line.push_str(&String::from_utf8_lossy(bytes(function)));
         line.push_str(": ");
     }
-    if !session.is_null() && !(*session).client.is_null() {
-        if let Some(ip) = crate::pblock::find((*session).client, b"ip") {
-            line.push_str(&format!("for host {}: ", String::from_utf8_lossy(ip)));
-        }
+    if let Some(session) = session.as_ref()
+        && let Some(ip) = crate::pblock::find(session.client, b"ip")
+    {
+        line.push_str(&format!("for host {}: ", String::from_utf8_lossy(ip)));
     }
     if !request.is_null() && !(*request).reqpb.is_null() {
         let part = |name: &[u8]| {

@@ -26,7 +26,7 @@ pub unsafe extern "C" fn document_root(
     request: *mut Request,
 ) -> c_int {
     match pblock::find(block, b"root") {
-        Some(root) => set_path(request, root, &ppath(request).to_vec()),
+        Some(root) => set_path(request, root, ppath(request)),
         None => misconfigured("document-root needs root="),
     }
 }

@@ -136,6 +136,7 @@ struct OnThisCore {
     workers: Workers,
     log: Arc<Messages>,
     server: Rc<dyn Server>,
+    #[allow(clippy::vec_box, reason = "plug-ins hold pointers into an exchange: it must stay where it is")]
     exchanges: RefCell<Vec<Box<Exchange>>>,
 }
 

@@ -78,6 +78,9 @@ pub fn read_frame(from: &mut impl Read, payload: &mut Vec<u8>) -> io::Result<Kin
     Ok(kind)
 }
 
+/// Bits of the key, whom the client's certificate names, and who has signed it.
+type OwnedTls = (u32, Option<Vec<u8>>, Option<Vec<u8>>);
+
 /// A request with its own memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedRequest {
@@ -92,7 +95,7 @@ pub struct OwnedRequest {
     has_body: bool,
     body_length: Option<u64>,
     now_unix_seconds: i64,
-    tls: Option<(u32, Option<Vec<u8>>, Option<Vec<u8>>)>,
+    tls: Option<OwnedTls>,
     user: Option<Vec<u8>>,
 }
 
