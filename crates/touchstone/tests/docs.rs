@@ -381,6 +381,17 @@ fn check_configuration(text: &str) -> Result<(), String> {
     std::fs::write(directory.path().join("users.htpasswd"), users).map_err(|error| error.to_string())?;
     std::fs::write(directory.path().join("admin.token"), "0123456789abcdef0123456789abcdef\n")
         .map_err(|error| error.to_string())?;
+    // Plug-ins, which are looked for and not loaded, and what they are configured with.
+    for (name, content) in [
+        ("config/obj.conf", "<Object name=other>\n</Object>\n"),
+        ("config/magnus.conf", "ServerName www.example.org\n"),
+        ("usr/local/lib/nsapi/plugin.so", ""),
+        ("usr/local/lib/nsapi/hello.so", ""),
+    ] {
+        let path = directory.path().join(name);
+        let made = std::fs::create_dir_all(path.parent().unwrap_or(directory.path()));
+        made.and_then(|()| std::fs::write(&path, content)).map_err(|error| error.to_string())?;
+    }
     let mut placed = String::new();
     for line in text.lines() {
         placed.push_str(&in_directory(line, directory.path())?);
