@@ -35,6 +35,7 @@ mod listening;
 pub mod log;
 pub mod log_line;
 pub mod metrics;
+mod nsapi;
 mod operator_view;
 mod pid_file;
 mod private_file;

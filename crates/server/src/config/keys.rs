@@ -930,7 +930,7 @@ macro_rules! for_each_section {
             $code
         }
         {
-            let $section = &$crate::config::cgi::CGI;
+            let $section = &$crate::config::nsapi::NSAPI;
             $code
         }
     }};
