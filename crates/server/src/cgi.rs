@@ -31,9 +31,6 @@ pub fn open(cgi: &CgiConfig, route: &RouteConfig, site: &SiteConfig) -> Result<A
 /// What is wrong with it on this machine, with the keys.
 pub fn problems(cgi: &CgiConfig, route: &RouteConfig) -> Vec<(&'static str, String)> {
     let mut problems = Vec::new();
-    if cgi.directory.is_some() && cgi.program.is_some() {
-        problems.push(("program", "'program' and 'directory' cannot both be set".to_string()));
-    }
     if cgi.directory.is_some() && prefix_below(&route.path).is_none() {
         let message =
             format!("needs a route whose 'path' ends with a slash, without wildcards, not {:?}", route.path);
@@ -146,6 +143,6 @@ fn limits(cgi: &CgiConfig) -> Vec<(u32, u64)> {
     ]
     .into_iter()
     .filter(|(_, most)| *most > 0)
-    .map(|(resource, most)| (resource as u32, most))
+    .map(|(resource, most)| (resource as _, most))
     .collect()
 }

@@ -28,6 +28,7 @@ mod listener;
 pub mod log;
 pub mod log_line;
 pub mod metrics;
+mod nsapi;
 mod operator_view;
 mod private_file;
 mod programs;

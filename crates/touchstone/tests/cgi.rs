@@ -448,22 +448,29 @@ fn more_requests_than_programs_wait_or_are_turned_away() {
     let mut first = server.connect();
     first.send("POST /cgi-bin/busy HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n");
     noted(&busy);
-    let mut second = server.connect();
-    second.send("GET /cgi-bin/quick HTTP/1.1\r\nHost: a\r\n\r\n");
-    // The second may come later than the third; one of them waits and the others are turned away.
-    wait_until("somebody is turned away", PATIENCE, || {
-        let answer = server.connect();
-        answer.set_patience(Duration::from_millis(100));
-        let mut answer = answer;
-        answer.send("GET /cgi-bin/quick HTTP/1.1\r\nHost: a\r\n\r\n");
-        match answer.try_answer(AnswerTo::Other) {
-            Ok(answer) => answer.status == 503 && answer.field("retry-after") == Some("1"),
-            Err(_) => false,
-        }
+    // One of two waits, and the other is turned away, whichever comes first.
+    let mut others = [server.connect(), server.connect()];
+    for other in &mut others {
+        other.set_patience(Duration::from_millis(100));
+        other.send("GET /cgi-bin/quick HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    let mut turned_away = None;
+    wait_until("one is turned away", PATIENCE, || {
+        turned_away = (0..2).find(|&index| match others[index].try_answer(AnswerTo::Other) {
+            Ok(answer) => {
+                assert_eq!((answer.status, answer.field("retry-after")), (503, Some("1")));
+                true
+            }
+            Err(support::Broken::Silent { .. }) => false,
+            Err(broken) => panic!("{broken}"),
+        });
+        turned_away.is_some()
     });
     first.send("x\n");
     assert_eq!(text(&first.answer()), "done");
-    assert_eq!(text(&second.answer()), "quick");
+    let waiting = &mut others[1 - turned_away.unwrap()];
+    waiting.set_patience(PATIENCE);
+    assert_eq!(text(&waiting.answer()), "quick");
     server.wait_for_error_line("about it", |line| line.contains("see 'concurrency' and 'queue'"));
 }
 

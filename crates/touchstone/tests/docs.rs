@@ -381,6 +381,17 @@ fn check_configuration(text: &str) -> Result<(), String> {
     std::fs::write(directory.path().join("users.htpasswd"), users).map_err(|error| error.to_string())?;
     std::fs::write(directory.path().join("admin.token"), "0123456789abcdef0123456789abcdef\n")
         .map_err(|error| error.to_string())?;
+    // Plug-ins, which are looked for and not loaded, and what they are configured with.
+    for (name, content) in [
+        ("config/obj.conf", "<Object name=other>\n</Object>\n"),
+        ("config/magnus.conf", "ServerName www.example.org\n"),
+        ("usr/local/lib/nsapi/plugin.so", ""),
+        ("usr/local/lib/nsapi/hello.so", ""),
+    ] {
+        let path = directory.path().join(name);
+        let made = std::fs::create_dir_all(path.parent().unwrap_or(directory.path()));
+        made.and_then(|()| std::fs::write(&path, content)).map_err(|error| error.to_string())?;
+    }
     let mut placed = String::new();
     for line in text.lines() {
         placed.push_str(&in_directory(line, directory.path())?);
@@ -410,15 +421,17 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
     if let Some(program) = line.strip_prefix("command = [\"/") {
         return with_program(program, directory);
     }
-    // Only root can give programs a user.
-    if line.starts_with("user = ") && !rustix::process::geteuid().is_root() {
-        return Ok(String::new());
-    }
     let Some((key, value)) = line.split_once(" = \"") else { return Ok(line.to_string()) };
     let value = value.split('"').next().unwrap_or(value);
     let place = directory.join(value.trim_start_matches('/'));
     let made = match key {
-        "root" => std::fs::create_dir_all(&place),
+        // An authority for certificates has a directory too, which is no path.
+        "directory" if !value.starts_with('/') => return Ok(line.to_string()),
+        "root" | "directory" | "spool_directory" => std::fs::create_dir_all(&place),
+        "program" | "interpreter" => std::fs::create_dir_all(place.parent().unwrap_or(directory))
+            .and_then(|()| std::fs::write(&place, "#!/bin/sh\n")),
+        // Only root can give programs a user.
+        "user" if !rustix::process::geteuid().is_root() => return Ok(String::new()),
         "storage" => std::fs::create_dir_all(place.parent().unwrap_or(directory)),
         "path" if value.contains('/') => std::fs::create_dir_all(place.parent().unwrap_or(directory)),
         _ => return Ok(line.to_string()),

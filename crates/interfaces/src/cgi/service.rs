@@ -167,7 +167,7 @@ impl Service {
 
 fn start_first(command: &SpawnerCommand) -> io::Result<(Child, OwnedFd)> {
     let (ours, theirs) = socket_pair()?;
-    let child = Command::new(&command.program)
+    let mut child = Command::new(&command.program)
         .arg0("touchstone")
         .args(&command.arguments)
         .env_clear()
@@ -177,7 +177,12 @@ fn start_first(command: &SpawnerCommand) -> io::Result<(Child, OwnedFd)> {
         .spawn()?;
     let mut message = Vec::new();
     Order::Adopt.write(&mut message);
-    send(ours.as_fd(), &message, &[])?;
+    if let Err(error) = send(ours.as_fd(), &message, &[]) {
+        // Somebody has killed it already.
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(error);
+    }
     Ok((child, ours))
 }
 

@@ -120,7 +120,7 @@ pub static CGI: Section<CgiConfig> = Section {
             default: Some("\"\""),
             example: "\"/usr/lib/git-core/git-http-backend\"",
             documentation: "One program for all requests of the route, instead of many. What follows the route's \
-                `path` is its PATH_INFO.",
+                `path` is its PATH_INFO. `directory` means nothing then.",
             kind: Kind::File(|cgi, value| cgi.program = value),
         },
         Key {

@@ -971,6 +971,10 @@ macro_rules! for_each_section {
             let $section = &$crate::config::cgi::CGI;
             $code
         }
+        {
+            let $section = &$crate::config::nsapi::NSAPI;
+            $code
+        }
     }};
 }
 pub(super) use for_each_section;

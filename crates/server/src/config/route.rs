@@ -7,6 +7,7 @@ use super::access::{self, AccessConfig};
 use super::cgi::{self, CgiConfig};
 use super::fastcgi::{self, ProgramsConfig};
 use super::keys::{ABSENT, Key, Kind, Section};
+use super::nsapi::{self, NsapiConfig};
 use super::parse::{Reader, Value};
 use super::proxy::{ProxyConfig, read_proxy};
 use super::{SectionPlaces, values};
@@ -40,6 +41,8 @@ pub struct RouteConfig {
     pub php: Option<ProgramsConfig>,
     /// Answered by another server.
     pub proxy: Option<ProxyConfig>,
+    /// Answered by plug-ins.
+    pub nsapi: Option<NsapiConfig>,
     /// Files below another directory.
     pub root: Option<PathBuf>,
     /// Header fields that the answer gets.
@@ -103,6 +106,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         scgi: None,
         php: None,
         proxy: None,
+        nsapi: None,
         root: None,
         headers: BTreeMap::new(),
         access: AccessConfig::default(),
@@ -212,6 +216,14 @@ pub static ROUTE: Section<RouteConfig> = Section {
             documentation: "Has another server answer, see `[site.route.proxy]`. \
                 Not together with `redirect`, `respond` or `root`.",
             kind: Kind::Table { read: read_proxy },
+        },
+        Key {
+            name: "nsapi",
+            default: Some(ABSENT),
+            example: "{ obj_conf = \"config/obj.conf\" }",
+            documentation: "Has plug-ins answer, see `[site.route.nsapi]`. \
+                Not together with `redirect`, `rewrite` or `respond`.",
+            kind: Kind::Table { read: nsapi::read },
         },
         Key {
             name: "root",

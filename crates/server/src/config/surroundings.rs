@@ -128,6 +128,17 @@ fn check_access_and_routes(
             let place = within.map(|within| within.key_below(&key));
             problems.push(problem_at(&places.file, place, format!("'{key}': {message}")));
         }
+        let Some(nsapi) = &route.nsapi else { continue };
+        for message in crate::nsapi::problems(nsapi, route, site) {
+            problems.push(problem_at(&places.file, within.map(|within| within.key("nsapi")), message));
+        }
+    }
+    for (index, route) in site.routes.iter().enumerate() {
+        let Some(nsapi) = &route.nsapi else { continue };
+        let within = site_places.and_then(|places| places.table("route", index));
+        for message in crate::nsapi::problems(nsapi, route, site) {
+            problems.push(problem_at(&places.file, within.map(|within| within.key("nsapi")), message));
+        }
     }
     for (index, route) in site.routes.iter().enumerate() {
         let Some(root) = &route.root else { continue };

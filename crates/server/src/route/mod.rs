@@ -323,12 +323,13 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("scgi", config.scgi.is_some()),
         ("php", config.php.is_some()),
         ("proxy", config.proxy.is_some()),
+        ("nsapi", config.nsapi.is_some()),
         ("root", config.root.is_some()),
     ];
     let given: Vec<&'static str> = set.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
     match given.as_slice() {
         // A rewritten request is one for a file still, and programs are files.
-        [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "scgi" | "php", "root"] => Vec::new(),
+        [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "nsapi" | "scgi" | "php", "root"] => Vec::new(),
         [first, others @ ..] => {
             let message = |key: &&'static str| {
                 (*key, format!("'{key}' and '{first}' cannot both be done; make two routes"))

@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod limit;
 mod load;
+mod nsapi_host;
 mod print;
 mod report;
 mod serve;
@@ -35,6 +36,9 @@ pub enum Command {
     /// Start programs for the server that started this
     #[command(hide = true)]
     Spawner(spawner::Arguments),
+    /// Run NSAPI plug-ins for a server, which starts this itself
+    #[command(hide = true)]
+    NsapiHost(nsapi_host::Arguments),
 }
 
 impl Command {
@@ -50,6 +54,7 @@ impl Command {
             Command::Systems(arguments) => systems::run(arguments),
             Command::Limit(arguments) => limit::run(arguments),
             Command::Spawner(arguments) => spawner::run(arguments),
+            Command::NsapiHost(arguments) => nsapi_host::run(arguments),
         }
     }
 }

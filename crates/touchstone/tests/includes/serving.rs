@@ -351,3 +351,22 @@ fn programs_run_beside_each_other() {
     assert_eq!(body(&server, "/page.shtml"), "head /app/1?a=b|/app/2 tail");
     answering.join().expect("the origin has answered");
 }
+
+#[test]
+fn programs_are_included() {
+    let tree = Tree::empty();
+    let program =
+        "#!/bin/sh\necho Content-Type: text/plain; echo; echo \"$REQUEST_METHOD $QUERY_STRING $HTTP_X\"\n";
+    let path = tree.write("cgi-bin/program", program);
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permissions");
+    tree.write(
+        "page.shtml",
+        "<!--#include virtual='/cgi-bin/program?a=b' -->|<!--#fsize virtual='/page.shtml' -->",
+    );
+    let server = Server::quick(&tree.root());
+    for value in ["1", "2"] {
+        let mut client = server.connect();
+        let response = client.ask(format!("GET /page.shtml HTTP/1.1\r\nHost: a\r\nX: {value}\r\n\r\n"));
+        assert_eq!(String::from_utf8_lossy(&response.body), format!("GET a=b {value}\n| 84 "));
+    }
+}

@@ -1,0 +1,39 @@
+//! Compiles the C shim, and writes the list of names that an executable with this crate must export to plug-ins.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() {
+    let directory = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let include = directory.join("../../include");
+    println!("cargo:rerun-if-changed={}", include.display());
+    println!("cargo:rerun-if-changed=shim");
+    cc::Build::new()
+        .files(["shim/variadic.c", "shim/exports.c", "shim/layout.c"])
+        .include(&include)
+        .warnings(true)
+        .extra_warnings(true)
+        .flag_if_supported("-Wno-unused-parameter")
+        .compile("touchstone_nsapi_shim");
+
+    let list = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("exports.list");
+    fs::write(&list, dynamic_list(&directory.join("shim"))).expect("OUT_DIR can be written");
+    // Our own tests load plug-ins as well.
+    println!("cargo:rustc-link-arg-tests=-Wl,--dynamic-list={}", list.display());
+    // Reaches the build script of the program as DEP_TOUCHSTONE_NSAPI_EXPORTS.
+    println!("cargo:exports={}", list.display());
+}
+
+/// The tables, and every function that the shim defines with EXPORT.
+fn dynamic_list(shim: &Path) -> String {
+    let mut names: Vec<String> =
+        ["__nsapi30_table", "__nsapi302_table", "__nsapi303_table"].map(String::from).to_vec();
+    for file in ["variadic.c", "exports.c"] {
+        let text = fs::read_to_string(shim.join(file)).expect("the shim is there");
+        for rest in text.split("\nEXPORT(").skip(1) {
+            let name = rest.split([',', ')']).nth(1).expect("EXPORT(type, name, ...)").trim();
+            names.push(name.to_string());
+        }
+    }
+    format!("{{\n{}}};\n", names.iter().map(|name| format!("    {name};\n")).collect::<String>())
+}

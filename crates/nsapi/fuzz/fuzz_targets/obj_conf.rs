@@ -1,0 +1,22 @@
+//! Any obj.conf and magnus.conf: no panic, and every problem and directive stands at a line of the text.
+#![no_main]
+
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use touchstone_nsapi::conf::Configuration;
+use touchstone_nsapi::conf::magnus::read_magnus;
+use touchstone_nsapi::conf::objects::read_objects;
+
+fuzz_target!(|text: &[u8]| {
+    let file: Arc<str> = Arc::from("f");
+    let lines = text.split(|byte| *byte == b'\n').count();
+    let mut configuration = Configuration::default();
+    let mut problems = read_objects(&file, text, &mut configuration);
+    problems.extend(read_magnus(&file, text, &mut configuration));
+    let places = problems.iter().map(|problem| &problem.place);
+    let directives = configuration.objects.iter().flat_map(|object| &object.directives);
+    for place in places.chain(directives.map(|directive| &directive.place)) {
+        assert!((1..=lines).contains(&place.line));
+    }
+});

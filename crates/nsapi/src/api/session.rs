@@ -1,0 +1,75 @@
+//! `session_*`: sessions of plug-ins' own, and the name of a client.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+
+use crate::abi::{Netbuf, Session};
+use crate::memory::{allocate_for_good, bytes, free};
+use crate::pblock;
+
+pub unsafe extern "C" fn session_create(csd: *mut c_void, address: *mut libc::sockaddr_in) -> *mut Session {
+    let session = allocate_for_good(size_of::<Session>()).cast::<Session>();
+    if session.is_null() {
+        return session;
+    }
+    let mut new: Session = std::mem::zeroed();
+    new.csd = csd;
+    new.csd_open = 1;
+    new.pool = crate::memory::current_pool().cast();
+    let before = crate::memory::set_current_pool(ptr::null_mut());
+    new.client = pblock::pblock_create(5);
+    new.inbuf = super::buffer::netbuf_open(csd, crate::exchange::BODY_BUFFER_BYTES);
+    if let Some(address) = address.as_ref() {
+        new.iaddr = address.sin_addr;
+        let ip = std::net::Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()).to_string();
+        pblock::insert(new.client, b"ip", ip.as_bytes());
+    }
+    crate::memory::set_current_pool(before);
+    session.write(new);
+    session
+}
+
+pub unsafe extern "C" fn session_free(session: *mut Session) {
+    if session.is_null()
+        || crate::handle::handle((*session).csd).is_some_and(|handle| !handle.exchange().is_null())
+    {
+        return;
+    }
+    pblock::pblock_free((*session).client);
+    let inbuf: *mut Netbuf = (*session).inbuf;
+    super::buffer::netbuf_close(inbuf);
+    free(session.cast());
+}
+
+/// The name of the client, which is then in its block as well; null where it has none. Asks DNS, so it may take long.
+pub unsafe extern "C" fn session_dns_lookup(session: *mut Session, verify: c_int) -> *mut c_char {
+    let Some(session) = session.as_mut() else { return ptr::null_mut() };
+    let known = pblock::find_param(session.client, b"dns");
+    if !known.is_null() {
+        let is_none = bytes((*known).value) == b"-none";
+        return if is_none { ptr::null_mut() } else { (*known).value };
+    }
+    let is_off = crate::engine::current().is_none_or(|engine| {
+        // As magnus.conf has it; off where it says nothing, for a look-up can take seconds.
+        !engine.setting("DNS").is_some_and(|value| crate::engine::is_true(value.as_bytes()))
+    });
+    if is_off {
+        return ptr::null_mut();
+    }
+    let ip = pblock::find(session.client, b"ip").unwrap_or_default();
+    let name = match String::from_utf8_lossy(ip).parse() {
+        Ok(ip) => super::net::host_of(ip, verify != 0),
+        Err(_) => None,
+    };
+    // That there is no name is kept too, so that it is asked for once.
+    let param = pblock::insert(session.client, b"dns", name.as_deref().unwrap_or("-none").as_bytes());
+    if name.is_none() || param.is_null() { ptr::null_mut() } else { (*param).value }
+}
+
+pub unsafe extern "C" fn util_hostname() -> *mut c_char {
+    let mut name = [0u8; 256];
+    if libc::gethostname(name.as_mut_ptr().cast(), 255) != 0 {
+        return ptr::null_mut();
+    }
+    crate::memory::text(bytes(name.as_ptr().cast()))
+}

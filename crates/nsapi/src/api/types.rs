@@ -1,0 +1,54 @@
+//! `cinfo_*`: the media types of files.
+
+use std::ffi::{c_char, c_void};
+use std::ptr;
+
+use crate::abi::Cinfo;
+use crate::memory::{self, allocate, bytes};
+
+/// The type of a file by its ending; null where its ending is not known.
+pub unsafe extern "C" fn cinfo_find(uri: *mut c_char) -> *mut Cinfo {
+    let Some(engine) = crate::engine::current() else { return ptr::null_mut() };
+    let path = bytes(uri);
+    let media_type = engine.types().content_type(path);
+    let encoding = match path.rsplit(|byte| *byte == b'.').next() {
+        Some(b"gz") => Some("gzip"),
+        Some(b"Z") => Some("compress"),
+        Some(b"br") => Some("br"),
+        _ => None,
+    };
+    if media_type == touchstone_files::mime::UNKNOWN && encoding.is_none() {
+        return ptr::null_mut();
+    }
+    let found = allocate(size_of::<Cinfo>()).cast::<Cinfo>();
+    if !found.is_null() {
+        found.write(Cinfo {
+            r#type: memory::text(media_type.as_bytes()),
+            encoding: encoding.map_or(ptr::null_mut(), |encoding| memory::text(encoding.as_bytes())),
+            language: ptr::null_mut(),
+        });
+    }
+    found
+}
+
+/// A type that is known by its own name only.
+pub unsafe extern "C" fn cinfo_lookup(media_type: *mut c_char) -> *mut Cinfo {
+    let found = allocate(size_of::<Cinfo>()).cast::<Cinfo>();
+    if !found.is_null() && !media_type.is_null() {
+        let r#type = memory::text(bytes(media_type));
+        found.write(Cinfo { r#type, encoding: ptr::null_mut(), language: ptr::null_mut() });
+    }
+    found
+}
+
+/// The types are the server's: there is nothing to begin or to end.
+pub unsafe extern "C" fn cinfo_nothing() {}
+
+pub unsafe extern "C" fn cinfo_merge(_file: *mut c_char) -> *mut c_char {
+    crate::engine::unsupported("cinfo_merge");
+    memory::text(b"files of types are not read: mime_types of the site has them")
+}
+
+pub unsafe extern "C" fn cinfo_dump_database(_out: *mut c_void) {
+    crate::engine::unsupported("cinfo_dump_database");
+}

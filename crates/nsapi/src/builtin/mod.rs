@@ -1,0 +1,117 @@
+//! The functions that obj.conf finds in the server itself.
+//!
+//! What Touchstone does otherwise (logs, caches, threads) is taken note of and left out; what would open what a
+//! configuration closes (access control lists, passwords) is refused when the configuration is read.
+
+pub mod error;
+pub mod name_trans;
+pub mod object_type;
+pub mod path_check;
+pub mod service;
+
+use crate::abi::FuncPtr;
+use crate::conf::{Parameters, parameter};
+use crate::functions::Runs;
+
+/// The functions by their names.
+pub const FUNCTIONS: &[(&str, FuncPtr, Runs)] = &[
+    ("document-root", name_trans::document_root, Runs::Anywhere),
+    ("pfx2dir", name_trans::pfx2dir, Runs::Anywhere),
+    ("assign-name", name_trans::assign_name, Runs::Anywhere),
+    ("redirect", name_trans::redirect, Runs::Anywhere),
+    ("home-page", name_trans::home_page, Runs::Anywhere),
+    ("strip-params", name_trans::strip_params, Runs::Anywhere),
+    ("unix-home", name_trans::unix_home, Runs::OnWorker),
+    ("unix-uri-clean", path_check::uri_clean, Runs::Anywhere),
+    ("uri-clean", path_check::uri_clean, Runs::Anywhere),
+    ("nt-uri-clean", path_check::uri_clean, Runs::Anywhere),
+    ("find-pathinfo", path_check::find_pathinfo, Runs::Anywhere),
+    ("find-index", path_check::find_index, Runs::Anywhere),
+    ("find-links", path_check::find_links, Runs::Anywhere),
+    ("require-auth", path_check::require_auth, Runs::Anywhere),
+    ("deny-existence", path_check::deny_existence, Runs::Anywhere),
+    ("ssl-check", path_check::ssl_check, Runs::Anywhere),
+    ("get-client-cert", path_check::get_client_cert, Runs::Anywhere),
+    ("set-cache-control", path_check::set_cache_control, Runs::Anywhere),
+    ("type-by-extension", object_type::type_by_extension, Runs::Anywhere),
+    ("force-type", object_type::force_type, Runs::Anywhere),
+    ("set-default-type", object_type::force_type, Runs::Anywhere),
+    ("change-type", object_type::change_type, Runs::Anywhere),
+    ("type-by-exp", object_type::type_by_exp, Runs::Anywhere),
+    ("shtml-hacktype", object_type::shtml_hacktype, Runs::Anywhere),
+    ("set-cookie", object_type::set_cookie, Runs::Anywhere),
+    ("send-file", service::send_file, Runs::Asks(service::is_small_file)),
+    ("send-range", service::send_file, Runs::Asks(service::is_small_file)),
+    ("send-cgi", service::send_cgi, Runs::Anywhere),
+    ("parse-html", service::parse_html, Runs::Anywhere),
+    ("shtml-send", service::parse_html, Runs::Anywhere),
+    ("index-common", service::index, Runs::Anywhere),
+    ("index-simple", service::index, Runs::Anywhere),
+    ("send-error", error::send_error, Runs::Anywhere),
+];
+
+/// Init functions whose work Touchstone does otherwise, with how.
+pub fn init_without_effect(name: &str) -> Option<&'static str> {
+    const LOGS: &str = "access_log says what is logged";
+    const CACHE: &str = "the section cache says what is kept";
+    const THREADS: &str = "the route says how many threads there are";
+    const TYPES: &str = "mime_types of the site has them";
+    const ELSEWHERE: [(&str, &str); 21] = [
+        ("flex-init", LOGS),
+        ("init-clf", LOGS),
+        ("cache-init", CACHE),
+        ("accel-cache-init", CACHE),
+        ("nsapi-cache-init", CACHE),
+        ("time-cache-init", CACHE),
+        ("dns-cache-init", CACHE),
+        ("thread-pool-init", THREADS),
+        ("pool-init", "memory of requests is always pooled"),
+        ("perf-init", "the lab measures"),
+        ("define-perf-bucket", "the lab measures"),
+        ("stats-init", "the lab measures"),
+        ("init-cgi", "cgi of a route says how programs run"),
+        ("init-uhome", "unix-home reads the system's users"),
+        ("shtml-init", "the site says which pages are parsed"),
+        ("cindex-init", "directory_listing says how directories are shown"),
+        ("load-types", TYPES),
+        ("init-filter-order", "there are no filters"),
+        ("register-http-method", "every method is let through"),
+        ("init-request-limits", "rate_limit says how much a client may ask for"),
+        ("qos-handler", "rate_limit says how much a client may ask for"),
+    ];
+    let name = name.replace('_', "-");
+    ELSEWHERE.iter().find(|(known, _)| *known == name).map(|(_, instead)| *instead)
+}
+
+/// Functions of directives that Touchstone does otherwise, with how; an error where leaving one out would be wrong.
+pub fn directive_without_effect(name: &str, parameters: &Parameters) -> Result<Option<&'static str>, String> {
+    let name = name.replace('_', "-");
+    let refused = |instead: &str| Err(format!("{name} is not supported: {instead}"));
+    Ok(Some(match name.as_str() {
+        "flex-log" | "common-log" | "record-useragent" | "record-keysize" => "access_log says what is logged",
+        "qos-handler" | "qos-error" | "check-request-limits" => {
+            "rate_limit says how much a client may ask for"
+        }
+        "match-browser" | "image-switch" | "html-switch" | "append-trailer" => {
+            "it makes no difference any more"
+        }
+        "get-sslid" => "TLS sessions have no number to ask for",
+        "find-compressed" => "compression of the site does it",
+        "check-acl" if parameter(parameters, "acl") == Some(b"default") => {
+            "allow and deny of the site say who is let in"
+        }
+        "check-acl" | "load-config" => {
+            return refused(
+                "without it the server would give out what it protects. Say who is let in with allow, deny \
+                and basic_authentication of a route, and take the line out",
+            );
+        }
+        "basic-auth" | "basic-ncsa" | "set-basic-auth" | "user2name" => {
+            return refused(
+                "basic_authentication of the site or its routes asks for passwords; plug-ins find the user \
+                in auth-user. Take the line out",
+            );
+        }
+        _ => return Ok(None),
+    }))
+}

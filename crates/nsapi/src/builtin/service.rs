@@ -1,0 +1,142 @@
+//! Service: files from here, and what other parts of the server answer.
+
+use std::ffi::c_int;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use super::path_check::{as_path, path};
+use crate::abi::{LOG_WARN, Pblock, REQ_ABORTED, REQ_EXIT, REQ_PROCEED, Request, Session};
+use crate::api::protocol::{after_start, http_set_finfo, set_status};
+use crate::api::request::request_stat_path;
+use crate::connection::{Delegate, Delegated};
+use crate::exchange::{Exchange, of_session};
+use crate::pblock;
+
+/// The largest file that is read on a core.
+const SMALL_FILE_BYTES: libc::off_t = 256 * 1024;
+
+/// Bytes of a file that are sent at once.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Whether the file of a request may be read without keeping others waiting.
+pub fn is_small_file(exchange: &mut Exchange) -> bool {
+    // SAFETY: the request lives, and the thread is at it.
+    unsafe {
+        let facts = request_stat_path(std::ptr::null(), &raw mut exchange.request);
+        facts.as_ref().is_none_or(|facts| facts.st_size <= SMALL_FILE_BYTES)
+    }
+}
+
+pub unsafe extern "C" fn send_file(
+    _block: *mut Pblock,
+    session: *mut Session,
+    request: *mut Request,
+) -> c_int {
+    let file_path = path(request).to_vec();
+    let facts = request_stat_path(std::ptr::null(), request);
+    let is_file = facts.as_ref().is_some_and(|facts| facts.st_mode & libc::S_IFMT == libc::S_IFREG);
+    // What stands behind a file that is no program leads nowhere.
+    if !is_file || file_path.ends_with(b"/") || pblock::find((*request).vars, b"path-info").is_some() {
+        let is_directory = facts.as_ref().is_some_and(|facts| facts.st_mode & libc::S_IFMT == libc::S_IFDIR);
+        if is_directory && !file_path.ends_with(b"/") {
+            return redirect_to_directory(request);
+        }
+        set_status(&mut *request, 404, &[]);
+        return REQ_ABORTED;
+    }
+    // A pipe that took the file's place meanwhile must not make the server wait.
+    let opened =
+        std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(as_path(&file_path));
+    let mut file = match opened {
+        Ok(file) => file,
+        Err(error) => {
+            let status = if error.kind() == std::io::ErrorKind::PermissionDenied { 403 } else { 404 };
+            set_status(&mut *request, status, &[]);
+            return REQ_ABORTED;
+        }
+    };
+    if http_set_finfo(session, request, facts) == REQ_ABORTED {
+        if (*request).status_num != 304 {
+            return REQ_ABORTED;
+        }
+    } else if (*request).status_num == 0 {
+        set_status(&mut *request, 200, &[]);
+    }
+    let Some(exchange) = of_session(session).as_mut() else { return REQ_ABORTED };
+    if let Some(answer) = after_start(crate::api::protocol::http_start_response(session, request)) {
+        return answer;
+    }
+    let mut left = (*facts).st_size.max(0) as u64;
+    let mut piece = vec![0u8; PIECE_BYTES.min(left.max(1) as usize)];
+    while left > 0 {
+        let wanted = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        match file.read(&mut piece[..wanted]) {
+            Ok(read) if read > 0 => {
+                if exchange.write(&piece[..read]).is_err() {
+                    return REQ_EXIT;
+                }
+                left -= read as u64;
+            }
+            // It became shorter: the client must notice.
+            _ => return REQ_EXIT,
+        }
+    }
+    REQ_PROCEED
+}
+
+unsafe fn redirect_to_directory(request: *mut Request) -> c_int {
+    let uri = pblock::find((*request).reqpb, b"uri").unwrap_or(b"/").to_vec();
+    let mut location = Vec::with_capacity(uri.len() + 1);
+    for byte in uri.iter().chain(b"/") {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'.' | b'~' | b'/' => {
+                location.push(*byte)
+            }
+            byte => location.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+        }
+    }
+    pblock::set((*request).srvhdrs, b"location", &location);
+    set_status(&mut *request, 301, &[]);
+    REQ_ABORTED
+}
+
+unsafe fn delegate(to: Delegate, session: *mut Session, request: *mut Request) -> c_int {
+    let exchange = of_session(session);
+    if exchange.is_null() || request != &raw mut (*exchange).request {
+        if let Some(engine) = crate::engine::current() {
+            engine.log(LOG_WARN, "a request within a request is for a file only");
+        }
+        set_status(&mut *request, 501, &[]);
+        return REQ_ABORTED;
+    }
+    let mut fields = Vec::new();
+    pblock::for_each((*request).srvhdrs, |name, value| {
+        if !matches!(name, b"status" | b"clf-status" | b"content-type" | b"content-length") {
+            fields.push((name.to_vec(), value.to_vec()));
+        }
+    });
+    let path_info = pblock::find((*request).vars, b"path-info").unwrap_or_default().to_vec();
+    let delegated = Delegated { to, path: path(request).to_vec(), path_info, fields };
+    (*exchange).pipeline.delegated = Some(delegated);
+    REQ_PROCEED
+}
+
+pub unsafe extern "C" fn send_cgi(
+    _block: *mut Pblock,
+    session: *mut Session,
+    request: *mut Request,
+) -> c_int {
+    delegate(Delegate::Cgi, session, request)
+}
+
+pub unsafe extern "C" fn parse_html(
+    _block: *mut Pblock,
+    session: *mut Session,
+    request: *mut Request,
+) -> c_int {
+    delegate(Delegate::Includes, session, request)
+}
+
+pub unsafe extern "C" fn index(_block: *mut Pblock, session: *mut Session, request: *mut Request) -> c_int {
+    delegate(Delegate::Listing, session, request)
+}

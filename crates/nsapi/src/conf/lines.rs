@@ -1,0 +1,85 @@
+//! Logical lines: comments and empty lines left out, continuations put together.
+
+use std::sync::Arc;
+
+use super::{Place, Problem, Stage};
+
+/// The longest line with its continuations, in bytes: CONF_MAXLEN.
+pub const LONGEST_LINE_BYTES: usize = 16_384;
+
+/// The longest file in bytes.
+pub const LONGEST_FILE_BYTES: usize = 4 * 1024 * 1024;
+
+/// A line with what continues it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Where it begins.
+    pub place: Place,
+    /// Its bytes, a space before each continuation.
+    pub text: Vec<u8>,
+}
+
+/// Reads the lines of a file. A line that begins with white space continues the one before it, unless it begins with a
+/// tag or the name of a directive, which somebody has merely indented. `#` at the beginning makes a comment, which does
+/// not part a line from its continuation.
+pub fn logical_lines(file: &Arc<str>, text: &[u8], problems: &mut Vec<Problem>) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut too_long = 0;
+    if text.len() > LONGEST_FILE_BYTES {
+        let place = Place { file: file.clone(), line: 1 };
+        problems
+            .push(Problem { place, message: format!("the file is longer than {LONGEST_FILE_BYTES} bytes") });
+        return lines;
+    }
+    for (index, raw) in text.split(|byte| *byte == b'\n').enumerate() {
+        let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
+        let words = raw.trim_ascii();
+        if words.is_empty() || words[0] == b'#' {
+            continue;
+        }
+        let place = Place { file: file.clone(), line: index + 1 };
+        if words.contains(&0) {
+            problems.push(Problem { place, message: "the line holds a NUL byte".to_string() });
+            continue;
+        }
+        let is_continuation = raw[0].is_ascii_whitespace() && !begins_a_line(words);
+        match lines.last_mut() {
+            Some(last) if is_continuation => {
+                last.text.push(b' ');
+                last.text.extend_from_slice(words);
+                if last.text.len() > LONGEST_LINE_BYTES && too_long != last.place.line {
+                    too_long = last.place.line;
+                    problems.push(too_long_problem(last.place.clone()));
+                }
+            }
+            _ if is_continuation => problems.push(Problem {
+                place,
+                message: "the first line begins with white space, as if it continued another".to_string(),
+            }),
+            _ => {
+                if words.len() > LONGEST_LINE_BYTES {
+                    problems.push(too_long_problem(place.clone()));
+                }
+                lines.push(Line { place, text: words.to_vec() });
+            }
+        }
+    }
+    lines
+}
+
+fn too_long_problem(place: Place) -> Problem {
+    Problem {
+        place,
+        message: format!("the line with its continuations is longer than {LONGEST_LINE_BYTES} bytes"),
+    }
+}
+
+fn begins_a_line(words: &[u8]) -> bool {
+    if words[0] == b'<' {
+        return true;
+    }
+    let end = words.iter().position(u8::is_ascii_whitespace).unwrap_or(words.len());
+    let first = &words[..end];
+    first.eq_ignore_ascii_case(b"Init")
+        || Stage::ALL.iter().any(|stage| first.eq_ignore_ascii_case(stage.name().as_bytes()))
+}

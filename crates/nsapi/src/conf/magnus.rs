@@ -1,0 +1,99 @@
+//! magnus.conf: settings of the server, a name and a value a line, and `Init` lines.
+//!
+//! Touchstone has its own configuration for almost all of it. What plug-ins can ask for is kept; of the rest it is said
+//! where Touchstone keeps it, once, when the file is read.
+
+use std::sync::Arc;
+
+use super::lines::logical_lines;
+use super::objects::first_word;
+use super::{Configuration, Init, Place, Problem};
+use crate::pblock::parse_parameters;
+
+/// A line that is no `Init`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Where it stands.
+    pub place: Place,
+    /// Its name, as it is written.
+    pub name: String,
+    /// Its value, without quotes around it.
+    pub value: String,
+}
+
+/// Reads a magnus.conf and adds what it holds.
+pub fn read_magnus(file: &Arc<str>, text: &[u8], configuration: &mut Configuration) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for line in logical_lines(file, text, &mut problems) {
+        let (word, rest) = first_word(&line.text);
+        if word.eq_ignore_ascii_case(b"Init") {
+            match parse_parameters(rest) {
+                Ok(parameters) => configuration.init.push(Init { place: line.place, parameters }),
+                Err(message) => problems.push(Problem { place: line.place, message: message.to_string() }),
+            }
+            continue;
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let value = rest.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(rest);
+        configuration.settings.push(Setting { place: line.place, name: text(word), value: text(value) });
+    }
+    problems
+}
+
+/// The value of a setting; where it is there twice, of the last one.
+pub fn setting<'a>(settings: &'a [Setting], name: &str) -> Option<&'a str> {
+    settings
+        .iter()
+        .rev()
+        .find(|setting| setting.name.eq_ignore_ascii_case(name))
+        .map(|setting| setting.value.as_str())
+}
+
+/// Where Touchstone keeps what a setting says; `None` where it is read, or says nothing that Touchstone would do.
+pub fn kept_elsewhere(name: &str) -> Option<&'static str> {
+    const ELSEWHERE: [(&str, &str); 17] = [
+        ("Port", "listen of the site"),
+        ("Address", "listen of the site"),
+        ("ErrorLog", "error_log"),
+        ("Security", "tls of the site"),
+        ("SSLClientAuth", "tls of the site"),
+        ("Ciphers", "tls of the site"),
+        ("User", "the service manager"),
+        ("Chroot", "the service manager"),
+        ("PidLog", "the service manager"),
+        ("KeepAliveTimeout", "limits"),
+        ("IOTimeout", "limits"),
+        ("AcceptTimeout", "limits"),
+        ("MaxKeepAliveConnections", "limits"),
+        ("MaxCGIStubs", "cgi of the route"),
+        ("CGIExpirationTimeout", "cgi of the route"),
+        ("MinCGIStubs", "cgi of the route"),
+        ("LoadObjects", "obj_conf of the route"),
+    ];
+    ELSEWHERE.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, place)| *place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn settings_and_init_lines_are_read() {
+        let mut configuration = Configuration::default();
+        let text = b"#ServerRoot /x\nServerRoot \"/usr/netscape\"\nPort 80\nInit fn=a\n   b=c\nRqThrottle 512\nport 81";
+        assert_eq!(read_magnus(&Arc::from("magnus.conf"), text, &mut configuration), []);
+        assert_eq!(setting(&configuration.settings, "serverroot"), Some("/usr/netscape"));
+        assert_eq!(setting(&configuration.settings, "Port"), Some("81"));
+        assert_eq!(configuration.init[0].parameters.len(), 2);
+        assert_eq!(configuration.init[0].place.to_string(), "magnus.conf:4");
+        assert_eq!(kept_elsewhere("port"), Some("listen of the site"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text: Vec<u8>) {
+            read_magnus(&Arc::from("f"), &text, &mut Configuration::default());
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! obj.conf and magnus.conf, read as they are: from text to directives, without input and output.
+
+pub mod lines;
+pub mod magnus;
+pub mod objects;
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Where something stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file, or what stands for it.
+    pub file: Arc<str>,
+    /// The line, from 1 on.
+    pub line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// What is wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Where it stands.
+    pub place: Place,
+    /// What it is, and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+/// Names with values, as they stand behind a directive.
+pub type Parameters = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// The value of the first parameter of this name.
+pub fn parameter<'a>(parameters: &'a Parameters, name: &str) -> Option<&'a [u8]> {
+    parameters.iter().find(|(key, _)| key == name.as_bytes()).map(|(_, value)| value.as_slice())
+}
+
+/// A stage of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Who the client is.
+    AuthTrans,
+    /// Which file or program the path stands for.
+    NameTrans,
+    /// Whether the client may have it, and whether it is there.
+    PathCheck,
+    /// What type it is of.
+    ObjectType,
+    /// The answer.
+    Service,
+    /// The answer where a stage has failed.
+    Error,
+    /// What is written down of it.
+    AddLog,
+}
+
+impl Stage {
+    /// All of them, in their order.
+    pub const ALL: [Stage; 7] = [
+        Stage::AuthTrans,
+        Stage::NameTrans,
+        Stage::PathCheck,
+        Stage::ObjectType,
+        Stage::Service,
+        Stage::Error,
+        Stage::AddLog,
+    ];
+
+    /// Its name in obj.conf.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::AuthTrans => "AuthTrans",
+            Stage::NameTrans => "NameTrans",
+            Stage::PathCheck => "PathCheck",
+            Stage::ObjectType => "ObjectType",
+            Stage::Service => "Service",
+            Stage::Error => "Error",
+            Stage::AddLog => "AddLog",
+        }
+    }
+}
+
+/// `<Client>`: for which requests the directives in it are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Client {
+    /// What the request must be like: names with patterns.
+    pub conditions: Parameters,
+    /// How many of them must be so.
+    pub needed: Needed,
+}
+
+/// `match` of a `<Client>`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needed {
+    /// `all`, as it is without.
+    All,
+    /// `any`
+    Any,
+    /// `none`
+    None,
+}
+
+/// A line of an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Directive {
+    /// When it is looked at.
+    pub stage: Stage,
+    /// Where it stands.
+    pub place: Place,
+    /// `fn` and the others.
+    pub parameters: Parameters,
+    /// The `<Client>` that it stands in, if any.
+    pub client: Option<Arc<Client>>,
+}
+
+/// An `Init` line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Init {
+    /// Where it stands.
+    pub place: Place,
+    /// `fn` and the others.
+    pub parameters: Parameters,
+}
+
+/// `<Object>`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Object {
+    /// Where it begins.
+    pub place: Place,
+    /// Its name, for `name=` of NameTrans.
+    pub name: Option<Vec<u8>>,
+    /// The pattern of the paths that it is for.
+    pub ppath: Option<Vec<u8>>,
+    /// Its lines, in their order.
+    pub directives: Vec<Directive>,
+}
+
+/// All that obj.conf and magnus.conf say.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Configuration {
+    /// `Init` lines, of magnus.conf first.
+    pub init: Vec<Init>,
+    /// The objects.
+    pub objects: Vec<Object>,
+    /// The other lines of magnus.conf.
+    pub settings: Vec<magnus::Setting>,
+}

@@ -1,0 +1,114 @@
+//! What the calling thread is at: the request, the values behind `server_hostname` and its like, and the function of a
+//! plug-in that runs, for the report of a crash.
+
+use std::cell::Cell;
+use std::ffi::{c_char, c_int};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::abi::ConfGlobals;
+use crate::exchange::Exchange;
+use crate::memory::{self, Pool};
+
+thread_local! {
+    static EXCHANGE: Cell<*mut Exchange> = const { Cell::new(ptr::null_mut()) };
+    static BREADCRUMB: Cell<Breadcrumb> = const { Cell::new(Breadcrumb::NONE) };
+}
+
+/// Values for threads that are at no request.
+static DEFAULT_GLOBALS: AtomicPtr<ConfGlobals> = AtomicPtr::new(ptr::null_mut());
+
+/// The function that runs, and the plug-in that it is of: C texts that last for good, or null.
+#[derive(Clone, Copy)]
+pub struct Breadcrumb {
+    pub plugin: *const c_char,
+    pub function: *const c_char,
+}
+
+impl Breadcrumb {
+    /// None runs.
+    pub const NONE: Breadcrumb = Breadcrumb { plugin: ptr::null(), function: ptr::null() };
+}
+
+/// The thread is at a request until this is dropped.
+pub struct Entered {
+    exchange: *mut Exchange,
+    pool: *mut Pool,
+}
+
+/// Makes this the request that the thread is at.
+///
+/// # Safety
+/// The exchange lives and is used by this thread alone until the answer is dropped.
+pub unsafe fn enter(exchange: *mut Exchange) -> Entered {
+    let pool = memory::set_current_pool(&raw mut (*exchange).pool);
+    Entered { exchange: EXCHANGE.replace(exchange), pool }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        EXCHANGE.set(self.exchange);
+        memory::set_current_pool(self.pool);
+    }
+}
+
+/// The request that the thread is at, or null.
+pub fn exchange() -> *mut Exchange {
+    EXCHANGE.get()
+}
+
+/// Notes which function runs from now on; answers with the one before.
+#[inline]
+pub fn set_breadcrumb(breadcrumb: Breadcrumb) -> Breadcrumb {
+    BREADCRUMB.replace(breadcrumb)
+}
+
+/// The function that runs on this thread. May be called in a signal handler: the variable needs no initialisation.
+pub fn breadcrumb() -> Breadcrumb {
+    BREADCRUMB.get()
+}
+
+/// Sets the values for threads that are at no request; they stay for good.
+pub fn set_default_globals(globals: ConfGlobals) {
+    DEFAULT_GLOBALS.store(Box::into_raw(Box::new(globals)), Ordering::Release);
+}
+
+/// An all-zero structure of values.
+pub fn blank_globals() -> ConfGlobals {
+    // SAFETY: the structure holds integers and pointers only.
+    unsafe { std::mem::zeroed() }
+}
+
+pub unsafe extern "C" fn conf_getglobals() -> *mut ConfGlobals {
+    let exchange = EXCHANGE.get();
+    if !exchange.is_null() {
+        return &raw mut (*exchange).globals;
+    }
+    let default = DEFAULT_GLOBALS.load(Ordering::Acquire);
+    if default.is_null() {
+        set_default_globals(blank_globals());
+        return DEFAULT_GLOBALS.load(Ordering::Acquire);
+    }
+    default
+}
+
+pub unsafe extern "C" fn system_version() -> *mut c_char {
+    concat!("Touchstone/", env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast::<c_char>().cast_mut()
+}
+
+pub unsafe extern "C" fn conf_get_server_string() -> *const c_char {
+    system_version()
+}
+
+/// Threads of plug-ins that work on a request say so: from then on they are at it, as the thread of the server is.
+pub unsafe extern "C" fn prepare_nsapi_thread(
+    _request: *mut crate::abi::Request,
+    session: *mut crate::abi::Session,
+) {
+    let exchange = crate::exchange::of_session(session);
+    EXCHANGE.set(exchange);
+}
+
+pub unsafe extern "C" fn never_native(_name: *mut c_char, _flags: c_int) -> c_int {
+    0
+}

@@ -1,0 +1,263 @@
+//! A directive, ready to be applied: its function found, its patterns read, its parameters as C sees them.
+
+use std::sync::Arc;
+
+use crate::abi::{Pblock, Request, Session};
+use crate::conf::{self, Client, Needed, Parameters, Place, Stage, parameter};
+use crate::functions::Function;
+use crate::pattern::Pattern;
+use crate::pblock;
+
+/// A directive, ready to be applied.
+pub struct Directive {
+    function: &'static Function,
+    block: *mut Pblock,
+    client: Option<Arc<ClientRules>>,
+    method: Option<Pattern>,
+    media_type: Option<Pattern>,
+    query: Option<Pattern>,
+    code: Option<Vec<u8>>,
+    reason: Option<Vec<u8>>,
+    is_service: bool,
+}
+
+// SAFETY: the block is made once and lasts for good; what plug-ins do to it is theirs to order, as it always was.
+unsafe impl Send for Directive {}
+// SAFETY: as above.
+unsafe impl Sync for Directive {}
+
+impl Directive {
+    /// Makes one ready; the error says what is wrong with its parameters.
+    pub fn new(
+        directive: &conf::Directive,
+        function: &'static Function,
+        client: Option<Arc<ClientRules>>,
+    ) -> Result<Directive, String> {
+        let is_service = directive.stage == Stage::Service;
+        let pattern = |name: &str| match parameter(&directive.parameters, name) {
+            Some(text) if is_service => Pattern::new(text)
+                .map(Some)
+                .map_err(|error| format!("the pattern of {name} is wrong: {error}")),
+            _ => Ok(None),
+        };
+        let is_error = directive.stage == Stage::Error;
+        let text =
+            |name: &str| parameter(&directive.parameters, name).filter(|_| is_error).map(<[u8]>::to_vec);
+        Ok(Directive {
+            function,
+            block: permanent_block(&directive.parameters),
+            client,
+            method: pattern("method")?,
+            media_type: pattern("type")?,
+            query: pattern("query")?,
+            code: text("code"),
+            reason: text("reason"),
+            is_service,
+        })
+    }
+
+    /// Its function.
+    pub fn function(&self) -> &'static Function {
+        self.function
+    }
+
+    /// Its parameters.
+    pub fn block(&self) -> *mut Pblock {
+        self.block
+    }
+
+    /// Whether it is for this request.
+    ///
+    /// # Safety
+    /// Session and request are ones.
+    pub unsafe fn applies(&self, session: *mut Session, request: *mut Request) -> bool {
+        if !self.is_service && self.client.is_none() && self.code.is_none() && self.reason.is_none() {
+            return true;
+        }
+        let method = pblock::find((*request).reqpb, b"method").unwrap_or_default();
+        (!self.is_service || self.takes_method(method)) && self.applies_but_for_method(session, request)
+    }
+
+    /// Whether it is for requests of this method. Who says nothing of methods takes none that is about the server.
+    pub fn takes_method(&self, method: &[u8]) -> bool {
+        match &self.method {
+            Some(pattern) => pattern.matches_any_case(method),
+            None => !matches!(method, b"OPTIONS" | b"TRACE"),
+        }
+    }
+
+    /// Whether it is for this request, were it of another method.
+    ///
+    /// # Safety
+    /// Session and request are ones.
+    pub unsafe fn applies_but_for_method(&self, session: *mut Session, request: *mut Request) -> bool {
+        let media_type = |pattern: &Pattern| {
+            pattern.matches_any_case(pblock::find((*request).srvhdrs, b"content-type").unwrap_or_default())
+        };
+        let query = |pattern: &Pattern| {
+            pblock::find((*request).reqpb, b"query").is_some_and(|query| pattern.matches_any_case(query))
+        };
+        self.media_type.as_ref().is_none_or(media_type)
+            && self.query.as_ref().is_none_or(query)
+            && self.status_applies(request)
+            && self.client.as_ref().is_none_or(|client| client.apply(session, request))
+    }
+
+    unsafe fn status_applies(&self, request: *mut Request) -> bool {
+        let status = || pblock::find((*request).srvhdrs, b"status").unwrap_or_default();
+        match (&self.reason, &self.code) {
+            (Some(reason), _) => status().get(4..).unwrap_or_default().eq_ignore_ascii_case(reason),
+            (None, Some(code)) => status().starts_with(code),
+            (None, None) => true,
+        }
+    }
+}
+
+/// A block that lasts for good.
+pub fn permanent_block(parameters: &Parameters) -> *mut Pblock {
+    let before = crate::memory::set_current_pool(std::ptr::null_mut());
+    // SAFETY: the block is new, and from the heap since no pool is current.
+    let block = unsafe {
+        let block = pblock::pblock_create((parameters.len() as i32).clamp(1, 32));
+        // What is inserted last is found first, so of two values of a name the first counts.
+        for (name, value) in parameters.iter().rev() {
+            pblock::insert(block, name, value);
+        }
+        block
+    };
+    crate::memory::set_current_pool(before);
+    block
+}
+
+/// `<Client>`, ready to be compared.
+pub struct ClientRules {
+    conditions: Vec<(Condition, Pattern)>,
+    needed: Needed,
+}
+
+/// What of a request a condition is about.
+enum Condition {
+    /// A field of the request.
+    Header(Vec<u8>),
+    /// A variable.
+    Variable(Vec<u8>),
+    /// The parameters of the request.
+    Requested(&'static [u8]),
+    /// Of the client.
+    Client(&'static [u8]),
+    /// Of the answer.
+    Answer(&'static [u8]),
+    Host,
+    Security,
+    Internal,
+    Restarted,
+    KeepAlive,
+    Chunked,
+}
+
+impl ClientRules {
+    /// Reads the conditions; the error names what is wrong.
+    pub fn new(client: &Client, place: &Place) -> Result<ClientRules, String> {
+        let mut conditions = Vec::new();
+        for (name, value) in &client.conditions {
+            let name = name.to_ascii_lowercase();
+            let (condition, text) = condition(&name, value)
+                .ok_or_else(|| format!("{:?} is no attribute of <Client>", String::from_utf8_lossy(&name)))?;
+            let pattern = Pattern::new(text).map_err(|error| {
+                format!("the pattern of {} is wrong: {error}", String::from_utf8_lossy(&name))
+            })?;
+            conditions.push((condition, pattern));
+        }
+        if conditions.is_empty() {
+            return Err(format!("the <Client> at {place} has no attribute to compare"));
+        }
+        Ok(ClientRules { conditions, needed: client.needed })
+    }
+
+    unsafe fn apply(&self, session: *mut Session, request: *mut Request) -> bool {
+        let mut each = self.conditions.iter().map(|(condition, pattern)| {
+            condition.values(session, request).iter().any(|value| pattern.matches_any_case(value))
+        });
+        match self.needed {
+            Needed::All => each.all(|is_so| is_so),
+            Needed::Any => each.any(|is_so| is_so),
+            Needed::None => !each.any(|is_so| is_so),
+        }
+    }
+}
+
+fn condition<'a>(name: &[u8], value: &'a [u8]) -> Option<(Condition, &'a [u8])> {
+    let text = match name {
+        b"browser" => Condition::Header(b"user-agent".to_vec()),
+        b"urlhost" => Condition::Host,
+        b"ip" => Condition::Client(b"ip"),
+        b"dns" => Condition::Client(b"dns"),
+        b"keysize" => Condition::Client(b"keysize"),
+        b"secret-keysize" => Condition::Client(b"secret-keysize"),
+        b"method" => Condition::Requested(b"method"),
+        b"uri" => Condition::Requested(b"uri"),
+        b"query" => Condition::Requested(b"query"),
+        b"path" => Condition::Variable(b"path".to_vec()),
+        b"ppath" => Condition::Variable(b"ppath".to_vec()),
+        b"name" => Condition::Variable(b"name".to_vec()),
+        b"type" => Condition::Answer(b"content-type"),
+        b"code" | b"reason" => Condition::Answer(if name == b"code" { b"clf-status" } else { b"status" }),
+        b"security" => Condition::Security,
+        b"internal" => Condition::Internal,
+        b"restarted" => Condition::Restarted,
+        b"keep-alive" => Condition::KeepAlive,
+        b"chunked" => Condition::Chunked,
+        // The value is a name and a pattern: variable="x=y*", variable-headers="referer=*".
+        b"variable" | b"variable-vars" | b"variable-headers" => {
+            let equals = value.iter().position(|byte| *byte == b'=')?;
+            let (variable, pattern) = (value[..equals].to_ascii_lowercase(), &value[equals + 1..]);
+            let condition = match name {
+                b"variable-headers" => Condition::Header(variable),
+                _ => Condition::Variable(variable),
+            };
+            return Some((condition, pattern));
+        }
+        _ => return None,
+    };
+    Some((text, value))
+}
+
+impl Condition {
+    /// The texts of which one must match.
+    unsafe fn values(&self, session: *mut Session, request: *mut Request) -> Vec<Vec<u8>> {
+        use crate::abi::{ATTRIBUTE_CHUNKED, ATTRIBUTE_INTERNAL, ATTRIBUTE_KEEP_ALIVE, ATTRIBUTE_RESTARTED};
+        let of =
+            |block: *const Pblock, name: &[u8]| vec![pblock::find(block, name).unwrap_or_default().to_vec()];
+        let flag = |is_so: bool| {
+            let words: [&[u8]; 4] =
+                if is_so { [b"true", b"on", b"yes", b"1"] } else { [b"false", b"off", b"no", b"0"] };
+            words.map(<[u8]>::to_vec).to_vec()
+        };
+        let attribute = |bit| flag((*request).rq_attr & bit != 0);
+        match self {
+            Condition::Header(name) => of((*request).headers, name),
+            Condition::Variable(name) => of((*request).vars, name),
+            Condition::Requested(name) => of((*request).reqpb, name),
+            Condition::Client(b"dns") => {
+                let name = crate::api::session::session_dns_lookup(session, 0);
+                vec![crate::memory::bytes(name).to_vec()]
+            }
+            Condition::Client(name) => of((*session).client, name),
+            Condition::Answer(name) => {
+                let mut value = of((*request).srvhdrs, if *name == b"clf-status" { b"status" } else { name });
+                match *name {
+                    b"clf-status" => value[0].truncate(3),
+                    b"status" => value[0] = value[0].get(4..).unwrap_or_default().to_vec(),
+                    _ => {}
+                }
+                value
+            }
+            Condition::Host => vec![crate::memory::bytes((*request).hostname).to_vec()],
+            Condition::Security => flag((*session).ssl != 0),
+            Condition::Internal => attribute(ATTRIBUTE_INTERNAL),
+            Condition::Restarted => attribute(ATTRIBUTE_RESTARTED),
+            Condition::KeepAlive => attribute(ATTRIBUTE_KEEP_ALIVE),
+            Condition::Chunked => attribute(ATTRIBUTE_CHUNKED),
+        }
+    }
+}

@@ -1,0 +1,520 @@
+//! A configuration at work: plug-ins loaded, Init functions called, directives ready.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::{CString, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::abi::{ConfGlobals, LOG_INFORM, LOG_WARN, REQ_ABORTED};
+use crate::conf::magnus::{Setting, kept_elsewhere, read_magnus, setting};
+use crate::conf::objects::read_objects;
+use crate::conf::{Configuration, Init, Parameters, Place, Problem, Stage, parameter};
+use crate::current;
+use crate::directive::{ClientRules, Directive, permanent_block};
+use crate::exchange::Exchange;
+use crate::functions::{Functions, Runs};
+use crate::pattern::Pattern;
+use crate::pblock;
+use crate::plugin::Plugin;
+
+/// What a route says of NSAPI.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Settings {
+    /// An obj.conf.
+    pub obj_conf: Option<PathBuf>,
+    /// A magnus.conf.
+    pub magnus_conf: Option<PathBuf>,
+    /// Init lines, without the word.
+    pub init: Vec<String>,
+    /// Lines of the object `default`.
+    pub directives: Vec<String>,
+    /// Functions that may run on a core.
+    pub inline: Vec<String>,
+    /// Where files are that no NameTrans function has found a place for.
+    pub document_root: Option<PathBuf>,
+    /// What relative paths of plug-ins are relative to.
+    pub directory: PathBuf,
+    /// The name of the site.
+    pub server_name: String,
+    /// How many workers there are, for plug-ins that ask.
+    pub workers: usize,
+}
+
+/// Where the engine's words go.
+pub trait Log: Send + Sync {
+    /// Writes a line; the degree is one of LOG_WARN to LOG_VERBOSE.
+    fn write(&self, degree: c_int, message: &str);
+}
+
+/// A configuration at work.
+pub struct Engine {
+    functions: Functions,
+    /// Made when the Init functions have run.
+    program: OnceLock<Program>,
+    document_root: Vec<u8>,
+    root_object: Vec<u8>,
+    settings: Vec<Setting>,
+    globals: GlobalTexts,
+    log: Arc<dyn Log>,
+    at_end: Mutex<Vec<(AtEnd, *mut c_void)>>,
+    plugins: Mutex<HashMap<PathBuf, Arc<Plugin>>>,
+    server_name: CString,
+    types: touchstone_files::mime::ContentTypes,
+}
+
+// SAFETY: the pointers are texts that last for good, and arguments that plug-ins gave for their own functions.
+unsafe impl Send for Engine {}
+// SAFETY: as above.
+unsafe impl Sync for Engine {}
+
+type AtEnd = unsafe extern "C" fn(*mut c_void);
+
+/// The objects, and which has which name.
+#[derive(Default)]
+struct Program {
+    objects: Vec<Object>,
+    names: HashMap<Vec<u8>, usize>,
+}
+
+struct Object {
+    ppath: Option<Pattern>,
+    directives: [Vec<Directive>; Stage::ALL.len()],
+}
+
+/// Texts behind the values of `conf_getglobals`, which last for good.
+struct GlobalTexts {
+    root: CString,
+    id: CString,
+    object: CString,
+    workers: c_int,
+}
+
+thread_local! {
+    /// The engine whose Init functions run on this thread.
+    static STARTING: Cell<*const Engine> = const { Cell::new(std::ptr::null()) };
+}
+
+/// The engine that was started last, for threads that are at no request.
+static LAST: AtomicPtr<Engine> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Engines that have started and not ended, with their plug-ins.
+static LIVE: Mutex<Vec<(usize, Vec<PathBuf>)>> = Mutex::new(Vec::new());
+
+/// The engine that the calling thread works for.
+pub fn current() -> Option<&'static Engine> {
+    let exchange = current::exchange();
+    // SAFETY: engines that have been started are kept for good: `start` leaks one reference, because threads of plug-ins
+    // may call whenever they like.
+    unsafe {
+        if let Some(exchange) = exchange.as_ref()
+            && let Some(engine) = &exchange.engine
+        {
+            return Some(&*Arc::as_ptr(engine));
+        }
+        let starting = STARTING.get();
+        if !starting.is_null() {
+            return Some(&*starting);
+        }
+        LAST.load(Ordering::Acquire).as_ref()
+    }
+}
+
+impl Engine {
+    /// Reads the files, loads the plug-ins and calls the Init functions. All that is wrong is named.
+    pub fn start(settings: &Settings, log: Arc<dyn Log>) -> Result<Arc<Engine>, Vec<String>> {
+        let (configuration, problems) = read(settings);
+        if !problems.is_empty() {
+            return Err(problems.iter().map(Problem::to_string).collect());
+        }
+        let engine = Arc::new(Engine::new(settings, &configuration, log));
+        let before = STARTING.replace(Arc::as_ptr(&engine));
+        let made = engine.clone().fill(settings, &configuration);
+        STARTING.set(before);
+        let engine = made.map_err(|problems| problems.iter().map(Problem::to_string).collect::<Vec<_>>())?;
+        let paths = engine.plugins.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+        LIVE.lock().unwrap_or_else(PoisonError::into_inner).push((Arc::as_ptr(&engine) as usize, paths));
+        // Threads of plug-ins may call for as long as the process lives.
+        LAST.store(Arc::into_raw(engine.clone()).cast_mut(), Ordering::Release);
+        Ok(engine)
+    }
+
+    fn new(settings: &Settings, configuration: &Configuration, log: Arc<dyn Log>) -> Engine {
+        let magnus = &configuration.settings;
+        let c_text = |text: &str| CString::new(text.replace('\0', "")).unwrap_or_default();
+        let path_text = |path: &Path| path.to_string_lossy().into_owned();
+        let root = setting(magnus, "ServerRoot").or(setting(magnus, "NetsiteRoot")).map(str::to_string);
+        let root = root.unwrap_or_else(|| path_text(&settings.directory));
+        let object = setting(magnus, "RootObject").unwrap_or("default");
+        // Without "." in it, which unix-uri-clean would take for a way out of the root.
+        let clean = |path: &PathBuf| path_text(&path.components().collect::<PathBuf>());
+        let document_root = settings.document_root.as_ref().map(clean).unwrap_or_default();
+        Engine {
+            functions: Functions::new(),
+            program: OnceLock::new(),
+            document_root: document_root.trim_end_matches('/').as_bytes().to_vec(),
+            root_object: object.as_bytes().to_vec(),
+            settings: magnus.clone(),
+            globals: GlobalTexts {
+                root: c_text(&root),
+                id: c_text(setting(magnus, "ServerID").unwrap_or("touchstone")),
+                object: c_text(object),
+                workers: settings.workers as c_int,
+            },
+            log,
+            at_end: Mutex::default(),
+            plugins: Mutex::default(),
+            server_name: c_text(setting(magnus, "ServerName").unwrap_or(&settings.server_name)),
+            types: touchstone_files::mime::ContentTypes::default(),
+        }
+    }
+
+    /// Calls the Init functions, then makes the directives ready: Init may have added functions or changed them.
+    fn fill(
+        self: Arc<Engine>,
+        settings: &Settings,
+        configuration: &Configuration,
+    ) -> Result<Arc<Engine>, Vec<Problem>> {
+        current::set_default_globals(self.globals());
+        let mut problems = Vec::new();
+        for init in &configuration.init {
+            if let Err(message) = self.init(settings, init) {
+                problems.push(Problem { place: init.place.clone(), message });
+            }
+        }
+        for name in &settings.inline {
+            match self.functions.find(name) {
+                Some(function) => function.set_inline(),
+                None => problems.push(Problem {
+                    place: in_configuration(1),
+                    message: format!("'inline' names {name:?}, which no plug-in has"),
+                }),
+            }
+        }
+        self.note_settings_kept_elsewhere();
+        let program = self.make_program(configuration, &mut problems);
+        if !problems.is_empty() {
+            self.end();
+            return Err(problems);
+        }
+        // It is set here only, once.
+        let _ = self.program.set(program);
+        Ok(self)
+    }
+
+    fn init(&self, settings: &Settings, init: &Init) -> Result<(), String> {
+        let name = parameter(&init.parameters, "fn").ok_or("Init needs fn=, the name of a function")?;
+        let name = String::from_utf8_lossy(name).into_owned();
+        if let Some(shlib) = load_modules(init) {
+            return self.load_modules(&settings.directory, shlib, &init.parameters);
+        }
+        if name.replace('_', "-") == "load-modules" {
+            return Err("load-modules needs shlib=, the file of the plug-in".to_string());
+        }
+        if let Some(instead) = crate::builtin::init_without_effect(&name) {
+            self.log(LOG_INFORM, &format!("{}: {name} is left out: {instead}", init.place));
+            return Ok(());
+        }
+        let function = self.functions.find(&name).ok_or_else(|| self.unknown(&name))?;
+        let block = permanent_block(&init.parameters);
+        // SAFETY: Init functions get a block and neither a session nor a request.
+        let answer = unsafe { function.call(block, std::ptr::null_mut(), std::ptr::null_mut()) };
+        if answer == REQ_ABORTED {
+            // SAFETY: the block is one.
+            let reason = unsafe { pblock::find(block, b"error") }.unwrap_or(b"it gives no reason");
+            return Err(format!("the Init function {name} has failed: {}", String::from_utf8_lossy(reason)));
+        }
+        Ok(())
+    }
+
+    fn load_modules(&self, directory: &Path, shlib: &[u8], parameters: &Parameters) -> Result<(), String> {
+        let path = directory.join(text_path(shlib));
+        let plugin = Arc::new(Plugin::load(&path)?);
+        self.plugins.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), plugin.clone());
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let names = String::from_utf8_lossy(parameter(parameters, "funcs").unwrap_or_default()).into_owned();
+        let is_inline = parameter(parameters, "inline").is_some_and(is_true);
+        for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            let function = self.functions.insert(name, &file, plugin.function(name)?, Runs::OnWorker);
+            if is_inline {
+                function.set_inline();
+            }
+        }
+        if let Ok(module_init) = plugin.function("nsapi_module_init") {
+            let function = self.functions.insert("nsapi_module_init", &file, module_init, Runs::OnWorker);
+            let block = permanent_block(parameters);
+            // SAFETY: as for Init functions.
+            let answer = unsafe { function.call(block, std::ptr::null_mut(), std::ptr::null_mut()) };
+            if answer == REQ_ABORTED {
+                return Err(format!("nsapi_module_init of {} has failed", path.display()));
+            }
+        } else if names.trim().is_empty() {
+            return Err("load-modules needs funcs=, the functions of the plug-in".to_string());
+        }
+        Ok(())
+    }
+
+    fn make_program(&self, configuration: &Configuration, problems: &mut Vec<Problem>) -> Program {
+        let mut objects = Vec::new();
+        let mut names = HashMap::new();
+        for object in &configuration.objects {
+            let mut made = Object {
+                ppath: object.ppath.as_deref().and_then(|text| Pattern::new(text).ok()),
+                directives: Default::default(),
+            };
+            for directive in &object.directives {
+                match self.make_directive(directive) {
+                    Ok(Some(ready)) => made.directives[directive.stage as usize].push(ready),
+                    Ok(None) => {}
+                    Err(message) => problems.push(Problem { place: directive.place.clone(), message }),
+                }
+            }
+            if let Some(name) = &object.name {
+                names.insert(name.clone(), objects.len());
+            }
+            objects.push(made);
+        }
+        if !names.contains_key(&self.root_object) {
+            let name = String::from_utf8_lossy(&self.root_object).into_owned();
+            problems.push(Problem {
+                place: in_configuration(1),
+                message: format!("there is no <Object name={name:?}>, where every request begins"),
+            });
+        }
+        Program { objects, names }
+    }
+
+    fn make_directive(&self, directive: &crate::conf::Directive) -> Result<Option<Directive>, String> {
+        let stage = directive.stage.name();
+        let name = parameter(&directive.parameters, "fn")
+            .ok_or(format!("{stage} needs fn=, the name of a function"))?;
+        let name = String::from_utf8_lossy(name).into_owned();
+        if let Some(instead) = crate::builtin::directive_without_effect(&name, &directive.parameters)? {
+            self.log(LOG_INFORM, &format!("{}: {name} is left out: {instead}", directive.place));
+            return Ok(None);
+        }
+        let function = self.functions.find(&name).ok_or_else(|| self.unknown(&name))?;
+        let client = directive.client.as_deref().map(|client| ClientRules::new(client, &directive.place));
+        Directive::new(directive, function, client.transpose()?.map(Arc::new)).map(Some)
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        match self.functions.nearest(name) {
+            Some(nearest) => format!("there is no function {name:?}; did you mean {nearest:?}?"),
+            None => format!(
+                "there is no function {name:?}: no load-modules above names it, and it is not built in"
+            ),
+        }
+    }
+
+    fn note_settings_kept_elsewhere(&self) {
+        for setting in &self.settings {
+            if let Some(place) = kept_elsewhere(&setting.name) {
+                let text =
+                    format!("{}: {} has no effect here: it is in {place}", setting.place, setting.name);
+                self.log(LOG_INFORM, &text);
+            }
+        }
+    }
+
+    /// Calls what plug-ins want to be called at the end, the last first. A plug-in that a newer configuration has loaded
+    /// as well goes on: it is the same library with the same memory, and its Init functions have run again.
+    pub fn end(&self) {
+        let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mine = std::ptr::from_ref(self) as usize;
+        live.retain(|(engine, _)| *engine != mine);
+        let plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
+        let goes_on = live.iter().any(|(_, paths)| paths.iter().any(|path| plugins.contains_key(path)));
+        drop((live, plugins));
+        if goes_on {
+            return;
+        }
+        let mut functions = std::mem::take(&mut *self.at_end.lock().unwrap_or_else(PoisonError::into_inner));
+        while let Some((function, argument)) = functions.pop() {
+            // SAFETY: the plug-in gave function and argument together, for this.
+            unsafe { function(argument) };
+        }
+    }
+
+    /// Writes a line to the log.
+    pub fn log(&self, degree: c_int, message: &str) {
+        self.log.write(degree, message);
+    }
+
+    /// The functions.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// The directives of an object for a stage.
+    pub fn directives(&self, object: usize, stage: Stage) -> &[Directive] {
+        self.object(object).map_or(&[], |object| &object.directives[stage as usize])
+    }
+
+    fn object(&self, object: usize) -> Option<&Object> {
+        self.program.get()?.objects.get(object)
+    }
+
+    /// The object of a name.
+    pub fn object_of_name(&self, name: &[u8]) -> Option<usize> {
+        self.program.get()?.names.get(name).copied()
+    }
+
+    /// The objects whose pattern matches a path.
+    pub fn objects_of_path(&self, path: &[u8]) -> Vec<usize> {
+        let matches = |object: &Object| object.ppath.as_ref().is_some_and(|ppath| ppath.matches(path));
+        let objects = self.program.get().map_or(&[][..], |program| &program.objects);
+        (0..objects.len()).filter(|index| matches(&objects[*index])).collect()
+    }
+
+    /// The name of the object where every request begins.
+    pub fn root_object(&self) -> &[u8] {
+        &self.root_object
+    }
+
+    /// Where files are that no NameTrans function has found a place for; empty: nowhere.
+    pub fn document_root(&self) -> &[u8] {
+        &self.document_root
+    }
+
+    /// A setting of magnus.conf.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        setting(&self.settings, name)
+    }
+
+    /// The name of the site.
+    pub fn server_name(&self) -> &CString {
+        &self.server_name
+    }
+
+    /// The media types of files.
+    pub fn types(&self) -> &touchstone_files::mime::ContentTypes {
+        &self.types
+    }
+
+    /// The values behind `conf_getglobals`, but for those of a request.
+    pub fn globals(&self) -> ConfGlobals {
+        let texts = &self.globals;
+        ConfGlobals {
+            pool_max: texts.workers,
+            pool_min: 1,
+            pool_maxthreads: texts.workers,
+            pool_minthreads: 1,
+            server_hostname: self.server_name.as_ptr().cast_mut(),
+            root_object: texts.object.as_ptr().cast_mut(),
+            server_root: texts.root.as_ptr().cast_mut(),
+            netsite_root: texts.root.as_ptr().cast_mut(),
+            server_id: texts.id.as_ptr().cast_mut(),
+            ..current::blank_globals()
+        }
+    }
+
+    /// The built-in page of an error, where nothing else has answered.
+    pub fn send_error_page(&self, exchange: &mut Exchange) {
+        crate::builtin::error::send_page(exchange);
+    }
+
+    /// The virtual server that plug-ins see: the engine itself.
+    pub fn as_virtual_server(&self) -> *const c_void {
+        std::ptr::from_ref(self).cast()
+    }
+}
+
+/// Reads the files and looks whether functions and plug-ins are there, without loading anything.
+pub fn check(settings: &Settings) -> Vec<String> {
+    let (configuration, mut problems) = read(settings);
+    for init in &configuration.init {
+        if let Some(shlib) = load_modules(init) {
+            let path = settings.directory.join(text_path(shlib));
+            if let Err(error) = std::fs::File::open(&path) {
+                let message = format!("the plug-in {} cannot be read: {error}", path.display());
+                problems.push(Problem { place: init.place.clone(), message });
+            }
+        }
+    }
+    problems.iter().map(Problem::to_string).collect()
+}
+
+/// Reads all that the settings name.
+fn read(settings: &Settings) -> (Configuration, Vec<Problem>) {
+    let mut configuration = Configuration::default();
+    let mut problems = Vec::new();
+    for (path, is_magnus) in [(&settings.magnus_conf, true), (&settings.obj_conf, false)] {
+        let Some(path) = path else { continue };
+        let name: Arc<str> = Arc::from(path.to_string_lossy());
+        match std::fs::read(path) {
+            Ok(text) if is_magnus => problems.extend(read_magnus(&name, &text, &mut configuration)),
+            Ok(text) => problems.extend(read_objects(&name, &text, &mut configuration)),
+            Err(error) => problems.push(Problem {
+                place: Place { file: name, line: 1 },
+                message: format!("the file cannot be read: {error}"),
+            }),
+        }
+    }
+    // Lines of the configuration are read as an obj.conf of their own; its line 1 is <Object>, so numbers fit.
+    if !settings.init.is_empty() || !settings.directives.is_empty() {
+        let mut text = String::new();
+        settings.init.iter().for_each(|line| text.push_str(&format!("Init {}\n", one_line(line))));
+        let place = in_configuration(1);
+        if settings.obj_conf.is_none() || !settings.directives.is_empty() {
+            text.push_str("<Object name=default>\n");
+            settings.directives.iter().for_each(|line| text.push_str(&format!("{}\n", one_line(line))));
+            text.push_str("</Object>\n");
+        }
+        problems.extend(read_objects(&place.file, text.as_bytes(), &mut configuration));
+    }
+    (configuration, problems)
+}
+
+fn one_line(line: &str) -> String {
+    line.split(['\r', '\n']).map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+fn in_configuration(line: usize) -> Place {
+    Place { file: Arc::from("nsapi"), line }
+}
+
+/// The file of a plug-in, where an Init line loads one.
+fn load_modules(init: &Init) -> Option<&[u8]> {
+    let name = parameter(&init.parameters, "fn")?;
+    matches!(name, b"load-modules" | b"load_modules").then(|| parameter(&init.parameters, "shlib")).flatten()
+}
+
+fn text_path(bytes: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
+}
+
+/// `yes`, `true`, `on` and `1`.
+pub fn is_true(value: &[u8]) -> bool {
+    [&b"yes"[..], b"true", b"on", b"1"].iter().any(|word| value.eq_ignore_ascii_case(word))
+}
+
+pub unsafe extern "C" fn magnus_atrestart(function: Option<AtEnd>, argument: *mut c_void) {
+    if let (Some(engine), Some(function)) = (current(), function) {
+        engine.at_end.lock().unwrap_or_else(PoisonError::into_inner).push((function, argument));
+    }
+}
+
+/// Says once that a function of the interface does nothing here.
+pub fn unsupported(name: &'static str) {
+    static TOLD: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if told.contains(&name) {
+        return;
+    }
+    told.push(name);
+    drop(told);
+    if let Some(engine) = current() {
+        // SAFETY: names of plug-ins last for good.
+        let plugin = unsafe { crate::memory::bytes(current::breadcrumb().plugin) };
+        let plugin = if plugin.is_empty() { "a plug-in".into() } else { String::from_utf8_lossy(plugin) };
+        engine.log(
+            LOG_WARN,
+            &format!("{plugin} has called {name}, which is not supported: it answers with failure"),
+        );
+    }
+}

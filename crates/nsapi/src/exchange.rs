@@ -1,0 +1,542 @@
+//! One request on its way through the stages: its C structures, its memory, and the answer as far as it is known.
+//!
+//! Exchanges are used again: the structures and the first block of memory stay, so that a request costs some copies
+//! and no allocation.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::Arc;
+
+use touchstone_http::grammar::{is_field_value_byte, is_token};
+
+use crate::abi::{
+    ATTRIBUTE_KEEP_ALIVE, ConfGlobals, Netbuf, Pblock, REQ_NOACTION, REQ_PROCEED, Request, Session,
+    method_number,
+};
+use crate::connection::{AnswerHead, Connection, Gone, HostRequest};
+use crate::current;
+use crate::engine::Engine;
+use crate::handle::{Handle, handle};
+use crate::memory::Pool;
+use crate::pblock;
+use crate::pipeline::Pipeline;
+
+/// The longest head that a plug-in may write itself.
+const LONGEST_RAW_HEAD_BYTES: usize = 64 * 1024;
+
+/// Bytes of the body that `sn->inbuf` takes at once.
+pub const BODY_BUFFER_BYTES: c_int = 8_192;
+
+/// A request, its structures in C first.
+#[repr(C)]
+pub struct Exchange {
+    pub session: Session,
+    pub request: Request,
+    pub inbuf: Netbuf,
+    csd: Handle,
+    pub globals: ConfGlobals,
+    pub pool: Pool,
+    pub engine: Option<Arc<Engine>>,
+    pub pipeline: Pipeline,
+    /// Requests that plug-ins have made from this one.
+    pub internal: Vec<*mut Request>,
+    connection: *mut (dyn Connection + 'static),
+    answer: AnswerState,
+    /// What of the answer's length is still to come, where it was said.
+    remaining: Option<u64>,
+    no_body: bool,
+    is_head: bool,
+    pub gone: bool,
+    pub body_bytes_written: u64,
+    raw_head: Vec<u8>,
+}
+
+/// How far the answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AnswerState {
+    Nothing,
+    /// The plug-in writes the head itself, which is not complete.
+    RawHead,
+    Started,
+}
+
+// SAFETY: all pointers are into the exchange's own memory or to what lasts for good; `connection` is only used between
+// `attach` and `detach`, on one thread.
+unsafe impl Send for Exchange {}
+
+impl Exchange {
+    /// One that is at no request.
+    pub fn new() -> Box<Exchange> {
+        // SAFETY: the C structures hold integers and pointers only.
+        let (session, request, inbuf) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed()) };
+        let mut exchange = Box::new(Exchange {
+            session,
+            request,
+            inbuf,
+            csd: Handle::client(ptr::null_mut()),
+            globals: current::blank_globals(),
+            pool: Pool::new(),
+            engine: None,
+            pipeline: Pipeline::new(),
+            internal: Vec::new(),
+            connection: no_connection(),
+            answer: AnswerState::Nothing,
+            remaining: None,
+            no_body: false,
+            is_head: false,
+            gone: false,
+            body_bytes_written: 0,
+            raw_head: Vec::new(),
+        });
+        let itself: *mut Exchange = &mut *exchange;
+        exchange.csd = Handle::client(itself);
+        exchange
+    }
+
+    /// Fills the structures for a request.
+    pub fn begin(&mut self, engine: &Arc<Engine>, asked: &HostRequest<'_>) {
+        self.clear();
+        // SAFETY: the C structures hold integers and pointers only.
+        unsafe {
+            self.session = std::mem::zeroed();
+            self.request = std::mem::zeroed();
+        }
+        let pool = &mut self.pool;
+        let chains = pblock::REQUEST_CHAINS;
+        let [client, vars, reqpb, headers, srvhdrs] =
+            [4, chains, 8, chains, chains].map(|n| pblock::create_in(pool, n));
+        // SAFETY: the blocks are new; the pool outlives the request.
+        unsafe {
+            fill_client(pool, client, asked);
+            fill_reqpb(pool, reqpb, asked);
+            for (name, value) in asked.fields {
+                pblock::insert_in(pool, headers, name, value);
+            }
+            if let Some(user) = asked.user {
+                pblock::insert_in(pool, vars, b"auth-type", b"basic");
+                pblock::insert_in(pool, vars, b"auth-user", user);
+            }
+            if let Some(certificate) = asked.tls.and_then(|tls| tls.client_certificate) {
+                pblock::insert_in(pool, vars, b"auth-cert", certificate);
+            }
+        }
+        self.inbuf.pos = 0;
+        self.inbuf.cursize = 0;
+        self.inbuf.maxsize = BODY_BUFFER_BYTES;
+        self.inbuf.inbuf = ptr::null_mut();
+        self.inbuf.errmsg = ptr::null_mut();
+        self.inbuf.sd = (&raw mut self.csd).cast();
+        let session = &mut self.session;
+        session.client = client;
+        session.csd = (&raw mut self.csd).cast();
+        session.inbuf = &raw mut self.inbuf;
+        session.csd_open = 1;
+        session.pool = (&raw mut self.pool).cast();
+        session.ssl = c_int::from(asked.tls.is_some());
+        session.clientauth = c_int::from(asked.tls.is_some_and(|tls| tls.client_certificate.is_some()));
+        if let std::net::IpAddr::V4(address) = asked.client.ip() {
+            session.iaddr.s_addr = u32::from_ne_bytes(address.octets());
+        }
+        if let std::net::SocketAddr::V4(address) = asked.local {
+            session.local_addr.sin_family = libc::AF_INET as libc::sa_family_t;
+            session.local_addr.sin_port = address.port().to_be();
+            session.local_addr.sin_addr.s_addr = u32::from_ne_bytes(address.ip().octets());
+        }
+        let host = self.pool.text(asked.host);
+        let request = &mut self.request;
+        request.vars = vars;
+        request.reqpb = reqpb;
+        request.loadhdrs = 0;
+        request.headers = headers;
+        request.srvhdrs = srvhdrs;
+        request.req_start = asked.now_unix_seconds as libc::time_t;
+        request.protv_num = if asked.is_http10 { 100 } else { 101 };
+        request.method_num = method_number(asked.method);
+        request.rq_attr = if asked.keep_alive { ATTRIBUTE_KEEP_ALIVE } else { 0 };
+        request.hostname = host;
+        request.os = (&raw mut self.pipeline).cast();
+        self.globals = engine.globals();
+        self.globals.port = c_int::from(asked.port);
+        self.globals.security_active = c_int::from(asked.tls.is_some());
+        self.globals.server_hostname = host;
+        self.is_head = asked.method == b"HEAD";
+        match &self.engine {
+            Some(before) if Arc::ptr_eq(before, engine) => {}
+            _ => self.engine = Some(engine.clone()),
+        }
+    }
+
+    /// Gives back what the request before has used.
+    pub fn clear(&mut self) {
+        for request in self.internal.drain(..) {
+            // SAFETY: the list holds requests of `internal_request::create`, each once.
+            unsafe { crate::api::request::drop_pipeline(request) };
+        }
+        self.pool.reset();
+        self.pipeline.reset();
+        self.connection = no_connection();
+        self.answer = AnswerState::Nothing;
+        self.remaining = None;
+        self.no_body = false;
+        self.gone = false;
+        self.body_bytes_written = 0;
+        self.raw_head.clear();
+        if self.raw_head.capacity() > LONGEST_RAW_HEAD_BYTES {
+            self.raw_head = Vec::new();
+        }
+    }
+
+    /// Reads and writes through `connection` from now on.
+    ///
+    /// # Safety
+    /// The connection lives, and is used by nobody else, until [`Exchange::detach`].
+    pub unsafe fn attach(&mut self, connection: &mut dyn Connection) {
+        let pointer: *mut (dyn Connection + '_) = connection;
+        // Only the lifetime is forgotten; `detach` ends the use.
+        self.connection =
+            std::mem::transmute::<*mut (dyn Connection + '_), *mut (dyn Connection + 'static)>(pointer);
+    }
+
+    /// Ends what [`Exchange::attach`] began.
+    pub fn detach(&mut self) {
+        self.connection = no_connection();
+    }
+
+    fn connection(&mut self) -> &mut dyn Connection {
+        // SAFETY: `attach` says that it lives; without one it is `no_connection`, which holds no data.
+        unsafe { &mut *self.connection }
+    }
+
+    /// Whether the head of the answer is sent.
+    pub fn is_started(&self) -> bool {
+        self.answer == AnswerState::Started
+    }
+
+    /// Whether the plug-in has written anything.
+    pub fn has_written(&self) -> bool {
+        self.answer != AnswerState::Nothing
+    }
+
+    /// Whether all that was said to come has come.
+    pub fn is_complete(&self) -> bool {
+        self.is_started() && (self.no_body || self.remaining.is_none_or(|bytes| bytes == 0)) && !self.gone
+    }
+
+    /// Whether the client is still there.
+    pub fn is_alive(&mut self) -> bool {
+        !self.gone && self.connection().is_alive()
+    }
+
+    /// `protocol_start_response`: sends the head from `srvhdrs`.
+    pub fn start_response(&mut self) -> c_int {
+        if self.has_written() {
+            return if self.no_body { REQ_NOACTION } else { REQ_PROCEED };
+        }
+        // SAFETY: the structures are those of this exchange; plug-ins keep them sound.
+        let (status, fields) = unsafe { head_of(&mut self.request) };
+        if self.start(status, &fields).is_err() {
+            return crate::abi::REQ_EXIT;
+        }
+        if self.no_body { REQ_NOACTION } else { REQ_PROCEED }
+    }
+
+    fn start(&mut self, status: u16, fields: &[(&[u8], &[u8])]) -> Result<(), Gone> {
+        self.answer = AnswerState::Started;
+        self.request.senthdrs = 1;
+        self.no_body = self.is_head || matches!(status, 204 | 205 | 304);
+        let mut content_length = None;
+        let mut kept: Vec<(&[u8], &[u8])> = Vec::with_capacity(fields.len());
+        for &(name, value) in fields {
+            if name.eq_ignore_ascii_case(b"content-length") {
+                content_length =
+                    std::str::from_utf8(value).ok().and_then(|digits| digits.trim().parse().ok());
+            } else if !is_servers_own(name)
+                && is_token(name)
+                && value.iter().all(|byte| is_field_value_byte(*byte))
+            {
+                kept.push((name, value));
+            }
+        }
+        self.remaining = content_length;
+        let head = AnswerHead { status, fields: &kept, content_length };
+        let started = self.connection().start(&head);
+        self.gone |= started.is_err();
+        started
+    }
+
+    /// `net_write`: the body, or a whole answer where the plug-in begins with `HTTP/`.
+    pub fn write(&mut self, data: &[u8]) -> Result<(), Gone> {
+        if self.gone {
+            return Err(Gone);
+        }
+        match self.answer {
+            AnswerState::Started => self.write_body(data),
+            AnswerState::Nothing if !is_raw_head(data) => {
+                self.start_response();
+                self.write_body(data)
+            }
+            _ => self.write_raw(data),
+        }
+    }
+
+    fn write_body(&mut self, mut data: &[u8]) -> Result<(), Gone> {
+        if self.no_body || data.is_empty() {
+            return if self.gone { Err(Gone) } else { Ok(()) };
+        }
+        if let Some(remaining) = &mut self.remaining {
+            // What is beyond the length that was said would be taken for the next answer.
+            data = &data[..data.len().min(usize::try_from(*remaining).unwrap_or(usize::MAX))];
+            *remaining -= data.len() as u64;
+        }
+        self.body_bytes_written += data.len() as u64;
+        let written = self.connection().write(data);
+        self.gone |= written.is_err();
+        written
+    }
+
+    /// A plug-in that writes status line and fields itself: they are read, so that the answer can be framed for the
+    /// client's version and the connection be kept.
+    fn write_raw(&mut self, data: &[u8]) -> Result<(), Gone> {
+        self.answer = AnswerState::RawHead;
+        if self.raw_head.is_empty()
+            && let Some(head_bytes) = end_of_head(data)
+        {
+            self.start_raw(&data[..head_bytes])?;
+            return self.write_body(&data[head_bytes..]);
+        }
+        let mut head = std::mem::take(&mut self.raw_head);
+        head.extend_from_slice(data);
+        match end_of_head(&head) {
+            Some(head_bytes) => {
+                self.start_raw(&head[..head_bytes])?;
+                self.write_body(&head[head_bytes..])
+            }
+            None if head.len() > LONGEST_RAW_HEAD_BYTES => {
+                self.gone = true;
+                Err(Gone)
+            }
+            None => {
+                self.raw_head = head;
+                Ok(())
+            }
+        }
+    }
+
+    fn start_raw(&mut self, head: &[u8]) -> Result<(), Gone> {
+        let mut lines =
+            head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let status_line = lines.next().unwrap_or_default();
+        let status = parse_status_line(status_line).unwrap_or(502);
+        let mut fields: Vec<(&[u8], &[u8])> = Vec::with_capacity(8);
+        for line in lines {
+            if let Some(colon) = line.iter().position(|byte| *byte == b':') {
+                fields.push((&line[..colon], line[colon + 1..].trim_ascii()));
+            }
+        }
+        self.request.status_num = status as i16;
+        self.start(status, &fields)
+    }
+
+    /// What a plug-in has begun to write as a head and not ended is sent as a body.
+    pub fn finish_raw(&mut self) {
+        if self.answer == AnswerState::RawHead {
+            let begun = std::mem::take(&mut self.raw_head);
+            self.answer = AnswerState::Nothing;
+            self.start_response();
+            let _ = self.write_body(&begun);
+        }
+    }
+
+    /// Sends what has been kept back.
+    pub fn flush(&mut self) -> Result<(), Gone> {
+        if self.gone {
+            return Err(Gone);
+        }
+        if self.answer != AnswerState::Started {
+            return Ok(());
+        }
+        let flushed = self.connection().flush();
+        self.gone |= flushed.is_err();
+        flushed
+    }
+
+    /// Reads more of the body; 0: there is no more.
+    pub fn read_body(&mut self, to: &mut [u8]) -> Result<usize, Gone> {
+        if self.gone {
+            return Err(Gone);
+        }
+        let read = self.connection().read(to);
+        self.gone |= read.is_err();
+        read
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// The exchange of a session; null where the session is one that a plug-in has made.
+///
+/// # Safety
+/// `session` is null or a session.
+pub unsafe fn of_session(session: *const Session) -> *mut Exchange {
+    if session.is_null() {
+        return current::exchange();
+    }
+    handle((*session).csd).map_or(ptr::null_mut(), Handle::exchange)
+}
+
+/// What the client is.
+unsafe fn fill_client(pool: &mut Pool, client: *mut Pblock, asked: &HostRequest<'_>) {
+    use std::io::Write as _;
+    let mut text = [0u8; 64];
+    let mut rest = &mut text[..];
+    // 64 bytes hold every address.
+    let _ = write!(rest, "{}", asked.client.ip().to_canonical());
+    let used = 64 - rest.len();
+    pblock::insert_in(pool, client, b"ip", &text[..used]);
+    if let Some(tls) = asked.tls {
+        let bits = tls.key_bits.to_string();
+        pblock::insert_in(pool, client, b"cipher", tls.cipher);
+        pblock::insert_in(pool, client, b"keysize", bits.as_bytes());
+        pblock::insert_in(pool, client, b"secret-keysize", bits.as_bytes());
+        for (name, value) in [(&b"user_dn"[..], tls.client_subject), (b"issuer_dn", tls.client_issuer)] {
+            if let Some(value) = value {
+                pblock::insert_in(pool, client, name, value);
+            }
+        }
+    }
+}
+
+unsafe fn fill_reqpb(pool: &mut Pool, reqpb: *mut Pblock, asked: &HostRequest<'_>) {
+    let protocol: &[u8] = if asked.is_http10 { b"HTTP/1.0" } else { b"HTTP/1.1" };
+    pblock::insert_in(pool, reqpb, b"method", asked.method);
+    pblock::insert_in(pool, reqpb, b"uri", asked.path);
+    if let Some(query) = asked.query {
+        pblock::insert_in(pool, reqpb, b"query", query);
+    }
+    pblock::insert_in(pool, reqpb, b"protocol", protocol);
+    let mut line = Vec::with_capacity(asked.method.len() + asked.target.len() + 10);
+    for part in [asked.method, b" ", asked.target, b" ", protocol] {
+        line.extend_from_slice(part);
+    }
+    pblock::insert_in(pool, reqpb, b"clf-request", &line);
+}
+
+type Head<'a> = (u16, Vec<(&'a [u8], &'a [u8])>);
+
+/// Status and fields as `srvhdrs` has them.
+unsafe fn head_of<'a>(request: &mut Request) -> Head<'a> {
+    if pblock::find(request.srvhdrs, b"status").is_none() {
+        crate::api::protocol::set_status(request, 200, &[]);
+    }
+    let line = pblock::find(request.srvhdrs, b"status").unwrap_or(b"200 OK");
+    let status = std::str::from_utf8(&line[..line.len().min(3)]).ok().and_then(|digits| digits.parse().ok());
+    let status = status.filter(|status| (200..=999).contains(status)).unwrap_or(500);
+    pblock::set(request.srvhdrs, b"clf-status", &line[..line.len().min(3)]);
+    let mut fields = Vec::with_capacity(8);
+    pblock::for_each(request.srvhdrs, |name, value| {
+        if !matches!(name, b"status" | b"clf-status") {
+            fields.push((name, value));
+        }
+    });
+    (status, fields)
+}
+
+fn is_servers_own(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 8] = [
+        b"connection",
+        b"keep-alive",
+        b"transfer-encoding",
+        b"upgrade",
+        b"te",
+        b"trailer",
+        b"date",
+        b"server",
+    ];
+    NAMES.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
+fn is_raw_head(data: &[u8]) -> bool {
+    let length = data.len().min(5);
+    length > 0 && data[..length] == b"HTTP/"[..length]
+}
+
+/// Behind the empty line that ends a head.
+fn end_of_head(data: &[u8]) -> Option<usize> {
+    let mut line_begin = 0;
+    while let Some(length) = data[line_begin..].iter().position(|byte| *byte == b'\n') {
+        let line = &data[line_begin..line_begin + length];
+        line_begin += length + 1;
+        if line.is_empty() || line == b"\r" {
+            return Some(line_begin);
+        }
+    }
+    None
+}
+
+/// The status of `HTTP/1.0 200 OK`.
+fn parse_status_line(line: &[u8]) -> Option<u16> {
+    let rest = &line[line.iter().position(|byte| *byte == b' ')? + 1..];
+    let status: u16 = std::str::from_utf8(rest.get(..3)?).ok()?.parse().ok()?;
+    (200..=999).contains(&status).then_some(status)
+}
+
+struct NoConnection;
+
+impl Connection for NoConnection {
+    fn read(&mut self, _to: &mut [u8]) -> Result<usize, Gone> {
+        Err(Gone)
+    }
+    fn start(&mut self, _head: &AnswerHead<'_>) -> Result<(), Gone> {
+        Err(Gone)
+    }
+    fn write(&mut self, _bytes: &[u8]) -> Result<(), Gone> {
+        Err(Gone)
+    }
+    fn flush(&mut self) -> Result<(), Gone> {
+        Err(Gone)
+    }
+    fn is_alive(&self) -> bool {
+        false
+    }
+}
+
+fn no_connection() -> *mut (dyn Connection + 'static) {
+    // It has no size, so any aligned pointer is one to it.
+    let nothing: *mut NoConnection = ptr::dangling_mut();
+    nothing
+}
+
+/// The exchange behind a `SYS_NETFD` that is a client.
+///
+/// # Safety
+/// As [`handle`].
+pub unsafe fn of_handle(pointer: *mut c_void) -> Option<&'static mut Exchange> {
+    handle(pointer)?.exchange().as_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_that_plugins_write_themselves_are_read() {
+        assert_eq!(end_of_head(b"HTTP/1.0 200 OK\r\nA: b\r\n\r\nbody"), Some(25));
+        assert_eq!(end_of_head(b"HTTP/1.0 200 OK\nA: b\n\nbody"), Some(22));
+        assert_eq!(end_of_head(b"HTTP/1.0 200 OK\r\nA: b\r\n"), None);
+        assert_eq!(parse_status_line(b"HTTP/1.0 404 Not here"), Some(404));
+        assert_eq!(parse_status_line(b"HTTP/1.0 200"), Some(200));
+        assert_eq!(parse_status_line(b"HTTP/1.0 20"), None);
+        assert_eq!(parse_status_line(b"HTTP/1.0 100 Continue"), None);
+        assert!(
+            is_raw_head(b"HTTP/1.1 200")
+                && is_raw_head(b"HT")
+                && !is_raw_head(b"<html>")
+                && !is_raw_head(b"")
+        );
+    }
+}

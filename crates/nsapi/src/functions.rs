@@ -1,0 +1,227 @@
+//! The functions that directives name: those of plug-ins, and the server's own.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_char, c_int};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use crate::abi::{FuncPtr, FuncStruct, Pblock, REQ_ABORTED, Request, Session};
+use crate::current::{self, Breadcrumb};
+use crate::exchange::Exchange;
+
+/// On which threads a function may run.
+#[derive(Clone, Copy)]
+pub enum Runs {
+    /// On workers only: it may wait.
+    OnWorker,
+    /// Anywhere.
+    Anywhere,
+    /// On a core where this says so of the request.
+    Asks(fn(&mut Exchange) -> bool),
+}
+
+/// A function by its name. It stays for good, since plug-ins hold pointers to it.
+pub struct Function {
+    name: CString,
+    plugin: CString,
+    pointer: AtomicPtr<()>,
+    runs: Runs,
+    is_inline: AtomicBool,
+    structure: AtomicPtr<FuncStruct>,
+}
+
+impl Function {
+    fn new(name: &str, plugin: &str, function: FuncPtr, runs: Runs) -> &'static Function {
+        let c_text = |text: &str| CString::new(text.replace('\0', "")).unwrap_or_default();
+        Box::leak(Box::new(Function {
+            name: c_text(name),
+            plugin: c_text(plugin),
+            pointer: AtomicPtr::new(function as *mut ()),
+            runs,
+            is_inline: AtomicBool::new(false),
+            structure: AtomicPtr::new(ptr::null_mut()),
+        }))
+    }
+
+    /// The function itself.
+    pub fn pointer(&self) -> FuncPtr {
+        // SAFETY: only pointers of functions of this type are stored.
+        unsafe { std::mem::transmute::<*mut (), FuncPtr>(self.pointer.load(Ordering::Acquire)) }
+    }
+
+    /// Whether it may run on a core now.
+    pub fn runs_on_core(&self, exchange: &mut Exchange) -> bool {
+        self.is_inline.load(Ordering::Relaxed)
+            || match self.runs {
+                Runs::OnWorker => false,
+                Runs::Anywhere => true,
+                Runs::Asks(ask) => ask(exchange),
+            }
+    }
+
+    /// Lets it run on cores, for those who know that it never waits.
+    pub fn set_inline(&self) {
+        self.is_inline.store(true, Ordering::Relaxed);
+    }
+
+    /// Calls it.
+    ///
+    /// # Safety
+    /// The arguments are as the function expects them, and the thread is at the request.
+    #[inline]
+    pub unsafe fn call(&self, block: *mut Pblock, session: *mut Session, request: *mut Request) -> c_int {
+        let here = Breadcrumb { plugin: self.plugin.as_ptr(), function: self.name.as_ptr() };
+        let before = current::set_breadcrumb(here);
+        let answer = self.pointer()(block, session, request);
+        current::set_breadcrumb(before);
+        answer
+    }
+
+    /// As plug-ins see it.
+    pub fn structure(&self) -> *mut FuncStruct {
+        let known = self.structure.load(Ordering::Acquire);
+        if !known.is_null() {
+            return known;
+        }
+        let new = Box::into_raw(Box::new(FuncStruct {
+            name: self.name.as_ptr(),
+            func: Some(self.pointer()),
+            next: ptr::null_mut(),
+            flags: 0,
+            pool_id: 0,
+            pool_resolved: 0,
+        }));
+        // Two threads may make one each: both stay valid.
+        self.structure.store(new, Ordering::Release);
+        new
+    }
+}
+
+/// The functions of one configuration.
+#[derive(Default)]
+pub struct Functions {
+    table: RwLock<HashMap<String, &'static Function>>,
+}
+
+impl Functions {
+    /// The server's own.
+    pub fn new() -> Functions {
+        let functions = Functions::default();
+        for (name, function, runs) in crate::builtin::FUNCTIONS {
+            functions.insert(name, "the server", *function, *runs);
+        }
+        functions
+    }
+
+    /// Adds one, or gives a name to another. `-` and `_` are the same in names.
+    pub fn insert(&self, name: &str, plugin: &str, function: FuncPtr, runs: Runs) -> &'static Function {
+        let new = Function::new(name, plugin, function, runs);
+        self.table.write().unwrap_or_else(PoisonError::into_inner).insert(key(name), new);
+        new
+    }
+
+    /// The function of this name.
+    pub fn find(&self, name: &str) -> Option<&'static Function> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).get(&key(name)).copied()
+    }
+
+    /// Puts another function in the place of one: whoever has found the name calls that from then on.
+    pub fn replace(&self, name: &str, function: FuncPtr) -> Option<FuncPtr> {
+        let known = self.find(name)?;
+        let before = known.pointer();
+        known.pointer.store(function as *mut (), Ordering::Release);
+        Some(before)
+    }
+
+    /// The name most like this one.
+    pub fn nearest(&self, name: &str) -> Option<String> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let wanted = key(name);
+        table
+            .keys()
+            .map(|known| (distance(known, &wanted), known))
+            .min()
+            .and_then(|(distance, known)| (distance <= 2).then(|| known.clone()))
+    }
+}
+
+fn key(name: &str) -> String {
+    name.replace('_', "-")
+}
+
+/// How many letters must be changed, put in or taken out.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, letter) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for (column, wanted) in other.iter().enumerate() {
+            let cost = diagonal + usize::from(letter != *wanted);
+            diagonal = row[column + 1];
+            row[column + 1] = cost.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+// ---- What plug-ins call --------------------------------------------------------------------------------------------
+
+unsafe fn text(name: *const c_char) -> String {
+    String::from_utf8_lossy(crate::memory::bytes(name)).into_owned()
+}
+
+pub unsafe extern "C" fn func_find(name: *mut c_char) -> Option<FuncPtr> {
+    crate::engine::current()?.functions().find(&text(name)).map(Function::pointer)
+}
+
+pub unsafe extern "C" fn func_insert(name: *mut c_char, function: Option<FuncPtr>) -> *mut FuncStruct {
+    let (Some(engine), Some(function)) = (crate::engine::current(), function) else { return ptr::null_mut() };
+    let plugin = text(current::breadcrumb().plugin);
+    engine.functions().insert(&text(name), &plugin, function, Runs::OnWorker).structure()
+}
+
+pub unsafe extern "C" fn func_replace(name: *mut c_char, function: Option<FuncPtr>) -> Option<FuncPtr> {
+    crate::engine::current()?.functions().replace(&text(name), function?)
+}
+
+pub unsafe extern "C" fn func_init(mut functions: *mut FuncStruct) {
+    // A table of functions, the last one without a name.
+    while !functions.is_null() && !(*functions).name.is_null() {
+        func_insert((*functions).name.cast_mut(), (*functions).func);
+        functions = functions.add(1);
+    }
+}
+
+pub unsafe extern "C" fn func_exec(
+    block: *mut Pblock,
+    session: *mut Session,
+    request: *mut Request,
+) -> c_int {
+    let Some(engine) = crate::engine::current() else { return REQ_ABORTED };
+    let name = crate::pblock::find(block, b"fn").unwrap_or_default();
+    match engine.functions().find(&String::from_utf8_lossy(name)) {
+        Some(function) => function.call(block, session, request),
+        None => {
+            let message = format!("func_exec: there is no function {:?}", String::from_utf8_lossy(name));
+            engine.log(crate::abi::LOG_MISCONFIG, &message);
+            REQ_ABORTED
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_with_either_dash_and_misspelt_ones_have_a_neighbour() {
+        let functions = Functions::new();
+        assert!(functions.find("send_file").is_some());
+        assert!(functions.find("send-files").is_none());
+        assert_eq!(functions.nearest("send-fil").as_deref(), Some("send-file"));
+        assert_eq!(functions.nearest("quite-another-thing"), None);
+        assert_eq!(distance("abc", "adcx"), 2);
+    }
+}

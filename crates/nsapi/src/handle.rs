@@ -1,0 +1,83 @@
+//! What `SYS_NETFD` and `SYS_FILE` point to. A plug-in gets them from us and gives them back; what it gives that is
+//! none of ours is refused, not followed, as far as a tag can tell.
+
+use std::ffi::c_void;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use crate::abi::error_handle;
+use crate::exchange::Exchange;
+
+const TAG: usize = 0x6e73_6170_6920_6664;
+
+/// A connection or a file.
+#[repr(C)]
+pub struct Handle {
+    tag: usize,
+    kind: Kind,
+}
+
+enum Kind {
+    Client(*mut Exchange),
+    Descriptor(OwnedFd),
+}
+
+impl Handle {
+    /// A handle for the client of a request.
+    pub fn client(exchange: *mut Exchange) -> Handle {
+        Handle { tag: TAG, kind: Kind::Client(exchange) }
+    }
+
+    /// Makes a handle of a descriptor; `close` takes it back.
+    pub fn open(descriptor: OwnedFd) -> *mut c_void {
+        Box::into_raw(Box::new(Handle { tag: TAG, kind: Kind::Descriptor(descriptor) })).cast()
+    }
+
+    /// The exchange whose client this is, or null.
+    pub fn exchange(&self) -> *mut Exchange {
+        match self.kind {
+            Kind::Client(exchange) => exchange,
+            Kind::Descriptor(_) => std::ptr::null_mut(),
+        }
+    }
+
+    /// The descriptor, where it is one.
+    pub fn descriptor(&self) -> Option<RawFd> {
+        match &self.kind {
+            Kind::Client(_) => None,
+            Kind::Descriptor(descriptor) => Some(descriptor.as_raw_fd()),
+        }
+    }
+}
+
+/// The handle behind a pointer of a plug-in.
+///
+/// # Safety
+/// `pointer` is null, -1, or points to at least 8 readable bytes that live as long as the answer.
+pub unsafe fn handle<'a>(pointer: *mut c_void) -> Option<&'a Handle> {
+    if pointer.is_null() || pointer == error_handle() || !(pointer as usize).is_multiple_of(8) {
+        return None;
+    }
+    let handle = pointer.cast::<Handle>();
+    ((*handle).tag == TAG).then(|| &*handle)
+}
+
+/// The descriptor behind a pointer of a plug-in.
+///
+/// # Safety
+/// As [`handle`].
+pub unsafe fn descriptor(pointer: *mut c_void) -> Option<RawFd> {
+    handle(pointer)?.descriptor()
+}
+
+/// Closes what [`Handle::open`] has made; the client of a request stays.
+///
+/// # Safety
+/// As [`handle`], and the handle is not used any more.
+pub unsafe fn close(pointer: *mut c_void) -> bool {
+    let Some(found) = handle(pointer) else { return false };
+    if found.descriptor().is_some() {
+        (*pointer.cast::<Handle>()).tag = 0;
+        drop(Box::from_raw(pointer.cast::<Handle>()));
+    }
+    true
+}

@@ -1,0 +1,156 @@
+//! The child: the command `nsapi-host`, which only the server starts.
+//!
+//! Its standard input is the socket that it listens on, its standard output takes `ready`, `problem TEXT` and
+//! `log DEGREE TEXT` lines to the server.
+
+use std::io::{self, Write as _};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::answer::Head;
+use super::wire::{Kind, OwnedRequest, encode_head, encode_outcome, read_frame, write_frame};
+use crate::connection::{AnswerHead, Connection, Gone, Outcome};
+use crate::current;
+use crate::engine::{Engine, Log, Settings};
+use crate::exchange::Exchange;
+use crate::pipeline::{self, On};
+
+/// The file with the settings, in the directory that the child is given.
+pub const SETTINGS_FILE: &str = "settings.json";
+
+/// Runs the child; the answer is its exit code.
+pub fn run(directory: &Path) -> i32 {
+    // SAFETY: without the server there is nobody to serve.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    crate::slots::install();
+    crate::crash::install();
+    match serve(directory) {
+        Ok(()) => 0,
+        Err(problems) => {
+            problems.iter().for_each(|problem| say("problem", problem));
+            1
+        }
+    }
+}
+
+fn serve(directory: &Path) -> Result<(), Vec<String>> {
+    let one = |text: String| vec![text];
+    let text =
+        std::fs::read(directory.join(SETTINGS_FILE)).map_err(|error| one(format!("no settings: {error}")))?;
+    let settings: Settings =
+        serde_json::from_slice(&text).map_err(|error| one(format!("wrong settings: {error}")))?;
+    // SAFETY: the server gives the socket as standard input, and nobody else uses that.
+    let listener = UnixListener::from(unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) });
+    let engine = Engine::start(&settings, Arc::new(Lines))?;
+    say("ready", "");
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                let engine = engine.clone();
+                let spawned = std::thread::Builder::new()
+                    .name("nsapi-worker".to_string())
+                    .spawn(move || requests(&engine, stream));
+                if let Err(error) = spawned {
+                    say("log", &format!("3 no thread for a connection: {error}"));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(one(format!("the socket cannot be listened on: {error}"))),
+        }
+    }
+}
+
+/// Lines to the server.
+struct Lines;
+
+impl Log for Lines {
+    fn write(&self, degree: i32, message: &str) {
+        say("log", &format!("{degree} {message}"));
+    }
+}
+
+fn say(what: &str, text: &str) {
+    let line = format!("{what} {}\n", text.replace('\n', " "));
+    // If nobody reads, the server is gone, and so is this process soon.
+    let _ = io::stdout().lock().write_all(line.as_bytes());
+}
+
+fn requests(engine: &Arc<Engine>, mut stream: UnixStream) {
+    let mut exchange = Exchange::new();
+    let mut payload = Vec::new();
+    loop {
+        match read_frame(&mut stream, &mut payload) {
+            Ok(Kind::Request) => {}
+            Ok(Kind::Quit) => {
+                engine.end();
+                std::process::exit(0);
+            }
+            _ => return,
+        }
+        let Some(request) = OwnedRequest::decode(&payload) else { return };
+        request.with(|asked| exchange.begin(engine, asked));
+        let mut client =
+            ThroughServer { stream: &mut stream, body_is_over: !request.has_body(), held: Vec::new() };
+        let pointer: *mut Exchange = &mut *exchange;
+        // SAFETY: the exchange is this thread's alone, and the connection outlives its use.
+        let outcome = unsafe {
+            (*pointer).attach(&mut client);
+            let entered = current::enter(pointer);
+            let outcome = pipeline::run(pointer, On::Worker).unwrap_or(Outcome::Close);
+            drop(entered);
+            (*pointer).detach();
+            outcome
+        };
+        exchange.clear();
+        if write_frame(&mut stream, Kind::End, &encode_outcome(&outcome)).is_err() {
+            return;
+        }
+    }
+}
+
+/// The client, as far as the child sees it.
+struct ThroughServer<'a> {
+    stream: &'a mut UnixStream,
+    body_is_over: bool,
+    held: Vec<u8>,
+}
+
+impl Connection for ThroughServer<'_> {
+    fn read(&mut self, to: &mut [u8]) -> Result<usize, Gone> {
+        if self.held.is_empty() && !self.body_is_over {
+            write_frame(self.stream, Kind::Want, &[]).map_err(|_| Gone)?;
+            match read_frame(self.stream, &mut self.held) {
+                Ok(Kind::Body) => self.body_is_over = self.held.is_empty(),
+                _ => return Err(Gone),
+            }
+        }
+        let read = self.held.len().min(to.len());
+        to[..read].copy_from_slice(&self.held[..read]);
+        self.held.drain(..read);
+        Ok(read)
+    }
+
+    fn start(&mut self, head: &AnswerHead<'_>) -> Result<(), Gone> {
+        write_frame(self.stream, Kind::Head, &encode_head(&Head::of(head))).map_err(|_| Gone)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+        for piece in bytes.chunks(super::wire::LONGEST_FRAME_BYTES) {
+            write_frame(self.stream, Kind::Data, piece).map_err(|_| Gone)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Gone> {
+        write_frame(self.stream, Kind::Flush, &[]).map_err(|_| Gone)
+    }
+
+    fn is_alive(&self) -> bool {
+        let mut poll =
+            libc::pollfd { fd: std::os::fd::AsRawFd::as_raw_fd(&*self.stream), events: 0, revents: 0 };
+        // SAFETY: one descriptor, which is open.
+        unsafe { libc::poll(&mut poll, 1, 0) == 0 }
+    }
+}

@@ -1,0 +1,397 @@
+//! The handler of a route with `nsapi`.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use touchstone_interfaces::answer::{Answer, Part};
+use touchstone_interfaces::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_interfaces::pipe::{self, Receiver};
+use touchstone_interfaces::request::{Protocol, Request};
+
+use super::answer::Gathered;
+use super::bridge::{CoreEnd, Message, Piece, bridge};
+use super::process::Child;
+use super::workers::{TooBusy, Workers};
+use crate::abi::LOG_INFORM;
+use crate::connection::{Delegate, HostRequest, Outcome, TlsFacts};
+use crate::current;
+use crate::engine::{Engine, Log, Settings};
+use crate::exchange::Exchange;
+use crate::pipeline::{self, On};
+
+/// Exchanges that a core keeps for the next requests.
+const KEPT_EXCHANGES: usize = 64;
+
+/// Bytes of an answer that wait for a client.
+const PIPE_BYTES: usize = 128 * 1024;
+
+/// How plug-ins are run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hosting {
+    /// In a child process.
+    pub in_process_of_its_own: bool,
+    /// Threads on which functions may wait.
+    pub most_threads: usize,
+    /// Requests that wait for one.
+    pub most_waiting: usize,
+    /// Stack of each thread.
+    pub stack_bytes: usize,
+}
+
+/// What a route with `nsapi` is.
+pub struct Nsapi {
+    /// What runs the functions; the child's side where that is a process.
+    runs: Runs,
+    workers: Workers,
+    log: Arc<Messages>,
+}
+
+enum Runs {
+    Here(Arc<Engine>),
+    InChild(Arc<Child>),
+}
+
+impl Nsapi {
+    /// Loads the plug-ins, or starts the process that does. All that is wrong is named.
+    pub fn start(settings: &Settings, hosting: &Hosting) -> Result<Nsapi, Vec<String>> {
+        crate::slots::install();
+        let log = Arc::new(Messages::default());
+        let runs = if hosting.in_process_of_its_own {
+            Runs::InChild(Child::start(settings, log.clone())?)
+        } else {
+            crate::crash::install();
+            Runs::Here(Engine::start(settings, log.clone())?)
+        };
+        let workers = Workers::new(hosting.most_threads, hosting.most_waiting, hosting.stack_bytes);
+        Ok(Nsapi { runs, workers, log })
+    }
+}
+
+impl Drop for Nsapi {
+    fn drop(&mut self) {
+        match &self.runs {
+            Runs::Here(engine) => engine.end(),
+            Runs::InChild(child) => child.stop(),
+        }
+    }
+}
+
+impl Interface for Nsapi {
+    fn name(&self) -> &'static str {
+        "nsapi"
+    }
+
+    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        let runs = match &self.runs {
+            Runs::Here(engine) => Runs::Here(engine.clone()),
+            Runs::InChild(child) => Runs::InChild(child.clone()),
+        };
+        let (workers, log) = (self.workers.clone(), self.log.clone());
+        Rc::new(OnThisCore { runs, workers, log, server, exchanges: RefCell::default() })
+    }
+}
+
+/// Lines for the log, which cores write: plug-ins have threads that know no core.
+#[derive(Default)]
+pub struct Messages {
+    lines: Mutex<Vec<(i32, String)>>,
+}
+
+/// Lines that wait for a core at most.
+const MOST_LINES: usize = 1_000;
+
+impl Log for Messages {
+    fn write(&self, degree: i32, message: &str) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() < MOST_LINES {
+            lines.push((degree, message.to_string()));
+        }
+    }
+}
+
+impl Messages {
+    /// Writes what has come through a core.
+    fn write_to(&self, server: &dyn Server) {
+        let lines = match self.lines.try_lock() {
+            Ok(mut lines) if !lines.is_empty() => std::mem::take(&mut *lines),
+            _ => return,
+        };
+        for (degree, message) in lines {
+            let level = match degree {
+                3 | 4 => Level::Error,
+                degree if degree == LOG_INFORM => Level::Information,
+                6 => Level::Debug,
+                _ => Level::Warning,
+            };
+            server.log(level, "nsapi", &message);
+        }
+    }
+}
+
+struct OnThisCore {
+    runs: Runs,
+    workers: Workers,
+    log: Arc<Messages>,
+    server: Rc<dyn Server>,
+    #[allow(clippy::vec_box, reason = "plug-ins hold pointers into an exchange: it must stay where it is")]
+    exchanges: RefCell<Vec<Box<Exchange>>>,
+}
+
+impl Handler for OnThisCore {
+    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+        // Functions that may run here have answered before anybody waits.
+        if let Runs::Here(engine) = &self.runs {
+            let engine = engine.clone();
+            let mut exchange = self.exchanges.borrow_mut().pop().unwrap_or_else(Exchange::new);
+            with_host_request(&request, |asked| exchange.begin(&engine, asked));
+            let has_body = request.body_length() != Some(0);
+            let mut gathered = Gathered::default();
+            let outcome = if has_body { None } else { run_on_core(&mut exchange, &mut gathered) };
+            if let Some(outcome) = outcome {
+                exchange.clear();
+                self.keep(exchange);
+                self.log.write_to(&*self.server);
+                let handled = self.handled_at_once(outcome, gathered);
+                return Box::pin(std::future::ready(handled));
+            }
+            return Box::pin(async move { self.on_worker(exchange, gathered, request, has_body).await });
+        }
+        Box::pin(async move { self.in_child(request).await })
+    }
+}
+
+/// Runs the functions here; `None` where one must not. What was written until then is in `gathered`.
+fn run_on_core(exchange: &mut Exchange, gathered: &mut Gathered) -> Option<Outcome> {
+    let pointer: *mut Exchange = exchange;
+    // SAFETY: the exchange is this function's alone, and the connection outlives its use.
+    unsafe {
+        (*pointer).attach(gathered);
+        let entered = current::enter(pointer);
+        let result = pipeline::run(pointer, On::Core);
+        drop(entered);
+        (*pointer).detach();
+        result.ok()
+    }
+}
+
+impl OnThisCore {
+    fn keep(&self, exchange: Box<Exchange>) {
+        let mut exchanges = self.exchanges.borrow_mut();
+        if exchanges.len() < KEPT_EXCHANGES {
+            exchanges.push(exchange);
+        }
+    }
+
+    fn handled_at_once(&self, outcome: Outcome, gathered: Gathered) -> Handled {
+        match (outcome, gathered.head) {
+            (Outcome::Delegated(delegated), _) => Handled::Answer(self.not_here(delegated.to)),
+            (Outcome::Answered, Some(head)) => {
+                let declared = head.content_length;
+                let mut answer = head.into_answer();
+                if gathered.written.is_empty() {
+                    answer.declared_length = declared;
+                }
+                answer.body.push(Part::Bytes(gathered.written));
+                Handled::Answer(answer)
+            }
+            (Outcome::Close, Some(head)) => {
+                // What was begun is sent, and the client sees that the end is missing.
+                let (mut sender, body) = pipe::pipe(PIPE_BYTES);
+                sender.push(Bytes::from(gathered.written));
+                drop(sender);
+                let length = head.content_length;
+                Handled::Answer(head.into_answer().part(Part::Stream { body, length }))
+            }
+            (_, None) => Handled::Answer(Answer::error(502)),
+        }
+    }
+
+    /// Other parts of the server answer these; where they are not set up, nobody does.
+    fn not_here(&self, to: Delegate) -> Answer {
+        let message = match to {
+            Delegate::Cgi => {
+                "obj.conf sends a request to a CGI program: put a route with cgi before this one"
+            }
+            Delegate::Includes => {
+                "obj.conf sends a request to a parsed page: put a route for parsed pages before this one"
+            }
+            Delegate::Listing => {
+                "obj.conf sends a request to a listing: put a route with directory_listing before this one"
+            }
+        };
+        self.server.log(Level::Warning, "nsapi leaves a request to another part of the server", message);
+        Answer::error(501)
+    }
+
+    async fn on_worker(
+        self: Rc<Self>,
+        exchange: Box<Exchange>,
+        gathered: Gathered,
+        request: Request,
+        has_body: bool,
+    ) -> Handled {
+        let (mut worker_end, core_end) = bridge(has_body);
+        worker_end.resume(gathered.head, gathered.written);
+        let job = Box::new(move || {
+            let mut exchange = exchange;
+            let pointer: *mut Exchange = &mut *exchange;
+            // SAFETY: the exchange is this job's alone, and the connection outlives its use.
+            let result = unsafe {
+                (*pointer).attach(&mut worker_end);
+                let entered = current::enter(pointer);
+                let result = pipeline::run(pointer, On::Worker);
+                drop(entered);
+                (*pointer).detach();
+                result
+            };
+            worker_end.finish(result.unwrap_or(Outcome::Close));
+        });
+        self.answer_of(job, core_end, request).await
+    }
+
+    async fn in_child(self: Rc<Self>, request: Request) -> Handled {
+        let Runs::InChild(child) = &self.runs else { return Handled::Answer(Answer::error(500)) };
+        let has_body = request.body_length() != Some(0);
+        let (worker_end, core_end) = bridge(has_body);
+        let child = child.clone();
+        let asked = with_host_request(&request, super::wire::OwnedRequest::of);
+        let job = Box::new(move || child.serve(&asked, worker_end));
+        self.answer_of(job, core_end, request).await
+    }
+
+    /// Has a worker answer, and passes body and answer between it and the client.
+    async fn answer_of(
+        self: Rc<Self>,
+        job: Box<dyn FnOnce() + Send>,
+        mut core_end: CoreEnd,
+        request: Request,
+    ) -> Handled {
+        if let Err(TooBusy) = self.workers.run(job) {
+            self.server.log(
+                Level::Warning,
+                "nsapi has no thread for a request",
+                "threads and queue of the route are full",
+            );
+            return Handled::Answer(Answer::error(503).field("Retry-After", "1"));
+        }
+        if let Some(to_worker) = core_end.body.take() {
+            tokio::task::spawn_local(send_body(request.body, to_worker));
+        }
+        let first = core_end.messages.recv().await;
+        self.log.write_to(&*self.server);
+        match first {
+            Some(Message::Head(head, beginning, true)) => {
+                let declared = head.content_length;
+                let mut answer = head.into_answer();
+                if beginning.is_empty() {
+                    answer.declared_length = declared;
+                }
+                answer.body.push(Part::Bytes(beginning));
+                Handled::Answer(answer)
+            }
+            Some(Message::Head(head, beginning, false)) => {
+                let (mut sender, body) = pipe::pipe(PIPE_BYTES);
+                sender.push(Bytes::from(beginning));
+                tokio::task::spawn_local(self.clone().pass_on(core_end, sender));
+                let length = head.content_length;
+                Handled::Answer(head.into_answer().part(Part::Stream { body, length }))
+            }
+            Some(Message::End(Outcome::Delegated(delegated))) => Handled::Answer(self.not_here(delegated.to)),
+            _ => Handled::Answer(Answer::error(502)),
+        }
+    }
+
+    async fn pass_on(self: Rc<Self>, mut core_end: CoreEnd, mut sender: pipe::Sender) {
+        loop {
+            let message = tokio::select! {
+                message = core_end.messages.recv() => message,
+                // Dropping the core's end tells the worker.
+                () = sender.gone() => return,
+            };
+            match message {
+                Some(Message::Body(bytes)) => {
+                    if sender.send(Bytes::from(bytes)).await.is_err() {
+                        return;
+                    }
+                }
+                Some(Message::End(Outcome::Answered)) => {
+                    self.log.write_to(&*self.server);
+                    sender.finish();
+                    return;
+                }
+                _ => {
+                    self.log.write_to(&*self.server);
+                    sender.fail(std::io::Error::other("the plug-in has left its answer incomplete"));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+async fn send_body(mut body: Receiver, to_worker: tokio::sync::mpsc::Sender<Piece>) {
+    // The client is asked for more only when the worker has taken what came before.
+    while let Ok(place) = to_worker.reserve().await {
+        match body.next().await {
+            Some(Ok(bytes)) => place.send(Piece::Bytes(bytes)),
+            Some(Err(_)) => return place.send(Piece::Failed),
+            None => return,
+        }
+    }
+}
+
+/// The request as the engine takes it.
+fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
+    let fields: Vec<(&[u8], &[u8])> = request.received.fields().collect();
+    let host = request.host.as_deref().unwrap_or_default();
+    let (name, port) = split_port(host);
+    let target = request.path_and_query();
+    let nobody = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
+    let usual_port = request.server.port();
+    let tls = request.tls.as_deref().map(|tls| TlsFacts {
+        cipher: tls.cipher_suite.as_bytes(),
+        key_bits: key_bits(tls.cipher_suite),
+        client_certificate: None,
+        client_subject: tls.client_subject.as_deref().map(str::as_bytes),
+        client_issuer: tls.client_issuer.as_deref().map(str::as_bytes),
+    });
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+    let no_name = request.server.ip().to_string();
+    use_it(&HostRequest {
+        method: request.received.method_text(),
+        path: &request.path,
+        target: &target,
+        query: request.query.as_deref(),
+        is_http10: request.protocol == Protocol::Http10,
+        fields: &fields,
+        host: if name.is_empty() { no_name.as_bytes() } else { name },
+        port: port.unwrap_or(usual_port),
+        client: request.client.unwrap_or(nobody),
+        local: request.server,
+        tls,
+        user: request.user.as_deref().map(str::as_bytes),
+        keep_alive: true,
+        body_length: request.body_length(),
+        has_body: request.body_length() != Some(0),
+        now_unix_seconds: now,
+    })
+}
+
+fn key_bits(cipher_suite: &str) -> u32 {
+    if cipher_suite.contains("256") && !cipher_suite.contains("AES_128") { 256 } else { 128 }
+}
+
+/// The host without its port, and the port.
+fn split_port(host: &[u8]) -> (&[u8], Option<u16>) {
+    let colon = host.iter().rposition(|byte| *byte == b':').filter(|colon| !host[*colon..].contains(&b']'));
+    match colon {
+        Some(colon) => {
+            let port = std::str::from_utf8(&host[colon + 1..]).ok().and_then(|digits| digits.parse().ok());
+            (&host[..colon], port)
+        }
+        None => (host, None),
+    }
+}

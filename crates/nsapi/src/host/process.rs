@@ -1,0 +1,351 @@
+//! The server's side of a child with plug-ins: it is started, watched, and started again when it ends.
+//!
+//! A plug-in that crashes takes the child with it: requests that were in it get 502, the server goes on, and a new child
+//! takes the next ones.
+
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::bridge::WorkerEnd;
+use super::child::SETTINGS_FILE;
+use super::wire::{Kind, OwnedRequest, decode_head, decode_outcome, parse_frame_head, write_frame};
+use crate::abi::{LOG_CATASTROPHE, LOG_INFORM};
+use crate::connection::{Connection as _, Gone, Outcome};
+use crate::engine::{Log, Settings};
+
+/// Waits before a child is started again: the first, and the longest.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a child may take to end by itself.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often a worker that waits for the child looks whether the client is still there.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A child that is kept running.
+pub struct Child {
+    directory: PathBuf,
+    state: Mutex<State>,
+    changed: Condvar,
+    log: Arc<dyn Log>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The number of the child that runs, for signals; none between two of them.
+    pid: Option<u32>,
+    /// Which child it is, from 1 on.
+    generation: u64,
+    idle: Vec<UnixStream>,
+    is_stopping: bool,
+}
+
+impl Child {
+    /// Starts it, and waits until its plug-ins are loaded. All that is wrong is named.
+    pub fn start(settings: &Settings, log: Arc<dyn Log>) -> Result<Arc<Child>, Vec<String>> {
+        let one = |error: io::Error| vec![format!("the process for plug-ins cannot be started: {error}")];
+        let directory = private_directory().map_err(one)?;
+        let text = serde_json::to_vec(settings).unwrap_or_default();
+        std::fs::write(directory.join(SETTINGS_FILE), text).map_err(one)?;
+        let child = Arc::new(Child { directory, state: Mutex::default(), changed: Condvar::new(), log });
+        let (told, first) = mpsc::sync_channel(1);
+        let watched = child.clone();
+        std::thread::Builder::new()
+            .name("nsapi-watch".to_string())
+            .spawn(move || watched.watch(&told))
+            .map_err(one)?;
+        match first.recv() {
+            Ok(Ok(())) => Ok(child),
+            Ok(Err(problems)) => Err(problems),
+            Err(_) => Err(vec!["the process for plug-ins has ended before it was ready".to_string()]),
+        }
+    }
+
+    /// Ends it: its plug-ins are told, then it is killed where it stays.
+    pub fn stop(&self) {
+        let (pid, stream) = {
+            let mut state = self.lock();
+            state.is_stopping = true;
+            state.idle.clear();
+            (state.pid, UnixStream::connect(self.socket()))
+        };
+        self.changed.notify_all();
+        if let Ok(mut stream) = stream {
+            // Where that fails, it is killed below.
+            let _ = write_frame(&mut stream, Kind::Quit, &[]);
+        }
+        let state = self.lock();
+        let running = |state: &mut State| state.pid.is_some();
+        let waited = self.changed.wait_timeout_while(state, END_TIMEOUT, running);
+        let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        if let (true, Some(pid)) = (timeout.timed_out() && state.pid == pid, state.pid) {
+            // SAFETY: the child is not waited for yet, so the number is still its own.
+            unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
+        }
+        drop(state);
+        // Files in a directory for temporary ones: what stays is small.
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+
+    /// Has it answer a request; runs on a worker.
+    pub fn serve(&self, request: &OwnedRequest, mut client: WorkerEnd) {
+        // A stream that was kept may be of a child that has ended since: then another is tried, once.
+        for attempt in 0..2 {
+            let Ok((stream, generation, was_kept)) = self.stream() else { break };
+            match exchange(stream, request, &mut client) {
+                Ok((stream, outcome)) => {
+                    self.keep(stream, generation);
+                    return client.finish(outcome);
+                }
+                Err(Failed::BeforeAnything) if was_kept && attempt == 0 => {}
+                Err(Failed::ClientGone) => return,
+                Err(_) => break,
+            }
+        }
+        client.abandon();
+    }
+
+    fn stream(&self) -> io::Result<(UnixStream, u64, bool)> {
+        let mut state = self.lock();
+        if let Some(stream) = state.idle.pop() {
+            return Ok((stream, state.generation, true));
+        }
+        let generation = state.generation;
+        drop(state);
+        UnixStream::connect(self.socket()).map(|stream| (stream, generation, false))
+    }
+
+    fn keep(&self, stream: UnixStream, generation: u64) {
+        let mut state = self.lock();
+        if state.generation == generation && !state.is_stopping {
+            state.idle.push(stream);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.join("socket")
+    }
+
+    /// Starts children, one after another, until it is stopped.
+    fn watch(&self, first: &SyncSender<Result<(), Vec<String>>>) {
+        let mut wait = FIRST_WAIT;
+        let mut is_first = true;
+        loop {
+            let begun = Instant::now();
+            let mut problems = Vec::new();
+            let ended = self.run_one(|ready| match ready {
+                Line::Ready if is_first => {
+                    // Whoever started it waits for this.
+                    let _ = first.send(Ok(()));
+                }
+                Line::Ready => self.log.write(LOG_INFORM, "the process for plug-ins runs again"),
+                Line::Problem(text) => problems.push(text),
+            });
+            if self.lock().is_stopping {
+                return;
+            }
+            let was_ready = problems.is_empty() && ended.as_ref().is_ok_and(|(_, was_ready)| *was_ready);
+            if is_first && !was_ready {
+                if problems.is_empty() {
+                    problems.push(format!(
+                        "the process for plug-ins has ended before it was ready: {}",
+                        how(&ended)
+                    ));
+                }
+                let _ = first.send(Err(problems));
+                let _ = std::fs::remove_dir_all(&self.directory);
+                return;
+            }
+            is_first = false;
+            self.log.write(
+                LOG_CATASTROPHE,
+                &format!("the process for plug-ins has ended ({}): it is started again", how(&ended)),
+            );
+            wait = if begun.elapsed() > LONGEST_WAIT { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
+            let state = self.lock();
+            let waited = self.changed.wait_timeout_while(state, wait, |state| !state.is_stopping);
+            if waited.unwrap_or_else(PoisonError::into_inner).0.is_stopping {
+                return;
+            }
+        }
+    }
+
+    /// Runs one child to its end: how it ended, and whether it was ready.
+    fn run_one(&self, mut told: impl FnMut(Line)) -> io::Result<(ExitStatus, bool)> {
+        // What is there of the child before must not be in the way.
+        let _ = std::fs::remove_file(self.socket());
+        let listener = UnixListener::bind(self.socket())?;
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg("nsapi-host")
+            .arg(&self.directory)
+            .stdin(Stdio::from(OwnedFd::from(listener)))
+            .stdout(Stdio::piped())
+            .spawn()?;
+        {
+            let mut state = self.lock();
+            state.pid = Some(child.id());
+            state.generation += 1;
+            state.idle.clear();
+        }
+        let was_ready = self.read_lines(&mut child, &mut told);
+        let status = child.wait();
+        let mut state = self.lock();
+        state.pid = None;
+        state.idle.clear();
+        drop(state);
+        self.changed.notify_all();
+        status.map(|status| (status, was_ready))
+    }
+
+    fn read_lines(&self, child: &mut process::Child, told: &mut impl FnMut(Line)) -> bool {
+        let Some(output) = child.stdout.take() else { return false };
+        let mut was_ready = false;
+        for line in BufReader::new(output).split(b'\n') {
+            let Ok(line) = line else { break };
+            let line = String::from_utf8_lossy(&line).into_owned();
+            match line.split_once(' ') {
+                Some(("ready", _)) => {
+                    was_ready = true;
+                    told(Line::Ready);
+                }
+                Some(("problem", text)) => told(Line::Problem(text.to_string())),
+                Some(("log", rest)) => {
+                    let (degree, text) = rest.split_once(' ').unwrap_or(("0", rest));
+                    self.log.write(degree.parse().unwrap_or(0), text);
+                }
+                // What a plug-in prints itself.
+                _ => self.log.write(LOG_INFORM, &line),
+            }
+        }
+        was_ready
+    }
+}
+
+enum Line {
+    Ready,
+    Problem(String),
+}
+
+fn how(ended: &io::Result<(ExitStatus, bool)>) -> String {
+    match ended {
+        Ok((status, _)) => match (status.signal(), status.code()) {
+            (Some(signal), _) => format!("by signal {signal}"),
+            (None, Some(code)) => format!("with exit code {code}"),
+            (None, None) => "nobody knows how".to_string(),
+        },
+        Err(error) => error.to_string(),
+    }
+}
+
+enum Failed {
+    BeforeAnything,
+    Later,
+    ClientGone,
+}
+
+/// One request and its answer.
+fn exchange(
+    mut stream: UnixStream,
+    request: &OwnedRequest,
+    client: &mut WorkerEnd,
+) -> Result<(UnixStream, Outcome), Failed> {
+    if stream.set_read_timeout(Some(LOOK)).is_err()
+        || write_frame(&mut stream, Kind::Request, &request.encode()).is_err()
+    {
+        return Err(Failed::BeforeAnything);
+    }
+    let mut failed = Failed::BeforeAnything;
+    let mut payload = Vec::new();
+    let mut piece = vec![0u8; 64 * 1024];
+    loop {
+        let kind = match read_patiently(&mut stream, &mut payload, client) {
+            Ok(kind) => kind,
+            Err(None) => return Err(Failed::ClientGone),
+            Err(Some(_)) => return Err(failed),
+        };
+        failed = Failed::Later;
+        let done = match kind {
+            Kind::Head => decode_head(&payload).map(|head| client.start_with(head)),
+            Kind::Data => Some(client.write(&payload)),
+            Kind::Flush => Some(client.flush()),
+            Kind::Want => Some(match client.read(&mut piece) {
+                Ok(read) => write_frame(&mut stream, Kind::Body, &piece[..read]).map_err(|_| Gone),
+                Err(gone) => {
+                    // The child ends what it does; the stream is not used again.
+                    let _ = write_frame(&mut stream, Kind::BodyFailed, &[]);
+                    Err(gone)
+                }
+            }),
+            Kind::End => {
+                return decode_outcome(&payload).map(|outcome| (stream, outcome)).ok_or(Failed::Later);
+            }
+            _ => None,
+        };
+        match done {
+            Some(Ok(())) => {}
+            Some(Err(Gone)) => return Err(Failed::ClientGone),
+            None => return Err(Failed::Later),
+        }
+    }
+}
+
+/// Reads a frame as long as the client is there; an error without a reason: it has left.
+fn read_patiently(
+    stream: &mut UnixStream,
+    payload: &mut Vec<u8>,
+    client: &WorkerEnd,
+) -> Result<Kind, Option<io::Error>> {
+    let mut head = [0; 5];
+    fill(stream, &mut head, client)?;
+    let (kind, length) = parse_frame_head(head).map_err(Some)?;
+    payload.resize(length, 0);
+    fill(stream, payload, client)?;
+    Ok(kind)
+}
+
+fn fill(stream: &mut UnixStream, to: &mut [u8], client: &WorkerEnd) -> Result<(), Option<io::Error>> {
+    let mut filled = 0;
+    while filled < to.len() {
+        match stream.read(&mut to[filled..]) {
+            Ok(0) => return Err(Some(io::ErrorKind::UnexpectedEof.into())),
+            Ok(read) => filled += read,
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut if client.is_alive() => {}
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => return Err(None),
+                _ => return Err(Some(error)),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// A directory that only this user can look into.
+fn private_directory() -> io::Result<PathBuf> {
+    let mut random = [0u8; 8];
+    crate::api::md5::fill_random(&mut random);
+    let name = format!("touchstone-nsapi-{}-{:016x}", process::id(), u64::from_le_bytes(random));
+    let path = temporary_directory().join(name);
+    // It must be new: one that somebody else has made is not used.
+    std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+    Ok(path)
+}
+
+fn temporary_directory() -> PathBuf {
+    // Addresses of sockets are at most 107 bytes long.
+    let usual = std::env::temp_dir();
+    if usual.as_os_str().len() <= 40 { usual } else { Path::new("/tmp").to_path_buf() }
+}

@@ -1,0 +1,153 @@
+//! Threads on which functions may wait.
+//!
+//! To wake a sleeping thread costs tens of microseconds, so a worker that has just had work looks for more for a moment
+//! before it sleeps. Threads are started as they are needed, up to a limit; requests beyond that wait in a queue, and
+//! beyond its length they are refused.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a worker looks for more work before it sleeps.
+const SPIN: Duration = Duration::from_micros(30);
+
+/// How long a worker that is not needed stays.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Work for one thread.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// The threads.
+#[derive(Clone)]
+pub struct Workers {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    /// How many jobs wait, for those who look without the lock.
+    waiting: AtomicUsize,
+    most_threads: usize,
+    most_waiting: usize,
+    stack_bytes: usize,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    /// Threads that look for work, or sleep.
+    idle: usize,
+}
+
+/// The queue is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooBusy;
+
+impl Workers {
+    /// Up to so many threads, and so many jobs that wait for one.
+    pub fn new(most_threads: usize, most_waiting: usize, stack_bytes: usize) -> Workers {
+        let shared = Shared {
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            most_threads: most_threads.max(1),
+            most_waiting,
+            stack_bytes,
+        };
+        Workers { shared: Arc::new(shared) }
+    }
+
+    /// Has a job done.
+    pub fn run(&self, job: Job) -> Result<(), TooBusy> {
+        let shared = &self.shared;
+        let mut queue = shared.lock();
+        let needs_thread = queue.idle <= queue.jobs.len() && queue.threads < shared.most_threads;
+        if !needs_thread && queue.jobs.len() >= shared.most_waiting.saturating_add(queue.idle) {
+            return Err(TooBusy);
+        }
+        if needs_thread {
+            let for_thread = shared.clone();
+            let builder = std::thread::Builder::new().name("nsapi-worker".to_string());
+            match builder.stack_size(shared.stack_bytes).spawn(move || for_thread.work()) {
+                Ok(_) => queue.threads += 1,
+                // With none at all, nobody would ever come for the job.
+                Err(_) if queue.threads == 0 => return Err(TooBusy),
+                Err(_) => {}
+            }
+        }
+        queue.jobs.push_back(job);
+        shared.waiting.store(queue.jobs.len(), Ordering::Release);
+        drop(queue);
+        shared.wake.notify_one();
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(self: Arc<Shared>) {
+        loop {
+            let Some(job) = self.next() else { return };
+            job();
+            let until = Instant::now() + SPIN;
+            while self.waiting.load(Ordering::Acquire) == 0 && Instant::now() < until {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// The next job; `None` where the thread is not needed any more.
+    fn next(&self) -> Option<Job> {
+        let mut queue = self.lock();
+        queue.idle += 1;
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                queue.idle -= 1;
+                self.waiting.store(queue.jobs.len(), Ordering::Release);
+                return Some(job);
+            }
+            let (locked, timeout) =
+                self.wake.wait_timeout(queue, IDLE).unwrap_or_else(PoisonError::into_inner);
+            queue = locked;
+            if timeout.timed_out() && queue.jobs.is_empty() {
+                queue.idle -= 1;
+                queue.threads -= 1;
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn jobs_run_and_what_is_beyond_the_queue_is_refused() {
+        let workers = Workers::new(1, 2, 256 * 1024);
+        let (begun, has_begun) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        workers
+            .run(Box::new(move || {
+                begun.send(()).unwrap();
+                released.recv().unwrap();
+            }))
+            .unwrap();
+        has_begun.recv().unwrap();
+        let (done, is_done) = mpsc::channel();
+        for number in 0..2 {
+            let done = done.clone();
+            workers.run(Box::new(move || done.send(number).unwrap())).unwrap();
+        }
+        assert_eq!(workers.run(Box::new(|| ())), Err(TooBusy));
+        release.send(()).unwrap();
+        assert_eq!([is_done.recv().unwrap(), is_done.recv().unwrap()], [0, 1]);
+    }
+}

@@ -1,0 +1,37 @@
+//! NSAPI: plug-ins of the Netscape, iPlanet and Sun web servers, with their obj.conf and magnus.conf.
+//!
+//! A plug-in is a shared library in C. It reaches the server through three tables of functions (`slots`) and through
+//! structures that it reads and writes itself (`abi`), so this crate is made of what C sees: parameter blocks
+//! (`pblock`), memory of requests (`memory`), handles (`handle`) and the functions of the tables (`api`).
+//!
+//! `engine` is a configuration at work; `exchange` is one request, which `pipeline` takes through the stages.
+//! `connection` is what the server is to them, [`host`] fits that to the server's handlers: on a core where the
+//! functions may run there, on workers otherwise, or in a child process.
+#![allow(
+    unsafe_op_in_unsafe_fn,
+    clippy::missing_safety_doc,
+    clippy::mut_from_ref,
+    reason = "functions of the interface are unsafe as a whole: their contract is that of nsapi.h, stated in `api`"
+)]
+
+mod abi;
+mod api;
+mod builtin;
+pub mod conf;
+mod connection;
+mod crash;
+mod current;
+mod directive;
+mod engine;
+mod exchange;
+mod functions;
+mod handle;
+pub mod host;
+mod memory;
+pub mod pattern;
+mod pblock;
+mod pipeline;
+mod plugin;
+mod slots;
+
+pub use engine::{Settings, check};

@@ -1,0 +1,461 @@
+//! Parameter blocks: hash tables of names with values, as C sees them.
+//!
+//! Plug-ins walk through the tables themselves, take entries out and free them, so these are nothing but the C
+//! structures, with memory from [`memory`](crate::memory). Which chain a name is in is our affair alone. A name that is
+//! inserted twice is there twice, and the last one is found first.
+
+use std::ffi::{c_char, c_int};
+use std::io::Write as _;
+use std::ptr;
+
+use crate::abi::{PbEntry, PbParam, Pblock};
+use crate::memory::{self, Pool, allocate, bytes, free};
+
+/// Chains of the blocks that the server makes for a request.
+pub const REQUEST_CHAINS: usize = 16;
+
+#[inline]
+fn chain(name: &[u8], chains: c_int) -> usize {
+    let mut hash = name.len();
+    for byte in name {
+        hash = hash.wrapping_mul(31).wrapping_add(*byte as usize);
+    }
+    hash % (chains.max(1) as usize)
+}
+
+/// A new block from `pool`; null where there is no memory.
+pub fn create_in(pool: &mut Pool, chains: usize) -> *mut Pblock {
+    let block = pool.allocate(size_of::<Pblock>()).cast::<Pblock>();
+    let table = pool.allocate_zeroed(chains * size_of::<*mut PbEntry>()).cast::<*mut PbEntry>();
+    if block.is_null() || table.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: the piece has room for the structure.
+    unsafe { block.write(Pblock { hsize: chains as c_int, ht: table }) };
+    block
+}
+
+/// Inserts a name, written in lower case, with its value, from `pool`.
+///
+/// # Safety
+/// `block` is a block.
+pub unsafe fn insert_in(pool: &mut Pool, block: *mut Pblock, name: &[u8], value: &[u8]) -> *mut PbParam {
+    let name_text = pool.text(name);
+    let value_text = pool.text(value);
+    let param = pool.allocate(size_of::<PbParam>()).cast::<PbParam>();
+    let entry = pool.allocate(size_of::<PbEntry>()).cast::<PbEntry>();
+    if name_text.is_null() || value_text.is_null() || param.is_null() || entry.is_null() {
+        return ptr::null_mut();
+    }
+    std::slice::from_raw_parts_mut(name_text.cast::<u8>(), name.len()).make_ascii_lowercase();
+    param.write(PbParam { name: name_text, value: value_text });
+    let lowered = std::slice::from_raw_parts(name_text.cast::<u8>(), name.len());
+    link(entry, param, block, lowered);
+    param
+}
+
+unsafe fn link(entry: *mut PbEntry, param: *mut PbParam, block: *mut Pblock, name: &[u8]) {
+    let head = (*block).ht.add(chain(name, (*block).hsize));
+    entry.write(PbEntry { param, next: *head });
+    *head = entry;
+}
+
+/// The value of a name; `None` where it is not there.
+///
+/// # Safety
+/// `block` is null or a block; the value lives as long as nobody changes it there.
+pub unsafe fn find<'a>(block: *const Pblock, name: &[u8]) -> Option<&'a [u8]> {
+    let param = find_param(block, name);
+    if param.is_null() { None } else { Some(bytes((*param).value)) }
+}
+
+/// The entry of a name, or null.
+///
+/// # Safety
+/// `block` is null or a block.
+pub unsafe fn find_param(block: *const Pblock, name: &[u8]) -> *mut PbParam {
+    if block.is_null() || (*block).ht.is_null() {
+        return ptr::null_mut();
+    }
+    let mut entry = *(*block).ht.add(chain(name, (*block).hsize));
+    while !entry.is_null() {
+        let param = (*entry).param;
+        if !param.is_null() && bytes((*param).name) == name {
+            return param;
+        }
+        entry = (*entry).next;
+    }
+    ptr::null_mut()
+}
+
+/// Sets a name to a value: what was there under it goes.
+///
+/// # Safety
+/// `block` is a block.
+pub unsafe fn set(block: *mut Pblock, name: &[u8], value: &[u8]) -> *mut PbParam {
+    remove_all(block, name);
+    insert(block, name, value)
+}
+
+/// Takes out every entry of a name.
+///
+/// # Safety
+/// `block` is a block.
+pub unsafe fn remove_all(block: *mut Pblock, name: &[u8]) {
+    loop {
+        let param = take(block, name);
+        if param.is_null() {
+            return;
+        }
+        param_free(param);
+    }
+}
+
+/// Inserts a name with its value.
+///
+/// # Safety
+/// `block` is a block.
+pub unsafe fn insert(block: *mut Pblock, name: &[u8], value: &[u8]) -> *mut PbParam {
+    let param = create_param(name, value);
+    if !param.is_null() {
+        pblock_pinsert(param, block);
+    }
+    param
+}
+
+/// Calls `each` with every name and value.
+///
+/// # Safety
+/// `block` is null or a block, which `each` does not change.
+pub unsafe fn for_each<'a>(block: *const Pblock, mut each: impl FnMut(&'a [u8], &'a [u8])) {
+    if block.is_null() || (*block).ht.is_null() {
+        return;
+    }
+    for index in 0..(*block).hsize.max(0) as usize {
+        let mut entry = *(*block).ht.add(index);
+        while !entry.is_null() {
+            let param = (*entry).param;
+            if !param.is_null() && !(*param).name.is_null() {
+                each(bytes((*param).name), bytes((*param).value));
+            }
+            entry = (*entry).next;
+        }
+    }
+}
+
+unsafe fn create_param(name: &[u8], value: &[u8]) -> *mut PbParam {
+    let param = allocate(size_of::<PbParam>()).cast::<PbParam>();
+    if !param.is_null() {
+        param.write(PbParam { name: memory::text(name), value: memory::text(value) });
+    }
+    param
+}
+
+unsafe fn take(block: *mut Pblock, name: &[u8]) -> *mut PbParam {
+    if block.is_null() || (*block).ht.is_null() {
+        return ptr::null_mut();
+    }
+    let mut place = (*block).ht.add(chain(name, (*block).hsize));
+    while !(*place).is_null() {
+        let entry = *place;
+        let param = (*entry).param;
+        if !param.is_null() && bytes((*param).name) == name {
+            *place = (*entry).next;
+            free(entry.cast());
+            return param;
+        }
+        place = &raw mut (*entry).next;
+    }
+    ptr::null_mut()
+}
+
+/// `name=value` and `name="value"` in a text, with `\` before a quote or itself; a word alone is the value of a number
+/// (1, 2, 3...).
+pub fn parse_parameters(text: &[u8]) -> Result<crate::conf::Parameters, &'static str> {
+    let mut pairs = Vec::new();
+    let mut words = 0;
+    let mut rest = text.trim_ascii_start();
+    while !rest.is_empty() {
+        let end =
+            rest.iter().position(|byte| *byte == b'=' || byte.is_ascii_whitespace()).unwrap_or(rest.len());
+        if rest.get(end) != Some(&b'=') && rest[0] != b'"' {
+            words += 1;
+            pairs.push((words.to_string().into_bytes(), rest[..end].to_vec()));
+            rest = rest[end..].trim_ascii_start();
+            continue;
+        }
+        let (name, value_begin) = if rest[0] == b'"' {
+            words += 1;
+            (words.to_string().into_bytes(), 0)
+        } else {
+            if end == 0 {
+                return Err("a value has no name before its '='");
+            }
+            (rest[..end].to_vec(), end + 1)
+        };
+        let (value, length) = parse_value(&rest[value_begin..])?;
+        pairs.push((name, value));
+        rest = rest[value_begin + length..].trim_ascii_start();
+    }
+    Ok(pairs)
+}
+
+fn parse_value(text: &[u8]) -> Result<(Vec<u8>, usize), &'static str> {
+    if text.first() != Some(&b'"') {
+        let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+        return Ok((text[..end].to_vec(), end));
+    }
+    let mut value = Vec::new();
+    let mut position = 1;
+    loop {
+        match (text.get(position), text.get(position + 1)) {
+            (None, _) => return Err("a '\"' has no partner"),
+            (Some(b'"'), _) => return Ok((value, position + 1)),
+            (Some(b'\\'), Some(&escaped @ (b'"' | b'\\'))) => {
+                value.push(escaped);
+                position += 2;
+            }
+            (Some(&byte), _) => {
+                value.push(byte);
+                position += 1;
+            }
+        }
+    }
+}
+
+// ---- What plug-ins call --------------------------------------------------------------------------------------------
+
+pub unsafe extern "C" fn param_create(name: *const c_char, value: *const c_char) -> *mut PbParam {
+    create_param(bytes(name), bytes(value))
+}
+
+pub unsafe extern "C" fn param_free(param: *mut PbParam) -> c_int {
+    if param.is_null() {
+        return 0;
+    }
+    free((*param).name.cast());
+    free((*param).value.cast());
+    free(param.cast());
+    1
+}
+
+pub unsafe extern "C" fn pblock_create(chains: c_int) -> *mut Pblock {
+    let chains = chains.clamp(1, 1 << 16) as usize;
+    let block = allocate(size_of::<Pblock>()).cast::<Pblock>();
+    let table_bytes = chains * size_of::<*mut PbEntry>();
+    let table = allocate(table_bytes);
+    if block.is_null() || table.is_null() {
+        return ptr::null_mut();
+    }
+    ptr::write_bytes(table, 0, table_bytes);
+    block.write(Pblock { hsize: chains as c_int, ht: table.cast() });
+    block
+}
+
+pub unsafe extern "C" fn pblock_free(block: *mut Pblock) {
+    if block.is_null() {
+        return;
+    }
+    if !(*block).ht.is_null() {
+        for index in 0..(*block).hsize.max(0) as usize {
+            let mut entry = *(*block).ht.add(index);
+            while !entry.is_null() {
+                let next = (*entry).next;
+                param_free((*entry).param);
+                free(entry.cast());
+                entry = next;
+            }
+        }
+        free((*block).ht.cast());
+    }
+    free(block.cast());
+}
+
+pub unsafe extern "C" fn pblock_findval(name: *const c_char, block: *const Pblock) -> *mut c_char {
+    let param = find_param(block, bytes(name));
+    if param.is_null() { ptr::null_mut() } else { (*param).value }
+}
+
+pub unsafe extern "C" fn pblock_nvinsert(
+    name: *const c_char,
+    value: *const c_char,
+    block: *mut Pblock,
+) -> *mut PbParam {
+    if block.is_null() || name.is_null() {
+        return ptr::null_mut();
+    }
+    insert(block, bytes(name), bytes(value))
+}
+
+pub unsafe extern "C" fn pblock_nninsert(
+    name: *const c_char,
+    value: c_int,
+    block: *mut Pblock,
+) -> *mut PbParam {
+    if block.is_null() || name.is_null() {
+        return ptr::null_mut();
+    }
+    let mut digits = [0u8; 12];
+    let mut rest = &mut digits[..];
+    // Twelve bytes hold every number of 32 bits.
+    let _ = write!(rest, "{value}");
+    let left = rest.len();
+    insert(block, bytes(name), &digits[..12 - left])
+}
+
+pub unsafe extern "C" fn pblock_pinsert(param: *mut PbParam, block: *mut Pblock) {
+    if param.is_null() || block.is_null() || (*block).ht.is_null() {
+        return;
+    }
+    let entry = allocate(size_of::<PbEntry>()).cast::<PbEntry>();
+    if !entry.is_null() {
+        link(entry, param, block, bytes((*param).name));
+    }
+}
+
+pub unsafe extern "C" fn pblock_str2pblock(str: *const c_char, block: *mut Pblock) -> c_int {
+    match parse_parameters(bytes(str)) {
+        Ok(pairs) if !block.is_null() => {
+            for (name, value) in &pairs {
+                insert(block, name, value);
+            }
+            pairs.len() as c_int
+        }
+        _ => -1,
+    }
+}
+
+pub unsafe extern "C" fn pblock_pblock2str(block: *const Pblock, str: *mut c_char) -> *mut c_char {
+    let mut out = bytes(str).to_vec();
+    for_each(block, |name, value| {
+        if !out.is_empty() {
+            out.push(b' ');
+        }
+        out.extend_from_slice(name);
+        out.extend_from_slice(b"=\"");
+        for byte in value {
+            if matches!(byte, b'"' | b'\\') {
+                out.push(b'\\');
+            }
+            out.push(*byte);
+        }
+        out.push(b'"');
+    });
+    free(str.cast());
+    memory::text(&out)
+}
+
+pub unsafe extern "C" fn pblock_copy(from: *const Pblock, to: *mut Pblock) -> c_int {
+    if to.is_null() {
+        return -1;
+    }
+    for_each(from, |name, value| {
+        insert(to, name, value);
+    });
+    0
+}
+
+pub unsafe extern "C" fn pblock_dup(block: *const Pblock) -> *mut Pblock {
+    if block.is_null() {
+        return ptr::null_mut();
+    }
+    let copy = pblock_create((*block).hsize);
+    if !copy.is_null() {
+        pblock_copy(block, copy);
+    }
+    copy
+}
+
+pub unsafe extern "C" fn pblock_fr(name: *const c_char, block: *mut Pblock, remove: c_int) -> *mut PbParam {
+    if remove == 0 { find_param(block, bytes(name)) } else { take(block, bytes(name)) }
+}
+
+pub unsafe extern "C" fn pblock_replace(
+    name: *const c_char,
+    value: *mut c_char,
+    block: *mut Pblock,
+) -> *mut c_char {
+    let param = find_param(block, bytes(name));
+    if param.is_null() {
+        return ptr::null_mut();
+    }
+    free((*param).value.cast());
+    (*param).value = value;
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_last_of_a_name_is_found_and_the_one_before_it_afterwards() {
+        // SAFETY: the block is one, and freed once.
+        unsafe {
+            let block = pblock_create(3);
+            for value in [c"one", c"two"] {
+                pblock_nvinsert(c"name".as_ptr(), value.as_ptr(), block);
+            }
+            pblock_nninsert(c"number".as_ptr(), i32::MIN, block);
+            assert_eq!(find(block, b"name"), Some(&b"two"[..]));
+            assert_eq!(find(block, b"Name"), None);
+            assert_eq!(find(block, b"number"), Some(&b"-2147483648"[..]));
+            assert_eq!(param_free(pblock_fr(c"name".as_ptr(), block, 1)), 1);
+            assert_eq!(find(block, b"name"), Some(&b"one"[..]));
+            remove_all(block, b"name");
+            assert_eq!(param_free(pblock_fr(c"name".as_ptr(), block, 1)), 0);
+            assert_eq!(param_free(ptr::null_mut()), 0);
+            pblock_free(block);
+        }
+    }
+
+    #[test]
+    fn parameters_are_read_as_obj_conf_has_them() {
+        let read = |text: &str| {
+            parse_parameters(text.as_bytes()).map(|pairs| {
+                let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+                pairs
+                    .into_iter()
+                    .map(|(name, value)| format!("{}={}", text(name), text(value)))
+                    .collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(read(r#"fn=x  a="b c" d="e\"f\\g" h"#).unwrap(), ["fn=x", "a=b c", "d=e\"f\\g", "1=h"]);
+        assert_eq!(read(r#"a= "word""#).unwrap(), ["a=", "1=word"]);
+        assert!(read(r#"a="b"#).is_err());
+        assert!(read("=b").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_parameters_panic(text: Vec<u8>) {
+            let _ = parse_parameters(&text);
+        }
+
+        #[test]
+        fn a_block_written_and_read_is_the_same(pairs in proptest::collection::vec(("[a-z]{1,8}", "[ -~]{0,12}"), 0..8)) {
+            // SAFETY: the blocks are ones, and freed once.
+            unsafe {
+                let block = pblock_create(4);
+                for (name, value) in &pairs {
+                    insert(block, name.as_bytes(), value.as_bytes());
+                }
+                let text = pblock_pblock2str(block, ptr::null_mut());
+                let copy = pblock_create(5);
+                prop_assert_eq!(pblock_str2pblock(text, copy), pairs.len() as c_int);
+                for (name, _) in &pairs {
+                    let mut values = [Vec::new(), Vec::new()];
+                    for (block, values) in [block, copy].into_iter().zip(&mut values) {
+                        for_each(block, |n, value| if n == name.as_bytes() { values.push(value.to_vec()) });
+                        values.sort();
+                    }
+                    prop_assert_eq!(&values[0], &values[1]);
+                }
+                memory::free(text.cast());
+                pblock_free(block);
+                pblock_free(copy);
+            }
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! A request on its way through the stages.
+//!
+//! The way can be interrupted: where the next function must not run on a core, [`Pipeline`] keeps the place, and a worker
+//! goes on from there. AuthTrans and NameTrans are done object by object, since NameTrans may add objects; the other
+//! stages then look at all objects, PathCheck from the first on, the others from the last added to the first.
+
+use std::ffi::c_int;
+
+use crate::abi::{
+    ATTRIBUTE_RESTARTED, LOG_FAILURE, LOG_MISCONFIG, Pblock, REQ_ABORTED, REQ_EXIT, REQ_NOACTION,
+    REQ_PROCEED, REQ_RESTART, REQ_TOOBUSY, Request, Session,
+};
+use crate::conf::Stage;
+use crate::connection::Outcome;
+use crate::directive::Directive;
+use crate::engine::Engine;
+use crate::exchange::Exchange;
+use crate::pblock;
+
+/// How often a request may begin anew.
+const MOST_RESTARTS: usize = 16;
+
+/// Where a request is on its way.
+pub struct Pipeline {
+    phase: Phase,
+    /// The objects that apply, as places in the engine's list, in the order they were added.
+    objects: Vec<usize>,
+    /// The next of them that AuthTrans and NameTrans are done for.
+    translated: usize,
+    at_object: usize,
+    at_directive: usize,
+    has_path: bool,
+    restarts: usize,
+    /// What the Service function has left to the server.
+    pub delegated: Option<crate::connection::Delegated>,
+    outcome: Outcome,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Begin,
+    AuthTrans,
+    NameTrans,
+    PathCheck,
+    ObjectType,
+    Service,
+    Error,
+    AddLog,
+    Done,
+}
+
+/// On which thread the functions run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// On one that must not wait.
+    Core,
+    /// On one that may.
+    Worker,
+}
+
+/// The next function must run on a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NeedsWorker;
+
+/// How a stage looks through the objects.
+#[derive(Clone, Copy)]
+struct Walk {
+    stage: Stage,
+    from_last: bool,
+    /// The first function that does something ends the stage.
+    first_only: bool,
+}
+
+impl Pipeline {
+    /// One at the beginning.
+    pub fn new() -> Pipeline {
+        Pipeline {
+            phase: Phase::Begin,
+            objects: Vec::new(),
+            translated: 0,
+            at_object: 0,
+            at_directive: 0,
+            has_path: false,
+            restarts: 0,
+            delegated: None,
+            outcome: Outcome::Answered,
+        }
+    }
+
+    /// Back to the beginning, for another request.
+    pub fn reset(&mut self) {
+        self.phase = Phase::Begin;
+        self.objects.clear();
+        self.translated = 0;
+        self.at_object = 0;
+        self.at_directive = 0;
+        self.has_path = false;
+        self.restarts = 0;
+        self.delegated = None;
+        self.outcome = Outcome::Answered;
+    }
+}
+
+/// Goes on with the request of an exchange, up to its end or to a function that must run on a worker.
+///
+/// # Safety
+/// The thread is at the exchange ([`crate::current::enter`]), and a connection is attached to it.
+pub unsafe fn run(exchange: *mut Exchange, on: On) -> Result<Outcome, NeedsWorker> {
+    let Some(engine) = (*exchange).engine.clone() else { return Ok(Outcome::Close) };
+    let session = &raw mut (*exchange).session;
+    let request = &raw mut (*exchange).request;
+    let mut way = Way { engine: &engine, exchange, session, request, on };
+    loop {
+        match way.step()? {
+            Some(outcome) => return Ok(outcome),
+            None => continue,
+        }
+    }
+}
+
+/// One stage of a request that a plug-in runs itself, all on the thread it is at.
+///
+/// # Safety
+/// As [`run`]; session and request are ones.
+pub unsafe fn run_stage(session: *mut Session, request: *mut Request, stage: Stage) -> c_int {
+    let exchange = crate::exchange::of_session(session);
+    if exchange.is_null() || (*request).os.is_null() {
+        return REQ_ABORTED;
+    }
+    let Some(engine) = (*exchange).engine.clone() else { return REQ_ABORTED };
+    let mut way = Way { engine: &engine, exchange, session, request, on: On::Worker };
+    let pipeline: *mut Pipeline = way.pipeline();
+    // The place of the stage that runs meanwhile is kept, for the request may be the same.
+    let (object, directive) = ((*pipeline).at_object, (*pipeline).at_directive);
+    (*pipeline).at_object = 0;
+    (*pipeline).at_directive = 0;
+    let answer = match stage {
+        Stage::NameTrans => {
+            (*pipeline).phase = Phase::Begin;
+            loop {
+                match way.translate() {
+                    Ok(Some(answer)) => break answer,
+                    Ok(None) => {}
+                    Err(NeedsWorker) => break REQ_ABORTED,
+                }
+            }
+        }
+        Stage::PathCheck => way.walk(PATH_CHECK).unwrap_or(REQ_ABORTED),
+        Stage::ObjectType => way.walk(OBJECT_TYPE).unwrap_or(REQ_ABORTED),
+        _ => way.walk(SERVICE).unwrap_or(REQ_ABORTED),
+    };
+    (*pipeline).at_object = object;
+    (*pipeline).at_directive = directive;
+    answer
+}
+
+const PATH_CHECK: Walk = Walk { stage: Stage::PathCheck, from_last: false, first_only: false };
+const OBJECT_TYPE: Walk = Walk { stage: Stage::ObjectType, from_last: true, first_only: false };
+const SERVICE: Walk = Walk { stage: Stage::Service, from_last: true, first_only: true };
+const ERROR: Walk = Walk { stage: Stage::Error, from_last: true, first_only: true };
+const ADD_LOG: Walk = Walk { stage: Stage::AddLog, from_last: true, first_only: false };
+
+struct Way<'a> {
+    engine: &'a Engine,
+    exchange: *mut Exchange,
+    session: *mut Session,
+    request: *mut Request,
+    on: On,
+}
+
+impl Way<'_> {
+    fn pipeline(&self) -> &mut Pipeline {
+        // SAFETY: `os` of every request points to its pipeline, which no other reference is held to meanwhile.
+        unsafe { &mut *(*self.request).os.cast::<Pipeline>() }
+    }
+
+    fn exchange(&self) -> &mut Exchange {
+        // SAFETY: the thread is at the exchange; no other reference is held while one of this is used.
+        unsafe { &mut *self.exchange }
+    }
+
+    fn vars(&self) -> *mut Pblock {
+        // SAFETY: the request lives.
+        unsafe { (*self.request).vars }
+    }
+
+    /// One stage; the outcome where it was the last.
+    fn step(&mut self) -> Result<Option<Outcome>, NeedsWorker> {
+        match self.pipeline().phase {
+            Phase::Begin | Phase::AuthTrans | Phase::NameTrans => {
+                if let Some(answer) = self.translate()? {
+                    self.continue_with(answer, Phase::PathCheck);
+                }
+            }
+            Phase::PathCheck => {
+                let answer = self.walk(PATH_CHECK)?;
+                self.continue_with(answer, Phase::ObjectType);
+            }
+            Phase::ObjectType => {
+                let answer = self.walk(OBJECT_TYPE)?;
+                self.continue_with(answer, Phase::Service);
+            }
+            Phase::Service => {
+                let mut answer = self.walk(SERVICE)?;
+                if answer == REQ_NOACTION {
+                    self.nobody_serves();
+                    answer = REQ_ABORTED;
+                }
+                self.continue_with(answer, Phase::AddLog);
+            }
+            Phase::Error => {
+                if self.walk(ERROR)? != REQ_PROCEED
+                    || !(self.exchange().has_written() || self.has_delegated())
+                {
+                    self.engine.send_error_page(self.exchange());
+                }
+                self.pipeline().phase = Phase::AddLog;
+            }
+            Phase::AddLog => {
+                self.exchange().finish_raw();
+                if !self.exchange().has_written()
+                    && !self.has_delegated()
+                    && self.pipeline().outcome == Outcome::Answered
+                {
+                    // A Service function that says PROCEED and has sent nothing means an empty answer.
+                    self.exchange().start_response();
+                }
+                self.walk(ADD_LOG)?;
+                self.pipeline().phase = Phase::Done;
+            }
+            Phase::Done => return Ok(Some(self.outcome())),
+        }
+        Ok(None)
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        if let Some(delegated) = self.pipeline().delegated.take() {
+            return Outcome::Delegated(delegated);
+        }
+        let outcome = self.pipeline().outcome.clone();
+        if outcome == Outcome::Answered && !self.exchange().is_complete() {
+            return Outcome::Close;
+        }
+        outcome
+    }
+
+    fn has_delegated(&self) -> bool {
+        self.pipeline().delegated.is_some()
+    }
+
+    /// What follows a stage that has answered so.
+    fn continue_with(&mut self, answer: c_int, next: Phase) {
+        let has_written = self.exchange().has_written();
+        let phase = match answer {
+            REQ_PROCEED | REQ_NOACTION => next,
+            REQ_EXIT => {
+                self.pipeline().outcome = Outcome::Close;
+                Phase::AddLog
+            }
+            REQ_RESTART if !has_written => self.restart(),
+            REQ_TOOBUSY if !has_written => {
+                self.set_status(503);
+                Phase::Error
+            }
+            _ if has_written => {
+                // The head is gone: all that can be done is to leave the answer incomplete.
+                self.pipeline().outcome = Outcome::Close;
+                Phase::AddLog
+            }
+            _ => {
+                // SAFETY: the request lives.
+                if unsafe { (*self.request).status_num } < 300 {
+                    self.set_status(500);
+                }
+                Phase::Error
+            }
+        };
+        self.pipeline().phase = phase;
+    }
+
+    fn restart(&mut self) -> Phase {
+        let restarts = self.pipeline().restarts + 1;
+        if restarts > MOST_RESTARTS {
+            self.engine.log(LOG_FAILURE, "a request begins anew again and again: it is given up");
+            self.set_status(500);
+            return Phase::Error;
+        }
+        self.pipeline().reset();
+        self.pipeline().restarts = restarts;
+        // SAFETY: the request lives, and its blocks are ones.
+        unsafe {
+            (*self.request).rq_attr |= ATTRIBUTE_RESTARTED;
+            for name in [&b"path"[..], b"ppath", b"name", b"ntrans-base", b"path-info"] {
+                pblock::remove_all(self.vars(), name);
+            }
+        }
+        Phase::Begin
+    }
+
+    fn set_status(&mut self, status: u16) {
+        // SAFETY: the request lives.
+        unsafe { crate::api::protocol::set_status(&mut *self.request, status, &[]) };
+    }
+
+    /// AuthTrans and NameTrans: of one object, or what comes before and after; an answer where all is done.
+    fn translate(&mut self) -> Result<Option<c_int>, NeedsWorker> {
+        match self.pipeline().phase {
+            Phase::AuthTrans => {
+                let answer = self.walk_one(Stage::AuthTrans)?;
+                if !matches!(answer, REQ_PROCEED | REQ_NOACTION) {
+                    return Ok(Some(answer));
+                }
+                self.pipeline().phase = Phase::NameTrans;
+                Ok(None)
+            }
+            Phase::NameTrans => {
+                let answer = self.walk_one(Stage::NameTrans)?;
+                if !matches!(answer, REQ_PROCEED | REQ_NOACTION) {
+                    return Ok(Some(answer));
+                }
+                self.pipeline().has_path |= answer == REQ_PROCEED;
+                self.pipeline().translated += 1;
+                if !self.add_objects() {
+                    return Ok(Some(REQ_ABORTED));
+                }
+                Ok(self.next_object())
+            }
+            _ => {
+                // SAFETY: the request lives, and its blocks are ones.
+                unsafe {
+                    let uri = pblock::find((*self.request).reqpb, b"uri").unwrap_or(b"/").to_vec();
+                    pblock::set(self.vars(), b"ppath", &uri);
+                    pblock::set(self.vars(), b"name", self.engine.root_object());
+                }
+                let pipeline = self.pipeline();
+                pipeline.objects.clear();
+                pipeline.translated = 0;
+                pipeline.has_path = false;
+                if !self.add_objects() {
+                    return Ok(Some(REQ_ABORTED));
+                }
+                Ok(self.next_object())
+            }
+        }
+    }
+
+    /// Goes to the next object, or to what comes behind all of them.
+    fn next_object(&mut self) -> Option<c_int> {
+        if self.pipeline().translated < self.pipeline().objects.len() {
+            self.pipeline().phase = Phase::AuthTrans;
+            return None;
+        }
+        // SAFETY: the request lives, and its blocks are ones.
+        unsafe {
+            let vars = self.vars();
+            let ppath = pblock::find(vars, b"ppath").unwrap_or_default().to_vec();
+            if !self.pipeline().has_path
+                && ppath.first() == Some(&b'/')
+                && !self.engine.document_root().is_empty()
+            {
+                self.pipeline().has_path = true;
+                let path = [self.engine.document_root(), &ppath].concat();
+                pblock::set(vars, b"ntrans-base", self.engine.document_root());
+                pblock::set(vars, b"ppath", &path);
+                if !self.add_objects() {
+                    return Some(REQ_ABORTED);
+                }
+                return self.next_object();
+            }
+            pblock::remove_all(vars, b"ppath");
+            pblock::set(vars, b"path", &ppath);
+        }
+        Some(REQ_PROCEED)
+    }
+
+    /// Adds the objects that `name` and `ppath` of the variables mean; `name` is used up.
+    fn add_objects(&mut self) -> bool {
+        // SAFETY: the request lives, and its blocks are ones.
+        unsafe {
+            let vars = self.vars();
+            while let Some(name) = pblock::find(vars, b"name") {
+                let Some(index) = self.engine.object_of_name(name) else {
+                    let name = String::from_utf8_lossy(name).into_owned();
+                    self.engine.log(LOG_MISCONFIG, &format!("there is no <Object name={name:?}>"));
+                    self.set_status(500);
+                    return false;
+                };
+                let first = pblock::find_param(vars, b"name");
+                let taken = pblock::pblock_fr(c"name".as_ptr(), vars, 1);
+                debug_assert_eq!(first, taken);
+                pblock::param_free(taken);
+                self.add_object(index);
+            }
+            let ppath = pblock::find(vars, b"ppath").unwrap_or_default();
+            for index in self.engine.objects_of_path(ppath) {
+                self.add_object(index);
+            }
+        }
+        true
+    }
+
+    fn add_object(&mut self, index: usize) {
+        let objects = &mut self.pipeline().objects;
+        if !objects.contains(&index) {
+            objects.push(index);
+        }
+    }
+
+    /// The directives of a stage in the object that is being translated, up to the first that does something.
+    fn walk_one(&mut self, stage: Stage) -> Result<c_int, NeedsWorker> {
+        let index = self.pipeline().objects[self.pipeline().translated];
+        let directives = self.engine.directives(index, stage);
+        while let Some(directive) = directives.get(self.pipeline().at_directive) {
+            let answer = self.apply(directive)?;
+            self.pipeline().at_directive += 1;
+            if answer != REQ_NOACTION {
+                self.pipeline().at_directive = 0;
+                return Ok(answer);
+            }
+        }
+        self.pipeline().at_directive = 0;
+        Ok(REQ_NOACTION)
+    }
+
+    /// The directives of a stage in all objects.
+    fn walk(&mut self, walk: Walk) -> Result<c_int, NeedsWorker> {
+        let count = self.pipeline().objects.len();
+        let mut answer = if walk.first_only { REQ_NOACTION } else { REQ_PROCEED };
+        'objects: while self.pipeline().at_object < count {
+            let at = self.pipeline().at_object;
+            let index = self.pipeline().objects[if walk.from_last { count - 1 - at } else { at }];
+            let directives = self.engine.directives(index, walk.stage);
+            while let Some(directive) = directives.get(self.pipeline().at_directive) {
+                let given = self.apply(directive)?;
+                self.pipeline().at_directive += 1;
+                if given != REQ_NOACTION && (walk.first_only || given != REQ_PROCEED) {
+                    answer = given;
+                    break 'objects;
+                }
+            }
+            self.pipeline().at_object += 1;
+            self.pipeline().at_directive = 0;
+        }
+        self.pipeline().at_object = 0;
+        self.pipeline().at_directive = 0;
+        Ok(answer)
+    }
+
+    /// Calls the function of a directive, where the request is one that it is for.
+    fn apply(&mut self, directive: &Directive) -> Result<c_int, NeedsWorker> {
+        // SAFETY: session and request are those of the exchange, or of a request made from it.
+        unsafe {
+            if !directive.applies(self.session, self.request) {
+                return Ok(REQ_NOACTION);
+            }
+            let function = directive.function();
+            if self.on == On::Core && !function.runs_on_core(self.exchange()) {
+                return Err(NeedsWorker);
+            }
+            Ok(function.call(directive.block(), self.session, self.request))
+        }
+    }
+
+    /// No Service directive is for this request: 405 where another method would do, else 501 or 404.
+    fn nobody_serves(&mut self) {
+        let mut allowed: Vec<&[u8]> = Vec::new();
+        for index in self.pipeline().objects.clone() {
+            for directive in self.engine.directives(index, Stage::Service) {
+                // SAFETY: session and request live.
+                if unsafe { directive.applies_but_for_method(self.session, self.request) } {
+                    for method in [&b"GET"[..], b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS"] {
+                        if directive.takes_method(method) && !allowed.contains(&method) {
+                            allowed.push(method);
+                        }
+                    }
+                }
+            }
+        }
+        // SAFETY: the request lives, and its blocks are ones.
+        unsafe {
+            if allowed.is_empty() {
+                self.set_status(if (*self.request).method_num < 0 { 501 } else { 404 });
+            } else {
+                self.set_status(405);
+                pblock::set((*self.request).srvhdrs, b"allow", &allowed.join(&b", "[..]));
+            }
+        }
+    }
+}

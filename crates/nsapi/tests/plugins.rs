@@ -1,0 +1,1 @@
+//! Plug-ins written in C, compiled here and loaded.

@@ -1,0 +1,52 @@
+//! From `[site.route.nsapi]` to plug-ins at work.
+
+use std::sync::Arc;
+
+use touchstone_interfaces::handler::Interface;
+use touchstone_nsapi::Settings;
+use touchstone_nsapi::host::interface::{Hosting, Nsapi};
+
+use crate::config::{NsapiConfig, RouteConfig, SiteConfig};
+
+/// Loads the plug-ins of a route; the error says what is wrong, with the name of the key.
+pub fn open(
+    nsapi: &NsapiConfig,
+    route: &RouteConfig,
+    site: &SiteConfig,
+) -> Result<Arc<dyn Interface>, String> {
+    let started = Nsapi::start(&settings(nsapi, route, site), &hosting(nsapi));
+    let interface = started.map_err(|problems| format!("'nsapi': {}", problems.join("; ")))?;
+    Ok(Arc::new(interface))
+}
+
+/// What is wrong with the files that a route names.
+pub fn problems(nsapi: &NsapiConfig, route: &RouteConfig, site: &SiteConfig) -> Vec<String> {
+    touchstone_nsapi::check(&settings(nsapi, route, site))
+}
+
+/// What plug-ins of a route are told.
+fn settings(nsapi: &NsapiConfig, route: &RouteConfig, site: &SiteConfig) -> Settings {
+    let root = route.root.as_ref().unwrap_or(&site.root);
+    let file = nsapi.obj_conf.as_ref().or(nsapi.magnus_conf.as_ref());
+    let beside = file.and_then(|file| file.parent()).unwrap_or(root);
+    Settings {
+        obj_conf: nsapi.obj_conf.clone(),
+        magnus_conf: nsapi.magnus_conf.clone(),
+        init: nsapi.init.clone(),
+        directives: nsapi.directives.clone(),
+        inline: nsapi.inline.clone(),
+        document_root: Some(root.clone()),
+        directory: nsapi.directory.clone().unwrap_or_else(|| beside.to_path_buf()),
+        server_name: site.hosts.first().cloned().unwrap_or_else(|| "localhost".to_string()),
+        workers: nsapi.threads,
+    }
+}
+
+fn hosting(nsapi: &NsapiConfig) -> Hosting {
+    Hosting {
+        in_process_of_its_own: nsapi.in_process_of_its_own,
+        most_threads: nsapi.threads,
+        most_waiting: nsapi.queue,
+        stack_bytes: usize::try_from(nsapi.stack_bytes).unwrap_or(usize::MAX),
+    }
+}

@@ -1,0 +1,1 @@
+#include "../nsapi.h" /* all of base/file.h is there */

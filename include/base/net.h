@@ -1,0 +1,1 @@
+#include "../nsapi.h" /* all of base/net.h is there */

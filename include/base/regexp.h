@@ -1,0 +1,1 @@
+#include "../nsapi.h" /* all of base/regexp.h is there */

@@ -1,0 +1,1 @@
+#include "../nsapi.h" /* all of frame/func.h is there */

@@ -1,0 +1,1 @@
+#include "../nsapi.h" /* all of frame/http.h is there */

@@ -1,0 +1,1 @@
+#include "nsapi.h" /* all of netsite.h is there */
