@@ -969,10 +969,6 @@ macro_rules! for_each_section {
             $code
         }
         {
-            let $section = &$crate::config::cgi::CGI;
-            $code
-        }
-        {
             let $section = &$crate::config::nsapi::NSAPI;
             $code
         }
