@@ -22,7 +22,7 @@ use crate::log::error::ErrorLog;
 use crate::metrics::RouteTable;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
-use crate::tls::{TlsEndpoint, TlsShared};
+use crate::tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
 use crate::unusable::Unusable;
 
 /// One generation of the configuration, ready for use.
@@ -73,8 +73,8 @@ pub struct Site {
 pub struct ListenerSites {
     /// The address as configured.
     pub address: SocketAddr,
-    /// Host name in lower case, and the site's index.
-    hosts: Vec<(Box<[u8]>, usize)>,
+    /// The index of the site of each host name and wildcard.
+    hosts: ServerNames<usize>,
     /// The site for hosts that none names.
     any: Option<usize>,
     /// True when host names need not be looked at.
@@ -94,12 +94,7 @@ impl ListenerSites {
     }
 
     fn look_up(&self, host: &[u8]) -> Option<usize> {
-        let name = touchstone_http::host::split_port(host).0;
-        // A final dot makes a name absolute, and is no part of it (RFC 3986 section 3.2.2).
-        let name = name.strip_suffix(b".").unwrap_or(name);
-        let named =
-            self.hosts.iter().find(|(known, _)| touchstone_http::host::equals_lower_case(name, known));
-        named.map(|(_, site)| *site).or(self.any)
+        host_name(Some(host)).and_then(|name| self.hosts.find(&name).copied()).or(self.any)
     }
 }
 
@@ -232,9 +227,12 @@ fn alternative_services(config: &SiteConfig) -> Option<String> {
 
 fn listener_sites(address: SocketAddr, sites: &[SiteConfig], tls: Option<Arc<TlsEndpoint>>) -> ListenerSites {
     let here = || sites.iter().enumerate().filter(move |(_, site)| site.listen.contains(&address));
-    let hosts: Vec<(Box<[u8]>, usize)> = here()
-        .flat_map(|(index, site)| site.hosts.iter().map(move |host| (host.as_bytes().into(), index)))
-        .collect();
+    let mut hosts = ServerNames::new();
+    for (index, site) in here() {
+        for host in &site.hosts {
+            hosts.entry(host, || index);
+        }
+    }
     // Where no site is for every host, the first one answers for the others too, as most servers do.
     let any = here().find(|(_, site)| site.hosts.is_empty()).or(here().next()).map(|(index, _)| index);
     let single = here().count() == 1;

@@ -221,3 +221,35 @@ fn make_certificate(name: &str, certificate: &Path, key: &Path) -> bool {
         }
     }
 }
+
+#[test]
+fn wildcards_stand_for_names_below() {
+    let (tree, other) = (Tree::empty(), Tree::empty());
+    let mut sections = String::new();
+    let names =
+        [("one", "[\"*.example.org\"]"), ("two", "[\"*.b.example.org\", \"x.example.org\"]"), ("rest", "[]")];
+    for (name, hosts) in names {
+        let root = other.around().join(name);
+        fs::create_dir_all(&root).expect("a directory");
+        fs::write(root.join("who"), name).expect("a file");
+        sections.push_str(&format!(
+            "[[site]]\nlisten = [\"127.0.0.1:0\"]\nhosts = {hosts}\nroot = \"{}\"\n",
+            root.display()
+        ));
+    }
+    let server = Server::configured(tree.around(), &sections);
+    for (host, expected) in [
+        ("a.example.org", "one"),
+        ("deep.a.example.org", "one"),
+        ("A.EXAMPLE.org.:80", "one"),
+        ("x.example.org", "two"),
+        ("a.b.example.org", "two"),
+        ("example.org", "rest"),
+        ("example.org.evil", "rest"),
+        ("b.example.org", "one"),
+        ("", "rest"),
+    ] {
+        let answer = server.connect().ask(format!("GET /who HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(String::from_utf8_lossy(&answer.body), expected, "{host}");
+    }
+}

@@ -18,7 +18,7 @@ pub fn rate(number: f64) -> String {
     match number {
         number if number >= 99.95 => whole(number.round() as u64),
         number if number >= 9.995 => format!("{number:.1}"),
-        number if number == 0.0 => "0".to_string(),
+        0.0 => "0".to_string(),
         number => format!("{number:.2}"),
     }
 }

@@ -205,6 +205,7 @@ fn before_in_example(section: &str) -> &'static str {
         "site.route.fastcgi" => "[[site.route]]\npath = \"/app/\"\n\n",
         "site.route.scgi" => "[[site.route]]\npath = \"/scgi/\"\n\n",
         "site.route.php" => "[[site.route]]\npath = \"/blog/\"\n\n",
+        "site.route.nsapi" => "[[site.route]]\npath = \"/plug-in/\"\n\n",
         "site.route.respond" => "[[site.route]]\npath = \"/answered/\"\n\n",
         _ => "",
     }

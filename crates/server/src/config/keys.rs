@@ -545,7 +545,8 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("[]"),
             example: "[\"www.example.org\", \"example.org\"]",
             documentation: "The host names that the site answers, without ports; case does not matter. \
-                An empty array means every host that no other site on the same address names. Where no site is \
+                `*.example.org` is every name below `example.org`, at any depth, but not that itself; a whole name comes \
+                before a wildcard, and a longer wildcard before a shorter one. An empty array means every host that no other site on the same address names. Where no site is \
                 for every host, the first one on the address answers unknown hosts.",
             kind: Kind::Hosts(|site, value| site.hosts = value),
         },

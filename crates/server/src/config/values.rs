@@ -133,8 +133,17 @@ pub(super) fn parse_host(text: &str) -> Result<String, String> {
     if let Ok(address) = text.parse::<Ipv6Addr>() {
         return Err(format!("{text:?} is an IPv6 address; write it in brackets: \"[{address}]\""));
     }
+    if let Some(parent) = text.strip_prefix("*.")
+        && !parent.contains('*')
+        && parent.parse::<std::net::Ipv4Addr>().is_err()
+    {
+        // Each problem of the rest is a problem of the whole.
+        return parse_host(parent).map(|parent| format!("*.{parent}"));
+    }
     if text.contains('*') {
-        return Err(format!("{text:?} holds a wildcard; name each host, or leave 'hosts' out to answer all"));
+        return Err(format!(
+            "{text:?}: a wildcard stands for the first labels, as in \"*.example.org\"; leave 'hosts' out to answer all"
+        ));
     }
     if !text.is_ascii() {
         return Err(format!("{text:?} is not ASCII; write the name in its ASCII form (xn--...)"));

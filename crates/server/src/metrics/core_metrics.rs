@@ -80,7 +80,7 @@ impl CoreMetrics {
 
     /// Goes by another configuration from now on; what was counted stays.
     pub fn take_up(&mut self, table: Arc<RouteTable>, hit_sampling: u32) {
-        self.routes = vec![None; table.len()];
+        self.routes = vec![None; table.slots()];
         self.table = table;
         self.hit_sampling = hit_sampling;
         self.until_sample = hit_sampling;

@@ -44,7 +44,7 @@ impl RouteTable {
     }
 
     /// How many slots there are.
-    pub fn len(&self) -> usize {
+    pub fn slots(&self) -> usize {
         self.labels.len()
     }
 
@@ -146,6 +146,6 @@ mod tests {
         assert_eq!(labels(Some(1), None), ("127.0.0.1:80", "-"));
         assert_eq!(labels(Some(2), None), ("a.example 127.0.0.1:81", "-"));
         assert_eq!(labels(Some(9), None), ("-", "-"));
-        assert_eq!(table.len(), 8);
+        assert_eq!(table.slots(), 8);
     }
 }

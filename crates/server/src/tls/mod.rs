@@ -51,7 +51,7 @@ pub use error::TlsError;
 pub use notice::{Notice, NoticeLevel};
 pub use pem::read_certificates;
 pub use quic::{QuicCrypto, QuicFacts, client_certificate};
-pub use server_names::host_name;
+pub use server_names::{ServerNames, host_name};
 pub use session::{RECORD_BYTES, Received, TlsSession};
 pub use settings::{
     CertificateSource, ClientAuthorities, ClientCertificateMode, EndpointSettings, MinimumVersion, Policy,
