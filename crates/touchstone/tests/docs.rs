@@ -446,7 +446,7 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
     let made = match key {
         // An authority for certificates has a directory too, which is no path.
         "directory" if !value.starts_with('/') => return Ok(line.to_string()),
-        "root" => std::fs::create_dir_all(&place),
+        "root" | "directory" | "spool_directory" => std::fs::create_dir_all(&place),
         "program" | "interpreter" => std::fs::create_dir_all(place.parent().unwrap_or(directory))
             .and_then(|()| std::fs::write(&place, "#!/bin/sh\n")),
         "pid_file" | "control_socket" if value.contains('/') => {
