@@ -257,3 +257,48 @@ fn stop_successor(tree: &Tree) {
     assert!(output.status.success(), "{:?}", error_lines(&output));
     assert!(!Path::new(&tree.beside("server.pid")).exists());
 }
+
+#[test]
+fn http_3_and_the_admin_listener_move_too() {
+    let tree = Tree::standard();
+    let (port, admin) = (free_port(), free_port());
+    let text = |cores: usize| {
+        let site = format!(
+            "[[site]]\nlisten = [\"127.0.0.1:{port}\"]\ndevelopment_certificate = true\nhttp3 = true\nroot = {:?}\n",
+            tree.root()
+        );
+        format!("{}[admin]\nlisten = \"127.0.0.1:{admin}\"\n{site}", with_pid_file(cores, ""))
+    };
+    let mut server = start(&tree, &text(2));
+    let on = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    let health = || {
+        let mut client = Client::try_connect(on(admin)).ok()?;
+        client.try_send(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").ok()?;
+        client.try_answer(support::AnswerTo::Other).ok().map(|answer| answer.status)
+    };
+    wait_until("QUIC is answered", PATIENCE, || speaks_quic(on(port)));
+    assert_eq!(health(), Some(200));
+    // The same sockets, then others, because there are other cores.
+    for cores in [2, 1] {
+        let before = server.serving_pid().expect("a process serves");
+        set_configuration(&tree, &text(cores));
+        upgrade(&tree, &server);
+        wait_until("the old process has ended", PATIENCE, || has_ended(before));
+        wait_until("QUIC is answered again", PATIENCE, || speaks_quic(on(port)));
+        wait_until("the admin listener answers", PATIENCE, || health() == Some(200));
+    }
+    assert!(!server.error_text().contains(" error "), "{}", server.error_text());
+    stop_successor(&tree);
+}
+
+/// Whether somebody reads there who speaks QUIC: a version that nobody knows is answered with those that are known
+/// (RFC 9000 section 6).
+fn speaks_quic(address: SocketAddr) -> bool {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a UDP port");
+    socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    let mut packet = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0];
+    packet.resize(1200, 0);
+    let mut answer = [0; 1500];
+    socket.send_to(&packet, address).is_ok()
+        && socket.recv(&mut answer).is_ok_and(|length| length > 7 && answer[1..5] == [0; 4])
+}
