@@ -269,7 +269,7 @@ fn http_3_and_the_admin_listener_move_too() {
         );
         format!("{}[admin]\nlisten = \"127.0.0.1:{admin}\"\n{site}", with_pid_file(cores, ""))
     };
-    let mut server = start(&tree, &text(2));
+    let server = start(&tree, &text(2));
     let on = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     let health = || {
         let mut client = Client::try_connect(on(admin)).ok()?;
