@@ -429,11 +429,16 @@ mod tests {
     fn hosts() {
         assert_eq!(parse_host("WWW.Example.org."), Ok("www.example.org".to_string()));
         assert_eq!(parse_host("127.0.0.1"), Ok("127.0.0.1".to_string()));
+        assert_eq!(parse_host("*.A.org"), Ok("*.a.org".to_string()));
         assert_eq!(parse_host("[0:0::1]"), Ok("[::1]".to_string()));
         for (bad, message) in [
             ("::1", r#""::1" is an IPv6 address; write it in brackets: "[::1]""#),
             ("[x]", r#""[x]" is not an IPv6 address in brackets"#),
-            ("*.a.org", r#""*.a.org" holds a wildcard; name each host, or leave 'hosts' out to answer all"#),
+            (
+                "w*.a.org",
+                r#""w*.a.org": a wildcard stands for the first labels, as in "*.example.org"; leave 'hosts' out to answer all"#,
+            ),
+            ("*.", r#""" is not a host name, such as "www.example.org""#),
             ("a.org:80", r#""a.org:80" holds a port; write "a.org" here and the port in 'listen'"#),
             ("b\u{fc}cher.de", "\"b\u{fc}cher.de\" is not ASCII; write the name in its ASCII form (xn--...)"),
             ("http://a.org/", r#""http://a.org/" is not a host name, such as "www.example.org""#),
