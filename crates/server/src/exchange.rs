@@ -77,6 +77,8 @@ pub struct Progress {
     pub handler: Cell<&'static str>,
     /// The request's id, where somebody has asked for it.
     pub id: RefCell<Option<RequestId>>,
+    /// Field lines to be sent ahead of the answer, if that is not there at once.
+    early_hints: RefCell<Option<Arc<[u8]>>>,
     /// The request among those under way, while it is.
     pub under_way: RefCell<Option<UnderWayGuard>>,
 }
@@ -93,6 +95,11 @@ impl Progress {
             under_way: RefCell::new(under_way),
             ..Progress::default()
         })
+    }
+
+    /// Field lines to be sent now in an interim response, because the answer is not there yet; given once.
+    pub fn take_early_hints(&self) -> Option<Arc<[u8]>> {
+        self.early_hints.borrow_mut().take()
     }
 
     /// The site was found, and perhaps the route.
@@ -291,6 +298,8 @@ async fn step(
     let answer = match &resolved.outcome {
         Outcome::Handler(interface) => {
             let left = request.without_body();
+            let hints = resolved.route.map(|route| &route.early_hints).filter(|hints| !hints.is_empty());
+            *progress.early_hints.borrow_mut() = hints.cloned();
             progress.is_with_handler.set(true);
             progress.with(interface.name());
             hand_on(snapshot, &mut request);

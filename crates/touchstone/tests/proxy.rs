@@ -495,3 +495,27 @@ fn a_real_origin_answers_as_it_does_itself() {
     let part = server.connect().ask("GET /app/6250.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=10-19\r\n\r\n");
     assert_eq!((part.status, &part.body[..]), (206, &bytes_of(6_250)[10..20]));
 }
+
+#[test]
+fn hints_go_ahead_of_an_answer_that_takes_its_time() {
+    let origin = Origin::start(|stream| {
+        while read_head(stream).is_some() {
+            thread::sleep(Duration::from_millis(300));
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+        }
+    });
+    let tree = Tree::standard();
+    let hints = "early_hints = [\"</a.css>; rel=preload; as=style\", \"</b.js>; rel=preload; as=script\"]\n";
+    let server = server(&tree, "", &format!("{}{hints}", origin.keys("")));
+    let url = format!("http://{}/app/", server.address());
+    let Some(output) = curl(["--http2-prior-knowledge", "--include", &url]) else { return };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (interim, rest) = text.split_once("HTTP/2 200").unwrap_or_else(|| panic!("{text}"));
+    assert!(interim.starts_with("HTTP/2 103"), "{text}");
+    assert!(interim.contains("link: </a.css>; rel=preload; as=style\r\n"), "{text}");
+    assert!(interim.contains("link: </b.js>; rel=preload; as=script\r\n"), "{text}");
+    assert!(rest.ends_with("ok") && !rest.contains("link:"), "{text}");
+    // HTTP/1.1 gets the answer alone.
+    let answer = server.connect().ask("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!((answer.status, &answer.body[..]), (200, &b"ok"[..]));
+}

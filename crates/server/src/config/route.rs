@@ -47,6 +47,8 @@ pub struct RouteConfig {
     pub root: Option<PathBuf>,
     /// Header fields that the answer gets.
     pub headers: BTreeMap<String, String>,
+    /// Values of Link that are sent ahead of an answer that takes its time.
+    pub early_hints: Vec<String>,
     /// Who is let in.
     pub access: AccessConfig,
 }
@@ -109,6 +111,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         nsapi: None,
         root: None,
         headers: BTreeMap::new(),
+        early_hints: Vec::new(),
         access: AccessConfig::default(),
     },
     keys: &[
@@ -243,6 +246,25 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 what: "table from names of header fields to values",
                 check: |name, _| crate::route::check_answer_field(name),
                 set: |route, value| route.headers = value,
+            },
+        },
+        Key {
+            name: "early_hints",
+            default: Some("[]"),
+            example: "[\"</app.css>; rel=preload; as=style\"]",
+            documentation: "Values of `Link`, sent in an interim response 103 (RFC 8297) while a program or an origin makes \
+                the answer, so that a browser fetches what the page will need. Sent over HTTP/2 only, where all \
+                clients know it, and only where the answer is not there at once.",
+            kind: Kind::CheckedArray {
+                what: "array of values of Link",
+                parse: |text| match values::parse_header_value(text) {
+                    Ok(value) if value.starts_with('<') && value.contains('>') => Ok(value),
+                    Ok(_) => {
+                        Err(format!("{text:?} is not a link, such as \"</app.css>; rel=preload; as=style\""))
+                    }
+                    Err(problem) => Err(problem),
+                },
+                set: |route, value| route.early_hints = value,
             },
         },
         access::allow(|route, value| route.access.allow = value),

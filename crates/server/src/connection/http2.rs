@@ -6,8 +6,9 @@
 
 mod streams;
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -267,7 +268,18 @@ impl Http2 {
                 let (progress, kept) = (progress.clone(), snapshot.clone());
                 let task = tokio::task::spawn_local(async move {
                     let variant = Variant::Persistent;
-                    let answered = exchange::answer(core, snapshot, request, variant, progress.clone()).await;
+                    let answer = exchange::answer(core, snapshot, request, variant, progress.clone());
+                    let mut answer = pin!(answer);
+                    let answered = poll_fn(|context| {
+                        let polled = answer.as_mut().poll(context);
+                        if polled.is_pending()
+                            && let Some(hints) = progress.take_early_hints()
+                        {
+                            inbox.hint(stream, hints);
+                        }
+                        polled
+                    })
+                    .await;
                     inbox.put(Found { stream, received, received_at, answered, progress, snapshot: kept });
                 });
                 self.exchanges.push(Exchange::new(stream, task.abort_handle()));
@@ -346,6 +358,10 @@ impl Http2 {
 
     /// Begins the responses that have been found.
     fn take_answers(&mut self) {
+        while let Some((stream, hints)) = self.inbox.take_hints() {
+            let lines = hints.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+            self.engine.inform(stream, &encode_fields(103, lines.filter_map(split_field)), &mut self.output);
+        }
         while let Some(found) = self.inbox.take() {
             self.exchanges.retain(|exchange| exchange.stream != found.stream);
             self.respond(found);

@@ -23,6 +23,7 @@ pub use answer_fields::{AnswerFields, check_answer_field};
 pub use rules::{AtOnce, Outcome, Resolved, SiteRules};
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use touchstone_http::target::normalise_path;
@@ -77,6 +78,8 @@ pub struct Route {
     directory: Option<PathBuf>,
     /// Fields that the answer gets.
     pub fields: AnswerFields,
+    /// Field lines that are sent ahead of an answer that takes its time; empty: none.
+    pub early_hints: Arc<[u8]>,
 }
 
 /// What is done with the requests of a route.
@@ -306,7 +309,9 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
     match request {
         Some(request) if problems.is_empty() => {
             let directory = config.root.clone();
-            Ok(Route { index: 0, path, request, action, root: None, directory, fields })
+            let hints: String = config.early_hints.iter().map(|value| format!("Link: {value}\r\n")).collect();
+            let early_hints = Arc::from(hints.into_bytes());
+            Ok(Route { index: 0, path, request, action, root: None, directory, fields, early_hints })
         }
         _ => Err(problems),
     }

@@ -45,6 +45,8 @@ pub struct Found {
 #[derive(Default)]
 pub struct Inbox {
     found: RefCell<VecDeque<Found>>,
+    /// Field lines to be sent ahead of answers.
+    hints: RefCell<VecDeque<(StreamKey, Arc<[u8]>)>>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -52,6 +54,21 @@ impl Inbox {
     /// Leaves an answer.
     pub fn put(&self, found: Found) {
         self.found.borrow_mut().push_back(found);
+        self.wake();
+    }
+
+    /// Leaves field lines to be sent ahead of an answer.
+    pub fn hint(&self, stream: StreamKey, hints: Arc<[u8]>) {
+        self.hints.borrow_mut().push_back((stream, hints));
+        self.wake();
+    }
+
+    /// The next of them.
+    pub fn take_hints(&self) -> Option<(StreamKey, Arc<[u8]>)> {
+        self.hints.borrow_mut().pop_front()
+    }
+
+    fn wake(&self) {
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
         }
@@ -64,7 +81,7 @@ impl Inbox {
 
     /// Ready when an answer is there.
     pub fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.found.borrow().is_empty() {
+        if !self.found.borrow().is_empty() || !self.hints.borrow().is_empty() {
             return Poll::Ready(());
         }
         *self.waker.borrow_mut() = Some(context.waker().clone());
