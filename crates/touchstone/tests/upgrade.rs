@@ -4,7 +4,7 @@
 mod support;
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Output;
@@ -301,4 +301,74 @@ fn speaks_quic(address: SocketAddr) -> bool {
     let mut answer = [0; 1500];
     socket.send_to(&packet, address).is_ok()
         && socket.recv(&mut answer).is_ok_and(|length| length > 7 && answer[1..5] == [0; 4])
+}
+
+/// An origin that switches protocols and then sends back whatever comes.
+fn echoing_origin() -> SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            std::thread::spawn(move || {
+                let mut head = Vec::new();
+                let mut byte = [0];
+                while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
+                    head.push(byte[0]);
+                }
+                let switched = b"HTTP/1.1 101 Switching\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n";
+                let mut buffer = [0; 1024];
+                let mut alive = stream.write_all(switched).is_ok();
+                while alive && let Ok(count @ 1..) = stream.read(&mut buffer) {
+                    alive = stream.write_all(&buffer[..count]).is_ok();
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_switched_protocol_outlives_reloads_and_an_upgrade() {
+    let tree = Tree::standard();
+    let origin = echoing_origin();
+    let route = format!("[[site.route]]\npath = \"/echo\"\nproxy = {{ to = \"http://{origin}\" }}\n");
+    let text = format!("{}{route}", tree.configuration(&with_pid_file(2, "")));
+    let mut server = start(&tree, &text);
+    let client = server.connect();
+    let mut stream = client.stream().try_clone().expect("a second handle");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    stream
+        .write_all(b"GET /echo HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+        .expect("it is sent");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("a head");
+        head.push(byte[0]);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&head));
+    let mut echoes = |message: &[u8]| {
+        stream.write_all(message).expect("it is sent");
+        let mut back = vec![0; message.len()];
+        stream.read_exact(&mut back).expect("it comes back");
+        assert_eq!(back, message);
+    };
+    echoes(b"before");
+    for round in 0..3 {
+        let limits = format!("[limits]\nkeep_alive_timeout = \"{}s\"\n", 60 + round);
+        set_configuration(&tree, &format!("{}{route}", tree.configuration(&with_pid_file(2, &limits))));
+        let output = command(&tree, "reload", &[]);
+        assert!(output.status.success(), "{:?}", error_lines(&output));
+        echoes(b"after a reload");
+    }
+    upgrade(&tree, &server);
+    echoes(b"after an upgrade");
+    server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
+    echoes(b"and again");
+    assert!(server.is_running(), "the first process holds the connection");
+    drop(client);
+    drop(stream);
+    assert_eq!(server.wait().code(), Some(0), "it ends with the last connection");
+    stop_successor(&tree);
 }
