@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 
+use super::attribute::Attribute;
 use super::encoding::{Coding, unescape_html};
 use super::expression::Expression;
 use super::page::{
     Broken, Command, Condition, ConfigItem, Echo, EchoItem, ExecItem, FileItem, Include, IncludeItem, SetItem,
 };
-use super::parse::Attribute;
 use super::settings::Settings;
 use super::template::Template;
 

@@ -18,6 +18,7 @@ pub mod expression;
 pub mod template;
 pub mod time_format;
 
+mod attribute;
 mod cache;
 mod directive;
 mod host;

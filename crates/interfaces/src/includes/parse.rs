@@ -6,21 +6,13 @@
 
 use bytes::Bytes;
 
+use super::attribute::Attribute;
 use super::directive::command;
 use super::page::{Command, Directive, Node, Page};
 use super::settings::Settings;
 
 /// What a directive, its name and attributes are counted as beside their bytes, for the cache.
 const NODE_OVERHEAD_BYTES: usize = 160;
-
-/// An attribute as it was written, its quotes taken away.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Attribute {
-    /// In lower case.
-    pub(super) name: Vec<u8>,
-    /// `None`: there is no equals sign.
-    pub(super) value: Option<Vec<u8>>,
-}
 
 /// A directive as it was written.
 struct Tag {
