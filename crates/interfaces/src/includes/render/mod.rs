@@ -3,6 +3,7 @@
 //! A [`Rendering`] is driven by whoever sends its output: nothing happens unless it is asked for the next piece. One
 //! future walks over the pages; inclusions that need no more than fetching run beside it, a few at a time.
 
+mod condition;
 mod flow;
 mod include;
 mod shared;
