@@ -1,11 +1,54 @@
-//! What the functions of the grammar of Apache 2.4 do to their value.
+//! The functions of the grammar of Apache 2.4: their names, and what they do to their value.
 
 use md5::{Digest, Md5};
 use sha1::Sha1;
 
-use super::Scope;
-use super::evaluate::Function;
+use super::scope::Scope;
 use crate::includes::encoding::{Coding, decode_base64, encode_base64, percent_decode};
+
+/// A function from a text to a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Function {
+    Variable,
+    Environment,
+    SystemVariable,
+    RequestField,
+    Nothing,
+    LowerCase,
+    UpperCase,
+    Escape,
+    Unescape,
+    Base64,
+    FromBase64,
+    Md5,
+    Sha1,
+    Ldap,
+}
+
+impl Function {
+    pub(super) fn named(name: &str) -> Result<Function, String> {
+        Ok(match name.to_ascii_lowercase().as_str() {
+            "v" | "reqenv" => Function::Variable,
+            "env" => Function::Environment,
+            "osenv" => Function::SystemVariable,
+            "req" | "http" | "req_novary" => Function::RequestField,
+            "resp" | "note" => Function::Nothing,
+            "tolower" => Function::LowerCase,
+            "toupper" => Function::UpperCase,
+            "escape" => Function::Escape,
+            "unescape" => Function::Unescape,
+            "base64" => Function::Base64,
+            "unbase64" => Function::FromBase64,
+            "md5" => Function::Md5,
+            "sha1" => Function::Sha1,
+            "ldap" => Function::Ldap,
+            "file" | "filesize" | "filemod" => {
+                return Err(format!("{name} looks at files, which pages may not do"));
+            }
+            _ => return Err(format!("there is no function {name}")),
+        })
+    }
+}
 
 /// Applies a function.
 pub(super) fn apply(function: Function, value: Vec<u8>, scope: &mut impl Scope) -> Vec<u8> {

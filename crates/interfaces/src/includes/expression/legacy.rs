@@ -12,8 +12,10 @@
 //! in a row are one with spaces between. Variables are filled in when it is evaluated. nginx's conditions are
 //! understood too; its named groups become variables.
 
+use super::error::EvaluationError;
+use super::limits::MOST_NESTING;
 use super::regular_expression::RegularExpression;
-use super::{EvaluationError, MOST_NESTING, Scope};
+use super::scope::Scope;
 use crate::includes::template::Template;
 
 /// A condition.

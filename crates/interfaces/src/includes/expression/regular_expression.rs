@@ -24,7 +24,7 @@ impl RegularExpression {
             .multi_line(flags.contains(&b'm'))
             .size_limit(MOST_COMPILED_BYTES)
             .dfa_size_limit(MOST_COMPILED_BYTES)
-            .nest_limit(super::MOST_NESTING as u32)
+            .nest_limit(super::limits::MOST_NESTING as u32)
             .build();
         compiled.map(RegularExpression).map_err(|error| {
             let reason = match error {

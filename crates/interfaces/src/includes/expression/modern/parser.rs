@@ -1,11 +1,11 @@
 //! The parser of conditions of Apache 2.4: by recursive descent, no deeper than [`MOST_NESTING`], without going back.
 
-use super::{Comparison, List, Node, Substitution, Word};
-use crate::includes::expression::MOST_NESTING;
 use crate::includes::expression::address::Network;
-use crate::includes::expression::evaluate::Function;
+use crate::includes::expression::functions::Function;
 use crate::includes::expression::lexer::{Lexer, Token};
+use crate::includes::expression::limits::MOST_NESTING;
 use crate::includes::expression::regular_expression::RegularExpression;
+use crate::includes::expression::tree::{Comparison, List, Node, Substitution, Word};
 
 /// Reads a condition.
 pub(super) fn parse(text: &[u8]) -> Result<Node, String> {

@@ -1,10 +1,11 @@
 //! What has rules of its own inside a condition: strings, regular expressions, and variables in strings.
 
-use super::Word;
 use super::parser::{Operand, Parser};
 use crate::includes::encoding::hexadecimal;
-use crate::includes::expression::evaluate::{Function, RequestVariable};
+use crate::includes::expression::functions::Function;
 use crate::includes::expression::lexer::Token;
+use crate::includes::expression::request_variable::RequestVariable;
+use crate::includes::expression::tree::Word;
 
 impl Parser<'_> {
     /// Reads up to the delimiter, which nothing escapes.

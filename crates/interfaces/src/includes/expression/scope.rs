@@ -1,0 +1,56 @@
+//! What conditions see of the page and the request, and what they leave there.
+
+use std::ops::Range;
+
+/// What a condition sees.
+pub trait Scope {
+    /// A variable of the page or the request; `None`: undefined.
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>>;
+
+    /// A variable of the server's own environment that it shows to pages.
+    fn system_variable(&mut self, name: &[u8]) -> Option<Vec<u8>>;
+
+    /// A field of the request's head.
+    fn request_field(&mut self, name: &[u8]) -> Option<Vec<u8>>;
+
+    /// The present, in seconds since 1970.
+    fn now(&mut self) -> i64;
+
+    /// Whether a request for this path would be let through.
+    fn is_accessible(&mut self, path: &[u8]) -> bool;
+
+    /// Whether this is the path of a file that requests can get.
+    fn is_file(&mut self, path: &[u8]) -> bool;
+
+    /// What the last regular expression matched.
+    fn captures(&mut self) -> &mut Captures;
+
+    /// Keeps a named group of a regular expression as a variable.
+    fn set_variable(&mut self, name: &[u8], value: Vec<u8>);
+}
+
+/// What the last regular expression matched: `$0` to `$9`.
+#[derive(Debug, Default)]
+pub struct Captures {
+    subject: Vec<u8>,
+    groups: Vec<Option<Range<usize>>>,
+    /// False before the first regular expression, and after one that did not match.
+    matched: bool,
+}
+
+impl Captures {
+    /// Group `index`; `None` where it took no part in the match, or where nothing matched.
+    pub fn group(&self, index: usize) -> Option<&[u8]> {
+        let range = self.groups.get(index).filter(|_| self.matched)?.clone()?;
+        self.subject.get(range)
+    }
+
+    pub(super) fn set(&mut self, subject: &[u8], groups: Option<Vec<Option<Range<usize>>>>) {
+        self.matched = groups.is_some();
+        self.groups = groups.unwrap_or_default();
+        self.subject.clear();
+        if self.matched {
+            self.subject.extend_from_slice(subject);
+        }
+    }
+}
