@@ -5,21 +5,11 @@
 
 use std::sync::Arc;
 
+pub use super::Setting;
 use super::lines::logical_lines;
 use super::objects::first_word;
-use super::{Configuration, Init, Place, Problem};
-use crate::pblock::parse_parameters;
-
-/// A line that is no `Init`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
-    /// Where it stands.
-    pub place: Place,
-    /// Its name, as it is written.
-    pub name: String,
-    /// Its value, without quotes around it.
-    pub value: String,
-}
+use super::parameters::parse_parameters;
+use super::{Configuration, Init, Problem};
 
 /// Reads a magnus.conf and adds what it holds.
 pub fn read_magnus(file: &Arc<str>, text: &[u8], configuration: &mut Configuration) -> Vec<Problem> {

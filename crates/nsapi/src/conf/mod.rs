@@ -3,9 +3,12 @@
 pub mod lines;
 pub mod magnus;
 pub mod objects;
+pub(crate) mod parameters;
 
 use std::fmt;
 use std::sync::Arc;
+
+pub use self::parameters::{Parameters, parameter};
 
 /// Where something stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,14 +38,6 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.message)
     }
-}
-
-/// Names with values, as they stand behind a directive.
-pub type Parameters = Vec<(Vec<u8>, Vec<u8>)>;
-
-/// The value of the first parameter of this name.
-pub fn parameter<'a>(parameters: &'a Parameters, name: &str) -> Option<&'a [u8]> {
-    parameters.iter().find(|(key, _)| key == name.as_bytes()).map(|(_, value)| value.as_slice())
 }
 
 /// A stage of a request.
@@ -132,6 +127,17 @@ pub struct Init {
     pub parameters: Parameters,
 }
 
+/// A line of magnus.conf that is no `Init`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Where it stands.
+    pub place: Place,
+    /// Its name, as it is written.
+    pub name: String,
+    /// Its value, without quotes around it.
+    pub value: String,
+}
+
 /// `<Object>`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object {
@@ -153,5 +159,5 @@ pub struct Configuration {
     /// The objects.
     pub objects: Vec<Object>,
     /// The other lines of magnus.conf.
-    pub settings: Vec<magnus::Setting>,
+    pub settings: Vec<Setting>,
 }

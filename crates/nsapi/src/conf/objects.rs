@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::lines::{Line, logical_lines};
+use super::parameters::parse_parameters;
 use super::{
     Client, Configuration, Directive, Init, Needed, Object, Parameters, Place, Problem, Stage, parameter,
 };
 use crate::pattern::Pattern;
-use crate::pblock::parse_parameters;
 
 /// Stages of newer servers that this one has no use for.
 const UNUSED_STAGES: [&str; 6] = ["Route", "DNS", "Connect", "Filter", "Input", "Output"];
