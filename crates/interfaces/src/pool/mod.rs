@@ -8,14 +8,19 @@
 //! |---|---|
 //! | `spec` | what a configuration says |
 //! | `supervisor` | the thread: starts, watches, starts again, ends |
+//! | `state` | what requests know of a pool |
+//! | `log` | where a pool tells what happens |
 //! | `child` | one process with its group and its outputs |
 //! | `php_fpm` | the configuration file for php-fpm |
 
 mod child;
+mod log;
 mod php_fpm;
 mod spec;
+mod state;
 mod supervisor;
 
+pub use log::PoolLog;
 pub use php_fpm::check_setting;
 pub use spec::{PoolSpec, ProcessLimits, Program, find_program};
 
@@ -26,11 +31,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use crate::handler::Level;
+use state::State;
 use supervisor::Supervisor;
-
-/// Where a pool tells what happens.
-pub type PoolLog = Arc<dyn Fn(Level, &'static str, &str) + Send + Sync>;
 
 /// All pools of the process. Kept from one configuration to the next.
 #[derive(Default)]
@@ -63,15 +65,6 @@ pub struct Pool {
 #[derive(Debug)]
 struct Control {
     writer: Mutex<Option<OwnedFd>>,
-}
-
-/// What requests must know of a pool.
-#[derive(Debug, Default)]
-struct State {
-    /// Why no process can be kept running, if so.
-    problem: Mutex<Option<String>>,
-    /// Whether there is one, so that requests need no lock.
-    has_problem: std::sync::atomic::AtomicBool,
 }
 
 impl Pools {
@@ -125,7 +118,7 @@ impl Pool {
 
     /// Why no process runs, if none can be kept running.
     pub fn problem(&self) -> Option<String> {
-        if self.state.has_problem() { lock(&self.state.problem).clone() } else { None }
+        self.state.problem()
     }
 }
 
@@ -138,17 +131,6 @@ impl Drop for Pool {
 impl Control {
     fn end(&self) {
         drop(lock(&self.writer).take());
-    }
-}
-
-impl State {
-    fn has_problem(&self) -> bool {
-        self.has_problem.load(std::sync::atomic::Ordering::Relaxed)
-    }
-
-    fn set_problem(&self, problem: Option<String>) {
-        self.has_problem.store(problem.is_some(), std::sync::atomic::Ordering::Relaxed);
-        *lock(&self.problem) = problem;
     }
 }
 

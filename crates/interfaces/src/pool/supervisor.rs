@@ -17,8 +17,10 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use tempfile::TempDir;
 
 use super::child::{Child, number_of};
+use super::log::PoolLog;
+use super::php_fpm;
 use super::spec::{PoolSpec, Program};
-use super::{PoolLog, State, php_fpm};
+use super::state::State;
 use crate::handler::Level;
 
 /// How the directories of pools are named.
