@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use tokio::net::{TcpStream, UnixStream};
 
-use super::Address;
+use super::settings::Address;
 
 /// A connection to an origin.
 pub enum OriginConnection {

@@ -5,7 +5,7 @@
 
 use touchstone_http::response::ResponseHead;
 
-use super::{HostField, ProxySettings};
+use super::settings::{HostField, ProxySettings};
 use crate::request::Request;
 
 /// Fields of one connection.

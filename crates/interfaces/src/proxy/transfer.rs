@@ -17,9 +17,9 @@ use touchstone_http::response::{
     BodyFraming, Parsed, ResponseHead, ResponseLimits, body_framing, parse_response_head,
 };
 
-use super::ProxySettings;
 use super::connection::OriginConnection;
 use super::fields::response_fields;
+use super::settings::ProxySettings;
 use crate::answer::{Answer, Part};
 use crate::pipe::{Receiver, Sender, pipe};
 
