@@ -1,1 +1,0 @@
-//! Plug-ins written in C, compiled here and loaded.
