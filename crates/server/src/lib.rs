@@ -8,6 +8,7 @@
 
 pub mod access;
 mod account;
+mod account_name;
 mod admin;
 mod admin_token;
 use touchstone_interfaces::answer;
