@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 
 use crate::control::ControlListener;
 use crate::handover::{Kind, Passed, Predecessor};
-use crate::server::StartError;
+use crate::start_error::StartError;
 use crate::systemd;
 
 /// What this process was given when it was started.

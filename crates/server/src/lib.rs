@@ -8,6 +8,7 @@
 
 pub mod access;
 mod account;
+mod account_name;
 mod admin;
 mod admin_token;
 use touchstone_interfaces::answer;
@@ -49,6 +50,7 @@ mod session;
 mod site;
 mod site_tls;
 mod socket;
+mod start_error;
 mod static_files;
 mod sys;
 mod systemd;
@@ -59,4 +61,5 @@ mod transport;
 mod unusable;
 
 pub use inherited::Inheritance;
-pub use server::{Server, StartError};
+pub use server::Server;
+pub use start_error::StartError;

@@ -11,10 +11,11 @@ use std::os::fd::OwnedFd;
 
 use socket2::SockRef;
 
+use crate::config::Config;
 use crate::handover::{Kind, Passed};
 use crate::inherited::InheritedSocket;
 use crate::listener::{self, ListenerSeed};
-use crate::server::StartError;
+use crate::start_error::StartError;
 
 /// Every address that the server listens on.
 #[derive(Default)]
@@ -197,6 +198,17 @@ fn take<'s>(
     is_wanted: impl Fn(&InheritedSocket) -> bool,
 ) -> Vec<&'s InheritedSocket> {
     free.extract_if(.., |socket| is_wanted(socket)).collect()
+}
+
+/// Every address that a site listens on, once.
+pub fn addresses(config: &Config) -> Vec<SocketAddr> {
+    let mut addresses = Vec::new();
+    for &address in config.sites.iter().flat_map(|site| &site.listen) {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    addresses
 }
 
 #[cfg(test)]

@@ -41,17 +41,6 @@ impl Display for AccountProblem {
     }
 }
 
-/// Whether a text can be the name or number of a user or group; empty: none is named. Databases other than files allow
-/// nearly anything, so only what no database has is refused.
-pub fn check_name(text: &str) -> Result<(), String> {
-    let is_odd =
-        |character: char| character.is_control() || character.is_whitespace() || ":/,".contains(character);
-    match text.len() > 255 || text.contains(is_odd) || text.starts_with(['-', '+']) {
-        true => Err(format!("{text:?} is neither the name nor the number of a user or group")),
-        false => Ok(()),
-    }
-}
-
 impl Account {
     /// The account that the configuration names; `None` where it names none.
     pub fn configured(server: &ServerConfig) -> Result<Option<Account>, AccountProblem> {
@@ -209,8 +198,10 @@ fn groups_of(user: &CString, group: u32) -> Result<Vec<u32>, AccountProblem> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
+    use crate::account_name::check_name;
 
     fn account(user: &str, group: &str) -> Result<Option<Account>, AccountProblem> {
         let server =

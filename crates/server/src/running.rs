@@ -25,15 +25,14 @@ use crate::core_loop::{Departure, Order};
 use crate::handover::{Predecessor, Ready, Successor, own_program};
 use crate::heartbeat::Heartbeat;
 use crate::http3;
-use crate::listening::Listening;
+use crate::listening::{Listening, addresses};
 use crate::log::access::AccessLog;
 use crate::log::error::ErrorLog;
 use crate::metrics::Metrics;
 use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
 use crate::programs;
-use crate::server::{addresses, scheme};
-use crate::site::Snapshot;
+use crate::site::{Snapshot, scheme};
 use crate::systemd::{self, Notice, Notifier};
 use crate::tls::TlsShared;
 

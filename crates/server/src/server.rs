@@ -26,7 +26,7 @@ use crate::heartbeat::Heartbeat;
 use crate::http3;
 use crate::inherited::Inheritance;
 use crate::listener::ListenerSeed;
-use crate::listening::Listening;
+use crate::listening::{Listening, addresses};
 use crate::log::access::AccessLog;
 use crate::log::error::ErrorLog;
 use crate::metrics::Metrics;
@@ -35,21 +35,10 @@ use crate::pid_file::PidFile;
 use crate::privileges::{self, Account};
 use crate::programs;
 use crate::running::{Running, RunningCore};
-use crate::site::{ListenerSites, Snapshot};
+use crate::site::{Snapshot, scheme};
+use crate::start_error::StartError;
 use crate::systemd::Notifier;
 use crate::tls::TlsShared;
-
-/// Why the server cannot start: one line for the operator.
-#[derive(Debug)]
-pub struct StartError(pub String);
-
-impl std::fmt::Display for StartError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for StartError {}
 
 /// A server that holds all it needs and has answered nobody yet.
 pub struct Server {
@@ -311,22 +300,6 @@ fn announce(error_log: &ErrorLog, snapshot: &Snapshot, listening: &Listening) {
             error_log.info(format_args!("listening on {}://{bound}", scheme(sites)));
         }
     }
-}
-
-/// How clients call what these sites speak.
-pub fn scheme(sites: &ListenerSites) -> &'static str {
-    if sites.tls.is_some() { "https" } else { "http" }
-}
-
-/// Every address that a site listens on, once.
-pub fn addresses(config: &Config) -> Vec<SocketAddr> {
-    let mut addresses = Vec::new();
-    for &address in config.sites.iter().flat_map(|site| &site.listen) {
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
-    addresses
 }
 
 /// As many as configured, or as many as the process may run on.

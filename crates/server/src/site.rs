@@ -98,6 +98,11 @@ impl ListenerSites {
     }
 }
 
+/// How clients call what these sites speak.
+pub fn scheme(sites: &ListenerSites) -> &'static str {
+    if sites.tls.is_some() { "https" } else { "http" }
+}
+
 impl Snapshot {
     /// Opens every root and certificate, and prepares the lookups.
     pub fn open(

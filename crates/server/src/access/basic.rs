@@ -6,12 +6,10 @@
 //! counted for each client's address, and too many are refused before anything slow is done.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::client_table::Client;
 use super::password_file::{LONGEST_NAME_BYTES, PasswordFile, StoredUser};
@@ -26,9 +24,6 @@ pub const LONGEST_PASSWORD_BYTES: usize = 1024;
 
 /// Name, colon, password.
 const LONGEST_CREDENTIALS_BYTES: usize = LONGEST_NAME_BYTES + 1 + LONGEST_PASSWORD_BYTES;
-
-/// Checks that wait for their turn, all cores together; more are answered with 503.
-const MOST_WAITING: usize = 256;
 
 /// A user who was let in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -189,44 +184,6 @@ impl BasicAuthentication {
             self.shared.successes.remember(fingerprint, until_ns, now_ns);
         }
         Some(User(user.name.clone()))
-    }
-}
-
-/// The checks under way, all cores together.
-pub struct Checks {
-    turns: Arc<Semaphore>,
-    waiting: AtomicUsize,
-}
-
-impl Checks {
-    /// So many checks at a time.
-    pub fn new(at_a_time: usize) -> Checks {
-        Checks { turns: Arc::new(Semaphore::new(at_a_time.max(1))), waiting: AtomicUsize::new(0) }
-    }
-
-    /// Waits for a turn; `None` where too many wait already.
-    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(turn) = self.turns.clone().try_acquire_owned() {
-            return Some(turn);
-        }
-        let _waiting = Waiting::begin(&self.waiting)?;
-        self.turns.clone().acquire_owned().await.ok()
-    }
-}
-
-/// One that waits, until it is dropped.
-struct Waiting<'c>(&'c AtomicUsize);
-
-impl Waiting<'_> {
-    fn begin(count: &AtomicUsize) -> Option<Waiting<'_>> {
-        let waiting = Waiting(count);
-        (count.fetch_add(1, Ordering::Relaxed) < MOST_WAITING).then_some(waiting)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

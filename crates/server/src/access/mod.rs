@@ -11,7 +11,7 @@
 //! | `network`, `allow` | networks, and which of them are let in |
 //! | `client_table`, `rate` | what is remembered of clients, and how many requests they may make |
 //! | `connections` | how many connections each client has open |
-//! | `basic` | user name and password |
+//! | `basic`, `checks` | user name and password, and how many are checked at a time |
 //! | `password_file`, `password_hash`, `success_cache` | whose password is what, and what was right a moment ago |
 //! | `proxy_protocol`, `proxy_header`, `real_ip` | the client that a proxy tells of |
 //! | `pace` | how slow a client may be |
@@ -21,6 +21,7 @@
 
 mod allow;
 mod basic;
+mod checks;
 mod client_table;
 mod connection_gate;
 mod connections;

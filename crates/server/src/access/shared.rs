@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
-use super::basic::Checks;
+use super::checks::Checks;
 use super::client_table::ClientTable;
 use super::connections::ConnectionCounts;
 use super::password_file::PasswordFile;

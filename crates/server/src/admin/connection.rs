@@ -12,8 +12,8 @@ use touchstone_http::request::{KnownField, Limits, Method, Parsed, RequestBody, 
 use touchstone_http::status::reason;
 
 use super::gate::Refusal;
-use super::listener::Shared;
 use super::pages::{Page, Question};
+use super::shared::Shared;
 
 /// How long a request may take to come, and how long a connection may stay idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

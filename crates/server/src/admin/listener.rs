@@ -18,6 +18,7 @@ use super::connection::{self, Stream};
 use super::gate::Gate;
 use super::history::History;
 use super::pages::Pages;
+use super::shared::Shared;
 use crate::config::{AdminConfig, AdminListen, LogLevel};
 use crate::log::error::ErrorLog;
 
@@ -41,17 +42,6 @@ struct Running {
     /// Closed when the thread is to end.
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// What the threads of a listener share.
-pub(super) struct Shared {
-    /// Who may ask; replaced by a reload.
-    pub(super) gate: RwLock<Arc<Gate>>,
-    /// What is shown.
-    pub(super) pages: Pages,
-    /// No more requests are answered.
-    pub(super) ended: AtomicBool,
-    open: AtomicUsize,
 }
 
 enum Socket {

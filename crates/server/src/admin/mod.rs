@@ -12,18 +12,22 @@
 //! |---|---|
 //! | `listener` | binds, accepts, ends |
 //! | `connection` | reads requests, writes answers |
+//! | `shared` | what the threads of both share |
 //! | `gate` | who may ask |
 //! | `pages` | which path gives what |
 //! | `history` | rates of the last minutes |
 //! | `status_json`, `status_page`, `sessions_page` | what is shown |
+//! | `frame` | what the pages for people have in common |
 //! | `words` | numbers for people |
 
 mod connection;
+mod frame;
 mod gate;
 mod history;
 mod listener;
 mod pages;
 mod sessions_page;
+mod shared;
 mod status_json;
 mod status_page;
 mod words;

@@ -6,6 +6,7 @@ use serde_json::json;
 use touchstone_http::status::reason;
 
 use super::Sources;
+use super::frame::Html;
 use super::history::History;
 use super::sessions_page::{sessions_json, sessions_page};
 use super::status_json::status_json;
@@ -69,14 +70,6 @@ impl Page {
             body: format!("{value:#}\n"),
         }
     }
-}
-
-/// A page for people, and what it may do.
-pub struct Html {
-    /// The page.
-    pub text: String,
-    /// The value of Content-Security-Policy.
-    pub policy: String,
 }
 
 impl Pages {

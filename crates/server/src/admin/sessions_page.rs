@@ -3,8 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 use serde_json::{Value, json};
 
-use super::pages::Html;
-use super::status_page::{page_of, policy};
+use super::frame::{Html, page_of, policy};
 use super::words;
 use crate::session::{CoreSessions, RequestFacts, SessionFacts};
 

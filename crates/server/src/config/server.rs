@@ -6,8 +6,10 @@ use std::time::Duration;
 use super::keys::{Key, Kind, Section, as_usize};
 use super::parse::Reader;
 use super::{Loaded, SectionPlaces, values};
-use crate::control::LONGEST_SOCKET_PATH_BYTES;
-use crate::privileges;
+use crate::account_name;
+
+/// The longest path of a unix socket (sun_path without its end).
+const LONGEST_SOCKET_PATH_BYTES: usize = 107;
 
 /// `[server]`: the process as a whole.
 #[derive(Debug, Clone, PartialEq)]
@@ -149,7 +151,7 @@ pub static SERVER: Section<ServerConfig> = Section {
                 cannot be read fails at the start and not at the first reload. Empty: the user who starts it.",
             kind: Kind::Checked {
                 what: "name or number of a user",
-                parse: |text, _| privileges::check_name(text).map(|()| text.to_string()),
+                parse: |text, _| account_name::check_name(text).map(|()| text.to_string()),
                 set: |server, value| server.user = value,
             },
         },
@@ -160,7 +162,7 @@ pub static SERVER: Section<ServerConfig> = Section {
             documentation: "The group of that user, by name or number. Empty: the user's own.",
             kind: Kind::Checked {
                 what: "name or number of a group",
-                parse: |text, _| privileges::check_name(text).map(|()| text.to_string()),
+                parse: |text, _| account_name::check_name(text).map(|()| text.to_string()),
                 set: |server, value| server.group = value,
             },
         },
@@ -174,7 +176,7 @@ pub static SERVER: Section<ServerConfig> = Section {
                 what: "names or numbers of groups",
                 parse: |text| match text {
                     "" => Err("a group has a name or number".to_string()),
-                    name => privileges::check_name(name).map(|()| name.to_string()),
+                    name => account_name::check_name(name).map(|()| name.to_string()),
                 },
                 set: |server, value| server.supplementary_groups = Some(value),
             },

@@ -28,9 +28,6 @@ use crate::config::{ControlSocket, ServerConfig};
 pub use client::{AskError, ask, wait_for_end};
 pub(crate) use listener::{Control, ControlListener, Reply};
 
-/// The longest path of a unix socket (sun_path without its end).
-pub(crate) const LONGEST_SOCKET_PATH_BYTES: usize = 107;
-
 /// The longest line that is read as a request.
 const LONGEST_REQUEST_BYTES: u64 = 16 << 10;
 

@@ -7,30 +7,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use quinn::RecvStream;
 use tokio::time::timeout;
-use touchstone_http::h3::{Error, ErrorCode, Received, RequestHead, RequestStream, SectionLimits};
+use touchstone_http::h3::{ErrorCode, Received, RequestHead, RequestStream, SectionLimits};
 use touchstone_interfaces::pipe::Sender;
 
-use super::connection::{Connection, RECEIVE_BYTES, code, poll_once};
+use super::connection::Connection;
+use super::stream::{Failure, RECEIVE_BYTES, code, poll_once};
 use crate::access::{MinimumPace, Pace};
-
-/// Why a stream ends before its time.
-#[derive(Debug)]
-pub enum Failure {
-    /// The client broke the protocol.
-    Protocol(Error),
-    /// The client gave the request up, or is gone.
-    Gone,
-    /// The client takes the answer too slowly.
-    Slow,
-    /// The answer broke off on our side.
-    Broken(io::Error),
-}
-
-impl<E: Into<Error>> From<E> for Failure {
-    fn from(error: E) -> Failure {
-        Failure::Protocol(error.into())
-    }
-}
 
 /// Reads a request's stream.
 pub struct Reader {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use quinn::{Incoming, ReadError, RecvStream, SendStream, VarInt, ZeroRttAccepted};
+use quinn::{Incoming, ReadError, RecvStream, SendStream, ZeroRttAccepted};
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -26,13 +26,11 @@ use touchstone_interfaces::request::TlsFacts;
 
 use super::listener::{Handshake, Listener};
 use super::request;
+use super::stream::{RECEIVE_BYTES, code, poll_once};
 use crate::access::ConnectionPermit;
 use crate::deadline::{DeadlineGuard, SessionHandle};
 use crate::session::Opened;
 use crate::tls::{self, QuicFacts};
-
-/// Received at a time from a stream.
-pub const RECEIVE_BYTES: usize = 64 * 1024;
 
 /// What a client is told first when the server leaves: no stream is excluded yet, since some may be on their way
 /// (RFC 9114 section 5.2).
@@ -396,11 +394,6 @@ impl Connection {
     }
 }
 
-/// A code as QUIC carries it; ours are all far below its limit.
-pub fn code(code: ErrorCode) -> VarInt {
-    VarInt::from_u64(code.0).unwrap_or(VarInt::MAX)
-}
-
 /// Ready when the deadline has passed.
 async fn expired(deadline: &DeadlineGuard) {
     poll_fn(|context| {
@@ -416,14 +409,4 @@ async fn poll_handshake(accepted: &mut Option<ZeroRttAccepted>) {
         Some(accepted) => _ = accepted.await,
         None => std::future::pending().await,
     }
-}
-
-/// What comes of a future at once.
-pub async fn poll_once<F: Future>(future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(value) => Poll::Ready(Some(value)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
 }

@@ -18,6 +18,7 @@
 //! | `listener` | a core's end of one address: new connections, address validation |
 //! | `connection` | a connection: its streams, its end |
 //! | `request`, `body`, `response` | one request, both directions |
+//! | `stream` | what both directions need |
 
 mod body;
 mod connection;
@@ -28,6 +29,7 @@ mod response;
 mod secrets;
 mod socket;
 mod sockets;
+mod stream;
 mod transport;
 
 pub use listener::Listeners;

@@ -18,9 +18,10 @@ use touchstone_http::target::is_plain_path;
 use touchstone_interfaces::pipe::{Receiver, pipe};
 use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, TlsFacts};
 
-use super::body::{BodyProblem, Failure, Got, Reader, feed};
-use super::connection::{Connection, OpenStream, code};
+use super::body::{BodyProblem, Got, Reader, feed};
+use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
+use super::stream::{Failure, code};
 use crate::access::MinimumPace;
 use crate::account::{self, Account, Origin};
 use crate::answer::{Answer, Framing};

@@ -12,8 +12,7 @@ use touchstone_files::cache::Prepared;
 use touchstone_http::h3::frame::{self, FrameType};
 use touchstone_http::h3::qpack;
 
-use super::body::Failure;
-use super::connection::poll_once;
+use super::stream::{Failure, poll_once};
 use super::transport::SEND_WINDOW_BYTES;
 use crate::access::{MinimumPace, Pace};
 use crate::answer::{Answer, Framing, Part};

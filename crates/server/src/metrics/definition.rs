@@ -6,56 +6,8 @@
 use super::core_counts::{
     ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,
 };
-use super::exposition::Samples;
+use super::metric::{Definition, Kind};
 use super::route_counts::CLASSES;
-use super::totals::Totals;
-
-/// One metric.
-pub struct Definition {
-    /// Its name, without the ending that its kind adds (`_total`, `_info`).
-    pub name: &'static str,
-    /// What kind of number it is.
-    pub kind: Kind,
-    /// What it means, in one sentence.
-    pub help: &'static str,
-    /// Its labels, each with what its values are.
-    pub labels: &'static [(&'static str, &'static str)],
-    /// Gives its samples.
-    pub(super) collect: fn(&Totals, &mut Samples<'_>),
-}
-
-/// What kind of number a metric is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// It only grows, until the process starts anew.
-    Counter,
-    /// It goes up and down.
-    Gauge,
-    /// How many were no larger than each bound.
-    Histogram,
-    /// Always 1; the labels say it.
-    Info,
-}
-
-impl Kind {
-    /// What a sample's name has after the metric's.
-    pub fn ending(self) -> &'static str {
-        match self {
-            Kind::Counter => "_total",
-            Kind::Info => "_info",
-            Kind::Gauge | Kind::Histogram => "",
-        }
-    }
-}
-
-impl Definition {
-    /// The unit that the name ends with, if it has one.
-    pub fn unit(&self) -> Option<&'static str> {
-        ["seconds", "bytes"]
-            .into_iter()
-            .find(|unit| self.name.strip_suffix(unit).is_some_and(|before| before.ends_with('_')))
-    }
-}
 
 const SITE: (&str, &str) = ("site", "the site's first host, or its first address; `-`: no site was reached");
 const ROUTE: (&str, &str) = ("route", "what the route matches; `-`: none did");

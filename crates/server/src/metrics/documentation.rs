@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::definition::{Kind, METRICS};
+use super::definition::METRICS;
+use super::metric::Kind;
 
 /// The page of the book that documents every metric.
 pub fn documentation_markdown() -> String {

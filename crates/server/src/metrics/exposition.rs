@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use super::definition::{Definition, Kind, METRICS};
-use super::histogram::Distribution;
+use super::definition::METRICS;
+use super::metric::{Definition, Kind, Samples};
 use super::totals::Totals;
 
 /// The form of the exposition.
@@ -84,69 +84,6 @@ pub fn expose(totals: &Totals, format: Format) -> String {
     text
 }
 
-/// The samples of one metric.
-pub struct Samples<'d> {
-    definition: &'d Definition,
-    text: String,
-}
-
-impl Samples<'_> {
-    /// Adds a whole number; the values of the labels are in the order of the definition.
-    pub fn add(&mut self, labels: &[&str], value: u64) {
-        self.name(self.definition.kind.ending());
-        self.labels(labels, None);
-        let _ = writeln!(self.text, " {value}");
-    }
-
-    /// Adds a number with a fraction.
-    pub fn add_float(&mut self, labels: &[&str], value: f64) {
-        self.name(self.definition.kind.ending());
-        self.labels(labels, None);
-        let _ = writeln!(self.text, " {value:?}");
-    }
-
-    /// Adds a histogram of times, in seconds.
-    pub fn add_histogram(&mut self, labels: &[&str], distribution: &Distribution) {
-        for (bound_ns, count) in distribution.cumulative() {
-            self.name("_bucket");
-            self.labels(labels, Some(&format!("{:?}", bound_ns as f64 / 1e9)));
-            let _ = writeln!(self.text, " {count}");
-        }
-        self.name("_bucket");
-        self.labels(labels, Some("+Inf"));
-        let _ = writeln!(self.text, " {}", distribution.count);
-        self.name("_sum");
-        self.labels(labels, None);
-        let _ = writeln!(self.text, " {:?}", distribution.sum_ns as f64 / 1e9);
-        self.name("_count");
-        self.labels(labels, None);
-        let _ = writeln!(self.text, " {}", distribution.count);
-    }
-
-    fn name(&mut self, ending: &str) {
-        self.text.push_str(self.definition.name);
-        self.text.push_str(ending);
-    }
-
-    fn labels(&mut self, values: &[&str], bound: Option<&str>) {
-        debug_assert_eq!(values.len(), self.definition.labels.len(), "{}", self.definition.name);
-        let names = self.definition.labels.iter().map(|(name, _)| *name);
-        let pairs = names.zip(values.iter().copied()).chain(bound.map(|bound| ("le", bound)));
-        let mut separator = '{';
-        for (name, value) in pairs {
-            self.text.push(separator);
-            separator = ',';
-            self.text.push_str(name);
-            self.text.push_str("=\"");
-            append_label_value(&mut self.text, value);
-            self.text.push('"');
-        }
-        if separator == ',' {
-            self.text.push('}');
-        }
-    }
-}
-
 fn announce(text: &mut String, definition: &Definition, format: Format) {
     let (name, kind) = match (format, definition.kind) {
         // The older format knows the name of the samples only, and no kind for information.
@@ -162,18 +99,6 @@ fn announce(text: &mut String, definition: &Definition, format: Format) {
     let _ = writeln!(text, "\n# TYPE {name} {kind}");
     if let (Format::OpenMetrics, Some(unit)) = (format, definition.unit()) {
         let _ = writeln!(text, "# UNIT {name} {unit}");
-    }
-}
-
-/// Line ends, backslashes and quotes are escaped; a label may hold any other text.
-fn append_label_value(text: &mut String, value: &str) {
-    for character in value.chars() {
-        match character {
-            '\\' => text.push_str("\\\\"),
-            '"' => text.push_str("\\\""),
-            '\n' => text.push_str("\\n"),
-            _ => text.push(character),
-        }
     }
 }
 

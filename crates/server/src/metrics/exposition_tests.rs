@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::metrics::{Metrics, RouteLabels, RouteTotals};
+use crate::metrics::{Distribution, Metrics, RouteLabels, RouteTotals};
 
 /// A sample as the reader found it.
 #[derive(Debug, Clone, PartialEq)]

@@ -19,6 +19,7 @@
 //! | `route_table` | what sites and routes are called |
 //! | `process` | what the kernel says |
 //! | `totals` | everything added up |
+//! | `metric` | what a metric is |
 //! | `definition`, `exposition`, `documentation` | every metric, as text for machines and for people |
 
 mod core_counts;
@@ -28,6 +29,7 @@ mod definition;
 mod documentation;
 mod exposition;
 mod histogram;
+mod metric;
 mod process;
 mod registry;
 mod route_counts;
@@ -40,10 +42,11 @@ pub use core_counts::{
 };
 pub use core_metrics::{Answered, CoreMetrics};
 pub use count::Count;
-pub use definition::{Definition, Kind, METRICS};
+pub use definition::METRICS;
 pub use documentation::documentation_markdown;
 pub use exposition::{Format, expose};
 pub use histogram::Distribution;
+pub use metric::{Definition, Kind};
 pub use process::ProcessFacts;
 pub use registry::Metrics;
 pub use route_counts::{CLASSES, RouteCounts, RouteLabels};

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use rustls::ServerConfig;
 use rustls::version::{TLS12, TLS13};
 
+use super::active::ActiveTls;
 use super::certificate::is_host_name;
 use super::certificate_table::CertificateTable;
-use super::client_hello::Hello;
 use super::notice::Notice;
-use super::quic::{QuicConfig, QuicTls, early_data_bytes, quic_policy};
+use super::quic_rules::{QuicConfig, QuicTls, early_data_bytes, quic_policy};
 use super::server_names::ServerNames;
 use super::session::TlsSession;
 use super::settings::{EndpointSettings, MinimumVersion, Policy, Resumption, SiteSettings};
@@ -28,25 +28,6 @@ pub struct TlsEndpoint {
     /// Only [`TlsEndpoint::refresh`] touches these.
     sources: Mutex<Sources>,
     active: RwLock<Arc<ActiveTls>>,
-}
-
-/// What new connections of an endpoint work with. It never changes.
-pub struct ActiveTls {
-    /// One for each different policy.
-    configs: Vec<Arc<ServerConfig>>,
-    /// The same for clients that would rather not use AES.
-    chacha_configs: Vec<Arc<ServerConfig>>,
-    /// The policy of each name.
-    policies: ServerNames<usize>,
-    /// The policy for names that are not known.
-    default_policy: usize,
-    /// The rules over QUIC.
-    pub(super) quic: QuicTls,
-    /// Held so that the next one finds them.
-    _sessions: Vec<Arc<Sessions>>,
-    challenges: Arc<Challenges>,
-    /// Answers an ACME authority, which has no client certificate and no session, and nobody else.
-    challenge_config: Arc<ServerConfig>,
 }
 
 /// Why an endpoint cannot be opened: everything that is wrong, one line each.
@@ -114,26 +95,6 @@ impl TlsEndpoint {
             }
         }
         notices
-    }
-}
-
-impl ActiveTls {
-    /// The configuration for a client, and its policy's index.
-    pub(super) fn choose(&self, hello: &Hello) -> (Arc<ServerConfig>, usize) {
-        if hello.is_acme_challenge && self.challenges.any() {
-            return (self.challenge_config.clone(), self.default_policy);
-        }
-        let policy = self.policy_of(hello.server_name.as_deref());
-        let configs = if hello.prefers_chacha { &self.chacha_configs } else { &self.configs };
-        (configs[policy].clone(), policy)
-    }
-
-    /// The policy for a host name in lower case.
-    pub(super) fn policy_of(&self, name: Option<&str>) -> usize {
-        if self.configs.len() == 1 {
-            return 0;
-        }
-        name.and_then(|name| self.policies.find(name)).copied().unwrap_or(self.default_policy)
     }
 }
 

@@ -15,14 +15,18 @@
 //! | `sources`, `notice` | everything that is read, and what is said about it |
 //! | `certificate_table` | the choice of a certificate |
 //! | `endpoint` | from settings to rustls configurations, and the swap |
+//! | `active` | those configurations, and the choice among them |
 //! | `provider` | the cryptography, and the order of the cipher suites |
 //! | `shared` | what all endpoints of the process share: ticket keys, stored sessions, ACME challenges |
 //! | `client_authorities` | who may sign client certificates |
 //! | `client_certificate`, `distinguished_name` | who the client is |
 //! | `client_hello` | the name asked for, read before rustls is given a configuration |
 //! | `ciphertext`, `session`, `error` | one connection |
+//! | `suite_name` | what cipher suites are called |
 //! | `quic` | connections inside QUIC, which has records of its own |
+//! | `quic_rules` | what an endpoint has for them |
 
+mod active;
 mod certificate;
 mod certificate_table;
 mod ciphertext;
@@ -36,12 +40,14 @@ mod notice;
 mod pem;
 mod provider;
 mod quic;
+mod quic_rules;
 mod self_signed;
 mod server_names;
 mod session;
 mod settings;
 mod shared;
 mod sources;
+mod suite_name;
 mod watched;
 
 pub use certificate::{LoadedCertificate, key_warning};

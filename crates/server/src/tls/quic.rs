@@ -17,59 +17,17 @@ use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::pki_types::CertificateDer;
 use rustls::quic::{KeyChange, Secrets, ServerConnection, Version};
-use rustls::{AlertDescription, HandshakeKind, ServerConfig};
+use rustls::{AlertDescription, HandshakeKind};
 
+use super::active::ActiveTls;
 use super::client_certificate::ClientCertificate;
 use super::client_hello::{self, Hello, Peek};
-use super::endpoint::{ActiveTls, TlsEndpoint};
-use super::server_names::ServerNames;
-use super::settings::{MinimumVersion, Policy, Resumption};
-
-/// The application protocol (RFC 9114 section 3.1).
-const PROTOCOL: &str = "h3";
+use super::endpoint::TlsEndpoint;
+use super::quic_rules::QuicConfig;
+use super::suite_name::suite_name;
 
 /// The most that is kept of a ClientHello that is not whole. The QUIC library has a limit of its own, which is lower.
 const MOST_HELLO_BYTES: usize = 64 * 1024;
-
-/// The rules of one address for connections over QUIC. It never changes.
-pub struct QuicTls {
-    /// One for each different policy.
-    pub(super) configs: Vec<QuicConfig>,
-    /// The policy of each name; `None` where its site does not speak HTTP/3.
-    pub(super) policies: ServerNames<Option<usize>>,
-    /// The policy for names that are not known.
-    pub(super) default: Option<usize>,
-}
-
-/// The rustls configuration of one policy.
-pub(super) struct QuicConfig {
-    pub(super) config: Arc<ServerConfig>,
-    /// The same for clients that would rather not use AES.
-    pub(super) chacha_config: Arc<ServerConfig>,
-}
-
-impl QuicTls {
-    fn policy_of(&self, name: Option<&str>) -> Option<usize> {
-        name.and_then(|name| self.policies.find(name)).copied().unwrap_or(self.default)
-    }
-}
-
-/// The rules over QUIC of a site that has these over TCP.
-pub(super) fn quic_policy(policy: &Policy) -> Policy {
-    let resumption = &policy.resumption;
-    Policy {
-        minimum_version: MinimumVersion::Tls13,
-        client_authorities: policy.client_authorities.clone(),
-        protocols: vec![PROTOCOL.to_string()],
-        resumption: Resumption { tickets: false, ..resumption.clone() },
-    }
-}
-
-/// Early data is for clients that need not say who they are: whoever must show a certificate has not done so yet.
-pub(super) fn early_data_bytes(policy: &Policy) -> u32 {
-    // QUIC has its own limits, and asks for all or nothing here (RFC 9001 section 4.6.1).
-    if policy.client_authorities.is_none() && policy.resumption.stored_sessions > 0 { u32::MAX } else { 0 }
-}
 
 /// What the QUIC library asks for sessions; one for each address, as long as the endpoint is the same.
 pub struct QuicCrypto {
@@ -217,7 +175,7 @@ impl crypto::Session for QuicSession {
             server_name: self.server_name.clone(),
             wants_certificate: self.active.quic.configs[self.policy].config.max_early_data_size == 0,
             is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
-            cipher_suite: super::session::suite_name(suite).unwrap_or_default(),
+            cipher_suite: suite_name(suite).unwrap_or_default(),
         }))
     }
 

@@ -23,8 +23,6 @@
 
 mod facts;
 
-pub(super) use facts::suite_name;
-
 use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
@@ -32,10 +30,10 @@ use std::sync::Arc;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
+use super::active::ActiveTls;
 use super::ciphertext::CiphertextBuffer;
 use super::client_certificate::ClientCertificate;
 use super::client_hello::{self, Hello, Peek};
-use super::endpoint::ActiveTls;
 use super::error::{TlsError, classify};
 
 /// The most plaintext that one record carries (RFC 8446 section 5.1).

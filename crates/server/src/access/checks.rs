@@ -1,0 +1,47 @@
+//! Password checks take turns: a few at a time, some more wait, and the rest are turned away.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Checks that wait for their turn, all cores together; more are answered with 503.
+const MOST_WAITING: usize = 256;
+
+/// The checks under way, all cores together.
+pub struct Checks {
+    turns: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+impl Checks {
+    /// So many checks at a time.
+    pub fn new(at_a_time: usize) -> Checks {
+        Checks { turns: Arc::new(Semaphore::new(at_a_time.max(1))), waiting: AtomicUsize::new(0) }
+    }
+
+    /// Waits for a turn; `None` where too many wait already.
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(turn) = self.turns.clone().try_acquire_owned() {
+            return Some(turn);
+        }
+        let _waiting = Waiting::begin(&self.waiting)?;
+        self.turns.clone().acquire_owned().await.ok()
+    }
+}
+
+/// One that waits, until it is dropped.
+struct Waiting<'c>(&'c AtomicUsize);
+
+impl Waiting<'_> {
+    fn begin(count: &AtomicUsize) -> Option<Waiting<'_>> {
+        let waiting = Waiting(count);
+        (count.fetch_add(1, Ordering::Relaxed) < MOST_WAITING).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
