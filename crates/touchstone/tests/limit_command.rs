@@ -41,7 +41,7 @@ fn what_cannot_work_is_refused() {
         (&["--rounds", "0"], 2, "at least one round"),
         (&["--seconds", "0s"], 2, "10 ms"),
         (&["--bytes", "99999999999"], 2, "at most"),
-        (&["--program", "/nowhere/program", "--seconds", "20ms", "--rounds", "1"], 1, "/nowhere/program"),
+        (&["--program", "/nowhere/program", "--seconds", "200ms", "--rounds", "1"], 1, "/nowhere/program"),
     ];
     for (arguments, code, said) in cases {
         let output = run(std::iter::once("limit").chain(arguments.iter().copied()));

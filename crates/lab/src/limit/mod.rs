@@ -229,7 +229,13 @@ fn measure_requests(
     let before_us = server.used_us().map_err(|error| failed(error.to_string()))?;
     let outcome = run_until(&plan, interrupt)?;
     let after_us = server.used_us().map_err(|error| failed(error.to_string()))?;
-    if outcome.total_errors > 0 || outcome.requests == 0 {
+    if outcome.total_errors == 0 && outcome.requests == 0 {
+        return Err(failed(format!(
+            "no request was counted within {} ms: the machine is too busy, or the time too short (--seconds)",
+            options.length.as_millis()
+        )));
+    }
+    if outcome.total_errors > 0 {
         return Err(failed(format!(
             "{} of {} requests failed: {:?}",
             outcome.total_errors,
