@@ -27,11 +27,12 @@ use touchstone_interfaces::request::{MOST_DERIVED, Protocol, ReceivedHead, Reque
 use crate::access::{self, HeadFields, RequestView};
 use crate::config::LogLevel;
 use crate::core::Core;
+use crate::file_request::FileRequest;
 use crate::request_id::RequestId;
 use crate::route::{Outcome, Resolved};
 use crate::session::UnderWayGuard;
 use crate::site::{ListenerSites, Snapshot};
-use crate::static_files::{self, FileRequest};
+use crate::static_files;
 
 /// What a request came through.
 pub struct Arrival {

@@ -5,7 +5,7 @@
 //! an error comes of it the site's page for it.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,14 +13,12 @@ use std::sync::Arc;
 use std::os::unix::ffi::OsStrExt;
 
 use touchstone_files::cache::{
-    Begun, CodingJob, Entry, FileCache, Lasts, NewEntry, Prepared, Representation, Selection, Variant,
+    Begun, CodingJob, Entry, FileCache, Lasts, NewEntry, Prepared, Representation, Selection,
 };
 use touchstone_files::coding::{CodingSource, Codings, twin_etag, twin_path};
 use touchstone_files::listing::{self, ListingOptions};
 use touchstone_files::percent::encode_path;
-use touchstone_files::root::{
-    FileFacts, FileKind, Opened, ReadWhole, Refused, read_whole, read_whole_blocking,
-};
+use touchstone_files::root::{FileFacts, FileKind, Opened, Refused};
 use touchstone_http::accept;
 use touchstone_http::conditional::{
     Conditions, FieldLines, Precondition, Validators, evaluate, if_range_holds,
@@ -28,64 +26,18 @@ use touchstone_http::conditional::{
 use touchstone_http::content_coding::CodingPreference;
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::range::{ByteRange, MultipartByteRanges, Ranges, append_unsatisfied_range};
-use touchstone_http::request::{KnownField, Method, RequestHead};
+use touchstone_http::request::{KnownField, Method};
 use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::weight::NOT_ACCEPTABLE;
-
-use touchstone_interfaces::request::Request;
 
 use crate::answer::{Answer, Part};
 use crate::config::{DirectoryListing, LogLevel};
 use crate::core::Core;
+use crate::file_request::FileRequest;
+use crate::hidden_names::is_hidden;
 use crate::includes::{self, FoundPage, LoadError, Made};
-use crate::site::{Site, Snapshot};
-
-/// What the file handler needs of a request.
-pub struct FileRequest<'a> {
-    /// The snapshot that the request is answered under.
-    pub snapshot: &'a Arc<Snapshot>,
-    /// The request that it is made of.
-    pub request: &'a Request,
-    /// The site's index in it.
-    pub site: usize,
-    /// The head.
-    pub head: &'a RequestHead,
-    /// The bytes that the head was parsed from.
-    pub buffer: &'a [u8],
-    /// The path as it was sent.
-    pub path: &'a [u8],
-    /// The query as it was sent, without its question mark.
-    pub query: Option<&'a [u8]>,
-    /// The form of head that the connection wants.
-    pub variant: Variant,
-}
-
-impl<'a> FileRequest<'a> {
-    fn site(&self) -> &'a Site {
-        &self.snapshot.sites[self.site]
-    }
-
-    /// The values of the Accept field's lines.
-    fn accept(&self) -> impl Iterator<Item = &'a [u8]> {
-        let (head, buffer) = (self.head, self.buffer);
-        let lines =
-            head.fields.iter().filter(move |line| line.name.of(buffer).eq_ignore_ascii_case(b"accept"));
-        lines.map(move |line| line.value.of(buffer))
-    }
-
-    /// Which content codings may answer. A Range field asks for parts of what is not coded: a coded form may be made
-    /// anew with other bytes, and a client that names codings out of habit still means bytes of the file.
-    fn coding_preference(&self) -> CodingPreference {
-        let codings = &self.site().codings;
-        if codings.is_off() {
-            return CodingPreference::IDENTITY;
-        }
-        let preference = self.head.accept_encoding.preference(&codings.order);
-        let wants_range =
-            self.head.method == Method::Get && self.head.value(self.buffer, KnownField::Range).is_some();
-        if wants_range && preference.accepts_identity() { CodingPreference::IDENTITY } else { preference }
-    }
-}
+use crate::site::Site;
+use crate::whole_file;
 
 /// The methods that files answer.
 pub const ALLOWED_METHODS: &str = "GET, HEAD, OPTIONS";
@@ -191,12 +143,6 @@ pub async fn use_error_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &s
             core.error_log.limited(LogLevel::Warning, "error pages", message);
         }
     }
-}
-
-/// Names that begin with a dot are kept for the operator; RFC 8615 makes one exception.
-fn is_hidden(path: &[u8]) -> bool {
-    let path = path.strip_prefix(b"/.well-known/").unwrap_or(path);
-    path.split(|&byte| byte == b'/').any(|segment| segment.starts_with(b"."))
 }
 
 /// Where a file's bytes are.
@@ -390,7 +336,7 @@ async fn open(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], file_path:
         let Some((_, ticket)) = kept else {
             return choose_uncached(request, file_path, opened, representation, &codings);
         };
-        match read(opened).await {
+        match whole_file::read(opened).await {
             Ok(Some(body)) => {
                 let root = site.root.clone();
                 let representation_kept = representation.clone();
@@ -450,11 +396,6 @@ pub fn candidates(site: &Site, path: &[u8]) -> Vec<Vec<u8>> {
         return vec![path.to_vec()];
     }
     site.config.index.iter().map(|index| [path, index.as_bytes()].concat()).collect()
-}
-
-/// Whether the site does not serve files of such a name.
-pub fn is_refused_name(site: &Site, path: &[u8]) -> bool {
-    !site.config.hidden_files && is_hidden(path)
 }
 
 // ---- content codings
@@ -523,7 +464,7 @@ async fn make_coded(
     let outcome = match request.site().root.open(&path) {
         Ok(opened) if !opened.facts.same_version(&facts) => Ok(None),
         Ok(_) if !cache.admits(facts.size) => return Some(()),
-        Ok(opened) => read(opened).await,
+        Ok(opened) => whole_file::read(opened).await,
         Err(Refused::NotFound) => Ok(None),
         Err(refused) => Err(io::Error::other(refused)),
     };
@@ -582,25 +523,6 @@ fn not_acceptable() -> Answer {
 }
 
 // ---- files
-
-/// Reads a whole file; `None` when it changed meanwhile. Waits for the disk on another thread.
-pub async fn read(opened: Opened) -> io::Result<Option<Vec<u8>>> {
-    let Opened { descriptor, facts, .. } = opened;
-    let (descriptor, outcome) = match read_whole(&descriptor, facts.size)? {
-        ReadWhole::WouldBlock => {
-            let task = tokio::task::spawn_blocking(move || {
-                let outcome = read_whole_blocking(&descriptor, facts.size);
-                (descriptor, outcome)
-            });
-            let (descriptor, outcome) = task.await.map_err(io::Error::other)?;
-            (descriptor, outcome?)
-        }
-        outcome => (descriptor, outcome),
-    };
-    let ReadWhole::Complete(body) = outcome else { return Ok(None) };
-    let unchanged = FileFacts::of(descriptor.as_fd()).is_ok_and(|now| now.same_version(&facts));
-    Ok(unchanged.then_some(body))
-}
 
 fn directory_of(root: &Path, file_path: &[u8]) -> PathBuf {
     let below = file_path.iter().rposition(|&byte| byte == b'/').map_or(&[][..], |slash| &file_path[..slash]);
@@ -788,20 +710,6 @@ impl std::fmt::Display for Printable<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hidden_names() {
-        for (path, hidden) in [
-            ("/a/b.html", false),
-            ("/.git/config", true),
-            ("/a/.htpasswd", true),
-            ("/.well-known/acme", false),
-            ("/.well-known/.x", true),
-            ("/a/.well-known/x", true),
-        ] {
-            assert_eq!(is_hidden(path.as_bytes()), hidden, "{path}");
-        }
-    }
 
     #[test]
     fn files_and_places() {

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::keys::{ABSENT, Choice, Key, Kind, Section};
 use super::parse::{Reader, Value};
+use super::section::{ABSENT, Choice, Key, Kind, Section};
 use super::{Loaded, SectionPlaces, SiteConfig, values};
 use crate::access::{ClientField, Network, listed_twice};
 

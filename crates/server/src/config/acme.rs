@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::keys::{ABSENT, Key, Kind, Section};
 use super::parse::{Reader, Value, alternatives};
+use super::section::{ABSENT, Key, Kind, Section};
 use super::{Loaded, SectionPlaces, SiteConfig, values};
 
 /// Let's Encrypt, whose certificates browsers trust.

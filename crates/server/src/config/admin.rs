@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::keys::{Choice, Key, Kind, Section};
 use super::parse::Reader;
+use super::section::{Choice, Key, Kind, Section};
 use super::{Loaded, values};
 use crate::access::Network;
 

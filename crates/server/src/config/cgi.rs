@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::SectionPlaces;
-use super::keys::{Key, Kind, Section};
 use super::parse::{Reader, Value};
 use super::route::RouteConfig;
+use super::section::{Key, Kind, Section};
 
 /// `cgi`
 #[derive(Debug, Clone, PartialEq)]
@@ -333,7 +333,7 @@ pub static CGI: Section<CgiConfig> = Section {
 /// The key `cgi` of a route.
 pub(super) const ROUTE_KEY: Key<RouteConfig> = Key {
     name: "cgi",
-    default: Some(super::keys::ABSENT),
+    default: Some(super::section::ABSENT),
     example: "{ user = \"www-data\" }",
     documentation: "Answers with CGI programs, see `[site.route.cgi]`. \
         Not together with `redirect`, `rewrite` or `respond`.",

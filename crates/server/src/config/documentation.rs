@@ -3,8 +3,9 @@
 
 use std::fmt::Write as _;
 
-use super::keys::{ABSENT, Choice, Key, Kind, Section, for_each_section, section_header};
+use super::keys::{for_each_section, section_header};
 use super::parse::alternatives;
+use super::section::{ABSENT, Choice, Key, Kind, Section};
 use super::values::{format_duration, format_size, nearest};
 
 /// The page of the book that documents every key (`docs/configuration.md`).

@@ -10,9 +10,9 @@ use std::time::Duration;
 use toml::de::DeValue;
 use touchstone_interfaces::backend::{Address, Balance};
 
-use super::keys::{ABSENT, Choice, Key, Kind, Section};
 use super::parse::{Reader, Value};
 use super::route::RouteConfig;
+use super::section::{ABSENT, Choice, Key, Kind, Section};
 use super::{SectionPlaces, values};
 
 /// `fastcgi`, `scgi` or `php`

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::SectionPlaces;
 use super::SiteConfig;
-use super::keys::{Choice, Key, Kind, Section};
 use super::parse::{Reader, Value};
+use super::section::{Choice, Key, Kind, Section};
 
 /// `[site.includes]`: which files are pages with directives, and what these may do.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use toml::de::{DeInteger, DeValue};
 use touchstone_files::compress::level_range;
 use touchstone_http::content_coding::ContentCoding;
 
-use super::keys::{Choice, Key, Kind};
 use super::parse::{Reader, Value, alternatives};
+use super::section::{Choice, Key, Kind};
 use super::values;
 use super::{AccessLogFormat, KeyPlaces, Place};
 use crate::access::Network;

@@ -24,6 +24,7 @@ mod parse;
 mod problem;
 mod proxy;
 mod route;
+mod section;
 mod server;
 mod surroundings;
 mod values;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::SectionPlaces;
-use super::keys::{Choice, Key, Kind, Section};
 use super::parse::{Reader, Value};
 use super::route::RouteConfig;
+use super::section::{Choice, Key, Kind, Section};
 
 /// `[site.route.nsapi]`
 #[derive(Debug, Clone, PartialEq)]

@@ -14,8 +14,9 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::keys::{self, Key, Section};
+use super::keys;
 use super::problem::problem_at;
+use super::section::{Key, Section};
 use super::values;
 use super::{
     Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, ServerConfig, SiteConfig, access, acme, admin,

@@ -5,9 +5,9 @@ use std::time::Duration;
 use touchstone_interfaces::proxy::{HostField, OriginUrl};
 
 use super::SectionPlaces;
-use super::keys::{Choice, Key, Kind, Section};
 use super::parse::{Reader, Value};
 use super::route::RouteConfig;
+use super::section::{Choice, Key, Kind, Section};
 
 /// `proxy`
 #[derive(Debug, Clone, PartialEq)]

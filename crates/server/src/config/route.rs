@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use super::access::{self, AccessConfig};
 use super::cgi::{self, CgiConfig};
 use super::fastcgi::{self, ProgramsConfig};
-use super::keys::{ABSENT, Key, Kind, Section};
 use super::nsapi::{self, NsapiConfig};
 use super::parse::{Reader, Value};
 use super::proxy::{ProxyConfig, read_proxy};
+use super::section::{ABSENT, Key, Kind, Section};
 use super::{SectionPlaces, values};
 
 /// `[[site.route]]`: which requests, and what is done with them.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::keys::{Key, Kind, Section, as_usize};
 use super::parse::Reader;
+use super::section::{Key, Kind, Section, as_usize};
 use super::{Loaded, SectionPlaces, values};
 use crate::account_name;
 
@@ -168,7 +168,7 @@ pub static SERVER: Section<ServerConfig> = Section {
         },
         Key {
             name: "supplementary_groups",
-            default: Some(super::keys::ABSENT),
+            default: Some(super::section::ABSENT),
             example: "[\"ssl-cert\"]",
             documentation: "The groups that the user is in besides, by name or number. \
                 Not given: those of the group database; `[]`: none.",

@@ -22,8 +22,8 @@ use touchstone_interfaces::pipe::{Sender, pipe};
 use super::SiteIncludes;
 use super::host::PageHost;
 use crate::core::Core;
+use crate::file_request::FileRequest;
 use crate::site::Site;
-use crate::static_files::FileRequest;
 
 /// Outputs up to this size are put together; longer ones go out in their pieces.
 const TOGETHER_BYTES: usize = 16 * 1024;

@@ -23,8 +23,9 @@ use super::{SiteIncludes, kept, load};
 use crate::config::LogLevel;
 use crate::core::Core;
 use crate::exchange;
+use crate::file_request::FileRequest;
 use crate::site::Snapshot;
-use crate::static_files::{self, FileRequest};
+use crate::static_files;
 
 /// The server as the page of one request sees it.
 pub struct PageHost {

@@ -8,9 +8,9 @@ use touchstone_interfaces::includes::{Place, Target};
 use touchstone_interfaces::request::{ReceivedHead, Request};
 
 use crate::access::{self, HeadFields, RequestView};
+use crate::hidden_names::is_refused_name;
 use crate::route::Outcome;
 use crate::site::Snapshot;
-use crate::static_files;
 
 /// Where a path leads.
 pub struct Lead {
@@ -105,7 +105,7 @@ fn begin(snapshot: &Snapshot, request: &Request, files: usize, target: &Target) 
     // Files of a route's own directory have no path that leads to them; those of the site go through its routes.
     let beside = target.place == Place::File && files != request.site;
     let site = if beside { files } else { request.site };
-    if static_files::is_refused_name(&snapshot.sites[site], &derived.path) {
+    if is_refused_name(&snapshot.sites[site], &derived.path) {
         return Err(format!("{} is hidden", String::from_utf8_lossy(&derived.path)));
     }
     Ok(Lead { request: derived, to: LeadTo::Files { site }, asked_rules: false })

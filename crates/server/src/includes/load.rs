@@ -10,7 +10,7 @@ use touchstone_interfaces::includes::{CachedPage, PageKey, parse};
 use super::SiteIncludes;
 use crate::core::Core;
 use crate::site::Snapshot;
-use crate::static_files;
+use crate::whole_file;
 
 /// How often a file that changes while it is read is read again.
 const READ_ATTEMPTS: usize = 5;
@@ -59,7 +59,7 @@ pub async fn load(
         if facts.size > includes.page_bytes() {
             return Err(LoadError::TooLarge(facts.size));
         }
-        if let Some(body) = static_files::read(opened).await.map_err(LoadError::Unreadable)? {
+        if let Some(body) = whole_file::read(opened).await.map_err(LoadError::Unreadable)? {
             let parsed = parse(&Bytes::from(body), &includes.settings);
             let second = core.clock.second().unix_seconds;
             let page = Arc::new(CachedPage::new(Arc::new(parsed), facts, second));

@@ -1,0 +1,33 @@
+//! Names that a site keeps to itself unless it is told otherwise.
+
+use crate::site::Site;
+
+/// Names that begin with a dot are kept for the operator; RFC 8615 makes one exception.
+pub fn is_hidden(path: &[u8]) -> bool {
+    let path = path.strip_prefix(b"/.well-known/").unwrap_or(path);
+    path.split(|&byte| byte == b'/').any(|segment| segment.starts_with(b"."))
+}
+
+/// Whether the site does not serve files of such a name.
+pub fn is_refused_name(site: &Site, path: &[u8]) -> bool {
+    !site.config.hidden_files && is_hidden(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_names() {
+        for (path, hidden) in [
+            ("/a/b.html", false),
+            ("/.git/config", true),
+            ("/a/.htpasswd", true),
+            ("/.well-known/acme", false),
+            ("/.well-known/.x", true),
+            ("/a/.well-known/x", true),
+        ] {
+            assert_eq!(is_hidden(path.as_bytes()), hidden, "{path}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Reads whole files, and says where one changed under the reader.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use touchstone_files::root::{FileFacts, Opened, ReadWhole, read_whole, read_whole_blocking};
+
+/// Reads a whole file; `None` when it changed meanwhile. Waits for the disk on another thread.
+pub async fn read(opened: Opened) -> io::Result<Option<Vec<u8>>> {
+    let Opened { descriptor, facts, .. } = opened;
+    let (descriptor, outcome) = match read_whole(&descriptor, facts.size)? {
+        ReadWhole::WouldBlock => {
+            let task = tokio::task::spawn_blocking(move || {
+                let outcome = read_whole_blocking(&descriptor, facts.size);
+                (descriptor, outcome)
+            });
+            let (descriptor, outcome) = task.await.map_err(io::Error::other)?;
+            (descriptor, outcome?)
+        }
+        outcome => (descriptor, outcome),
+    };
+    let ReadWhole::Complete(body) = outcome else { return Ok(None) };
+    let unchanged = FileFacts::of(descriptor.as_fd()).is_ok_and(|now| now.same_version(&facts));
+    Ok(unchanged.then_some(body))
+}
