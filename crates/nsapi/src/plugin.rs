@@ -9,7 +9,7 @@ use crate::abi::FuncPtr;
 /// A loaded plug-in.
 pub struct Plugin {
     path: PathBuf,
-    library: *mut c_void,
+    loaded: *mut c_void,
 }
 
 // SAFETY: dlsym may be called on any thread.
@@ -31,7 +31,7 @@ impl Plugin {
         if library.is_null() {
             return Err(format!("the plug-in {} is refused: {}", path.display(), explain(&last_error())));
         }
-        Ok(Plugin { path: path.to_path_buf(), library })
+        Ok(Plugin { path: path.to_path_buf(), loaded: library })
     }
 
     /// A function of it: `-` in its name is `_` in C.
@@ -44,7 +44,7 @@ impl Plugin {
     fn symbol(&self, name: &str) -> Option<FuncPtr> {
         let name = CString::new(name).ok()?;
         // SAFETY: the library is loaded, and stays so.
-        let symbol = unsafe { libc::dlsym(self.library, name.as_ptr()) };
+        let symbol = unsafe { libc::dlsym(self.loaded, name.as_ptr()) };
         // SAFETY: whoever names a function in the configuration says that it is of this type; C knows no types here.
         (!symbol.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, FuncPtr>(symbol) })
     }

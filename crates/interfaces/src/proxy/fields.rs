@@ -3,6 +3,7 @@
 //! Fields that belong to one connection end here (RFC 9110 section 7.6.1). What a client says of itself in the fields that
 //! proxies add (`X-Forwarded-For` and its kin) is replaced by what the server knows: an origin trusts these fields.
 
+use touchstone_http::grammar::list_members;
 use touchstone_http::response::ResponseHead;
 
 use super::settings::{HostField, ProxySettings};
@@ -116,5 +117,5 @@ fn is_one_of(name: &[u8], names: &[&str]) -> bool {
 }
 
 fn list_has(list: &[u8], name: &[u8]) -> bool {
-    list.split(|&byte| byte == b',').any(|member| member.trim_ascii().eq_ignore_ascii_case(name))
+    list_members(list).any(|member| member.eq_ignore_ascii_case(name))
 }
