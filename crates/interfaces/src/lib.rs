@@ -12,7 +12,7 @@
 //! | `answer` | an answer before it is written |
 //! | `pipe` | a body on its way |
 //! | `includes` | server-parsed HTML: pages with directives in them |
-//! | `proxy` | another server answers, over HTTP/1.1 |
+//! | `stream` | a connection to a program or an origin; FastCGI, SCGI and the proxy share it |
 //! | `meta_variables` | what a program is told about its request (RFC 3875 section 4.1); CGI, FastCGI and SCGI share it |
 //! | `cgi_response` | reads what a program answers (RFC 3875 section 6); the same three share it |
 //! | `cgi` | CGI/1.1: a program for each request |
@@ -34,3 +34,4 @@ pub mod pool;
 pub mod proxy;
 pub mod request;
 pub mod scgi;
+mod stream;

@@ -1,23 +1,16 @@
-//! Where a program listens, and a connection to it.
+//! Where a program listens.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
 use tokio::net::{TcpStream, UnixStream};
+
+use crate::stream::Stream;
 
 /// The longest path of a socket: `sun_path` of Linux, without the zero byte at its end.
 const LONGEST_SOCKET_PATH: usize = 107;
-
-/// How many pieces one write takes.
-const PIECES_A_WRITE: usize = 16;
-
-/// Received at once.
-const RECEIVE_BYTES: usize = 32 * 1024;
 
 /// Where a program listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -81,93 +74,6 @@ impl fmt::Display for Address {
     }
 }
 
-/// A connection to a program.
-#[derive(Debug)]
-pub enum Stream {
-    /// Over a unix socket.
-    Unix(UnixStream),
-    /// Over TCP.
-    Tcp(TcpStream),
-}
-
-impl Stream {
-    /// Receives what is there behind what was received; 0: the program has closed the connection.
-    pub fn poll_receive(
-        &self,
-        context: &mut Context<'_>,
-        received: &mut BytesMut,
-    ) -> Poll<io::Result<usize>> {
-        loop {
-            match self.try_receive(received) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => return Poll::Ready(result),
-            }
-            ready!(match self {
-                Stream::Unix(stream) => stream.poll_read_ready(context),
-                Stream::Tcp(stream) => stream.poll_read_ready(context),
-            })?;
-        }
-    }
-
-    /// Sends what fits of the pieces, which are taken away as far as they were sent.
-    pub fn poll_send(&self, context: &mut Context<'_>, pieces: &mut VecDeque<Bytes>) -> Poll<io::Result<()>> {
-        while !pieces.is_empty() {
-            match self.try_send(pieces) {
-                Ok(sent) => take_sent(pieces, sent),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(match self {
-                    Stream::Unix(stream) => stream.poll_write_ready(context),
-                    Stream::Tcp(stream) => stream.poll_write_ready(context),
-                })?,
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    /// Whether nothing was received and the program has not closed an idle connection.
-    pub fn is_quiet(&self) -> bool {
-        let mut byte = [0];
-        let received = match self {
-            Stream::Unix(stream) => stream.try_read(&mut byte),
-            Stream::Tcp(stream) => stream.try_read(&mut byte),
-        };
-        matches!(received, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-    }
-
-    fn try_receive(&self, received: &mut BytesMut) -> io::Result<usize> {
-        received.reserve(RECEIVE_BYTES);
-        match self {
-            Stream::Unix(stream) => stream.try_read_buf(received),
-            Stream::Tcp(stream) => stream.try_read_buf(received),
-        }
-    }
-
-    fn try_send(&self, pieces: &VecDeque<Bytes>) -> io::Result<usize> {
-        let mut slices = [io::IoSlice::new(&[]); PIECES_A_WRITE];
-        let mut count = 0;
-        for (slice, piece) in slices.iter_mut().zip(pieces) {
-            *slice = io::IoSlice::new(piece);
-            count += 1;
-        }
-        match self {
-            Stream::Unix(stream) => stream.try_write_vectored(&slices[..count]),
-            Stream::Tcp(stream) => stream.try_write_vectored(&slices[..count]),
-        }
-    }
-}
-
-fn take_sent(pieces: &mut VecDeque<Bytes>, mut sent: usize) {
-    while let Some(first) = pieces.front_mut() {
-        if sent < first.len() {
-            // Nothing more was sent than this.
-            let _ = first.split_to(sent);
-            return;
-        }
-        sent -= first.len();
-        pieces.pop_front();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,17 +101,5 @@ mod tests {
             assert!(refused.is_err() || text == "unix:", "{text}: {refused:?}");
         }
         assert!(parse(&format!("/{}", "a".repeat(107))).is_err());
-    }
-
-    #[test]
-    fn what_was_sent_is_taken_away() {
-        let mut pieces: VecDeque<Bytes> =
-            [&b"abc"[..], b"", b"de"].into_iter().map(Bytes::from_static).collect();
-        take_sent(&mut pieces, 1);
-        assert_eq!(pieces.front().map(|piece| &piece[..]), Some(&b"bc"[..]));
-        take_sent(&mut pieces, 2);
-        assert_eq!(pieces.front().map(|piece| &piece[..]), Some(&b"de"[..]));
-        take_sent(&mut pieces, 2);
-        assert!(pieces.is_empty());
     }
 }

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::address::{Address, Stream};
+use super::address::Address;
+use crate::stream::Stream;
 
 /// While others wait, so many connections in a row go from one request of this core to the next before one is given up.
 const TURNS: u32 = 16;

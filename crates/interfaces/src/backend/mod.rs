@@ -28,7 +28,8 @@ mod settings;
 mod upload;
 mod variables;
 
-pub use address::{Address, Stream};
+pub use crate::stream::Stream;
+pub use address::Address;
 pub use balance::Balance;
 pub use connections::ConnectionRules;
 pub use exchange::TimeLimits;

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `settings` | where the origin is, and how long it may take |
 //! | `fields` | what of a head goes on, and what is said about the client |
-//! | `connection` | one connection to the origin |
+//! | `connection` | how a connection to the origin comes about |
 //! | `transfer` | one request on it: the body there, the response back |
 
 mod connection;
@@ -31,7 +31,8 @@ use crate::answer::Answer;
 use crate::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use crate::pipe::Receiver;
 use crate::request::Request;
-use connection::OriginConnection;
+use crate::stream::Stream;
+use connection::connect;
 use transfer::{Failure, Transfer};
 
 /// An origin, as a configuration has it.
@@ -71,12 +72,12 @@ struct ProxyOfCore {
 
 /// Connections without a request; those that were used last are used next.
 struct IdleConnections {
-    connections: RefCell<VecDeque<(OriginConnection, Instant)>>,
+    connections: RefCell<VecDeque<(Stream, Instant)>>,
     settings: Arc<ProxySettings>,
 }
 
 impl IdleConnections {
-    fn take(&self) -> Option<OriginConnection> {
+    fn take(&self) -> Option<Stream> {
         let mut connections = self.connections.borrow_mut();
         while let Some((connection, since)) = connections.pop_back() {
             if since.elapsed() > self.settings.keep_alive_timeout {
@@ -91,7 +92,7 @@ impl IdleConnections {
         None
     }
 
-    fn give_back(&self, connection: OriginConnection) {
+    fn give_back(&self, connection: Stream) {
         let mut connections = self.connections.borrow_mut();
         if self.settings.idle_connections == 0 {
             return;
@@ -154,8 +155,8 @@ impl ProxyOfCore {
             .await
     }
 
-    async fn connect(&self) -> Result<OriginConnection, Failure> {
-        let connecting = OriginConnection::connect(&self.settings.origin.address);
+    async fn connect(&self) -> Result<Stream, Failure> {
+        let connecting = connect(&self.settings.origin.address);
         match tokio::time::timeout(self.settings.connect_timeout, connecting).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => Err(Failure::Connect(error)),
@@ -163,7 +164,7 @@ impl ProxyOfCore {
         }
     }
 
-    fn give_back(&self) -> impl FnOnce(OriginConnection) + 'static {
+    fn give_back(&self) -> impl FnOnce(Stream) + 'static {
         let idle = self.idle.clone();
         move |connection| idle.give_back(connection)
     }

@@ -17,14 +17,11 @@ use touchstone_http::response::{
     BodyFraming, Parsed, ResponseHead, ResponseLimits, body_framing, parse_response_head,
 };
 
-use super::connection::OriginConnection;
 use super::fields::response_fields;
 use super::settings::ProxySettings;
 use crate::answer::{Answer, Part};
 use crate::pipe::{Receiver, Sender, pipe};
-
-/// Read from the origin at once.
-const READ_BYTES: usize = 32 * 1024;
+use crate::stream::Stream;
 
 /// How much of a response waits for its client.
 const PIPE_BYTES: usize = 128 * 1024;
@@ -32,7 +29,7 @@ const PIPE_BYTES: usize = 128 * 1024;
 /// A request on its way.
 pub struct Transfer {
     /// A connection without another request.
-    pub connection: OriginConnection,
+    pub connection: Stream,
     /// The request's head.
     pub head: Vec<u8>,
     /// Its body.
@@ -94,13 +91,13 @@ type Upload = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
 impl Transfer {
     /// Sends the request and gives the answer when the response's head is there. The connection is given back when both
     /// bodies have ended and it can be used again.
-    pub async fn run(self, give_back: impl FnOnce(OriginConnection) + 'static) -> Result<Answer, Failure> {
+    pub async fn run(self, give_back: impl FnOnce(Stream) + 'static) -> Result<Answer, Failure> {
         let Transfer { connection, head, body, body_length, is_head, switches, settings } = self;
         let connection = Rc::new(connection);
         let mut upload: Option<Upload> = None;
         let mut body = Some(body);
         if body_length == Some(0) {
-            connection.write(&head, &[]).await.map_err(Failure::ClosedBeforeResponse)?;
+            connection.send(&head, &[]).await.map_err(Failure::ClosedBeforeResponse)?;
         } else if let Some(body) = body.take() {
             let uploading = send_request(connection.clone(), head, body, body_length, settings.idle_timeout);
             upload = Some(Box::pin(uploading));
@@ -157,7 +154,7 @@ impl Transfer {
 
 /// Sends head and body; the first piece goes with the head.
 async fn send_request(
-    connection: Rc<OriginConnection>,
+    connection: Rc<Stream>,
     head: Vec<u8>,
     mut body: Receiver,
     length: Option<u64>,
@@ -175,7 +172,7 @@ async fn send_request(
         if length.is_none() {
             pending.extend_from_slice(chunk_head(piece.len() as u64, &mut [0; 18]));
         }
-        timed(tokio::time::timeout(idle_timeout, connection.write(&pending, &piece)).await)?;
+        timed(tokio::time::timeout(idle_timeout, connection.send(&pending, &piece)).await)?;
         pending.clear();
         if length.is_none() {
             pending.extend_from_slice(b"\r\n");
@@ -187,20 +184,19 @@ async fn send_request(
     if length.is_none() {
         pending.extend_from_slice(LAST_CHUNK);
     }
-    timed(tokio::time::timeout(idle_timeout, connection.write(&pending, &[])).await)
+    timed(tokio::time::timeout(idle_timeout, connection.send(&pending, &[])).await)
 }
 
 /// The response as it comes.
 struct Response {
-    connection: Rc<OriginConnection>,
+    connection: Rc<Stream>,
     /// Read and not used.
     input: BytesMut,
-    read_buffer: Vec<u8>,
 }
 
 impl Response {
-    fn new(connection: Rc<OriginConnection>) -> Response {
-        Response { connection, input: BytesMut::new(), read_buffer: Vec::new() }
+    fn new(connection: Rc<Stream>) -> Response {
+        Response { connection, input: BytesMut::new() }
     }
 
     /// Reads the head of the final response; interim ones are left out. The time runs from the end of the request.
@@ -267,10 +263,7 @@ impl Response {
     }
 
     async fn read(&mut self) -> io::Result<usize> {
-        self.read_buffer.clear();
-        let count = self.connection.read(&mut self.read_buffer, READ_BYTES).await?;
-        self.input.extend_from_slice(&self.read_buffer);
-        Ok(count)
+        self.connection.receive(&mut self.input).await
     }
 
     /// Brings the body to its client; true when it came to its end.
@@ -373,12 +366,7 @@ impl Rest {
 }
 
 /// Lets client and origin speak as they like, until either ends.
-fn switch(
-    connection: Rc<OriginConnection>,
-    input: BytesMut,
-    head: &ResponseHead,
-    mut from_client: Receiver,
-) -> Answer {
+fn switch(connection: Rc<Stream>, input: BytesMut, head: &ResponseHead, mut from_client: Receiver) -> Answer {
     let (mut sender, receiver) = pipe(PIPE_BYTES);
     let mut answer = Answer::new(101);
     answer.fields = response_fields(head);
@@ -387,23 +375,23 @@ fn switch(
         sender.push(input.freeze());
         let upward = async {
             while let Some(Ok(piece)) = from_client.next().await {
-                if connection.write(&piece, &[]).await.is_err() {
+                if connection.send(&piece, &[]).await.is_err() {
                     return;
                 }
             }
-            connection.shut_down_writing();
+            connection.shut_down_sending();
         };
         let downward = async {
             loop {
-                let mut buffer = Vec::new();
+                let mut buffer = BytesMut::new();
                 let read = tokio::select! {
                     () = sender.gone() => return,
-                    read = connection.read(&mut buffer, READ_BYTES) => read,
+                    read = connection.receive(&mut buffer) => read,
                 };
                 match read {
                     Ok(0) | Err(_) => break,
                     Ok(_) => {
-                        if sender.send(buffer.into()).await.is_err() {
+                        if sender.send(buffer.freeze()).await.is_err() {
                             return;
                         }
                     }
