@@ -415,7 +415,8 @@ async fn answer_file(
     variant: Variant,
 ) -> Answer {
     let file_request = file_request(snapshot, request, site, variant);
-    let answer = static_files::answer(core, &file_request).await;
+    // Apart, because its future is long, and those of programs would have to be moved with room for it.
+    let answer = Box::pin(static_files::answer(core, &file_request)).await;
     finish(core, snapshot, request, site, variant, answer).await
 }
 
@@ -432,7 +433,7 @@ async fn finish(
         && let Some(page) = snapshot.sites[site].config.error_pages.get(&answer.status)
     {
         let file_request = file_request(snapshot, request, site, variant);
-        static_files::use_error_page(core, &file_request, page, &mut answer).await;
+        Box::pin(static_files::use_error_page(core, &file_request, page, &mut answer)).await;
     }
     answer.fields.extend_from_slice(&snapshot.sites[site].fields);
     answer

@@ -160,7 +160,7 @@ impl<P: Protocol> Gateway<P> {
             match self.try_backend(index, &call, upload).await {
                 Attempt::Begun { response, rest, exchange } => {
                     self.group.succeeded(index);
-                    return self.respond(index, busy, call, response, rest, *exchange).await;
+                    return self.respond(index, busy, call, response, rest, exchange).await;
                 }
                 Attempt::Failed(failed) => {
                     let address = self.group.connections(index).address();
@@ -221,7 +221,7 @@ impl<P: Protocol> Gateway<P> {
         is_kept: bool,
     ) -> Attempt<P> {
         let settings = self.group.settings();
-        let mut exchange = Exchange::<P>::new(connection, call.head.clone(), upload, settings.times);
+        let mut exchange = Box::new(Exchange::<P>::new(connection, call.head.clone(), upload, settings.times));
         let mut parser = ResponseParser::new(settings.header);
         loop {
             let (status, reason) = match exchange.next().await {
@@ -229,7 +229,7 @@ impl<P: Protocol> Gateway<P> {
                     Ok(None) => continue,
                     Ok(Some((response, end))) => {
                         let rest = bytes.slice(end..);
-                        return Attempt::Begun { response, rest, exchange: Box::new(exchange) };
+                        return Attempt::Begun { response, rest, exchange };
                     }
                     Err(error) => (502, error.to_string()),
                 },
@@ -258,7 +258,7 @@ impl<P: Protocol> Gateway<P> {
         &self,
         index: usize,
         call: &Call,
-        exchange: Exchange<P>,
+        exchange: Box<Exchange<P>>,
         failure: &Failure,
         is_kept: bool,
     ) -> Attempt<P> {
@@ -286,7 +286,7 @@ impl<P: Protocol> Gateway<P> {
         call: Call,
         response: ProgramResponse,
         rest: Bytes,
-        mut exchange: Exchange<P>,
+        mut exchange: Box<Exchange<P>>,
     ) -> Handled {
         let mut head = match response {
             ProgramResponse::Document(head) => head,
@@ -390,7 +390,7 @@ impl<P: Protocol> Gateway<P> {
         respond::answer(head, call.is_head, Body::Whole(body))
     }
 
-    fn give_back(&self, index: usize, exchange: Exchange<P>, keeps: bool) {
+    fn give_back(&self, index: usize, exchange: Box<Exchange<P>>, keeps: bool) {
         if keeps && exchange.is_all_sent() {
             self.group.connections(index).give_back(exchange.into_connection());
         }
@@ -418,7 +418,7 @@ struct Pump<P: Protocol> {
     server: Rc<dyn Server>,
     index: usize,
     about: About,
-    exchange: Exchange<P>,
+    exchange: Box<Exchange<P>>,
 }
 
 impl<P: Protocol> Pump<P> {
