@@ -38,8 +38,8 @@ use crate::session::{Opened, UnderWayGuard};
 use crate::site::Snapshot;
 use crate::transport::Transport;
 
-use http2::Http2;
 use at_once::Made;
+use http2::Http2;
 use request_body::BodyFeed;
 
 /// Answers to pipelined requests are gathered up to this size before they are written.

@@ -22,7 +22,9 @@ use touchstone_http::trace_context;
 use touchstone_interfaces::answer::Answer;
 use touchstone_interfaces::handler::{self, Handled, Interface, Level, OnCore};
 use touchstone_interfaces::pipe::Receiver;
-use touchstone_interfaces::request::{MOST_DERIVED, Protocol, ReceivedHead, Request, TlsFacts};
+use touchstone_interfaces::request::{
+    MOST_DERIVED, Protocol, ReceivedHead, Request, RequestDetails, TlsFacts,
+};
 
 use crate::access::{self, HeadFields, RequestView};
 use crate::config::LogLevel;
@@ -184,7 +186,7 @@ pub fn begin(
     let (query, host) = (query.map(|query| received.share(query)), host.map(|host| received.share(host)));
     let fields = HeadFields { head, buffer: &received.buffer };
     let client = client_of(snapshot, arrival.peer, &fields);
-    Ok(Request {
+    let details = RequestDetails {
         protocol: arrival.protocol,
         path,
         path_as_sent,
@@ -196,10 +198,10 @@ pub fn begin(
         tls: arrival.tls,
         user: None,
         id: Box::default(),
-        body: body.unwrap_or_else(|| Receiver::of(Bytes::new())),
         depth: 0,
         received,
-    })
+    };
+    Ok(Request::new(details, body.unwrap_or_else(|| Receiver::of(Bytes::new()))))
 }
 
 /// The client, behind proxies that are trusted; the port is 0 where only its address is known.
@@ -280,15 +282,15 @@ async fn step(
         progress.with("files");
         return Step::Answer(answer_file(core, snapshot, &request, site, variant).await);
     };
-    let received = request.received.clone();
-    let fields = HeadFields { head: &received.head, buffer: &received.buffer };
-    let (path, query, host) = (request.path.clone(), request.query.clone(), request.host.clone());
+    // As it came: what rules find out is noted in the request itself.
+    let came = request.without_body();
+    let fields = HeadFields { head: &came.received.head, buffer: &came.received.buffer };
     let view = RequestView {
-        client: request.client.map(|client| client.ip()),
-        method: received.method_text(),
-        path: &path,
-        query: query.as_deref(),
-        host: host.as_deref(),
+        client: came.client.map(|client| client.ip()),
+        method: came.received.method_text(),
+        path: &came.path,
+        query: came.query.as_deref(),
+        host: came.host.as_deref(),
         fields: &fields,
     };
     let mut resolved = rules.resolve(&view);
@@ -329,7 +331,7 @@ async fn step(
                         let id = progress.id.borrow().as_ref().map(|id| Box::from(id.as_str()));
                         let message = format_args!("{message}{}", Named(&id.unwrap_or_default()));
                         core.error_log.limited(LogLevel::Warning, "local redirect", message);
-                        Answer::error(500)
+                        finish(core, snapshot, &left, site, variant, Answer::error(500)).await
                     }
                 },
                 Handled::File(request) => {

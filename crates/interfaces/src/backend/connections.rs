@@ -14,8 +14,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use tokio::time::Sleep;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::Sleep;
 
 use super::address::Address;
 use crate::stream::Stream;
@@ -166,7 +166,10 @@ impl Connections {
         };
         let connected = tokio::time::timeout(self.rules.connect_timeout, self.connect()).await;
         let stream = connected.unwrap_or(Err(NoConnection::WaitedTooLong))?;
-        Ok((Connection { stream, received: BytesMut::new(), requests: 0, timer: None, _permit: permit }, false))
+        Ok((
+            Connection { stream, received: BytesMut::new(), requests: 0, timer: None, _permit: permit },
+            false,
+        ))
     }
 
     async fn connect(&self) -> Result<Stream, NoConnection> {

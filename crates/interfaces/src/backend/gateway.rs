@@ -145,7 +145,11 @@ impl<P: Protocol> Gateway<P> {
             head: P::request_head(&variables, upload.length(), settings.connections.keep).into(),
             is_head: request.method() == Method::Head,
             is_idempotent: is_idempotent(request.received.method_text()),
-            about: About { received: request.received.clone(), path: request.path_as_sent.clone(), id: request.id.clone() },
+            about: About {
+                received: request.received.clone(),
+                path: request.path_as_sent.clone(),
+                id: request.id.clone(),
+            },
         };
         drop(request);
         self.call(call, upload).await
@@ -221,7 +225,8 @@ impl<P: Protocol> Gateway<P> {
         is_kept: bool,
     ) -> Attempt<P> {
         let settings = self.group.settings();
-        let mut exchange = Box::new(Exchange::<P>::new(connection, call.head.clone(), upload, settings.times));
+        let mut exchange =
+            Box::new(Exchange::<P>::new(connection, call.head.clone(), upload, settings.times));
         let mut parser = ResponseParser::new(settings.header);
         loop {
             let (status, reason) = match exchange.next().await {
@@ -303,7 +308,13 @@ impl<P: Protocol> Gateway<P> {
             if let Gathered::Complete { keeps } = gathered {
                 self.give_back(index, exchange, keeps);
             }
-            return Handled::Answer(respond::send_file(&self.server, head, root, &file, &call.about.to_string()));
+            return Handled::Answer(respond::send_file(
+                &self.server,
+                head,
+                root,
+                &file,
+                &call.about.to_string(),
+            ));
         }
         match gathered {
             Gathered::Complete { keeps } => {

@@ -244,7 +244,11 @@ impl Route {
         normalise_path(&target, &mut path).ok()?;
         let mut path_as_sent = Vec::with_capacity(path.len());
         escape::append_path(&path, &mut path_as_sent);
-        Some(Rewritten { path: path.into(), path_as_sent: path_as_sent.into(), query: query.map(Bytes::from) })
+        Some(Rewritten {
+            path: path.into(),
+            path_as_sent: path_as_sent.into(),
+            query: query.map(Bytes::from),
+        })
     }
 }
 

@@ -169,8 +169,11 @@ impl SiteRules {
         let route = self.routes.as_ref()?.find(request)?;
         let interface = self.interface_of(route)?;
         let says_nothing_else = matches!(route.action, Action::Files) && route.fields.is_empty();
-        says_nothing_else
-            .then(|| ProgramAtOnce { route: route.index, interface, gate: self.gate_of(Some(route)) })
+        says_nothing_else.then(|| ProgramAtOnce {
+            route: route.index,
+            interface,
+            gate: self.gate_of(Some(route)),
+        })
     }
 
     /// Goes through the routes, again after each rewrite. A route that has rewritten a request is not looked at again
