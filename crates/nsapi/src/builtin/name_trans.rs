@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 
 use crate::abi::{Pblock, REQ_ABORTED, REQ_NOACTION, REQ_PROCEED, Request, Session};
+use crate::api::escape::for_location;
 use crate::api::protocol::set_status;
 use crate::pattern::Pattern;
 use crate::pblock;
@@ -93,22 +94,10 @@ pub unsafe extern "C" fn redirect(
         (None, Some(prefix)) => [prefix, rest].concat(),
         (None, None) => return misconfigured("redirect needs url= or url-prefix="),
     };
-    let escaped = escape(&target);
+    let escaped = for_location(&target);
     set_status(&mut *request, 302, &[]);
     pblock::set((*request).srvhdrs, b"location", &escaped);
     REQ_ABORTED
-}
-
-/// Paths come decoded; what may not stand in a header is written as an escape.
-fn escape(target: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(target.len());
-    for byte in target {
-        match byte {
-            b'!'..=b'~' if !b"\"<>\\^`{|}".contains(byte) => out.push(*byte),
-            byte => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
-        }
-    }
-    out
 }
 
 pub unsafe extern "C" fn home_page(

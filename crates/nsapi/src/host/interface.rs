@@ -13,6 +13,7 @@ use touchstone_interfaces::request::{Protocol, Request};
 
 use super::answer::Gathered;
 use super::bridge::{CoreEnd, Message, Piece, bridge};
+use super::known_length::with_known_length;
 use super::process::Child;
 use super::workers::{TooBusy, Workers};
 use crate::abi::LOG_INFORM;
@@ -142,6 +143,9 @@ struct OnThisCore {
 
 impl Handler for OnThisCore {
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+        if request.body_length().is_none() {
+            return Box::pin(self.of_unknown_length(request));
+        }
         // Functions that may run here have answered before anybody waits.
         if let Runs::Here(engine) = &self.runs {
             let engine = engine.clone();
@@ -178,6 +182,17 @@ fn run_on_core(exchange: &mut Exchange, gathered: &mut Gathered) -> Option<Outco
 }
 
 impl OnThisCore {
+    async fn of_unknown_length(self: Rc<Self>, request: Request) -> Handled {
+        match with_known_length(request).await {
+            Ok(request) => self.handle(request).await,
+            Err(error) => {
+                let message = format!("a request's body broke off: {error}");
+                self.server.log(Level::Debug, "request body", &message);
+                Handled::Answer(Answer::error(400))
+            }
+        }
+    }
+
     fn keep(&self, exchange: Box<Exchange>) {
         let mut exchanges = self.exchanges.borrow_mut();
         if exchanges.len() < KEPT_EXCHANGES {
