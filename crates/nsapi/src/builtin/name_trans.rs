@@ -100,6 +100,53 @@ pub unsafe extern "C" fn redirect(
     REQ_ABORTED
 }
 
+/// Another path or root for requests whose path `from` fits.
+pub unsafe extern "C" fn rewrite(block: *mut Pblock, _session: *mut Session, request: *mut Request) -> c_int {
+    if let Some(from) = pblock::find(block, b"from") {
+        match Pattern::new(from) {
+            Ok(pattern) if pattern.matches(ppath(request)) => {}
+            Ok(_) => return REQ_NOACTION,
+            Err(_) => return misconfigured("the pattern of from is wrong"),
+        }
+    }
+    if let Some(name) = pblock::find(block, b"name") {
+        pblock::set((*request).vars, b"name", name);
+    }
+    let path = pblock::find(block, b"path").unwrap_or(ppath(request)).to_vec();
+    match pblock::find(block, b"root") {
+        Some(root) => set_path(request, root, &path),
+        None => {
+            pblock::set((*request).vars, b"ppath", &path);
+            REQ_NOACTION
+        }
+    }
+}
+
+/// Begins anew with another path, which may have a query.
+pub unsafe extern "C" fn restart(block: *mut Pblock, _session: *mut Session, request: *mut Request) -> c_int {
+    if let Some(from) = pblock::find(block, b"from") {
+        match Pattern::new(from) {
+            Ok(pattern) if pattern.matches(ppath(request)) => {}
+            Ok(_) => return REQ_NOACTION,
+            Err(_) => return misconfigured("the pattern of from is wrong"),
+        }
+    }
+    match pblock::find(block, b"uri") {
+        Some(uri) if uri.starts_with(b"/") => restart_with(request, uri),
+        _ => misconfigured("restart needs uri=, a path"),
+    }
+}
+
+/// Has a request begin anew with another path, which may have a query.
+pub unsafe fn restart_with(request: *mut Request, uri: &[u8]) -> c_int {
+    let mut parts = uri.splitn(2, |byte| *byte == b'?');
+    pblock::set((*request).reqpb, b"uri", parts.next().unwrap_or_default());
+    if let Some(query) = parts.next() {
+        pblock::set((*request).reqpb, b"query", query);
+    }
+    crate::abi::REQ_RESTART
+}
+
 pub unsafe extern "C" fn home_page(
     block: *mut Pblock,
     _session: *mut Session,

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod delegates;
 mod idioms;
 
 use std::fs;
