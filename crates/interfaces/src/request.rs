@@ -151,7 +151,12 @@ pub struct Request {
     pub body: Receiver,
     /// Requests that were made for the sake of one from a client: 0 for that one itself.
     pub depth: u32,
+    /// What a page has set that includes a program: names with values.
+    pub page_variables: Option<PageVariables>,
 }
+
+/// Variables that a page has set.
+pub type PageVariables = Rc<[(Vec<u8>, Vec<u8>)]>;
 
 impl Request {
     /// The method.
@@ -185,6 +190,7 @@ impl Request {
             id: self.id.clone(),
             body: Receiver::of(Bytes::new()),
             depth: self.depth,
+            page_variables: self.page_variables.clone(),
         }
     }
 
@@ -235,6 +241,7 @@ impl Request {
             id: self.id.clone(),
             body: Receiver::of(Bytes::new()),
             depth: self.depth + 1,
+            page_variables: self.page_variables.clone(),
         })
     }
 }
@@ -289,6 +296,7 @@ mod tests {
             id: "".into(),
             body: Receiver::of(Bytes::new()),
             depth: 0,
+            page_variables: None,
         }
     }
 

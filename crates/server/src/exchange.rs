@@ -197,6 +197,7 @@ pub fn begin(
         id: Box::default(),
         body: body.unwrap_or_else(|| Receiver::of(Bytes::new())),
         depth: 0,
+        page_variables: None,
         received,
     })
 }
