@@ -63,6 +63,8 @@ pub struct RequestFacts<'a> {
     pub request_id: &'a str,
     /// Let the program see `Authorization`.
     pub pass_authorization: bool,
+    /// What a page that includes the program has set.
+    pub page_variables: &'a [(Vec<u8>, Vec<u8>)],
 }
 
 impl<'a> RequestFacts<'a> {
@@ -93,6 +95,7 @@ impl<'a> RequestFacts<'a> {
                 client_serial: tls.client_serial.as_deref(),
             }),
             request_id: &request.id,
+            page_variables: request.page_variables.as_deref().unwrap_or_default(),
             ..RequestFacts::default()
         }
     }
@@ -139,6 +142,44 @@ impl std::fmt::Display for ZeroByte {
 
 impl std::error::Error for ZeroByte {}
 
+/// Variables that tell of the request, so that programs trust them, and those that change how a program is executed.
+fn is_of_request_or_system(name: &str) -> bool {
+    const NAMES: [&str; 30] = [
+        "AUTH_TYPE",
+        "BASH_ENV",
+        "CONTENT_LENGTH",
+        "CONTENT_TYPE",
+        "DOCUMENT_ROOT",
+        "ENV",
+        "GATEWAY_INTERFACE",
+        "HTTPS",
+        "HTTP_AUTHORIZATION",
+        "HTTP_PROXY",
+        "IFS",
+        "PATH",
+        "PATH_INFO",
+        "PATH_TRANSLATED",
+        "QUERY_STRING",
+        "REDIRECT_STATUS",
+        "REMOTE_ADDR",
+        "REMOTE_HOST",
+        "REMOTE_IDENT",
+        "REMOTE_USER",
+        "REQUEST_METHOD",
+        "REQUEST_SCHEME",
+        "REQUEST_URI",
+        "SCRIPT_FILENAME",
+        "SCRIPT_NAME",
+        "SERVER_NAME",
+        "SERVER_PORT",
+        "SERVER_PROTOCOL",
+        "SERVER_SOFTWARE",
+        "SHELLOPTS",
+    ];
+    NAMES.contains(&name)
+        || ["LD_", "SSL_", "PYTHON", "PERL", "PHP_"].iter().any(|begin| name.starts_with(begin))
+}
+
 /// Names with their values, in one piece of memory: `NAME=value`, a zero byte, and so on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MetaVariables {
@@ -180,7 +221,25 @@ impl MetaVariables {
         variables.add_fields(&fields, facts.pass_authorization);
         // One pass instead of a look at each value.
         let zero_bytes = memchr::memchr_iter(0, &variables.bytes).count();
-        if zero_bytes == variables.entries.len() { Ok(variables) } else { Err(ZeroByte) }
+        if zero_bytes != variables.entries.len() {
+            return Err(ZeroByte);
+        }
+        facts.page_variables.iter().for_each(|(name, value)| variables.add_of_page(name, value));
+        Ok(variables)
+    }
+
+    /// A variable that a page has set, by a name that an environment can have. What the request says stays as it is, and
+    /// what it does not say a page cannot say in its place.
+    fn add_of_page(&mut self, name: &[u8], value: &[u8]) {
+        let letter = |(at, byte): (usize, &u8)| match byte {
+            b'0'..=b'9' if at == 0 => '_',
+            byte if byte.is_ascii_alphanumeric() => char::from(*byte),
+            _ => '_',
+        };
+        let name: String = name.iter().enumerate().map(letter).collect();
+        if !is_of_request_or_system(&name) && self.get(&name).is_none() {
+            self.set(&name, value);
+        }
     }
 
     /// Sets a variable, in place of another of that name. Neither may hold a zero byte, nor the name an equals sign;

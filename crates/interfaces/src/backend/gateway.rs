@@ -122,7 +122,7 @@ impl<P: Protocol> Gateway<P> {
             self.server.log(Level::Warning, "pool not running", &message);
             return Handled::Answer(unavailable());
         }
-        let body = std::mem::replace(&mut request.body, crate::pipe::Receiver::of(Bytes::new()));
+        let body = request.take_body();
         let upload = match Upload::new(body, request.body_length()).await {
             Ok(upload) => upload,
             Err(error) => {

@@ -38,3 +38,4 @@ pub use health::HealthRules;
 pub use protocol::{Output, Protocol};
 pub use script::{Script, ScriptRules, Target};
 pub use settings::{Backend, Paths, Settings};
+pub use upload::Upload;

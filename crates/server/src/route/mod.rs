@@ -340,6 +340,8 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
     match given.as_slice() {
         // A rewritten request is one for a file still, and programs are files.
         [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "nsapi" | "scgi" | "php", "root"] => Vec::new(),
+        // How programs run that an obj.conf leads to.
+        ["cgi", "nsapi"] | ["cgi", "nsapi", "root"] => Vec::new(),
         [first, others @ ..] => {
             let message = |key: &&'static str| {
                 (*key, format!("'{key}' and '{first}' cannot both be done; make two routes"))
