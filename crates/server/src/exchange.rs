@@ -317,6 +317,7 @@ async fn step(
                         Answer::error(500)
                     }
                 },
+                Handled::Again(request) => return Step::Again(request),
                 Handled::File(request) => {
                     progress.is_with_handler.set(false);
                     progress.with("files");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use touchstone_files::root::{Root, SymlinkPolicy};
 use touchstone_interfaces::backend::{
-    Address, Backend, ConnectionRules, HealthRules, Paths, ScriptRules, Settings, TimeLimits,
+    Address, Backend, ConnectionRules, GroupRules, HealthRules, Paths, ScriptRules, Settings, TimeLimits,
 };
 use touchstone_interfaces::cgi::settings::User;
 use touchstone_interfaces::cgi_response::HeaderLimits;
@@ -156,25 +156,15 @@ fn settings(
     };
     let backends = match &pool {
         Some(pool) => {
-            vec![Backend { address: Address::Unix(pool.socket().to_path_buf()), weight: 1, is_backup: false }]
+            let address = Address::Unix(pool.socket().to_path_buf());
+            vec![Backend { address, weight: 1, is_backup: false, route: String::new() }]
         }
         None => config.parsed_backends(),
     };
-    let not_zero = |span: Duration| (span > Duration::ZERO).then_some(span);
+    let connections = connection_rules(kind, config, pool.is_some());
     Ok(Settings {
-        backends,
-        balance: config.balance,
-        health: HealthRules {
-            max_failures: u32::try_from(config.max_failures).unwrap_or(u32::MAX),
-            fail_timeout: config.fail_timeout,
-        },
-        check_interval: not_zero(config.check_interval),
-        connections: connection_rules(kind, config, pool.is_some()),
-        times: TimeLimits {
-            first_byte: config.first_byte_timeout,
-            stall: config.idle_timeout,
-            total: not_zero(config.total_timeout),
-        },
+        group: group_rules(config, backends, connections),
+        times: time_limits(config),
         header: HeaderLimits { bytes: count(config.header_bytes), ..HeaderLimits::default() },
         paths,
         document_root: config.document_root.clone().unwrap_or(root_path),
@@ -183,6 +173,32 @@ fn settings(
         send_files_from: send_files_from.map(|path| open_root(&absolute(path), symlinks)).transpose()?,
         pool,
     })
+}
+
+fn group_rules(config: &ProgramsConfig, backends: Vec<Backend>, connections: ConnectionRules) -> GroupRules {
+    GroupRules {
+        backends,
+        balance: config.balance,
+        health: HealthRules {
+            max_failures: u32::try_from(config.max_failures).unwrap_or(u32::MAX),
+            fail_timeout: config.fail_timeout,
+        },
+        check_interval: not_zero(config.check_interval),
+        connections,
+        ping: None,
+    }
+}
+
+fn time_limits(config: &ProgramsConfig) -> TimeLimits {
+    TimeLimits {
+        first_byte: config.first_byte_timeout,
+        stall: config.idle_timeout,
+        total: not_zero(config.total_timeout),
+    }
+}
+
+fn not_zero(span: Duration) -> Option<Duration> {
+    (span > Duration::ZERO).then_some(span)
 }
 
 fn connection_rules(kind: Kind, config: &ProgramsConfig, is_managed: bool) -> ConnectionRules {

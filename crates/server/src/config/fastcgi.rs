@@ -799,7 +799,7 @@ fn parse_backend(text: &str) -> Result<touchstone_interfaces::backend::Backend, 
             None => return Err(format!("{word:?} in {text:?} is neither weight=NUMBER nor backup")),
         }
     }
-    Ok(touchstone_interfaces::backend::Backend { address, weight, is_backup })
+    Ok(touchstone_interfaces::backend::Backend { address, weight, is_backup, route: String::new() })
 }
 
 fn check_variable(name: &str) -> Result<(), String> {
