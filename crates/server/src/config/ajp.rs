@@ -139,7 +139,7 @@ const SECRET: Key<ProgramsConfig> = Key {
 const SECRET_FILE: Key<ProgramsConfig> = Key {
     name: "secret_file",
     default: Some("\"\""),
-    example: "\"/etc/touchstone/ajp.secret\"",
+    example: "\"ajp.secret\"",
     documentation: "A file whose first line is the secret, instead of `secret`: one that nobody else can read. \
         It is read when the server starts or reloads.",
     kind: Kind::File(|programs, value| programs.ajp.secret_file = value),
@@ -262,7 +262,7 @@ const PING_NEW: Key<ProgramsConfig> = Key {
 pub(super) const ROUTE_KEY: Key<RouteConfig> = Key {
     name: "ajp",
     default: Some(ABSENT),
-    example: "{ backends = [\"127.0.0.1:8009\"], secret_file = \"/etc/touchstone/ajp.secret\" }",
+    example: "{ backends = [\"127.0.0.1:8009\"], secret_file = \"ajp.secret\" }",
     documentation: "Answers with servlet containers, see `[site.route.ajp]`. \
         Not together with `redirect`, `rewrite`, `respond` or other programs.",
     kind: Kind::Table { read: |reader, value, route| read_table(reader, &AJP, value, &mut route.ajp) },
