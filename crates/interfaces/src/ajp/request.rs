@@ -45,7 +45,12 @@ pub fn begin(request: &Request, uri: &[u8], settings: &Settings) -> RequestWrite
         uri,
         client: client.as_deref(),
         server_name,
-        server_port: facts.server_port.unwrap_or(request.server.port()),
+        // Where the kernel has chosen the port and the client does not name it, that of the scheme.
+        server_port: match facts.server_port.unwrap_or(request.server.port()) {
+            0 if request.tls.is_some() => 443,
+            0 => 80,
+            port => port,
+        },
         is_tls: request.tls.is_some(),
     });
     add_fields(request, settings, &mut writer);
