@@ -50,12 +50,12 @@ impl ServletPath {
 
 /// The value of a path parameter, of the last segment that has it.
 pub fn parameter<'p>(path_as_sent: &'p [u8], name: &str) -> Option<&'p [u8]> {
-    let parameters = path_as_sent.split(|&byte| byte == b'/').flat_map(|segment| {
+    let parameters = path_as_sent.rsplit(|&byte| byte == b'/').flat_map(|segment| {
         let (_, parameters) = split_parameters(segment);
-        parameters.split(|&byte| byte == b';')
+        parameters.rsplit(|&byte| byte == b';')
     });
     let value = |parameter: &'p [u8]| parameter.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
-    parameters.filter_map(value).last()
+    parameters.filter_map(value).next()
 }
 
 /// Name and parameters, which begin with a semicolon if there are any. An escaped semicolon is part of the name.
