@@ -17,7 +17,14 @@ url=https://repo1.maven.org/maven2/org/apache/tomcat/tomcat/$version/tomcat-$ver
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/touchstone
 home=$cache/apache-tomcat-$version
 
+# The other scripts have this directory in their PATH, so that the bench finds it.
+link_script() {
+    mkdir -p "$cache/bin"
+    ln -sfn "$home/bin/catalina.sh" "$cache/bin/catalina.sh"
+}
+
 if [ -e "$home/bin/bootstrap.jar" ]; then
+    link_script
     [ "${1:-}" = --brief ] || echo "setup: Tomcat $version is there"
     exit 0
 fi
@@ -39,7 +46,7 @@ if curl --silent --show-error --fail --location --max-time 300 --retry 2 --outpu
     echo "$sha256  $beside/tomcat.tar.gz" | sha256sum --check --quiet &&
     tar -xzf "$beside/tomcat.tar.gz" -C "$beside" &&
     { mv -T "$beside/apache-tomcat-$version" "$home" 2>/dev/null || [ -e "$home/bin/bootstrap.jar" ]; }; then
-    :
+    link_script
 else
     mkdir -p "$target" && touch "$failed"
     echo "setup: Tomcat could not be fetched from $url: its tests are left out"

@@ -646,6 +646,32 @@ fn answering(bytes: &'static [u8]) -> SocketAddr {
 }
 
 #[test]
+fn connections_are_kept_and_those_that_the_container_ends_are_replaced() {
+    let short = Options { connector: "keepAliveTimeout='150'".to_string(), ..Options::default() };
+    let Some(tomcat) = Tomcat::start(&short) else { return };
+    let tree = Tree::empty();
+    let server = before(&tomcat, &tree, "ping_after = \"1h\"");
+    let mut client = server.connect();
+    let mut post = || {
+        let head = "POST /shop/probe.jsp?do=echo HTTP/1.1\r\nHost: a\r\nContent-Type: a/b\r\nContent-Length: 3\r\n\r\n";
+        let answer = client.ask(format!("{head}abc"));
+        assert!(answer.status == 200 && text(&answer).starts_with("3 "), "{}", text(&answer));
+    };
+    post();
+    let sockets = server.open_sockets();
+    for _ in 0..10 {
+        post();
+    }
+    assert!(server.open_sockets() <= sockets, "a connection for each request");
+    for _ in 0..3 {
+        // Longer than the container keeps them.
+        std::thread::sleep(Duration::from_millis(400));
+        post();
+    }
+    assert!(!server.error_text().contains("program failed"), "{}", server.error_text());
+}
+
+#[test]
 fn unix_sockets_are_spoken_to() {
     let tree = Tree::empty();
     let socket = tree.beside("ajp.sock");

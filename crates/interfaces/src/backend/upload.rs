@@ -207,6 +207,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_body_that_is_passed_on_is_not_waited_for() {
+        let (mut sender, receiver) = pipe(100);
+        let mut upload = Upload::passed_on(receiver);
+        assert!(upload.waits_for_client());
+        sender.push(body(5).into());
+        assert_eq!(poll_fn(|context| upload.poll_next(context)).await.unwrap().unwrap(), body(5));
+        upload.rewind();
+        sender.push(body(7).into());
+        sender.finish();
+        assert_eq!(read(&mut upload).await, [body(5), body(7)].concat());
+    }
+
+    #[tokio::test]
     async fn a_body_that_breaks_off_is_an_error() {
         let (mut sender, receiver) = pipe(100);
         sender.push(body(5).into());
