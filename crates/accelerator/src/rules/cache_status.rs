@@ -86,7 +86,8 @@ mod tests {
         let mut out = Vec::new();
         CacheStatus { fresh_for: Some(-3), ..CacheStatus::new(Outcome::HitStale) }.append(&mut out);
         let status = CacheStatus::new(Outcome::Stale);
-        CacheStatus { forward_status: Some(304), is_stored: true, is_collapsed: true, ..status }.append(&mut out);
+        CacheStatus { forward_status: Some(304), is_stored: true, is_collapsed: true, ..status }
+            .append(&mut out);
         let expected = "Cache-Status: touchstone; hit; ttl=-3\r\n\
                         Cache-Status: touchstone; fwd=stale; fwd-status=304; stored; collapsed\r\n";
         assert_eq!(out, expected.as_bytes());

@@ -105,7 +105,10 @@ mod tests {
     fn conditions_and_ranges() {
         let etag = "ETag: \"a\"\r\n";
         assert_eq!(select_of("If-None-Match: \"x\", \"a\"\r\n", etag), Selected::NotModified);
-        assert_eq!(select_of("If-None-Match: \"x\"\r\nIf-None-Match: \"a\"\r\n", etag), Selected::NotModified);
+        assert_eq!(
+            select_of("If-None-Match: \"x\"\r\nIf-None-Match: \"a\"\r\n", etag),
+            Selected::NotModified
+        );
         assert_eq!(select_of("If-None-Match: \"x\"\r\n", etag), Selected::Whole);
         let since = "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
         assert_eq!(select_of(since, ""), Selected::NotModified);

@@ -103,13 +103,11 @@ pub fn stored_fields(fields: &[u8], left_out: &[Box<[u8]>]) -> Vec<u8> {
 /// The stored fields after a newer response about the same representation has come (RFC 9111 section 3.2): each field
 /// that it has replaces all of that name, but for those that describe the body that is stored.
 pub fn updated_fields(stored: &[u8], newer: &[u8]) -> Vec<u8> {
-    const KEPT: [&str; 5] =
-        ["content-encoding", "content-length", "content-md5", "content-range", "etag"];
+    const KEPT: [&str; 5] = ["content-encoding", "content-length", "content-md5", "content-range", "etag"];
     let kept = |name: &[u8]| KEPT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
     let newer = stored_fields(newer, &[]);
-    let replaced = |name: &[u8]| {
-        !kept(name) && lines(&newer).any(|(other, _)| other.eq_ignore_ascii_case(name))
-    };
+    let replaced =
+        |name: &[u8]| !kept(name) && lines(&newer).any(|(other, _)| other.eq_ignore_ascii_case(name));
     let mut updated = Vec::with_capacity(stored.len() + newer.len());
     for (name, value) in lines(stored).filter(|(name, _)| !replaced(name)) {
         append(&mut updated, name, value);

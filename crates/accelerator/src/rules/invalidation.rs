@@ -47,7 +47,8 @@ pub fn same_origin_target(
     } else if rest.starts_with(b"?") {
         [path, rest].concat()
     } else {
-        let directory = path.iter().rposition(|&byte| byte == b'/').map_or(&b"/"[..], |slash| &path[..=slash]);
+        let directory =
+            path.iter().rposition(|&byte| byte == b'/').map_or(&b"/"[..], |slash| &path[..=slash]);
         [directory, rest].concat()
     };
     let mark = memchr::memchr(b'?', &target);
@@ -121,10 +122,11 @@ mod tests {
             ("mailto:a@b", None),
             ("", None),
         ] {
-            let found = same_origin_target(reference.as_bytes(), false, b"ex.org", b"/a/b").map(|(path, query)| {
-                let query = query.map(|query| [b"?", &query[..]].concat()).unwrap_or_default();
-                String::from_utf8([path, query].concat()).unwrap()
-            });
+            let found =
+                same_origin_target(reference.as_bytes(), false, b"ex.org", b"/a/b").map(|(path, query)| {
+                    let query = query.map(|query| [b"?", &query[..]].concat()).unwrap_or_default();
+                    String::from_utf8([path, query].concat()).unwrap()
+                });
             assert_eq!(found.as_deref(), expected, "{reference}");
         }
     }

@@ -121,7 +121,8 @@ mod tests {
     fn of(url: &str, policy: &Policy) -> String {
         let (scheme, rest) = url.split_once("://").unwrap();
         let (host, target) = rest.split_at(rest.find('/').unwrap());
-        let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+        let (path, query) =
+            target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
         let target = Target {
             space: 0,
             is_secure: scheme == "https",

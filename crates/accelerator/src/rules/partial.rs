@@ -81,9 +81,16 @@ mod tests {
     #[test]
     fn content_ranges() {
         assert_eq!(content_range(b"bytes 0-4/10"), Some(part(0, 4, 10)));
-        for wrong in
-            ["bytes 0-4/*", "bytes */10", "bytes 4-0/10", "bytes 0-10/10", "bytes 0-4", "items 0-4/10", "", "bytes"]
-        {
+        for wrong in [
+            "bytes 0-4/*",
+            "bytes */10",
+            "bytes 4-0/10",
+            "bytes 0-10/10",
+            "bytes 0-4",
+            "items 0-4/10",
+            "",
+            "bytes",
+        ] {
             assert_eq!(content_range(wrong.as_bytes()), None, "{wrong}");
         }
     }

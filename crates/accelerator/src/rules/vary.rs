@@ -143,8 +143,7 @@ mod tests {
 
     fn selects(vary: &str, one: &str, other: &str) -> bool {
         let response = format!("Vary: {vary}\r\n");
-        let selector =
-            selector(response.as_bytes(), FieldText(one.as_bytes()), &Policy::default()).unwrap();
+        let selector = selector(response.as_bytes(), FieldText(one.as_bytes()), &Policy::default()).unwrap();
         matches(&selector, FieldText(other.as_bytes()), &mut Vec::new())
     }
 
@@ -179,8 +178,11 @@ mod tests {
 
     #[test]
     fn a_policy_adds_and_takes_away() {
-        let policy =
-            Policy { ignore_cookies: true, vary_also: vec![b"X-Device".as_slice().into()], ..Policy::default() };
+        let policy = Policy {
+            ignore_cookies: true,
+            vary_also: vec![b"X-Device".as_slice().into()],
+            ..Policy::default()
+        };
         let request = FieldText(b"Cookie: 1\r\nX-Device: phone\r\n");
         let selector = selector(b"Vary: Cookie\r\n", request, &policy).unwrap();
         assert!(matches(&selector, FieldText(b"Cookie: 2\r\nx-device: phone\r\n"), &mut Vec::new()));
