@@ -23,6 +23,7 @@ mod tags;
 mod tier;
 
 pub use front::{Front, PlainRequest};
+pub(crate) use memory::lock;
 pub use memory::{Counters, Purge, PurgeMode, Store, hash_of};
 pub use object::{NewObject, Object, State};
 pub use tags::tags;
