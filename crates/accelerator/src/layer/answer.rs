@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use touchstone_files::cache::{Prepared, SharedBody};
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::decimal;
@@ -118,11 +119,11 @@ fn of_ranges(object: &Arc<Object>, fields: Vec<u8>, ranges: &[ByteRange]) -> Ans
     for (index, range) in ranges.iter().enumerate() {
         let mut part_head = Vec::new();
         framing.append_part_head(index, &mut part_head);
-        answer.body.extend([Part::Bytes(part_head), piece(range)]);
+        answer.body.extend([Part::Bytes(part_head.into()), piece(range)]);
     }
     let mut closing = Vec::new();
     framing.append_closing(&mut closing);
-    answer.body.push(Part::Bytes(closing));
+    answer.body.push(Part::Bytes(closing.into()));
     answer
 }
 
@@ -138,7 +139,7 @@ fn boundary(hash: u64) -> u64 {
 fn slice(object: &Arc<Object>, range: std::ops::Range<usize>) -> Part {
     match object.long_body() {
         Some(body) => Part::Cached(Arc::new(Prepared::assemble(&[], SharedBody::Long(body), 0)), range),
-        None => Part::Bytes(object.body().get(range).unwrap_or_default().to_vec()),
+        None => Part::Bytes(Bytes::copy_from_slice(object.body().get(range).unwrap_or_default())),
     }
 }
 

@@ -134,7 +134,7 @@ impl Fetched<'_> {
         let mut stream = None;
         for part in std::mem::take(&mut answer.body) {
             match part {
-                Part::Bytes(bytes) => self.flight.push(Bytes::from(bytes)),
+                Part::Bytes(bytes) => self.flight.push(bytes),
                 Part::Stream { body, .. } => stream = Some(body),
                 // Seen to by `draft`.
                 Part::Cached(..) | Part::File { .. } => {}
