@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use touchstone_files::cache::{DateSecond, Variant};
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
-use touchstone_http::target::{PathError, RequestTarget, normalise_path, parse_target};
+use touchstone_http::target::{PathError, RequestTarget, is_plain_path, normalise_path, parse_target};
 use touchstone_http::trace_context;
 use touchstone_interfaces::answer::Answer;
 use touchstone_interfaces::handler::{self, Handled, Interface, Level, OnCore};
@@ -169,22 +169,24 @@ pub fn begin(
     if !may_serve(host) {
         return Err(Answer::error(421));
     }
+    let path_as_sent = received.share(path);
     // Rules look at what a path means, not at how it is written.
-    let mut normal = Vec::with_capacity(path.len());
-    if normalise_path(path, &mut normal).is_err() {
-        // Refused below, with the site's page: an empty path is none.
-        normal.clear();
-    }
-    let (path_as_sent, query, host) = (path.to_vec(), query.map(<[u8]>::to_vec), host.map(<[u8]>::to_vec));
+    let path = if is_plain_path(path) {
+        path_as_sent.clone()
+    } else {
+        let mut normal = Vec::with_capacity(path.len());
+        if normalise_path(path, &mut normal).is_err() {
+            // Refused below, with the site's page: an empty path is none.
+            normal.clear();
+        }
+        normal.into()
+    };
+    let (query, host) = (query.map(|query| received.share(query)), host.map(|host| received.share(host)));
     let fields = HeadFields { head, buffer: &received.buffer };
-    let client = arrival.peer.map(|peer| {
-        let address = snapshot.connection_gate.client(peer.ip(), &fields);
-        let port = if address == peer.ip().to_canonical() { peer.port() } else { 0 };
-        SocketAddr::new(address, port)
-    });
+    let client = client_of(snapshot, arrival.peer, &fields);
     Ok(Request {
         protocol: arrival.protocol,
-        path: normal,
+        path,
         path_as_sent,
         query,
         host,
@@ -197,6 +199,19 @@ pub fn begin(
         body: body.unwrap_or_else(|| Receiver::of(Bytes::new())),
         depth: 0,
         received,
+    })
+}
+
+/// The client, behind proxies that are trusted; the port is 0 where only its address is known.
+pub fn client_of(
+    snapshot: &Snapshot,
+    peer: Option<SocketAddr>,
+    fields: &HeadFields<'_>,
+) -> Option<SocketAddr> {
+    peer.map(|peer| {
+        let address = snapshot.connection_gate.client(peer.ip(), fields);
+        let port = if address == peer.ip().to_canonical() { peer.port() } else { 0 };
+        SocketAddr::new(address, port)
     })
 }
 
@@ -442,7 +457,8 @@ fn file_request<'a>(
     }
 }
 
-fn handler_of(
+/// The handler of an interface on this core.
+pub fn handler_of(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
     interface: &Arc<dyn Interface>,

@@ -15,7 +15,7 @@ use super::writer::{RequestWriter, Unsendable};
 use super::{Ajp, State, request};
 use crate::answer::{Answer, Part};
 use crate::backend::{
-    Call, CallRules, Caller, Group, Owner, Protocol as _, SharedGroup, Upload, about, is_idempotent,
+    About, Call, CallRules, Caller, Group, Owner, Protocol as _, SharedGroup, Upload, is_idempotent,
 };
 use crate::cgi_response::HeaderLimits;
 use crate::handler::{Handled, Handler, Interface, Level, OnCore, Server};
@@ -71,13 +71,13 @@ impl ContainersOfCore {
             if request.depth >= MOST_DERIVED {
                 return Handled::Answer(Answer::error(400));
             }
-            request.path = path.path;
+            request.path = path.path.into();
             request.depth += 1;
             return Handled::Again(Box::new(request));
         }
         if asks_for_websocket(&request) {
             let message =
-                format!("AJP cannot carry WebSockets ({}); use a proxy route for them", about(&request));
+                format!("AJP cannot carry WebSockets ({}); use a proxy route for them", About::of(&request));
             self.server.log(Level::Warning, "WebSocket over AJP", &message);
             return Handled::Answer(no_websocket());
         }
@@ -105,7 +105,7 @@ impl ContainersOfCore {
             owner: self.owner(&request),
             is_head: request.method() == Method::Head,
             is_idempotent: is_idempotent(request.received.method_text()),
-            about: about(&request),
+            about: About::of(&request),
         };
         drop(request);
         self.caller.call(call, upload).await
@@ -130,10 +130,10 @@ impl ContainersOfCore {
                 let message = format!(
                     "a request does not fit into a packet of {most_bytes} bytes ({}); raise packet_bytes here and \
                      packetSize of the container",
-                    about(request)
+                    About::of(request)
                 );
                 self.server.log(Level::Warning, "request too long for AJP", &message);
-                let target = uri.len() + request.query.as_ref().map_or(0, Vec::len);
+                let target = uri.len() + request.query.as_ref().map_or(0, Bytes::len);
                 let is_target = target > (most_bytes - PACKET_HEADER_BYTES) / 2;
                 Answer::error(if is_target { 414 } else { 431 })
             }
@@ -160,5 +160,5 @@ fn no_websocket() -> Answer {
     let text = "This application is reached over AJP, which cannot carry WebSockets.\n";
     Answer::new(501)
         .field("Content-Type", "text/plain; charset=utf-8")
-        .part(Part::Bytes(text.as_bytes().to_vec()))
+        .part(Part::Bytes(Bytes::from_static(text.as_bytes())))
 }

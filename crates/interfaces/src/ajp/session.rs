@@ -59,7 +59,11 @@ mod tests {
             parameter: "jsessionid".to_string(),
             is_binding: false,
         };
-        rules.owner(&ReceivedHead { head, buffer }, path.as_bytes(), &["", "one", "two", "a.b"])
+        rules.owner(
+            &ReceivedHead { head, buffer: buffer.into() },
+            path.as_bytes(),
+            &["", "one", "two", "a.b"],
+        )
     }
 
     #[test]

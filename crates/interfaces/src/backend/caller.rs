@@ -5,6 +5,7 @@
 //! error log says why. A request is tried again only where that cannot do anything twice: where nothing of it was taken,
 //! or its method is idempotent (RFC 9110 section 9.2.2), and its body can be sent again.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::answer::Answer;
 use crate::cgi_response::{DocumentHead, HeaderLimits, ProgramResponse, ResponseParser};
 use crate::handler::{Handled, Level, Server};
 use crate::pipe::pipe;
-use crate::request::Request;
+use crate::request::{ReceivedHead, Request};
 
 /// What comes at once up to this is one answer; of a longer one this much waits for the client.
 const GATHERED_BYTES: usize = 64 * 1024;
@@ -58,8 +59,8 @@ pub struct Call<P: Protocol> {
     pub is_head: bool,
     /// The method does the same when it is done twice.
     pub is_idempotent: bool,
-    /// For log lines: `GET /a [id]`.
-    pub about: String,
+    /// For log lines.
+    pub about: About,
 }
 
 /// The backend that keeps what a request is about.
@@ -296,12 +297,18 @@ impl<P: Protocol> Caller<P> {
             if let Gathered::Complete { keeps } = gathered {
                 self.give_back(index, exchange, keeps);
             }
-            return Handled::Answer(respond::send_file(&self.server, head, root, &file, &call.about));
+            return Handled::Answer(respond::send_file(
+                &self.server,
+                head,
+                root,
+                &file,
+                &call.about.to_string(),
+            ));
         }
         match gathered {
             Gathered::Complete { keeps } => {
                 self.give_back(index, exchange, keeps);
-                Handled::Answer(self.complete(index, &call, head, &pieces))
+                Handled::Answer(self.complete(index, &call, head, pieces))
             }
             Gathered::Broken(reason) => {
                 let address = self.group.connections(index).address();
@@ -356,8 +363,11 @@ impl<P: Protocol> Caller<P> {
     }
 
     /// An answer that is there as a whole.
-    fn complete(&self, index: usize, call: &Call<P>, head: DocumentHead, pieces: &[Bytes]) -> Answer {
-        let mut body = pieces.concat();
+    fn complete(&self, index: usize, call: &Call<P>, head: DocumentHead, mut pieces: Vec<Bytes>) -> Answer {
+        let mut body = match pieces.len() {
+            1 => pieces.swap_remove(0),
+            _ => pieces.concat().into(),
+        };
         if let Some(length) = head.content_length
             && !call.is_head
             && head.status != 304
@@ -408,14 +418,27 @@ pub fn is_idempotent(method: &[u8]) -> bool {
     [&b"GET"[..], b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"].contains(&method)
 }
 
-/// A request in log lines.
-pub fn about(request: &Request) -> String {
-    let method = String::from_utf8_lossy(request.received.method_text());
-    // Without its query, which may hold what is nobody's business.
-    let path = String::from_utf8_lossy(&request.path_as_sent);
-    match &*request.id {
-        "" => format!("{method} {path}"),
-        id => format!("{method} {path} [{id}]"),
+/// A request as log lines name it: `GET /a [id]`. It is written out only where there is something to log.
+pub struct About {
+    received: Rc<ReceivedHead>,
+    /// Without its query, which may hold what is nobody's business.
+    path: Bytes,
+    id: Box<str>,
+}
+
+impl About {
+    /// Of this request.
+    pub fn of(request: &Request) -> About {
+        let (received, path) = (request.received.clone(), request.path_as_sent.clone());
+        About { received, path, id: request.id.clone() }
+    }
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let method = String::from_utf8_lossy(self.received.method_text());
+        write!(formatter, "{method} {}", String::from_utf8_lossy(&self.path))?;
+        if self.id.is_empty() { Ok(()) } else { write!(formatter, " [{}]", self.id) }
     }
 }
 

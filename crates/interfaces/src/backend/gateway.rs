@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use touchstone_http::request::Method;
 
-use super::caller::{Call, CallRules, Caller, about, is_idempotent, unavailable};
+use super::caller::{About, Call, CallRules, Caller, is_idempotent, unavailable};
 use super::group::{Group, SharedGroup};
 use super::protocol::ProgramProtocol;
 use super::script::{Script, Target};
@@ -115,7 +115,7 @@ impl<P: ProgramProtocol> Gateway<P> {
             owner: None,
             is_head: request.method() == Method::Head,
             is_idempotent: is_idempotent(request.received.method_text()),
-            about: about(&request),
+            about: About::of(&request),
         };
         drop(request);
         self.caller.call(call, upload).await

@@ -46,6 +46,6 @@ pub use protocol::{Output, ProgramProtocol, Protocol};
 pub use script::{Script, ScriptRules, Target};
 pub use settings::{Backend, GroupRules, Paths, Settings};
 
-pub(crate) use caller::{Call, CallRules, Caller, Owner, about, is_idempotent};
+pub(crate) use caller::{About, Call, CallRules, Caller, Owner, is_idempotent};
 pub(crate) use group::{Group, SharedGroup};
 pub(crate) use upload::Upload;

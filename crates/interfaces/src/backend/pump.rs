@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
+use super::caller::About;
 use super::exchange::Exchange;
 use super::group::Group;
 use super::protocol::{Output, Protocol};
@@ -22,7 +23,7 @@ pub struct Pump<P: Protocol> {
     /// The backend that answers.
     pub index: usize,
     /// For log lines.
-    pub about: String,
+    pub about: About,
     /// The request on its connection.
     pub exchange: Exchange<P>,
 }
@@ -79,7 +80,13 @@ impl<P: Protocol> Pump<P> {
 }
 
 /// Logs what a program says to its operator, line by line.
-pub fn log_message<P: Protocol>(server: &dyn Server, group: &Group, index: usize, about: &str, bytes: &[u8]) {
+pub fn log_message<P: Protocol>(
+    server: &dyn Server,
+    group: &Group,
+    index: usize,
+    about: &About,
+    bytes: &[u8],
+) {
     let address = group.connections(index).address();
     for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
         let text = String::from_utf8_lossy(&line[..line.len().min(LONGEST_MESSAGE_BYTES)]);

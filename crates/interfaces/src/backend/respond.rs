@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use touchstone_files::root::{FileKind, Refused, Root};
 
 use crate::answer::{Answer, Part};
@@ -14,7 +15,7 @@ use crate::pipe::Receiver;
 /// A body as it is known when the answer begins.
 pub enum Body {
     /// All of it.
-    Whole(Vec<u8>),
+    Whole(Bytes),
     /// It comes.
     Stream {
         /// From here.
@@ -102,7 +103,7 @@ fn decoded(path: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use touchstone_files::root::SymlinkPolicy;
+use touchstone_files::root::SymlinkPolicy;
 
     #[test]
     fn files_that_programs_name() {

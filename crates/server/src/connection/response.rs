@@ -58,7 +58,12 @@ impl Connection {
             self.take_up(&core.hot.borrow());
         }
         // The head's bytes leave the input, so that a body can come in while spans still point at them.
-        let received = Rc::new(ReceivedHead { head, buffer: self.input.drain(..length).collect() });
+        let buffer = if self.input.len() == length {
+            Bytes::from(std::mem::take(&mut self.input))
+        } else {
+            self.input.drain(..length).collect()
+        };
+        let received = Rc::new(ReceivedHead { head, buffer });
         let head = &received.head;
         let configured = &snapshot.config.limits;
         let minimum = MinimumPace {
@@ -134,7 +139,7 @@ impl Connection {
     }
 
     /// Writes the answer, reads what is left of the body, and says how the connection goes on.
-    async fn give_answer(
+    pub(super) async fn give_answer(
         &mut self,
         snapshot: &Snapshot,
         mut answered: Answered,
