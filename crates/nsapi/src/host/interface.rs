@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
