@@ -49,3 +49,4 @@ pub use settings::{Backend, GroupRules, Paths, Settings};
 pub(crate) use caller::{About, Call, CallRules, Caller, Owner, is_idempotent};
 pub(crate) use group::{Group, SharedGroup};
 pub use upload::Upload;
+pub use variables::ProgramVariables;

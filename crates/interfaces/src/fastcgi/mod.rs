@@ -19,8 +19,8 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::backend::{Output, ProgramProtocol, Programs, Protocol};
-use crate::meta_variables::MetaVariables;
+use crate::backend::{Output, ProgramProtocol, ProgramVariables, Programs, Protocol};
+use crate::meta_variables::ZeroByte;
 use decoder::{Decoder, Event};
 use encoder::RequestWriter;
 use record::{Header, KEEP_CONNECTION, LONGEST_CONTENT_BYTES, MANAGEMENT, ProtocolStatus, RecordType, Role};
@@ -92,16 +92,14 @@ impl Protocol for FastCgi {
 }
 
 impl ProgramProtocol for FastCgi {
-    fn request_head(variables: &MetaVariables, body_bytes: u64, keep: bool) -> Vec<u8> {
+    fn request_head(variables: &ProgramVariables<'_>, keep: bool) -> Result<Vec<u8>, ZeroByte> {
         let mut writer = RequestWriter::new(REQUEST, Role::Responder, if keep { KEEP_CONNECTION } else { 0 });
-        for (name, value) in variables.iter() {
-            writer.parameter(name, value);
-        }
+        variables.write_to(&mut writer)?;
         let mut head = writer.finish();
-        if body_bytes == 0 {
+        if variables.body_bytes() == 0 {
             head.extend_from_slice(&END_OF_BODY);
         }
-        head
+        Ok(head)
     }
 }
 
