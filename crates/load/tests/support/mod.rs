@@ -76,7 +76,7 @@ impl Server {
 
     /// A plan for one path of this server.
     pub fn plan(&self, path: &str) -> Plan {
-        Plan::of_one(Target { address: self.address, host: self.address.to_string() }, path)
+        Plan::of_one(Target::plain(self.address, &self.address.to_string()), path)
     }
 
     /// Requests that came whole.
