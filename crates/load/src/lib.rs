@@ -15,6 +15,7 @@ mod clock;
 mod curve;
 mod engine;
 mod exchange;
+mod export;
 mod h2;
 mod http1;
 mod layered;
@@ -37,6 +38,7 @@ pub use check::{
     MAXIMUM_RECEIVE_BUFFER_BYTES, MAXIMUM_REQUESTS, MAXIMUM_STAGES,
 };
 pub use curve::Stage;
+pub use export::{interval_log, percentile_text};
 pub use machine::allowed_cores;
 pub use outcome::{
     ArrivalsOutcome, ClientOutcome, EngineUse, ErrorCounts, HandshakeCounts, Interval, LATE, Outcome,
