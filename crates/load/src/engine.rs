@@ -68,6 +68,7 @@ pub(crate) struct ThreadOutcome {
     pub(crate) user_s: f64,
     pub(crate) system_s: f64,
     pub(crate) busy: f64,
+    pub(crate) waiting: f64,
 }
 
 impl ThreadOutcome {
@@ -410,7 +411,8 @@ impl<'a> Engine<'a> {
         let end = self.window_end.unwrap_or_else(ThreadTime::read);
         let start = self.window_start.unwrap_or(end);
         let (user_s, system_s) = end.user_and_system_s_since(&start);
-        ThreadOutcome { record: self.record, user_s, system_s, busy: end.share_since(&start) }
+        let (busy, waiting) = (end.share_since(&start), end.waiting_share_since(&start));
+        ThreadOutcome { record: self.record, user_s, system_s, busy, waiting }
     }
 }
 

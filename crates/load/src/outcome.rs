@@ -180,6 +180,8 @@ pub struct EngineUse {
     pub system_s: f64,
     /// The busiest engine thread's share of one processor, 0 to 1.
     pub busiest_thread: f64,
+    /// The largest share of the time that an engine thread waited while something else had its processor, 0 to 1.
+    pub longest_waiting_thread: f64,
 }
 
 /// Whether the figures are the server's or the engine's own limit.

@@ -3,7 +3,7 @@
 use crate::choice::Choice;
 use crate::clock::now_ns;
 use crate::engine::{Engine, Part, Shared, ThreadOutcome, clients_of_thread};
-use crate::outcome::{EngineUse, LATE, Outcome, Saturation};
+use crate::outcome::{ArrivalsOutcome, EngineUse, LATE, Outcome, Saturation};
 use crate::plan::{Plan, PlanError, Progress};
 use crate::record::{Record, Times};
 use crate::request::prepare;
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A thread that is busier than this has no room left: what it measures is partly itself.
 const BUSY_THREAD: f64 = 0.9;
+/// A thread that waits longer than this part of the time for its processor is not alone there.
+const WAITING_THREAD: f64 = 0.1;
 /// Below this part of the arrivals that were due, the rate was not kept.
 const KEPT_RATE: f64 = 0.99;
 
@@ -99,6 +101,7 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         engine.user_s += thread.user_s;
         engine.system_s += thread.system_s;
         engine.busiest_thread = engine.busiest_thread.max(thread.busy);
+        engine.longest_waiting_thread = engine.longest_waiting_thread.max(thread.waiting);
         record.merge(thread.record);
     }
     record.finish_intervals();
@@ -134,30 +137,45 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
     }
 }
 
-/// Whether the engine, and not the server, set the figures.
+/// Whether the engine, and not the server, set the figures: every sign of it.
 fn saturation(plan: &Plan, record: &Record, engine: &EngineUse) -> Saturation {
+    let mut signs = Vec::new();
     if engine.busiest_thread > BUSY_THREAD {
-        return Saturation::Saturated(format!(
+        signs.push(format!(
             "the busiest engine thread used {:.0} % of its processor: the server may be faster than this; give the \
              engine more processors",
             engine.busiest_thread * 100.0
         ));
     }
-    let Some(arrivals) = &record.arrivals else { return Saturation::Clear };
+    if engine.longest_waiting_thread > WAITING_THREAD {
+        signs.push(format!(
+            "an engine thread waited {:.0} % of the time while something else had its processor, and what it measured is \
+             partly that wait: give the engine a processor of its own",
+            engine.longest_waiting_thread * 100.0
+        ));
+    }
+    if let Some(arrivals) = &record.arrivals {
+        signs.extend(signs_of_lateness(plan, record, arrivals));
+    }
+    if signs.is_empty() { Saturation::Clear } else { Saturation::Saturated(signs.join("; ")) }
+}
+
+fn signs_of_lateness(plan: &Plan, record: &Record, arrivals: &ArrivalsOutcome) -> Vec<String> {
+    let mut signs = Vec::new();
     let own_late_ns = arrivals.engine_lateness_ns.value_at_quantile(0.99);
     if own_late_ns > LATE.as_nanos() as u64 {
-        return Saturation::Saturated(format!(
+        signs.push(format!(
             "the engine itself started one request in a hundred more than {:.1} ms after its moment, although a client \
-             was free for it: its processor is shared with something else; give the engine one of its own",
+             was free for it",
             own_late_ns as f64 / 1e6
         ));
     }
-    if record.errors.total() > 0 || arrivals.started as f64 >= arrivals.due as f64 * KEPT_RATE {
-        return Saturation::Clear;
+    if record.errors.total() == 0 && (arrivals.started as f64) < arrivals.due as f64 * KEPT_RATE {
+        signs.push(format!(
+            "only {} of the {} requests that were due could start, as every client was still waiting for an answer: \
+             the server does not carry the rate with {} clients; try more clients",
+            arrivals.started, arrivals.due, plan.clients
+        ));
     }
-    Saturation::Saturated(format!(
-        "only {} of the {} requests that were due could start, as every client was still waiting for an answer: the \
-         server does not carry the rate with {} clients; try more clients",
-        arrivals.started, arrivals.due, plan.clients
-    ))
+    signs
 }

@@ -318,7 +318,11 @@ fn a_broken_connection_is_a_reset() {
 fn a_silent_server_times_out() {
     let (outcome, server) = ran_against(|_, _| After::Keep, |plan| plan.timeout = milliseconds(50));
     assert!(only(&outcome.total_errors_by_kind, "timeout"), "{:?}", outcome.total_errors_by_kind);
-    assert_eq!((outcome.total_requests, outcome.total_errors), (0, server.requests()));
+    assert_eq!(outcome.total_requests, 0);
+    // A server that is slow itself reads some of them after they were given up.
+    while server.requests() < outcome.total_errors {
+        std::thread::sleep(milliseconds(5));
+    }
 }
 
 #[test]

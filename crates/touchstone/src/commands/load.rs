@@ -16,9 +16,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use touchstone_lab::bench::interrupt_on_signals;
 use touchstone_load::{
-    DEFAULT_RECEIVE_BUFFER_BYTES, Outcome, Plan, Progress, Stage, interval_log, percentile_text, run as run_plan,
+    DEFAULT_RECEIVE_BUFFER_BYTES, Outcome, Plan, Progress, Stage, interval_log, percentile_text,
+    run as run_plan,
 };
-use values::{ByteCount, Statuses, Varying, byte_count, share, stages, statuses, varying_number, varying_time};
+use values::{
+    ByteCount, Statuses, Varying, byte_count, share, stages, statuses, varying_number, varying_time,
+};
 
 /// Drive one URL, or a list of them, with virtual clients and print the figures.
 ///
@@ -243,7 +246,9 @@ pub fn run(arguments: Arguments) -> Exit {
     print(&if json { format!("{:#}", json::of(&finished)) } else { text::of(&finished) });
     let written = [
         arguments.hdr_log.map(|path| write(&path, &interval_log(&finished.outcome, finished.started))),
-        arguments.percentiles.map(|path| write(&path, percentile_text(&finished.outcome.latency_ns).as_bytes())),
+        arguments
+            .percentiles
+            .map(|path| write(&path, percentile_text(&finished.outcome.latency_ns).as_bytes())),
     ];
     let is_written = written.into_iter().flatten().all(|is_written| is_written);
     if answered && is_written { Exit::Done } else { Exit::Failed }

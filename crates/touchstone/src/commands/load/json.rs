@@ -3,7 +3,7 @@
 use super::Finished;
 use serde_json::{Value, json};
 use touchstone_load::{
-    ArrivalsOutcome, Arrivals, ClientOutcome, ConnectionUse, ErrorCounts, Interval, Outcome, Plan,
+    Arrivals, ArrivalsOutcome, ClientOutcome, ConnectionUse, ErrorCounts, Interval, Outcome, Plan,
     Saturation, StageOutcome, TimeSpread, TimeSummary,
 };
 
@@ -183,6 +183,7 @@ fn engine(outcome: &Outcome) -> Value {
         "system_s": outcome.engine.system_s,
         "us_per_request": outcome.engine_us_per_request(),
         "busiest_thread": outcome.engine.busiest_thread,
+        "longest_waiting_thread": outcome.engine.longest_waiting_thread,
         "saturation": match &outcome.saturation {
             Saturation::Clear => None,
             Saturation::Saturated(sign) => Some(sign),

@@ -26,7 +26,8 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
     let target = targets.next().ok_or("there is nothing to load")?;
     let stages = arguments.stages.as_ref().or(arguments.rate_stages.as_ref());
     let stages = stages.map(|StageList(stages)| stages.clone()).unwrap_or_default();
-    let most = |stages: &[touchstone_load::Stage]| stages.iter().map(|s| s.from.max(s.to)).fold(0.0, f64::max);
+    let most =
+        |stages: &[touchstone_load::Stage]| stages.iter().map(|s| s.from.max(s.to)).fold(0.0, f64::max);
     let plan = Plan {
         other_targets: targets.collect(),
         requests,
@@ -176,7 +177,8 @@ fn target(arguments: &Arguments, url: &HttpUrl, trust: &Trust) -> Result<Target,
         None => url.resolve().map_err(|error| error.0)?,
         Some(place) => {
             // Read as the place in a URL, by the same rules.
-            let place = HttpUrl::parse(&format!("http://{place}/")).map_err(|error| format!("--connect-to: {error}"))?;
+            let place = HttpUrl::parse(&format!("http://{place}/"))
+                .map_err(|error| format!("--connect-to: {error}"))?;
             let address = place.resolve().map_err(|error| error.0)?.address;
             let tls = url.is_secure.then(|| TlsTarget::new(&url.host));
             Target { address, host: url.host_field(), tls }

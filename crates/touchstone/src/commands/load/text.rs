@@ -33,7 +33,9 @@ fn what_was_done(plan: &Plan, outcome: &Outcome) -> String {
         ConnectionUse::Kept if plan.streams > 1 => format!("with {} streams on a connection", plan.streams),
         ConnectionUse::Kept => "on kept connections".to_string(),
         ConnectionUse::New => "with a new connection for every request".to_string(),
-        ConnectionUse::NewShare(share) => format!("with a new connection for {} of the requests", percent(share)),
+        ConnectionUse::NewShare(share) => {
+            format!("with a new connection for {} of the requests", percent(share))
+        }
     };
     let tls = if plan.targets().any(|target| target.tls.is_some()) { " with TLS" } else { "" };
     let early = if outcome.interrupted { ", ended early" } else { "" };
@@ -83,7 +85,12 @@ fn totals(plan: &Plan, outcome: &Outcome) -> String {
         text += &row(
             "handshakes",
             count(handshakes.full + handshakes.resumed),
-            format!("{} full, {} resumed ({})", count(handshakes.full), count(handshakes.resumed), percent(share)),
+            format!(
+                "{} full, {} resumed ({})",
+                count(handshakes.full),
+                count(handshakes.resumed),
+                percent(share)
+            ),
         );
     }
     if let Some(error) = &outcome.tls_error {
@@ -173,7 +180,30 @@ fn engine(outcome: &Outcome) -> String {
         Saturation::Clear => "The engine had room: the figures are the server's.".to_string(),
         Saturation::Saturated(sign) => format!("The figures are a lower bound: {sign}."),
     };
-    format!("\nengine        {cost}, busiest thread {}\n{verdict}\n", percent(outcome.engine.busiest_thread))
+    let waiting = match outcome.engine.longest_waiting_thread {
+        waiting if waiting >= 0.01 => format!(", waiting {}", percent(waiting)),
+        _ => String::new(),
+    };
+    let busy = percent(outcome.engine.busiest_thread);
+    format!("\nengine        {cost}, busiest thread {busy}{waiting}\n{}\n", wrapped(&verdict))
+}
+
+/// Text in lines of at most 100 characters.
+fn wrapped(text: &str) -> String {
+    let (mut wrapped, mut column) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > 100 {
+            wrapped.push('\n');
+            column = 0;
+        } else if column > 0 {
+            wrapped.push(' ');
+            column += 1;
+        }
+        wrapped.push_str(word);
+        column += length;
+    }
+    wrapped
 }
 
 fn each_stage(outcome: &Outcome) -> String {
@@ -218,7 +248,8 @@ fn each_second(outcome: &Outcome) -> String {
 }
 
 fn mean_p99_max(times: Option<TimeSummary>) -> String {
-    let figures: [fn(&TimeSummary) -> f64; 3] = [|times| times.mean_us, |times| times.p99_us, |times| times.max_us];
+    let figures: [fn(&TimeSummary) -> f64; 3] =
+        [|times| times.mean_us, |times| times.p99_us, |times| times.max_us];
     let figure = |figure: fn(&TimeSummary) -> f64| match &times {
         Some(times) => format!("{:>10}", milliseconds(figure(times))),
         None => format!("{:>10}", "none"),

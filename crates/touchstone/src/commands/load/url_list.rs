@@ -55,7 +55,9 @@ fn place_of(place: &str, base: Option<&HttpUrl>) -> Result<HttpUrl, String> {
     let text = match base {
         _ if !place.starts_with('/') => place.to_string(),
         Some(base) => format!("{}{place}", base.origin()),
-        None => return Err(format!("{place:?} names no server: give a whole URL first, or one beside the list")),
+        None => {
+            return Err(format!("{place:?} names no server: give a whole URL first, or one beside the list"));
+        }
     };
     HttpUrl::parse(&text).map_err(|error| error.0)
 }
@@ -73,15 +75,21 @@ mod tests {
             .map(|entry| (entry.weight, entry.method.as_deref(), entry.url.origin(), &entry.url.path[..]))
             .collect();
         let plain = "http://localhost:81".to_string();
-        assert_eq!(parts, [
-            (Some(70.0), None, plain.clone(), "/a"),
-            (None, None, plain.clone(), "/b?c"),
-            (Some(2.5), Some("POST"), "https://localhost".to_string(), "/d"),
-            (None, Some("PUT"), plain, "/e"),
-        ]);
+        assert_eq!(
+            parts,
+            [
+                (Some(70.0), None, plain.clone(), "/a"),
+                (None, None, plain.clone(), "/b?c"),
+                (Some(2.5), Some("POST"), "https://localhost".to_string(), "/d"),
+                (None, Some("PUT"), plain, "/e"),
+            ]
+        );
         let base = HttpUrl::parse("http://[::1]:8080/x").expect("a good URL");
         let entries = read("/y", Some(&base)).expect("a good list");
-        assert_eq!((entries[0].url.origin(), &entries[0].url.path[..]), ("http://[::1]:8080".to_string(), "/y"));
+        assert_eq!(
+            (entries[0].url.origin(), &entries[0].url.path[..]),
+            ("http://[::1]:8080".to_string(), "/y")
+        );
     }
 
     #[test]

@@ -51,7 +51,9 @@ pub(super) fn varying_time(text: &str) -> Result<Varying<Duration>, String> {
 pub(super) fn varying_number(text: &str) -> Result<Varying<f64>, String> {
     let (text, spread) = spread_of(text);
     match text.parse::<f64>() {
-        Ok(value) if spread == TimeSpread::Exponential || value.fract() == 0.0 => Ok(Varying { value, spread }),
+        Ok(value) if spread == TimeSpread::Exponential || value.fract() == 0.0 => {
+            Ok(Varying { value, spread })
+        }
         _ => Err("write a whole number such as 5, or ~5 for a mean".to_string()),
     }
 }
@@ -69,7 +71,9 @@ pub(super) fn stages(text: &str) -> Result<StageList, String> {
 }
 
 fn stage(text: &str) -> Result<Stage, String> {
-    let form = || format!("{text:?} is no stage: write 10s:100 to hold a value, or 10s:0-100 to go from one to another");
+    let form = || {
+        format!("{text:?} is no stage: write 10s:100 to hold a value, or 10s:0-100 to go from one to another")
+    };
     let (length, values) = text.trim().split_once(':').ok_or_else(form)?;
     let (from, to) = values.split_once('-').unwrap_or((values, values));
     let number = |text: &str| text.parse::<f64>().ok().filter(|value| value.is_finite()).ok_or_else(form);
@@ -84,7 +88,8 @@ pub(super) struct Statuses(pub(super) Vec<RangeInclusive<u16>>);
 pub(super) fn statuses(text: &str) -> Result<Statuses, String> {
     let range = |text: &str| {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let number = |text: &str| text.trim().parse::<u16>().ok().filter(|status| (200..=999).contains(status));
+        let number =
+            |text: &str| text.trim().parse::<u16>().ok().filter(|status| (200..=999).contains(status));
         match (number(first), number(last)) {
             (Some(first), Some(last)) if first <= last => Ok(first..=last),
             _ => Err(format!("{text:?} is no final status: write a list such as 200,404 or 200-299")),
@@ -164,7 +169,9 @@ mod tests {
         assert_eq!((time.value, time.spread), (Duration::from_secs(2), TimeSpread::Exponential));
         assert_eq!(varying_time("5ms").expect("a good time").spread, TimeSpread::Fixed);
         assert_eq!(varying_number("~2.5").expect("a good number").value, 2.5);
-        assert!(varying_number("2.5").is_err() && varying_number("~x").is_err() && varying_number("").is_err());
+        assert!(
+            varying_number("2.5").is_err() && varying_number("~x").is_err() && varying_number("").is_err()
+        );
     }
 
     #[test]
