@@ -87,6 +87,9 @@ pub(crate) enum Phase {
 pub(crate) struct Connection {
     pub(crate) socket: Option<OwnedFd>,
     pub(crate) phase: Phase,
+    /// How many connections there were before in this place: who goes on with one after others had their turn can see
+    /// that it is another.
+    pub(crate) generation: u64,
     pub(crate) target: usize,
     /// The first of the clients that it serves.
     pub(crate) first_client: usize,
@@ -126,6 +129,7 @@ impl Connection {
         Connection {
             socket: None,
             phase: Phase::Closed,
+            generation: 0,
             target,
             first_client,
             reused: false,
@@ -135,6 +139,12 @@ impl Connection {
             connect_returned_ns: 0,
             layers: has_layers.then(Box::default),
         }
+    }
+
+    /// What marks the events of the socket: the number of the connection and, in the upper half, which one it is in this
+    /// place, as an event of the one before may still be on its way.
+    pub(crate) fn mark(&self, index: usize) -> u64 {
+        (self.generation << 32) | index as u64
     }
 
     /// Ends the connection and forgets what was of it alone. Clients that wait for it stay.
@@ -156,5 +166,6 @@ impl Connection {
         }
         self.socket = None;
         self.phase = Phase::Closed;
+        self.generation += 1;
     }
 }

@@ -46,7 +46,7 @@ const STARTS_AT_ONCE: usize = 64;
 /// the kernel would have to set and clear a timer for each wait.
 const HOUSEKEEPING_NS: u64 = 10_000_000;
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-/// What marks the timer's events; sockets are marked with the number of their connection.
+/// What marks the timer's events; sockets are marked by [`Connection::mark`].
 const TIMER: u64 = u64::MAX;
 /// After a stop, answers that are under way are awaited for this long.
 const STOP_GRACE_NS: u64 = 50_000_000;
@@ -275,8 +275,11 @@ impl<'a> Engine<'a> {
             self.timer_ns = u64::MAX;
             return;
         }
-        let index = mark as usize;
+        let index = mark as u32 as usize;
         let connection = &mut self.connections[index];
+        if connection.mark(index) != mark {
+            return;
+        }
         connection.hung_up |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         if connection.layers.is_some() {
             self.on_layered_event(index, flags);

@@ -162,8 +162,9 @@ impl Engine<'_> {
         if self.clients[client].state != ClientState::Receiving {
             interest |= EventFlags::OUT;
         }
-        let Some(socket) = &self.connections[index].socket else { return };
-        if epoll::add(&self.epoll, socket, EventData::new_u64(index as u64), interest).is_err() {
+        let connection = &self.connections[index];
+        let (mark, Some(socket)) = (connection.mark(index), &connection.socket) else { return };
+        if epoll::add(&self.epoll, socket, EventData::new_u64(mark), interest).is_err() {
             self.fail(client, ErrorKind::Connect);
         }
     }
@@ -171,9 +172,9 @@ impl Engine<'_> {
     /// Asks for an event when more can be sent. Requests are small: this is rare.
     fn await_writable(&mut self, index: usize) {
         let connection = &self.connections[index];
-        let Some(socket) = &connection.socket else { return };
+        let (mark, Some(socket)) = (connection.mark(index), &connection.socket) else { return };
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        if epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), interest).is_err() {
+        if epoll::modify(&self.epoll, socket, EventData::new_u64(mark), interest).is_err() {
             self.fail(connection.first_client, ErrorKind::Reset);
         }
     }

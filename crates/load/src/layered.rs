@@ -64,9 +64,10 @@ impl Engine<'_> {
             layers.h2 = Some(Http2::new(slots, &mut layers.frames));
             self.start_waiting(index);
         }
-        let Some(socket) = &self.connections[index].socket else { return };
+        let connection = &self.connections[index];
+        let (mark, Some(socket)) = (connection.mark(index), &connection.socket) else { return };
         let interest = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-        if epoll::add(&self.epoll, socket, EventData::new_u64(index as u64), interest).is_err() {
+        if epoll::add(&self.epoll, socket, EventData::new_u64(mark), interest).is_err() {
             return self.fail_layered(index, ErrorKind::Connect);
         }
         self.flush(index);
@@ -154,6 +155,7 @@ impl Engine<'_> {
 
     fn await_writable_layered(&mut self, index: usize) {
         let connection = &mut self.connections[index];
+        let mark = connection.mark(index);
         let layers = connection.layers.get_or_insert_default();
         if layers.awaits_writable {
             return;
@@ -161,7 +163,7 @@ impl Engine<'_> {
         layers.awaits_writable = true;
         let Some(socket) = &connection.socket else { return };
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        if epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), interest).is_err() {
+        if epoll::modify(&self.epoll, socket, EventData::new_u64(mark), interest).is_err() {
             self.fail_layered(index, ErrorKind::Reset);
         }
     }
@@ -193,8 +195,9 @@ impl Engine<'_> {
                 }
                 Err(_) => return self.layered_ended(index),
             };
-            let is_full = received == self.buffer.len();
-            if let After::Done = self.take_layered(index, received) {
+            let (is_full, generation) = (received == self.buffer.len(), connection.generation);
+            let after = self.take_layered(index, received);
+            if matches!(after, After::Done) || self.connections[index].generation != generation {
                 return;
             }
             if !is_full && !self.connections[index].hung_up {
@@ -209,6 +212,7 @@ impl Engine<'_> {
 
     /// Takes what was received through the layers.
     fn take_layered(&mut self, index: usize, received: usize) -> After {
+        let generation = self.connections[index].generation;
         let layers = self.connections[index].layers.get_or_insert_default();
         let Some(tls) = &mut layers.tls else {
             let buffer = std::mem::take(&mut self.buffer);
@@ -236,7 +240,7 @@ impl Engine<'_> {
         let after = if plaintext.is_empty() { After::GoesOn } else { self.take_plaintext(index, &plaintext) };
         self.plaintext = plaintext;
         match after {
-            After::GoesOn if taken.closed && self.connections[index].phase != Phase::Closed => {
+            After::GoesOn if taken.closed && self.connections[index].generation == generation => {
                 self.layered_ended(index);
                 After::Done
             }

@@ -99,7 +99,7 @@ mod tests {
             ("# nothing\n", "no URL"),
             ("/a", "line 1: \"/a\" names no server"),
             ("http://localhost/\nftp://x/", "line 2"),
-            ("http://localhost/ POST", "no scheme"),
+            ("POST http://localhost/ x", "more than"),
             ("1 2 http://localhost/", "more than"),
             ("GET POST http://localhost/", "more than"),
         ] {
