@@ -166,7 +166,7 @@ fn sessions_have_their_requests_on_a_connection_of_their_own() {
     // Sessions that the end of the run cut short have fewer.
     assert!(lengths.values().all(|length| *length <= 3));
     let whole = lengths.values().filter(|length| **length == 3).count();
-    assert!(whole >= 30 && whole <= 50, "{whole}");
+    assert!((30..=50).contains(&whole), "{whole}");
     assert_eq!(outcome.total_requests, lengths.values().sum::<u64>());
 }
 

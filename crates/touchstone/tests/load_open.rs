@@ -117,6 +117,6 @@ fn sessions_and_stages_are_told_with_their_model() {
         let output = run(["load", &url].iter().chain(arguments));
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains(words), "{words:?} is not in\n{text}");
-        assert!(text.contains("stage at") == !stages.is_empty(), "{text}");
+        assert_eq!(text.contains("stage at"), !stages.is_empty(), "{text}");
     }
 }

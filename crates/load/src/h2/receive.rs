@@ -7,8 +7,8 @@ use touchstone_http::h2::frame::{
     Frame, FrameHeader, FrameType, HEADER_BYTES, SettingsPayload, append_ping, append_reset_stream,
     append_settings_acknowledgement, append_window_update, flags,
 };
-use touchstone_http::h2::hpack::KnownName;
 use touchstone_http::h2::hpack::decoder::ListLimits;
+use touchstone_http::h2::hpack::{DEFAULT_TABLE_BYTES, KnownName};
 use touchstone_http::h2::settings::{DEFAULT_FRAME_BYTES, MAX_FRAME_BYTES, MAX_WINDOW_BYTES, SettingId};
 
 /// The longest header block, in bytes.
@@ -285,7 +285,10 @@ impl Http2 {
         let Some(slot) = self.known_slot(id)? else { return Ok(()) };
         let stream = &mut self.slots[slot];
         match head.status {
-            _ if !head.is_valid => return Ok(self.end_malformed(slot, sinks)),
+            _ if !head.is_valid => {
+                self.end_malformed(slot, sinks);
+                return Ok(());
+            }
             // An interim answer (RFC 9110, section 15.2): the real one follows.
             Some(100..=199) if stream.status == 0 && !end_stream => return Ok(()),
             Some(status @ 200..) if stream.status == 0 => {
@@ -294,7 +297,10 @@ impl Http2 {
             }
             // Trailers.
             None if stream.status != 0 && end_stream => {}
-            _ => return Ok(self.end_malformed(slot, sinks)),
+            _ => {
+                self.end_malformed(slot, sinks);
+                return Ok(());
+            }
         }
         if end_stream {
             self.end(slot, sinks);
@@ -407,10 +413,10 @@ impl Http2 {
     ) -> Result<(), Broken> {
         for (id, value) in settings.iter() {
             match id {
-                SettingId::HEADER_TABLE_SIZE if value < touchstone_http::h2::hpack::DEFAULT_TABLE_BYTES => {
-                    if self.table != Table::Unused {
-                        self.table = Table::Refused;
-                    }
+                SettingId::HEADER_TABLE_SIZE
+                    if value < DEFAULT_TABLE_BYTES && self.table != Table::Unused =>
+                {
+                    self.table = Table::Refused;
                 }
                 SettingId::MAX_CONCURRENT_STREAMS => self.peer.concurrent_streams = value as usize,
                 SettingId::INITIAL_WINDOW_SIZE if value > MAX_WINDOW_BYTES => return Err(Broken),
