@@ -131,7 +131,7 @@ impl Entrant {
         match &self.kind {
             EntrantKind::Started { port, .. } => {
                 let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
-                Target { address, host: address.to_string() }
+                Target::plain(address, &address.to_string())
             }
             EntrantKind::Running { url, .. } => url.target.clone(),
         }
@@ -366,7 +366,7 @@ mod tests {
                 "there is no suite `webbench`; did you mean",
             ),
             (options(&["ngnix"]), "there is no system `ngnix`; did you mean `nginx`?"),
-            (options(&["https://127.0.0.1/"]), "does not speak TLS yet"),
+            (options(&["ftp://127.0.0.1/"]), "only http:// and https://"),
             (Options { port: Some(port), ..options(&["limit"]) }, "cannot be had for limit"),
             (Options { port: Some(65535), ..options(&["limit", "limit"]) }, "--port is too high"),
             (Options { pid: Some(1), ..options(&["limit"]) }, "--pid names the process of one system"),

@@ -166,7 +166,6 @@ impl Suite {
     pub fn plan(&self, mix: &Mix, drive: &Drive<'_>) -> Plan {
         let seconds = Duration::from_secs_f64;
         Plan {
-            target: drive.target.clone(),
             requests: self.workload.requests(drive),
             headers: Vec::new(),
             clients: mix.clients,
@@ -180,8 +179,8 @@ impl Suite {
             ramp_up: seconds(mix.ramp_up_s),
             length: seconds(mix.length_s),
             ramp_down: seconds(mix.ramp_down_s),
-            rate: None,
             seed: drive.seed,
+            ..Plan::of_one(drive.target.clone(), "/")
         }
     }
 
@@ -197,10 +196,7 @@ impl Suite {
             files: self.workload.files(),
             tree_bytes: self.workload.tree_bytes(),
             keep_alive: self.keep_alive,
-            http_version: match self.http_version {
-                HttpVersion::Http10 => "HTTP/1.0".to_string(),
-                HttpVersion::Http11 => "HTTP/1.1".to_string(),
-            },
+            http_version: self.http_version.name().to_string(),
             seed,
         }
     }
@@ -247,7 +243,12 @@ impl Workload {
         let of_class = |(index, class): (usize, &Class)| {
             let weight = class.weight_percent / class.files as f64;
             let expected_body_bytes = drive.check_lengths.then_some(class.file_bytes);
-            let request = |path| PlannedRequest { class: index, path, weight, expected_body_bytes };
+            let request = |path: String| PlannedRequest {
+                class: index,
+                weight,
+                expected_body_bytes,
+                ..PlannedRequest::get(path)
+            };
             (0..class.files)
                 .map(|file| request(format!("{}{}", drive.path_prefix, class.path(file))))
                 .collect::<Vec<_>>()
@@ -289,7 +290,7 @@ mod tests {
     use super::*;
 
     fn drive() -> Drive<'static> {
-        let target = Target { address: ([127, 0, 0, 1], 80).into(), host: "127.0.0.1".to_string() };
+        let target = Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1");
         Drive { target, path_prefix: "/base", cores: &[1], seed: 7, check_lengths: true }
     }
 
