@@ -17,6 +17,7 @@ pub mod monitor;
 pub mod output;
 pub mod placement;
 mod probe;
+pub mod reference;
 pub mod report;
 pub mod result;
 #[cfg(test)]
