@@ -24,6 +24,7 @@ pub mod result;
 mod sample;
 #[cfg(test)]
 mod schema;
+pub mod statistics;
 pub mod suite;
 pub mod system;
 pub mod table;
