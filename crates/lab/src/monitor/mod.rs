@@ -4,16 +4,28 @@
 //! it takes a [`Snapshot`] of counters that only grow, and keeps it in memory. Figures are differences between two
 //! snapshots, so the processor time of the window is exact to the kernel's clock tick whatever the period.
 //!
-//! A snapshot costs well under a millisecond of processor time (a few files of /proc for each process watched); the
-//! monitor runs on the load engine's processors, never on those of the system under test.
+//! A snapshot costs about a millisecond of processor time (some thirty files of /proc, and a few for each process
+//! watched), and each holds what it cost itself; the monitor runs on the load engine's processors, never on those of the
+//! system under test. [`Usage`] is what the snapshots of a window say about every resource: use, saturation, errors.
 
 mod kernel;
+mod memory;
+mod network;
 mod processes;
+mod queues;
 mod recording;
+mod scheduler;
+mod text;
+mod usage;
 
 pub use kernel::{CpuTimes, MachineReading};
-pub use processes::{ProcessTree, TreeReading};
+pub use memory::MemoryReading;
+pub use network::{LinkReading, NetworkReading, local_ports};
+pub use processes::{ProcessReading, ProcessTree, ThreadReading, TreeReading};
+pub use queues::QueueReading;
 pub use recording::{Recording, Snapshot};
+pub use scheduler::{ControlGroupReading, DiskReading, SchedulerReading};
+pub use usage::{DiskUse, LinkUse, ProcessRow, ThreadUse, Usage};
 
 use crate::placement::pin_this_thread;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
