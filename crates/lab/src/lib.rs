@@ -9,6 +9,7 @@
 //! they can be made again at any time.
 
 pub mod bench;
+pub mod certify;
 mod definition;
 pub mod figures;
 pub mod limit;
@@ -17,6 +18,7 @@ pub mod monitor;
 pub mod output;
 pub mod placement;
 mod probe;
+pub mod raw;
 pub mod reference;
 pub mod report;
 pub mod result;

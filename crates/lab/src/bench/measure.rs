@@ -58,7 +58,7 @@ impl Measurement<'_> {
         let start = Instant::now();
         let window_start = SystemTime::now() + self.plan.ramp_up;
         let monitor = Monitor::start(Watch {
-            pid: self.pid,
+            pids: self.pid.into_iter().collect(),
             period: self.period,
             start,
             window_start: self.plan.ramp_up,

@@ -16,9 +16,11 @@ mod warnings;
 pub use event::{Event, Observer, Tick, Turn};
 pub use interrupt::interrupt_on_signals;
 pub use prepare::{Entrant, EntrantKind, Prepared, prepare};
+pub(crate) use record::latency_record;
 
 use crate::output::{LoggedHistogram, ResultDirectory};
 use crate::placement::{self, Wishes};
+use crate::raw::{RawMix, RawPlace};
 use crate::result::{MixResult, ResultFile, RunStatus, SCHEMA_VERSION, SystemResult};
 use crate::suite::{Drive, Mix};
 use contender::Contender;
@@ -230,6 +232,17 @@ impl<'a> Run<'a> {
         for warning in &measured.outcome.warnings {
             warnings::add(&mut self.warnings, warning.clone());
         }
+        // What was measured itself, so that anybody can compute every figure again (`touchstone verify`).
+        let place = RawPlace {
+            system: &contender.entrant.name,
+            row: self.systems[index].mixes.len(),
+            mix: &mix.name,
+            load_cpus: &self.prepared.placement.load,
+            cpus: if contender.is_pinned() { &self.prepared.placement.system } else { &[] },
+        };
+        let raw = RawMix::of(&place, &measured.outcome, &measured.recording);
+        let kept = self.prepared.directory.append_raw(&raw);
+        kept.map_err(|error| unwritable(&self.prepared.directory, &error))?;
         self.histograms.push(LoggedHistogram {
             tag: format!("{}/{}", contender.entrant.name, mix.name),
             window_start: measured.window_start,

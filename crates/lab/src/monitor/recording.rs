@@ -69,7 +69,7 @@ impl Snapshot {
         let reading = tree.as_deref_mut().and_then(ProcessTree::read);
         let own_cpu_s = seconds_of(ClockId::ProcessCPUTime);
         let machine = MachineReading::take();
-        let root = tree.as_deref().map(ProcessTree::root);
+        let root = tree.as_deref().and_then(ProcessTree::root);
         let mut snapshot = Snapshot {
             at,
             tree: reading,
