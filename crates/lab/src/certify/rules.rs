@@ -269,10 +269,9 @@ fn disclosed(result: &ResultFile) -> Rule {
         lacking.push("the machine".to_owned());
     }
     for system in result.systems.iter().filter(|system| !system.is_limit) {
+        // A system without configuration files is told whole by its command.
         if system.command.is_empty() {
             lacking.push(format!("how {} was started", system.title));
-        } else if system.configuration.is_empty() {
-            lacking.push(format!("the configuration of {}", system.title));
         }
     }
     let held = lacking.is_empty();
@@ -327,7 +326,7 @@ mod tests {
             ("generator", Class::Indicative, |result| {
                 result.systems[0].mixes[0].generator_saturated = Some("busy".into());
             }),
-            ("disclosed", Class::Indicative, |result| result.systems[0].configuration.clear()),
+            ("disclosed", Class::Indicative, |result| result.systems[0].command.clear()),
         ];
         for (name, expected, change) in changes {
             let mut result = good();
