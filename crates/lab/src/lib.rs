@@ -17,6 +17,7 @@ pub mod machine;
 pub mod monitor;
 pub mod output;
 pub mod placement;
+pub mod planning;
 mod probe;
 pub mod raw;
 pub mod reference;

@@ -8,6 +8,7 @@ mod check;
 mod limit;
 mod load;
 mod nsapi_host;
+mod plan;
 mod print;
 mod reload;
 mod report;
@@ -42,6 +43,8 @@ pub enum Command {
     Bench(bench::Arguments),
     /// Make the report of a result again, or one of several results side by side
     Report(report::Arguments),
+    /// Say what held a system back, what to expect of it, and what to change first
+    Plan(plan::Arguments),
     /// Sign a result, with what the run rules say of it
     Certify(certify::Arguments),
     /// Check a result: its signature, every figure from the raw data, the audit, the run rules
@@ -73,6 +76,7 @@ impl Command {
             Command::Load(arguments) => load::run(arguments),
             Command::Bench(arguments) => bench::run(arguments),
             Command::Report(arguments) => report::run(arguments),
+            Command::Plan(arguments) => plan::run(arguments),
             Command::Certify(arguments) => certify::run(arguments),
             Command::Verify(arguments) => verify::run(arguments),
             Command::Suites(arguments) => suites::run(arguments),
