@@ -57,6 +57,8 @@ pub struct Options {
     pub port: Option<u16>,
     /// The process of the system that is named by a URL of this machine, so that it can be watched.
     pub pid: Option<u32>,
+    /// Where the metrics of the systems' machine are read from, where it is not this one.
+    pub exporter: Option<String>,
     /// Seed of the choice of requests.
     pub seed: u64,
     /// Whether the HTML report is written.
@@ -209,6 +211,7 @@ impl<'a> Run<'a> {
             plan: prepared.suite.plan(mix, &drive),
             pid: contender.pid(),
             period: if prepared.quick { Duration::from_millis(500) } else { Duration::from_secs(1) },
+            exporter: prepared.exporter.clone(),
             turn: event::Turn {
                 system: &title,
                 mix: &mix.name,

@@ -15,4 +15,4 @@ mod verify;
 
 pub use rules::{Class, Outcome, Rule};
 pub use seal::{SealError, Sealed, Signature, check_seal, seal};
-pub use verify::{Check, Verification, verify};
+pub use verify::{AUDIT, Check, Verification, verify};

@@ -8,6 +8,7 @@
 //! watched), and each holds what it cost itself; the monitor runs on the load engine's processors, never on those of the
 //! system under test. [`Usage`] is what the snapshots of a window say about every resource: use, saturation, errors.
 
+pub mod exporter;
 mod kernel;
 mod memory;
 mod network;
@@ -18,6 +19,7 @@ mod scheduler;
 mod text;
 mod usage;
 
+pub use exporter::Exporter;
 pub use kernel::{CpuTimes, MachineReading};
 pub use memory::MemoryReading;
 pub use network::{LinkReading, NetworkReading, local_ports};
@@ -47,6 +49,8 @@ pub struct Watch {
     pub window_end: Duration,
     /// The processors that the monitor may use; empty: as its starter.
     pub cpus: Vec<usize>,
+    /// The exporter of the system's own machine, where it is not this one: then that machine is watched.
+    pub exporter: Option<Exporter>,
 }
 
 /// A monitor at work.
@@ -87,7 +91,11 @@ fn record(watch: &Watch, stopped: &Receiver<()>) -> Recording {
     let mut tree = (!watch.pids.is_empty()).then(|| ProcessTree::of(&watch.pids));
     let mut recording = Recording::default();
     let mut take = |recording: &mut Recording| {
-        recording.snapshots.push(Snapshot::take(watch.start, tree.as_mut()));
+        let snapshot = match &watch.exporter {
+            None => Snapshot::take(watch.start, tree.as_mut()),
+            Some(exporter) => Snapshot::of_exporter(watch.start, exporter, recording.snapshots.last()),
+        };
+        recording.snapshots.push(snapshot);
         recording.snapshots.len() - 1
     };
     take(&mut recording);
@@ -156,6 +164,7 @@ mod tests {
             window_start: Duration::from_millis(100),
             window_end: Duration::from_millis(1100),
             cpus: Vec::new(),
+            exporter: None,
         }
     }
 

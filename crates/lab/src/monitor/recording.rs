@@ -1,5 +1,6 @@
 //! What the monitor saw, and the figures that follow from it.
 
+use super::exporter::Exporter;
 use super::kernel::{CpuTimes, MachineReading};
 use super::memory::MemoryReading;
 use super::network::NetworkReading;
@@ -84,6 +85,22 @@ impl Snapshot {
             disks: scheduler::disks(),
             cost_us: 0.0,
         };
+        snapshot.cost_us = (seconds_of(ClockId::ThreadCPUTime) - before_s) * 1e6;
+        snapshot
+    }
+
+    /// Takes one of another machine. One that cannot be had is asked for once more; then the last one stands in its
+    /// place, as of a counter that did not move.
+    pub(super) fn of_exporter(start: Instant, exporter: &Exporter, last: Option<&Snapshot>) -> Snapshot {
+        let before_s = seconds_of(ClockId::ThreadCPUTime);
+        let read = exporter.read(start).or_else(|_| exporter.read(start));
+        let at = start.elapsed();
+        let mut snapshot = match (read, last) {
+            (Ok(snapshot), _) => snapshot,
+            (Err(_), Some(last)) => Snapshot { at, ..last.clone() },
+            (Err(_), None) => Snapshot { at, ..Snapshot::default() },
+        };
+        snapshot.own_cpu_s = seconds_of(ClockId::ProcessCPUTime);
         snapshot.cost_us = (seconds_of(ClockId::ThreadCPUTime) - before_s) * 1e6;
         snapshot
     }

@@ -22,8 +22,8 @@ pub struct Arguments {
     key: Option<PathBuf>,
 
     /// End with exit code 3 unless the result is at least of this class
-    #[arg(long, value_name = "CLASS", value_parser = ["certified", "indicative"])]
-    require: Option<String>,
+    #[arg(long, value_name = "CLASS", value_parser = ["certified", "indicative", "invalid"], default_value = "indicative")]
+    require: String,
 
     /// Print JSON
     #[arg(long)]
@@ -53,14 +53,14 @@ pub fn run(arguments: Arguments) -> Exit {
     } else {
         let verdict = match verification.refused {
             true => "REFUSED: the result is not what it says it is".to_owned(),
-            false => format!("The result holds; it is {}", verification.class.name()),
+            false => format!("The result is what it says it is, and it is {}", verification.class.name()),
         };
         print(&format!("{}\n\n{}\n{verdict}", result.suite.title, verification.text()));
     }
-    let wanted = match arguments.require.as_deref() {
-        Some("certified") => Class::Certified,
-        Some(_) => Class::Indicative,
-        None => Class::Invalid,
+    let wanted = match arguments.require.as_str() {
+        "certified" => Class::Certified,
+        "indicative" => Class::Indicative,
+        _ => Class::Invalid,
     };
     let unsigned = known.is_some()
         && verification.checks.iter().any(|check| check.what == "signature" && check.holds.is_none());
