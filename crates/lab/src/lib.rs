@@ -11,6 +11,7 @@
 pub mod bench;
 pub mod certify;
 mod definition;
+pub mod export;
 pub mod figures;
 pub mod limit;
 pub mod machine;

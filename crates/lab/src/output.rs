@@ -181,7 +181,7 @@ pub(crate) fn clients_csv(result: &ResultFile) -> String {
 }
 
 /// A field by RFC 4180: quoted where it must be.
-fn csv_text(text: &str) -> String {
+pub(crate) fn csv_text(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

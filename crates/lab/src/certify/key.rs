@@ -1,5 +1,7 @@
 //! Keys in minisign's form: `minisign -G` makes them as well as [`generate`], and either program reads the other's.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use minisign::{KeyPair, PublicKey, PublicKeyBox, SecretKey, SecretKeyBox};
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -32,6 +34,9 @@ fn write_new(path: &Path, mode: u32, text: &str) -> Result<(), String> {
 /// Reads a secret key. One that has a password needs it.
 pub fn secret(path: &Path, password: Option<&str>) -> Result<SecretKey, String> {
     let text = read(path)?;
+    if let Some(key) = without_checksum(&text) {
+        return Ok(key);
+    }
     let key_box = || SecretKeyBox::from_string(&text).map_err(|error| error.to_string());
     let key = match SecretKey::from_unencrypted_box(key_box()?) {
         Ok(key) => Ok(key),
@@ -46,6 +51,16 @@ pub fn secret(path: &Path, password: Option<&str>) -> Result<SecretKey, String> 
     key.map_err(|error| {
         format!("{} is no secret key of minisign, or needs a password: {error}", path.display())
     })
+}
+
+/// A key as `minisign -G -W` writes it: without a password, and with zeros where the checksum of the others stands, which
+/// the library takes for damage.
+fn without_checksum(text: &str) -> Option<SecretKey> {
+    /// The key derivation that is none, where it stands, and where the checksum stands.
+    const NO_DERIVATION: [u8; 2] = [0, 0];
+    let bytes = STANDARD.decode(text.lines().nth(1)?.trim()).ok()?;
+    let is_such = bytes.get(2..4)? == NO_DERIVATION && bytes.get(126..158)?.iter().all(|byte| *byte == 0);
+    is_such.then(|| SecretKey::from_bytes(&bytes).ok()).flatten()
 }
 
 /// Reads a public key: minisign's file, or its second line alone.
