@@ -9,20 +9,26 @@
 //! they can be made again at any time.
 
 pub mod bench;
+pub mod certify;
 mod definition;
+pub mod export;
 pub mod figures;
 pub mod limit;
 pub mod machine;
 pub mod monitor;
 pub mod output;
 pub mod placement;
+pub mod planning;
 mod probe;
+pub mod raw;
+pub mod reference;
 pub mod report;
 pub mod result;
 #[cfg(test)]
 mod sample;
 #[cfg(test)]
 mod schema;
+pub mod statistics;
 pub mod suite;
 pub mod system;
 pub mod table;

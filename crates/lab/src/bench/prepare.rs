@@ -3,6 +3,7 @@
 
 use super::Options;
 use crate::machine;
+use crate::monitor::Exporter;
 use crate::output::ResultDirectory;
 use crate::placement::{self, Placement};
 use crate::result::{MachineFacts, ToolFacts};
@@ -11,7 +12,7 @@ use crate::system::url::SystemUrl;
 use crate::system::{Definition, Installed};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use time::macros::format_description;
 use touchstone_load::Target;
@@ -38,6 +39,8 @@ pub struct Prepared {
     pub directory: ResultDirectory,
     /// Seed of the choice of requests.
     pub seed: u64,
+    /// The exporter of the systems' machine, where it is not this one.
+    pub exporter: Option<Exporter>,
     /// Whether the HTML report is written.
     pub report: bool,
     /// The words of the command line, for the record.
@@ -99,8 +102,10 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
     warnings.dedup();
     let tree = tree::prepare(&suite.workload).map_err(|error| error.to_string())?;
     let same_host = entrants.iter().any(Entrant::is_on_this_machine);
+    let exporter = exporter(options.exporter.as_deref(), &entrants)?;
     let directory = output_directory(options.output.as_deref(), &suite.name)?;
     Ok(Prepared {
+        exporter,
         mixes,
         quick: options.quick,
         entrants,
@@ -195,6 +200,19 @@ fn entrants(options: &Options) -> Result<Vec<Entrant>, String> {
         entrants.push(entrant);
     }
     Ok(entrants)
+}
+
+/// The exporter, when it answers as one.
+fn exporter(url: Option<&str>, entrants: &[Entrant]) -> Result<Option<Exporter>, String> {
+    let Some(url) = url else { return Ok(None) };
+    if entrants.iter().any(|entrant| matches!(entrant.kind, EntrantKind::Started { .. })) {
+        return Err(
+            "--exporter is for systems that run on another machine: name them by their URL".to_string()
+        );
+    }
+    let exporter = Exporter::new(url).map_err(|error| format!("--exporter: {error}"))?;
+    exporter.read(Instant::now()).map_err(|error| format!("--exporter {url}: {error}"))?;
+    Ok(Some(exporter))
 }
 
 /// Whether a name is this one, or this one with a number.
@@ -369,6 +387,14 @@ mod tests {
             (options(&["ftp://127.0.0.1/"]), "only http:// and https://"),
             (Options { port: Some(port), ..options(&["limit"]) }, "cannot be had for limit"),
             (Options { port: Some(65535), ..options(&["limit", "limit"]) }, "--port is too high"),
+            (
+                Options { exporter: Some("http://127.0.0.1:9/".to_string()), ..options(&["limit"]) },
+                "--exporter is for systems that run on another machine",
+            ),
+            (
+                Options { exporter: Some("ftp://x/".to_string()), ..options(&["http://127.0.0.1/"]) },
+                "--exporter: ",
+            ),
             (Options { pid: Some(1), ..options(&["limit"]) }, "--pid names the process of one system"),
             (Options { pid: Some(u32::MAX), ..options(&["http://127.0.0.1/"]) }, "no such process"),
             (Options { clients: Some(vec![]), ..options(&["limit"]) }, "--clients names no number"),
