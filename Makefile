@@ -23,6 +23,7 @@ package: ## Build the Debian package and look into it: target/debian/*.deb
 programs: ## Build the SPICE programs: target/programs
 	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/cgi
 	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/fastcgi
+	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/nsapi
 
 demo: ## Measure touchstone beside nginx and the kernel's limit; write a report
 	@scripts/setup.sh --brief
