@@ -9,6 +9,8 @@
 //! they can be made again at any time.
 
 pub mod bench;
+mod cache;
+pub mod capability;
 mod definition;
 pub mod figures;
 pub mod limit;
@@ -17,15 +19,25 @@ pub mod monitor;
 pub mod output;
 pub mod placement;
 mod probe;
+pub mod programs;
 pub mod report;
 pub mod result;
 #[cfg(test)]
 mod sample;
 #[cfg(test)]
 mod schema;
+pub mod series;
+pub mod spice;
 pub mod suite;
 pub mod system;
 pub mod table;
 pub mod verdict;
 
 pub use definition::DefinitionError;
+
+/// Says that a check was left out, and why, where the test harness does not hide it.
+#[cfg(test)]
+fn skipped(why: &str) {
+    use std::io::Write;
+    writeln!(std::io::stderr(), "SKIPPED: {why}").expect("standard error is open");
+}

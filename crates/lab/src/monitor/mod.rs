@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 /// What to watch and when.
 #[derive(Debug, Clone)]
 pub struct Watch {
-    /// The root of the system's process tree; `None`: only the machine is watched.
-    pub pid: Option<u32>,
+    /// The roots of the system's process tree; empty: only the machine is watched.
+    pub pids: Vec<u32>,
     /// The time between two snapshots.
     pub period: Duration,
     /// The start of the mix: snapshots are dated from it.
@@ -72,7 +72,7 @@ fn record(watch: &Watch, stopped: &Receiver<()>) -> Recording {
         // Where it cannot be pinned it still watches; its cost then falls where the kernel puts it.
         let _ = pin_this_thread(&watch.cpus);
     }
-    let mut tree = watch.pid.map(ProcessTree::of);
+    let mut tree = (!watch.pids.is_empty()).then(|| ProcessTree::of(&watch.pids));
     let mut recording = Recording::default();
     let mut take = |recording: &mut Recording| {
         recording.snapshots.push(Snapshot::take(watch.start, tree.as_mut()));
@@ -138,7 +138,7 @@ mod tests {
 
     fn watch(pid: Option<u32>) -> Watch {
         Watch {
-            pid,
+            pids: pid.into_iter().collect(),
             period: Duration::from_millis(50),
             start: Instant::now(),
             window_start: Duration::from_millis(100),

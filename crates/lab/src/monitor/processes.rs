@@ -1,15 +1,15 @@
-//! A process tree's use of the machine: the process that was started and everything that descends from it.
+//! A process tree's use of the machine: the processes that were started and everything that descends from them.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// A process and all its descendants. A process that was once seen in the tree stays in it while it lives, also when
+/// Processes and all their descendants. A process that was once seen in the tree stays in it while it lives, also when
 /// its parent ends and it is given to another.
 #[derive(Debug)]
 pub struct ProcessTree {
     /// Process numbers with the start times that tell a later process of the same number apart.
     members: BTreeMap<i32, u64>,
-    root: i32,
+    roots: Vec<i32>,
 }
 
 /// The tree at one moment. Processor times are since the processes began, reaped children included.
@@ -28,9 +28,10 @@ pub struct TreeReading {
 }
 
 impl ProcessTree {
-    /// The tree that descends from a process.
-    pub fn of(pid: u32) -> ProcessTree {
-        ProcessTree { members: BTreeMap::new(), root: i32::try_from(pid).unwrap_or(i32::MAX) }
+    /// The tree that descends from these processes.
+    pub fn of(pids: &[u32]) -> ProcessTree {
+        let roots = pids.iter().map(|pid| i32::try_from(*pid).unwrap_or(i32::MAX)).collect();
+        ProcessTree { members: BTreeMap::new(), roots }
     }
 
     /// Reads every process of the tree; `None` when none is left.
@@ -38,7 +39,7 @@ impl ProcessTree {
         let ticks_per_second = procfs::ticks_per_second() as f64;
         let page_bytes = procfs::page_size();
         let mut reading = TreeReading::default();
-        let mut left: Vec<i32> = self.members.keys().copied().chain([self.root]).collect();
+        let mut left: Vec<i32> = self.members.keys().chain(&self.roots).copied().collect();
         let mut read = BTreeMap::new();
         while let Some(pid) = left.pop() {
             if read.contains_key(&pid) {
@@ -99,11 +100,11 @@ mod tests {
         let own = std::process::id();
         assert!(children(i32::try_from(own).unwrap()).contains(&pid));
         assert!(children_by_parent(i32::try_from(own).unwrap()).contains(&pid));
-        let reading = ProcessTree::of(own).read().unwrap();
+        let reading = ProcessTree::of(&[own]).read().unwrap();
         assert!(reading.processes >= 2 && reading.resident_bytes > 0 && reading.threads >= 3);
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(ProcessTree::of(child.id()).read(), None);
+        assert_eq!(ProcessTree::of(&[child.id()]).read(), None);
     }
 
     #[test]
@@ -119,7 +120,7 @@ mod tests {
         let mut line = [0u8; 16];
         let read = shell.stdout.as_mut().unwrap().read(&mut line).unwrap();
         let orphan: i32 = String::from_utf8_lossy(&line[..read]).trim().parse().unwrap();
-        let mut tree = ProcessTree::of(shell.id());
+        let mut tree = ProcessTree::of(&[shell.id()]);
         assert_eq!(tree.read().unwrap().processes, 2);
         drop(shell.stdin.take());
         shell.wait().unwrap();

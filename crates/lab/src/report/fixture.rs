@@ -44,6 +44,7 @@ pub(super) fn full() -> ResultFile {
                         .to_owned(),
             }],
             mixes: CLIENTS.iter().zip(rates).map(|(&clients, rate)| mix(name, clients, rate)).collect(),
+            skipped: Vec::new(),
             last_words: None,
         })
         .collect();
@@ -63,6 +64,7 @@ pub(super) fn full() -> ResultFile {
         suite: suite(),
         machine: machine(),
         systems,
+        spice: Vec::new(),
         warnings: vec![
             "Load and servers shared two processors; a server that leaves more of them to the load engine looks better."
                 .to_owned(),
@@ -227,6 +229,7 @@ fn suite() -> SuiteRecord {
                 file_bytes: 256 << power,
             })
             .collect(),
+        interfaces: Vec::new(),
         mean_body_bytes: MEAN_BODY,
         files: 100,
         tree_bytes: 2_618_880,
@@ -268,6 +271,7 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
     let share = (rate * cost / 1e6).min(1.0);
     MixResult {
         name: format!("{clients}_clients"),
+        interface: String::new(),
         clients,
         load_cpus: vec![1],
         ramp_up_s: 1.0,
@@ -291,6 +295,7 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
             user_s: share * WINDOW_S * 0.3,
             system_s: share * WINDOW_S * 0.7,
             cpu_us_per_request: cost,
+            of_processors: false,
             cpu_share: share,
             resident_bytes_max: (9_500_000.0 + clients as f64 * 24_000.0 * tail * tail) as u64,
             processes: 1,
