@@ -129,29 +129,41 @@ fn which_server(result: &ResultFile, all: &[Series<'_>]) -> Option<String> {
             .collect();
         peaks.sort_by(|left, right| right.1.total_cmp(&left.1));
         let [(first, best), (second, next), ..] = peaks[..] else { continue };
+        let with = with_article(interface);
         if best / next - 1.0 < EQUAL_BAND {
-            parts.push((None, format!("level with {} with {}", second.title, with_article(interface))));
+            parts.push(Ahead { winner: None, with, by: format!("{} and {} are level", first.title, second.title) });
         } else {
-            let times = format!(
-                "{} times {} with {}",
-                significant(best / next),
-                second.title,
-                with_article(interface)
-            );
-            parts.push((Some(first), times));
             winners.push(first);
+            let by = format!("{} times {}", significant(best / next), second.title);
+            parts.push(Ahead { winner: Some(first), with, by });
         }
     }
-    let winner = *winners.first()?;
-    if winners.iter().all(|other| std::ptr::eq(*other, winner)) {
-        let texts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
-        return Some(format!("{} is ahead: its peak rate is {}.", winner.title, list(&texts)));
+    if parts.is_empty() {
+        return None;
+    }
+    let same = winners.first().is_some_and(|winner| winners.iter().all(|other| std::ptr::eq(*other, *winner)));
+    if same && winners.len() == parts.len() {
+        let texts: Vec<String> = parts.iter().map(|part| format!("{} with {}", part.by, part.with)).collect();
+        return Some(format!("{} is ahead: its peak rate is {}.", winners[0].title, list(&texts)));
     }
     let texts: Vec<String> = parts
-        .into_iter()
-        .filter_map(|(first, text)| Some(format!("{} is ahead {text}", first?.title)))
+        .iter()
+        .map(|part| match part.winner {
+            Some(winner) => format!("with {} {} ({})", part.with, winner.title, part.by),
+            None => format!("with {} {}", part.with, part.by),
+        })
         .collect();
     Some(format!("Which server is ahead depends on the interface: {}.", list(&texts)))
+}
+
+/// Which system is ahead with an interface.
+struct Ahead<'a> {
+    /// Nobody, where the difference is too small to be one.
+    winner: Option<&'a SystemResult>,
+    /// The interface, as a sentence names it.
+    with: String,
+    /// By how much, and whom.
+    by: String,
 }
 
 /// What the cheapest and the dearest interface of a system cost.
@@ -289,6 +301,21 @@ mod tests {
              static file costs 24.0 µs.",
         ];
         assert_eq!(sentences(&sample::spice()), expected);
+    }
+
+    #[test]
+    fn who_is_ahead_may_depend_on_the_interface() {
+        let mut result = sample::spice();
+        let faster = result.systems[1].mixes.iter_mut().filter(|mix| mix.interface == "shtml");
+        faster.for_each(|mix| mix.requests_per_second *= 4.0);
+        let expected = "Which server is ahead depends on the interface: with a static file touchstone 0.1.0 (1.50 times nginx \
+                        1.22.1) and with SHTML nginx 1.22.1 (2.00 times touchstone 0.1.0).";
+        assert_eq!(sentences(&result)[0], expected);
+        let level = result.systems[1].mixes.iter_mut().filter(|mix| mix.interface == "shtml");
+        level.for_each(|mix| mix.requests_per_second /= 1.98);
+        assert!(sentences(&result)[0].ends_with("with SHTML nginx 1.22.1 and touchstone 0.1.0 are level."));
+        result.systems.truncate(1);
+        assert!(sentences(&result)[0].starts_with("With touchstone 0.1.0, SHTML costs least"));
     }
 
     #[test]

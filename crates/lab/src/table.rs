@@ -1,7 +1,7 @@
 //! The summary as plain text for a terminal (WebBench: Summary Report): one block a system, one row a mix.
 
 use crate::figures::{count, milliseconds, percent, rate, significant};
-use crate::result::{MixResult, ReportFigures, ResultFile, SpiceEfficiency, SpiceRow};
+use crate::result::{MixResult, ReportFigures, ResultFile, SpiceEfficiency, SpiceRow, SystemResult};
 use crate::series;
 use crate::spice::{self, report_efficiencies};
 
@@ -21,13 +21,21 @@ pub fn summary(result: &ResultFile) -> String {
         text.push_str(&series.title);
         text.push('\n');
         if rows.is_empty() {
-            text.push_str("  nothing was measured\n\n");
+            text.push_str(&nothing(series.system));
             continue;
         }
         text.push_str(&block(&COLUMNS, &rows, &marks));
         text.push('\n');
     }
     text
+}
+
+/// Why a system has no figures.
+fn nothing(system: &SystemResult) -> String {
+    match system.skipped.first() {
+        Some(skipped) => format!("  not measured: {}\n\n", skipped.reason),
+        None => "  nothing was measured\n\n".to_string(),
+    }
 }
 
 /// The SPICE measures, ready to be printed: a block an interface, a row a system, and what the reports had for it. Efficiencies
@@ -43,10 +51,13 @@ pub fn spice(result: &ResultFile) -> String {
             let cells: Vec<[String; 7]> = of_interface.iter().map(|row| spice_row(result, row)).collect();
             text.push_str(&block(&SPICE_COLUMNS, &cells, &vec![""; cells.len()]));
         }
-        for system in &result.systems {
-            for skipped in system.skipped.iter().filter(|skipped| skipped.interface == interface.name) {
-                text.push_str(&format!("  not measured: {}\n", skipped.reason));
-            }
+        let skipped = result.systems.iter().flat_map(|system| &system.skipped);
+        let reasons: Vec<&str> = skipped
+            .filter(|skipped| skipped.interface == interface.name)
+            .map(|skipped| skipped.reason.as_str())
+            .collect();
+        if !reasons.is_empty() {
+            text.push_str(&format!("  not measured: {}\n", reasons.join("; ")));
         }
         for figures in &interface.reports {
             text.push_str(&format!("  {}\n", report_line(figures)));
@@ -197,5 +208,8 @@ CGI
         result.systems.truncate(1);
         result.systems[0].mixes.clear();
         assert_eq!(summary(&result), "touchstone 0.1.0\n  nothing was measured\n\n");
+        result.systems[0].skipped = sample::spice().systems[1].skipped.clone();
+        let expected = "touchstone 0.1.0\n  not measured: nginx 1.22.1 does not run CGI programs\n\n";
+        assert_eq!(summary(&result), expected);
     }
 }

@@ -17,7 +17,6 @@ pub(super) fn of(result: &ResultFile) -> Vec<String> {
         warnings.push("Load and server shared one machine: the figures are indicative.".to_string());
     }
     for system in &result.systems {
-        warnings.extend(system.skipped.iter().map(|skipped| format!("Not measured: {}.", skipped.reason)));
         for series in series::of_system(result, system) {
             warnings.extend(saturation(&series));
             warnings.extend(series.mixes.iter().filter_map(|mix| littles_law(&series.title, mix)));
@@ -181,7 +180,6 @@ mod tests {
             mix.errors.bad_status = 1;
         }
         let found = of(&result);
-        assert!(found.contains(&"Not measured: nginx 1.22.1 does not run CGI programs.".to_string()), "{found:?}");
         let begins = |text: &str| found.iter().filter(|warning| warning.starts_with(text)).count();
         assert_eq!(begins("touchstone 0.1.0, CGI: the kernel adds the time"), 1);
         assert_eq!(begins("touchstone 0.1.0, CGI, 4 clients: requests failed: 1 had a bad status."), 1);

@@ -57,7 +57,7 @@ pub(super) fn systems(view: &View) -> Markup {
     html! {
         section aria-labelledby="systems" {
             h2 id="systems" { "Systems under test" }
-            @for system in &view.systems { (one_system(system)) }
+            @for system in view.each_system() { (one_system(system)) }
         }
     }
 }
@@ -65,29 +65,31 @@ pub(super) fn systems(view: &View) -> Markup {
 fn one_system(view: &SystemView) -> Markup {
     let system = view.system;
     html! {
-        h3 { (view.label) }
+        h3 { (view.system_label) }
         dl class="facts-grid small" {
             div { dt { "Name" } dd { (words::visible(&system.name)) } }
-            @if words::visible(&system.title) != view.label { div { dt { "Title" } dd { (words::visible(&system.title)) } } }
+            @if words::visible(&system.title) != view.system_label { div { dt { "Title" } dd { (words::visible(&system.title)) } } }
             div { dt { "Processors" } dd { (processors(&system.cpus)) } }
             div { dt { "Mixes measured" } dd { (system.mixes.len()) } }
         }
-        @if system.command.is_empty() {
+        @if system.mixes.is_empty() && !system.skipped.is_empty() {
+            p { "It was not started: " (words::line(&system.skipped[0].reason, words::SENTENCE_LIMIT)) "." }
+        } @else if system.command.is_empty() {
             p { "It was already running; how it was started is not known." }
         } @else {
             p { "Started with:" }
-            (verbatim(&format!("Command of {}", view.label), &words::shell(&system.command)))
+            (verbatim(&format!("Command of {}", view.system_label), &words::shell(&system.command)))
         }
         @for file in &system.configuration {
             details {
-                summary { "Configuration: " (words::visible(&file.name)) span class="unseen" { " of " (view.label) } }
-                (verbatim(&format!("Configuration file {} of {}", words::line(&file.name, 80), view.label), &file.text))
+                summary { "Configuration: " (words::visible(&file.name)) span class="unseen" { " of " (view.system_label) } }
+                (verbatim(&format!("Configuration file {} of {}", words::line(&file.name, 80), view.system_label), &file.text))
             }
         }
         @if let Some(last_words) = &system.last_words {
             details {
-                summary { "Its last words" span class="unseen" { ": " (view.label) } }
-                (verbatim(&format!("What {} printed last", view.label), last_words))
+                summary { "Its last words" span class="unseen" { ": " (view.system_label) } }
+                (verbatim(&format!("What {} printed last", view.system_label), last_words))
             }
         }
     }

@@ -2,9 +2,9 @@
 //! every string is hostile. The figures are made up, and agree with each other as measured ones do.
 
 use crate::result::{
-    ClassRecord, ClientRow, ConfigurationFile, CpuShares, ErrorRecord, LatencyRecord, LoadUse, MachineFacts,
-    MachineUse, MixResult, ProcessUse, ResultFile, RunStatus, SCHEMA_VERSION, SuiteRecord, SystemResult,
-    TimelineRow, ToolFacts,
+    ClassRecord, ClientRow, ConfigurationFile, CpuShares, ErrorRecord, InterfaceRecord, LatencyRecord, LoadUse,
+    MachineFacts, MachineUse, MixResult, ProcessUse, ReportFigures, ResultFile, RunStatus, SCHEMA_VERSION,
+    SkippedInterface, SuiteRecord, SystemResult, TimelineRow, ToolFacts,
 };
 
 const CLIENTS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
@@ -70,6 +70,11 @@ pub(super) fn full() -> ResultFile {
                 .to_owned(),
         ],
     }
+}
+
+/// SPICE: touchstone with SHTML and CGI, nginx without CGI.
+pub(super) fn spice() -> ResultFile {
+    crate::sample::spice()
 }
 
 /// A run in which nginx died in its fourth mix.
@@ -171,8 +176,36 @@ pub(super) fn hostile() -> ResultFile {
             mix.generator_saturated = Some(nuisance.clone());
         }
     }
+    result.suite.interfaces = hostile_interfaces(&nuisance);
+    for (place, mix) in result.systems[0].mixes.iter_mut().enumerate() {
+        mix.interface.clone_from(&result.suite.interfaces[place % 2].name);
+    }
+    result.systems[1].skipped =
+        vec![SkippedInterface { interface: nuisance.clone(), reason: nuisance.clone() }];
     wild_figures(&mut result);
     result
+}
+
+fn hostile_interfaces(nuisance: &str) -> Vec<InterfaceRecord> {
+    let figures = |value| ReportFigures {
+        server: nuisance.to_owned(),
+        requests_per_second: Some(value),
+        latency_ms: Some(value),
+        static_requests_per_second: Some(0.0),
+        static_latency_ms: None,
+        source: nuisance.to_owned(),
+    };
+    ["one", "two"]
+        .map(|name| InterfaceRecord {
+            name: format!("{name}{nuisance}"),
+            title: nuisance.to_owned(),
+            description: nuisance.to_owned(),
+            needs: nuisance.to_owned(),
+            path: nuisance.to_owned(),
+            body_bytes: u64::MAX,
+            reports: vec![figures(f64::MAX), figures(-1.0)],
+        })
+        .to_vec()
 }
 
 /// Figures that no measurement gives, but a file may hold.

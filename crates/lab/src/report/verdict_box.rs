@@ -1,8 +1,10 @@
-//! The first thing that a reader sees: the verdict in words, then each system's peak rate as a large figure over a bar.
+//! The first thing that a reader sees: the verdict in words, then each system's peak rate as a large figure over a bar, or
+//! what each interface costs where several were measured.
 
 use maud::{Markup, html};
 
 use super::number;
+use super::spice;
 use super::style::pixel;
 use super::view::{SystemView, View, drawable, is_lower_bound};
 use super::words;
@@ -20,7 +22,7 @@ pub(super) fn section(view: &View) -> Markup {
         section class="verdict" aria-labelledby="verdict" {
             h2 id="verdict" { "Verdict" }
             @if let Some(first) = sentences.first() { p class="first" { (first) } }
-            (peaks(view))
+            @if view.result.suite.interfaces.is_empty() { (peaks(view)) } @else { (spice::section(view)) }
             @if sentences.len() > 1 {
                 ul class="further" { @for sentence in &sentences[1..] { li { (sentence) } } }
             }
