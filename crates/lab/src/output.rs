@@ -147,7 +147,8 @@ fn timeline_csv(result: &ResultFile) -> String {
 }
 
 fn clients_csv(result: &ResultFile) -> String {
-    let mut csv = String::from("system,interface,mix,clients,client,requests,errors,bytes,mean_us,p95_us,max_us\n");
+    let mut csv =
+        String::from("system,interface,mix,clients,client,requests,errors,bytes,mean_us,p95_us,max_us\n");
     for (system, mix) in rows(result) {
         for row in &mix.client_rows {
             let _ = writeln!(

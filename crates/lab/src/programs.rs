@@ -90,7 +90,8 @@ pub fn prepare(names: &[&str]) -> Programs {
         };
         return Programs { missing: missing.into_iter().map(reason).collect(), directory };
     }
-    if let Some(directory) = installed_directory().filter(|directory| absent(&recipes, directory).is_empty()) {
+    if let Some(directory) = installed_directory().filter(|directory| absent(&recipes, directory).is_empty())
+    {
         return Programs { directory, missing: BTreeMap::new() };
     }
     cache::prepare(|cache| build_all(&recipes, &cache.join("programs").join(digest()))).unwrap_or_else(
@@ -233,7 +234,10 @@ mod tests {
         };
         let programs = build_all(&[&broken], place.path()).unwrap();
         let reason = &programs.missing["broken"];
-        assert!(reason.contains("could not compile broken.c") || reason.contains("there is no cc"), "{reason}");
+        assert!(
+            reason.contains("could not compile broken.c") || reason.contains("there is no cc"),
+            "{reason}"
+        );
         assert!(!place.path().join("broken").exists());
     }
 }

@@ -125,8 +125,10 @@ pub struct InterfaceRecord {
 /// What a report of 1996 to 2000 measured for an interface, at its peak.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 pub struct ReportFigures {
-    /// The server and its processors, for example `iWS 4.0, 4 processors`.
+    /// The server, for example `iWS 4.0`.
     pub server: String,
+    /// Its processors.
+    pub processors: u64,
     /// Requests a second.
     pub requests_per_second: Option<f64>,
     /// Mean latency, milliseconds.

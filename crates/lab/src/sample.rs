@@ -40,8 +40,10 @@ pub(crate) fn spice() -> ResultFile {
         result.systems[system].mixes = mixes;
     }
     result.systems[0].mixes.extend(interface_mixes("cgi", [900.0, 1_200.0, 1_000.0]));
-    result.systems[1].skipped =
-        vec![SkippedInterface { interface: "cgi".into(), reason: "nginx 1.22.1 does not run CGI programs".into() }];
+    result.systems[1].skipped = vec![SkippedInterface {
+        interface: "cgi".into(),
+        reason: "nginx 1.22.1 does not run CGI programs".into(),
+    }];
     result.spice = crate::spice::rows(&result);
     result
 }

@@ -8,7 +8,8 @@
 
 use crate::figures::{clients, list, percent, significant};
 use crate::result::{
-    InterfaceRecord, MixResult, ReportFigures, ResultFile, SpiceEfficiency, SpiceProcessorCost, SpiceRow, SystemResult,
+    InterfaceRecord, MixResult, ReportFigures, ResultFile, SpiceEfficiency, SpiceProcessorCost, SpiceRow,
+    SystemResult,
 };
 use crate::series::{self, Series};
 use crate::verdict::{EQUAL_BAND, rate_is_the_servers};
@@ -56,10 +57,7 @@ fn row(series: &Series<'_>, base: Option<&Series<'_>>, interface: &InterfaceReco
 }
 
 /// The mixes of both with the most clients that both completed.
-fn at_equal_load<'a>(
-    series: &Series<'a>,
-    base: &Series<'a>,
-) -> Option<(&'a MixResult, &'a MixResult)> {
+fn at_equal_load<'a>(series: &Series<'a>, base: &Series<'a>) -> Option<(&'a MixResult, &'a MixResult)> {
     let whole = |mix: &&&MixResult| mix.complete && mix.requests > 0;
     let pairs = series.mixes.iter().filter(whole).filter_map(|own| {
         let same = base.mixes.iter().filter(whole).find(|base| base.clients == own.clients)?;
@@ -131,7 +129,11 @@ fn which_server(result: &ResultFile, all: &[Series<'_>]) -> Option<String> {
         let [(first, best), (second, next), ..] = peaks[..] else { continue };
         let with = with_article(interface);
         if best / next - 1.0 < EQUAL_BAND {
-            parts.push(Ahead { winner: None, with, by: format!("{} and {} are level", first.title, second.title) });
+            parts.push(Ahead {
+                winner: None,
+                with,
+                by: format!("{} and {} are level", first.title, second.title),
+            });
         } else {
             winners.push(first);
             let by = format!("{} times {}", significant(best / next), second.title);
@@ -141,7 +143,8 @@ fn which_server(result: &ResultFile, all: &[Series<'_>]) -> Option<String> {
     if parts.is_empty() {
         return None;
     }
-    let same = winners.first().is_some_and(|winner| winners.iter().all(|other| std::ptr::eq(*other, *winner)));
+    let same =
+        winners.first().is_some_and(|winner| winners.iter().all(|other| std::ptr::eq(*other, *winner)));
     if same && winners.len() == parts.len() {
         let texts: Vec<String> = parts.iter().map(|part| format!("{} with {}", part.by, part.with)).collect();
         return Some(format!("{} is ahead: its peak rate is {}.", winners[0].title, list(&texts)));
@@ -170,7 +173,9 @@ struct Ahead<'a> {
 fn what_it_costs(result: &ResultFile, system: &SystemResult, rows: &[SpiceRow]) -> Option<String> {
     let mut own: Vec<&SpiceRow> = rows
         .iter()
-        .filter(|row| row.system == system.name && (row.processor_cost.is_some() || row.at_equal_load.is_some()))
+        .filter(|row| {
+            row.system == system.name && (row.processor_cost.is_some() || row.at_equal_load.is_some())
+        })
         .collect();
     own.sort_by(|left, right| cost_order(left).total_cmp(&cost_order(right)));
     let (first, last) = (own.first()?, own.last()?);
@@ -200,10 +205,9 @@ fn cost_order(row: &SpiceRow) -> f64 {
 }
 
 fn cost_in_words(row: &SpiceRow) -> String {
-    let rate = row
-        .at_equal_load
-        .as_ref()
-        .map(|equal| format!("{} of the rate with {}", percent(equal.request_efficiency), clients(equal.clients)));
+    let rate = row.at_equal_load.as_ref().map(|equal| {
+        format!("{} of the rate with {}", percent(equal.request_efficiency), clients(equal.clients))
+    });
     let time = row
         .processor_cost
         .as_ref()
@@ -286,7 +290,9 @@ mod tests {
         for mix in &mut result.systems[0].mixes {
             mix.server = None;
         }
-        assert!(super::rows(&result).iter().all(|row| row.system != "touchstone" || row.processor_cost.is_none()));
+        assert!(
+            super::rows(&result).iter().all(|row| row.system != "touchstone" || row.processor_cost.is_none())
+        );
     }
 
     #[test]
@@ -333,10 +339,10 @@ mod tests {
         // Report 000, Tables 5, 6, 9 and 10 (of efficiencies): four processors. The latency efficiency of CGI on iWS is printed
         // as 17.2 %, which its Table 3 (40.2 ms) does not give; so it is left out here.
         let printed = [
-            ("shtml", "iWS 4.0, 4 processors", 78.0, Some(77.2)),
-            ("shtml", "Stronghold 2.4.2, 4 processors", 71.5, Some(52.9)),
-            ("cgi", "iWS 4.0, 4 processors", 17.9, None),
-            ("cgi", "Stronghold 2.4.2, 4 processors", 15.1, Some(26.6)),
+            ("shtml", "iWS 4.0", 78.0, Some(77.2)),
+            ("shtml", "Stronghold 2.4.2", 71.5, Some(52.9)),
+            ("cgi", "iWS 4.0", 17.9, None),
+            ("cgi", "Stronghold 2.4.2", 15.1, Some(26.6)),
         ];
         let interfaces = crate::suite::Interface::built_in().unwrap();
         for (name, server, rate, latency) in printed {

@@ -44,7 +44,8 @@ pub fn spice(result: &ResultFile) -> String {
     let rows = spice::rows(result);
     let mut text = String::new();
     for interface in &result.suite.interfaces {
-        let of_interface: Vec<&SpiceRow> = rows.iter().filter(|row| row.interface == interface.name).collect();
+        let of_interface: Vec<&SpiceRow> =
+            rows.iter().filter(|row| row.interface == interface.name).collect();
         text.push_str(&interface.title);
         text.push('\n');
         if !of_interface.is_empty() {
@@ -90,7 +91,7 @@ fn spice_row(result: &ResultFile, row: &SpiceRow) -> [String; 7] {
     ]
 }
 
-/// `iWS 4.0, 4 processors had 493 requests/s in 40.2 ms: 18 % of its static rate (report, table)`.
+/// `iWS 4.0 on 4 processors had 493 requests/s in 40.2 ms: 18 % of its static rate (report, table)`.
 fn report_line(figures: &ReportFigures) -> String {
     let (of_rate, _) = report_efficiencies(figures);
     let share = of_rate.map(|share| format!(": {} of its static rate", percent(share)));
@@ -100,7 +101,17 @@ fn report_line(figures: &ReportFigures) -> String {
             .into_iter()
             .flatten()
             .collect();
-    format!("{} had {}{} ({})", figures.server, measured.join(" in "), share.unwrap_or_default(), figures.source)
+    let processors = match figures.processors {
+        1 => "1 processor".to_string(),
+        number => format!("{number} processors"),
+    };
+    format!(
+        "{} on {processors} had {}{} ({})",
+        figures.server,
+        measured.join(" in "),
+        share.unwrap_or_default(),
+        figures.source
+    )
 }
 
 fn row(mix: &MixResult) -> [String; 8] {
@@ -141,8 +152,7 @@ fn block<const N: usize>(heads: &[&str; N], rows: &[[String; N]], marks: &[&str]
             .unwrap_or(0)
     };
     let line = |cells: &dyn Fn(usize) -> String, mark: &str| {
-        let cells: Vec<String> =
-            (0..N).map(|at| format!("{:>w$}", cells(at), w = width(at))).collect();
+        let cells: Vec<String> = (0..N).map(|at| format!("{:>w$}", cells(at), w = width(at))).collect();
         format!("  {}{mark}", cells.join("  ")).trim_end().to_string() + "\n"
     };
     let mut text = line(&|at| heads[at].to_string(), "");
@@ -190,7 +200,7 @@ CGI
             system  requests/s  mean ms       own peak     equal load  by CPU  CPU µs/request
   touchstone 0.1.0       1,200     3.33  2.0 % / 8.0 %  1.7 % / 1.7 %   1.7 %             960
   not measured: nginx 1.22.1 does not run CGI programs
-  iWS 4.0, 4 processors had 493 requests/s in 40.2 ms: 18 % of its static rate (Mindcraft, iPlanet Web Server 4.0 and Stronghold 2.4.2 (2000), Tables 1 and 3)
+  iWS 4.0 on 4 processors had 493 requests/s in 40.2 ms: 18 % of its static rate (Mindcraft, iPlanet Web Server 4.0 and Stronghold 2.4.2 (2000), Tables 1 and 3)
 ";
         assert!(text.contains(expected), "{text}");
         assert!(spice_is_first(&text), "{text}");

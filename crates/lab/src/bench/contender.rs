@@ -130,7 +130,8 @@ impl Contender {
             if let Some(end) = process.has_ended() {
                 return Some(end.to_string());
             }
-            let ended = self.companions.iter_mut().find_map(|companion| companion.has_ended().map(str::to_string));
+            let ended =
+                self.companions.iter_mut().find_map(|companion| companion.has_ended().map(str::to_string));
             return ended.map(|end| format!("a program beside it: {end}"));
         }
         let EntrantKind::Running { pid, .. } = &self.entrant.kind else { return None };

@@ -318,9 +318,8 @@ fn part_states(suite: &Suite, entrant: &Entrant, programs: &Programs) -> Vec<Par
         return (0..suite.parts.len()).map(state).collect();
     }
     let state = |part: &Part| {
-        let reason = definition
-            .lacks(&part.needs(), &entrant.title)
-            .or_else(|| missing_program(part, programs));
+        let reason =
+            definition.lacks(&part.needs(), &entrant.title).or_else(|| missing_program(part, programs));
         reason.map_or(PartState::Runs, PartState::Skipped)
     };
     let mut states: Vec<PartState> = suite.parts.iter().map(state).collect();
@@ -416,8 +415,10 @@ fn entrant_warnings(
     };
     let mut warnings = Vec::new();
     if let Some(largest) = mixes.iter().max_by_key(|mix| mix.clients) {
-        warnings =
-            suite.plan(suite.first_part(), largest, &drive).check().map_err(|error| format!("{}: {error}", entrant.name))?;
+        warnings = suite
+            .plan(suite.first_part(), largest, &drive)
+            .check()
+            .map_err(|error| format!("{}: {error}", entrant.name))?;
     }
     if let EntrantKind::Running { url, pid } = &entrant.kind
         && url.is_this_machine()
@@ -562,7 +563,9 @@ mod tests {
         // Static files alone would be compared with nothing.
         assert!(!plain.runs() && plain.parts[0] == PartState::NotAsked);
         assert!(!nothing.runs() && nothing.parts[3] == lacks("nothing does not serve files"));
-        assert!(limit.parts[0] == PartState::Runs && limit.parts[1..].iter().all(|it| *it == PartState::NotAsked));
+        assert!(
+            limit.parts[0] == PartState::Runs && limit.parts[1..].iter().all(|it| *it == PartState::NotAsked)
+        );
         assert!(running.parts.iter().all(|state| *state == PartState::Runs));
         assert!(prepared.tree.join("spice/spice.shtml").exists());
     }

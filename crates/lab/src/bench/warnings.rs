@@ -125,12 +125,7 @@ fn errors(title: &str, mix: &MixResult) -> Option<String> {
         .map(|(number, kind)| format!("{} {kind}", count(*number)))
         .collect();
     (!named.is_empty()).then(|| {
-        format!(
-            "{}, {}: requests failed: {}.",
-            title,
-            clients(mix.clients),
-            crate::figures::list(&named)
-        )
+        format!("{}, {}: requests failed: {}.", title, clients(mix.clients), crate::figures::list(&named))
     })
 }
 

@@ -2,9 +2,9 @@
 //! every string is hostile. The figures are made up, and agree with each other as measured ones do.
 
 use crate::result::{
-    ClassRecord, ClientRow, ConfigurationFile, CpuShares, ErrorRecord, InterfaceRecord, LatencyRecord, LoadUse,
-    MachineFacts, MachineUse, MixResult, ProcessUse, ReportFigures, ResultFile, RunStatus, SCHEMA_VERSION,
-    SkippedInterface, SuiteRecord, SystemResult, TimelineRow, ToolFacts,
+    ClassRecord, ClientRow, ConfigurationFile, CpuShares, ErrorRecord, InterfaceRecord, LatencyRecord,
+    LoadUse, MachineFacts, MachineUse, MixResult, ProcessUse, ReportFigures, ResultFile, RunStatus,
+    SCHEMA_VERSION, SkippedInterface, SuiteRecord, SystemResult, TimelineRow, ToolFacts,
 };
 
 const CLIENTS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
@@ -189,6 +189,7 @@ pub(super) fn hostile() -> ResultFile {
 fn hostile_interfaces(nuisance: &str) -> Vec<InterfaceRecord> {
     let figures = |value| ReportFigures {
         server: nuisance.to_owned(),
+        processors: u64::MAX,
         requests_per_second: Some(value),
         latency_ms: Some(value),
         static_requests_per_second: Some(0.0),

@@ -4,7 +4,6 @@
 use maud::{Markup, html};
 
 use super::number::{self, NOT_MEASURED};
-use super::table::{Part, Row, Table};
 use super::view::View;
 use super::words;
 use crate::result::{InterfaceRecord, ReportFigures, SpiceEfficiency, SpiceRow};
@@ -22,90 +21,97 @@ pub(super) fn section(view: &View) -> Markup {
     let rows = rows(view.result);
     html! {
         div class="spice" {
-            (table(view, &rows).write())
+            (table(view, &rows))
             (not_measured(view))
             (notes(view))
         }
     }
 }
 
-fn table(view: &View, rows: &[SpiceRow]) -> Table {
+const CAPTION: &str = "SPICE: each interface at its peak, and what is left of the static file\u{2019}s figures \
+                       (100\u{a0}% is as good as a static file)";
+
+/// An interface and what the reports had for it are told once, beside all its systems.
+fn table(view: &View, rows: &[SpiceRow]) -> Markup {
     let load = rows.iter().filter_map(|row| row.at_equal_load.as_ref()).map(|equal| equal.clients).max();
-    let equal = load.map_or("At equal load".to_owned(), |clients| {
-        format!("At equal load, {}", words::clients(clients))
-    });
-    let has_reports = view.result.suite.interfaces.iter().any(|interface| !interface.reports.is_empty());
-    let mut groups: Vec<(String, usize)> = vec![
-        (String::new(), 2),
-        ("SPICE".to_owned(), 2),
-        ("At own peaks".to_owned(), 2),
-        (equal, 2),
-        ("Processor time".to_owned(), 2),
-    ];
-    let mut columns: Vec<String> = [
-        "Interface",
-        "System",
-        "Requests/s",
-        "Latency, ms",
-        "Rate",
-        "Latency",
-        "Rate",
-        "Latency",
-        "µs a request",
-        "Efficiency",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    if has_reports {
-        groups.push(("1996 to 2000".to_owned(), 1));
-        columns.push("Rate in the reports".to_owned());
-    }
-    Table {
-        caption: "SPICE: each interface\u{2019}s rate and latency at its peak, and what is left of the static file\u{2019}s: \
-                  100\u{a0}% is as good as the static file"
-            .to_owned(),
-        groups,
-        columns,
-        words: vec![0, 1, 10],
-        parts: view
-            .result
-            .suite
-            .interfaces
-            .iter()
-            .map(|interface| part(view, interface, rows, has_reports))
-            .filter(|part| !part.rows.is_empty())
-            .collect(),
+    let equal = load
+        .map_or("At equal load".to_owned(), |clients| format!("At equal load ({})", words::clients(clients)));
+    html! {
+        div class="scroll" role="region" tabindex="0" aria-label={ "Table: " (CAPTION) } {
+            table {
+                caption { span { (CAPTION) } }
+                thead {
+                    tr class="groups" {
+                        td colspan="2" {}
+                        th class="begins" scope="colgroup" colspan="2" { "Peak" }
+                        th class="begins" scope="colgroup" colspan="2" { "At own peaks" }
+                        th class="begins" scope="colgroup" colspan="2" { (equal) }
+                        th class="begins" scope="colgroup" colspan="2" { "Processor time" }
+                        th class="begins words" scope="colgroup" { "1996 to 2000" }
+                    }
+                    tr {
+                        th scope="col" class="words" { "Interface" }
+                        th scope="col" class="words" { "System" }
+                        @for (index, column) in COLUMNS.iter().enumerate() {
+                            th scope="col" class=[(index % 2 == 0).then_some("begins")] { (column) }
+                        }
+                        th scope="col" class="begins words" { "Rate, at own peaks" }
+                    }
+                }
+                @for interface in &view.result.suite.interfaces { (group(view, interface, rows)) }
+            }
+        }
     }
 }
+
+const COLUMNS: [&str; 8] =
+    ["requests/s", "latency, ms", "rate", "latency", "rate", "latency", "µs/request", "efficiency"];
 
 /// The systems of one interface.
-fn part(view: &View, interface: &InterfaceRecord, rows: &[SpiceRow], has_reports: bool) -> Part {
-    let of_interface = rows.iter().filter(|row| row.interface == interface.name);
-    let write = |(index, row): (usize, &SpiceRow)| {
-        let cost = row.processor_cost.as_ref();
-        let mut cells = vec![
-            words::line(view.system_label(&row.system), CELL_LIMIT),
-            number::rate(row.requests_per_second),
-            number::milliseconds(row.latency_us),
-        ];
-        cells.extend(efficiencies(row.at_own_peak.as_ref()));
-        cells.extend(efficiencies(row.at_equal_load.as_ref()));
-        cells.push(cost_of(view, row));
-        cells.push(cost.map_or_else(String::new, |cost| number::percent(cost.efficiency)));
-        if has_reports {
-            // Said once an interface: it is the same for every system.
-            cells.push(if index == 0 { in_the_reports(view, interface) } else { String::new() });
+fn group(view: &View, interface: &InterfaceRecord, rows: &[SpiceRow]) -> Markup {
+    let own: Vec<&SpiceRow> = rows.iter().filter(|row| row.interface == interface.name).collect();
+    html! {
+        @if !own.is_empty() {
+            tbody {
+                @for (index, row) in own.iter().enumerate() {
+                    tr {
+                        @if index == 0 {
+                            th scope="rowgroup" rowspan=(own.len()) class="words" {
+                                (words::line(&interface.title, CELL_LIMIT))
+                            }
+                        }
+                        th scope="row" class="words system" { (words::line(view.system_label(&row.system), CELL_LIMIT)) }
+                        @for (index, cell) in cells(view, row).iter().enumerate() {
+                            td class=[(index % 2 == 0).then_some("begins")] { (cell) }
+                        }
+                        @if index == 0 {
+                            td rowspan=(own.len()) class="begins words" { (in_the_reports(view, interface)) }
+                        }
+                    }
+                }
+            }
         }
-        Row::new(words::line(&interface.title, CELL_LIMIT), cells)
-    };
-    Part { heading: None, rows: of_interface.enumerate().map(write).collect() }
+    }
 }
 
-/// The rate's and the latency's, empty for what the others are held against.
-fn efficiencies(efficiency: Option<&SpiceEfficiency>) -> [String; 2] {
-    efficiency.map_or([String::new(), String::new()], |of| {
-        [number::percent(of.request_efficiency), number::percent(of.latency_efficiency)]
-    })
+fn cells(view: &View, row: &SpiceRow) -> [String; 8] {
+    let of = |efficiency: Option<&SpiceEfficiency>| {
+        efficiency.map_or([String::new(), String::new()], |of| {
+            [number::percent(of.request_efficiency), number::percent(of.latency_efficiency)]
+        })
+    };
+    let [own_rate, own_latency] = of(row.at_own_peak.as_ref());
+    let [equal_rate, equal_latency] = of(row.at_equal_load.as_ref());
+    [
+        number::rate(row.requests_per_second),
+        number::milliseconds(row.latency_us),
+        own_rate,
+        own_latency,
+        equal_rate,
+        equal_latency,
+        cost_of(view, row),
+        row.processor_cost.as_ref().map_or_else(String::new, |cost| number::percent(cost.efficiency)),
+    ]
 }
 
 /// The processor time of a request: beside the static file's with as many clients, or at the peak of the static file.
@@ -120,22 +126,24 @@ fn cost_of(view: &View, row: &SpiceRow) -> String {
     number::optional(server, |server| number::grouped(server.cpu_us_per_request, 1))
 }
 
-/// The efficiencies of the rate that the reports' figures give, with a mark for each citation.
-fn in_the_reports(view: &View, interface: &InterfaceRecord) -> String {
-    let texts: Vec<String> = interface
-        .reports
-        .iter()
-        .map(|figures| {
-            let (of_rate, _) = report_efficiencies(figures);
-            let rate = figures.requests_per_second.map_or_else(
-                || NOT_MEASURED.to_owned(),
-                |rate| format!("{}\u{a0}requests/s", number::grouped(rate, 0)),
-            );
-            let shown = of_rate.map_or(rate, number::percent);
-            format!("{shown} {} [{}]", words::line(&figures.server, CELL_LIMIT), citation(view, figures))
-        })
-        .collect();
-    if texts.is_empty() { "not in the reports".to_owned() } else { texts.join("; ") }
+/// The efficiencies of the rate that the reports' figures give, each with the number of its source.
+fn in_the_reports(view: &View, interface: &InterfaceRecord) -> Markup {
+    let is_first = view.result.suite.interfaces.first().is_some_and(|first| first.name == interface.name);
+    html! {
+        @if interface.reports.is_empty() { "not measured then" }
+        @for (index, figures) in interface.reports.iter().enumerate() {
+            @if index > 0 { "; " }
+            @match report_efficiencies(figures).0 {
+                Some(of_rate) => { strong { (number::percent(of_rate)) } },
+                None if is_first => {
+                    strong { (number::optional(figures.requests_per_second, |rate| number::grouped(rate, 0))) "/s" }
+                },
+                None => { (NOT_MEASURED) },
+            }
+            "\u{a0}" (words::line(&figures.server, CELL_LIMIT)) ", "
+            (number::count(figures.processors)) "P" sup { (citation(view, figures)) }
+        }
+    }
 }
 
 /// The number of a figure's source among all that are cited.
@@ -183,7 +191,7 @@ fn notes(view: &View) -> Markup {
             }
             p {
                 "The figures of 1996 to 2000 were measured on other machines, with HTTP/1.0 and a new connection for each \
-                 request. Their efficiencies are computed here from the rates that they print."
+                 request; 4P means four processors. Their efficiencies are computed here from the rates that they print."
             }
             @if !citations.is_empty() {
                 ol class="citations" { @for source in citations { li { (words::line(source, CITATION_LIMIT)) } } }

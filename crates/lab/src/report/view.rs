@@ -60,7 +60,9 @@ impl<'a> View<'a> {
                     Style::of_system(rivals - 1)
                 };
                 let label = match series.interface {
-                    Some(interface) => format!("{system_label}, {}", words::line(&interface.title, LABEL_LIMIT)),
+                    Some(interface) => {
+                        format!("{system_label}, {}", words::line(&interface.title, LABEL_LIMIT))
+                    }
                     None => system_label.clone(),
                 };
                 let peak = series.peak();

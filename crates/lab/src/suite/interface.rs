@@ -172,6 +172,7 @@ fn report_figures(table: &Table<'_>) -> Result<ReportFigures, DefinitionError> {
         |key| Ok::<_, DefinitionError>(table.number(key, 0.001..=FIGURE_MAX)?.map(|number| number.value));
     let figures = ReportFigures {
         server: table.required_string("server")?.value,
+        processors: table.required("processors", table.whole("processors", 1..=100_000)?)?.value,
         requests_per_second: figure("requests_per_second")?,
         latency_ms: figure("latency_ms")?,
         static_requests_per_second: figure("static_requests_per_second")?,
@@ -203,7 +204,8 @@ needs = "servlet"
 path = "/app/spice"
 body_bytes = 6250
 [[report]]
-server = "iWS 4.0, 4 processors"
+server = "iWS 4.0"
+processors = 4
 requests_per_second = 1080
 latency_ms = 18.1
 static_requests_per_second = 2759
@@ -238,7 +240,7 @@ source = "Table 3"
             ("path = \"/app/spice\"", "path = \"/app/../x\"", "servlet.toml:5:8: `path` begins"),
             ("path = \"/app/spice\"", "path = \"/app?x\"", "servlet.toml:5:8: `path` begins"),
             ("body_bytes = 6250", "body_bytes = 0", "servlet.toml:6:14: `body_bytes` must be"),
-            ("latency_ms", "latenzy_ms", "servlet.toml:10:1: unknown key `latenzy_ms` in [report]"),
+            ("latency_ms", "latenzy_ms", "servlet.toml:11:1: unknown key `latenzy_ms` in [report]"),
             ("needs =", "page = \"x\"\nneeds =", "servlet.toml:4:8: there is no page `x`; known: shtml"),
             ("needs =", "program = \"x\"\nneeds =", "servlet.toml:4:11: there is no program `x`"),
         ];

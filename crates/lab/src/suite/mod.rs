@@ -17,10 +17,10 @@ pub mod tree;
 use crate::capability::FILES;
 use crate::definition::{DefinitionError, nearest};
 use crate::result::{ClassRecord, SuiteRecord};
+pub use interface::Interface;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
-pub use interface::Interface;
 use touchstone_load::{ConnectionUse, HttpVersion, Plan, PlannedRequest, Target};
 
 /// The suites that are built in: name and TOML text.
@@ -292,7 +292,8 @@ impl Part {
     /// The programs that must be there for it, each once.
     pub fn programs(&self) -> Vec<&str> {
         let interfaces = self.workload.classes.iter().filter_map(Class::interface);
-        let mut programs: Vec<&str> = interfaces.filter_map(|interface| interface.program.as_deref()).collect();
+        let mut programs: Vec<&str> =
+            interfaces.filter_map(|interface| interface.program.as_deref()).collect();
         programs.sort_unstable();
         programs.dedup();
         programs
@@ -433,7 +434,10 @@ mod tests {
             let names: Vec<&str> = suite.parts.iter().map(Part::name).collect();
             match suite.name.as_str() {
                 "spice" | "spice-close" => {
-                    assert_eq!(names, all.iter().map(|interface| interface.name.as_str()).collect::<Vec<_>>());
+                    assert_eq!(
+                        names,
+                        all.iter().map(|interface| interface.name.as_str()).collect::<Vec<_>>()
+                    );
                 }
                 one => assert_eq!(names, ["static", one.trim_start_matches("spice-")]),
             }
@@ -470,7 +474,8 @@ mod tests {
     #[test]
     fn the_limit_is_asked_without_lengths() {
         let suite = Suite::find("webbench-1.1-static-close").unwrap();
-        let plan = suite.plan(suite.first_part(), &suite.mixes[0], &Drive { check_lengths: false, ..drive() });
+        let plan =
+            suite.plan(suite.first_part(), &suite.mixes[0], &Drive { check_lengths: false, ..drive() });
         assert!(plan.requests.iter().all(|request| request.expected_body_bytes.is_none()));
         assert_eq!(plan.connections, ConnectionUse::New);
     }

@@ -280,7 +280,8 @@ fn class(table: &Table<'_>) -> Result<Class, DefinitionError> {
     }
     let content = match table.string("interface")? {
         Some(named) => {
-            let interface = Interface::find(&named.value).map_err(|message| table.error_at(&named, message))?;
+            let interface =
+                Interface::find(&named.value).map_err(|message| table.error_at(&named, message))?;
             Content::Interface(Box::new(interface))
         }
         None => Content::Files {
@@ -481,7 +482,9 @@ file_bytes = 1000
             assert!(message.starts_with("two.toml:5:14: ") && message.contains(expected), "{message}");
         }
         let both = GOOD.replacen("mixes =", "interfaces = [\"static\", \"cgi\"]\nmixes =", 1);
-        assert!(suite("two.toml", &both).unwrap_err().to_string().contains("unknown key `class` in [workload]"));
+        assert!(
+            suite("two.toml", &both).unwrap_err().to_string().contains("unknown key `class` in [workload]")
+        );
     }
 
     #[test]

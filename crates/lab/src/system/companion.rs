@@ -114,7 +114,8 @@ mod tests {
     fn a_companion_is_there_for_each_processor_and_accepts_from_its_socket() {
         let place = tempfile::tempdir().unwrap();
         let sockets = SocketDirectory::make(None).unwrap();
-        let script = "import socket\ns = socket.socket(fileno=0)\nc, _ = s.accept()\nc.sendall(c.recv(9) + b'!')\n";
+        let script =
+            "import socket\ns = socket.socket(fileno=0)\nc, _ = s.accept()\nc.sendall(c.recv(9) + b'!')\n";
         let command = ["python3", "-c", script].map(str::to_string).to_vec();
         let companion = PreparedCompanion { socket: "echo.sock".to_string(), command };
         let started = companion.start(&[0], place.path(), sockets.path(), None);

@@ -256,7 +256,15 @@ mod tests {
     fn what_cannot_be_started_is_an_error() {
         let place = tempfile::tempdir().unwrap();
         let command = ["/no/such/server".to_string()];
-        let start = Start { command: &command, environment: &[], cpus: &[0], directory: place.path(), output: OUTPUT_FILE, socket: None, user: None };
+        let start = Start {
+            command: &command,
+            environment: &[],
+            cpus: &[0],
+            directory: place.path(),
+            output: OUTPUT_FILE,
+            socket: None,
+            user: None,
+        };
         assert!(SystemProcess::start(start).is_err());
     }
 }

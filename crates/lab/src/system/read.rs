@@ -99,7 +99,9 @@ fn companions(root: &Table<'_>, capabilities: &[String]) -> Result<Vec<Companion
         check_own_capability(&table, &needs, &needs.value, capabilities)?;
         let socket = table.required_string("socket")?;
         if !is_name(&socket.value) || companions.iter().any(|other| other.socket == socket.value) {
-            return Err(table.error_at(&socket, "a socket's name is one plain word, and no two companions share it"));
+            return Err(
+                table.error_at(&socket, "a socket's name is one plain word, and no two companions share it")
+            );
         }
         let command = table.required("command", table.strings("command")?)?;
         if command.value.is_empty() {
@@ -206,11 +208,7 @@ template = "listen {port}; events { }"
                 "[[file]]",
                 "tiny.toml:11:10: a socket's name is one plain word",
             ),
-            (
-                "listen {?cgi};",
-                "listen {port};",
-                "tiny.toml:11:12: the part {?cgi} has no {/cgi}",
-            ),
+            ("listen {?cgi};", "listen {port};", "tiny.toml:11:12: the part {?cgi} has no {/cgi}"),
             (
                 "listen {prot};",
                 "listen {port};",

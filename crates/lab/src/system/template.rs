@@ -61,9 +61,9 @@ impl Values<'_> {
         // A template that cannot be taken apart is refused when it is read.
         let pieces = pieces(template).unwrap_or_default();
         let stands = |piece: &&Piece<'_>| {
-            piece.only_with.is_none_or(|name| {
-                if name == AS_ROOT { self.as_root } else { self.needs.contains(&name) }
-            })
+            piece
+                .only_with
+                .is_none_or(|name| if name == AS_ROOT { self.as_root } else { self.needs.contains(&name) })
         };
         pieces.iter().filter(stands).map(|piece| self.fill_placeholders(piece.text)).collect()
     }
@@ -247,8 +247,7 @@ mod tests {
 
     #[test]
     fn parts_stand_only_where_they_are_asked_for() {
-        let template =
-            "a\n  {?cgi}\n  cgi {port}\n  {/cgi}\n{?nsapi}\nnsapi {\n}\n{/nsapi}\nx{?as_root} root{/as_root};\n";
+        let template = "a\n  {?cgi}\n  cgi {port}\n  {/cgi}\n{?nsapi}\nnsapi {\n}\n{/nsapi}\nx{?as_root} root{/as_root};\n";
         assert_eq!(values().fill(template), "a\n  cgi 80\nx;\n");
         let root = Values { as_root: true, needs: &["nsapi"], ..values() };
         assert_eq!(root.fill(template), "a\nnsapi {\n}\nx root;\n");
