@@ -131,17 +131,18 @@ fn in_the_reports(view: &View, interface: &InterfaceRecord) -> Markup {
     let is_first = view.result.suite.interfaces.first().is_some_and(|first| first.name == interface.name);
     html! {
         @if interface.reports.is_empty() { "not measured then" }
-        @for (index, figures) in interface.reports.iter().enumerate() {
-            @if index > 0 { "; " }
-            @match report_efficiencies(figures).0 {
-                Some(of_rate) => { strong { (number::percent(of_rate)) } },
-                None if is_first => {
-                    strong { (number::optional(figures.requests_per_second, |rate| number::grouped(rate, 0))) "/s" }
-                },
-                None => { (NOT_MEASURED) },
+        @for figures in &interface.reports {
+            span class="then" {
+                @match report_efficiencies(figures).0 {
+                    Some(of_rate) => { strong { (number::percent(of_rate)) } },
+                    None if is_first => {
+                        strong { (number::optional(figures.requests_per_second, |rate| number::grouped(rate, 0))) "/s" }
+                    },
+                    None => { (NOT_MEASURED) },
+                }
+                " " (words::line(&figures.server, CELL_LIMIT)) ", "
+                (number::count(figures.processors)) "P" sup { (citation(view, figures)) }
             }
-            "\u{a0}" (words::line(&figures.server, CELL_LIMIT)) ", "
-            (number::count(figures.processors)) "P" sup { (citation(view, figures)) }
         }
     }
 }
