@@ -326,7 +326,7 @@ fn launch(entrant: Entrant, target: Target, place: usize, prepared: &Prepared) -
     filled.write_files(&directory).map_err(|error| failed("its configuration cannot be written", error))?;
     let mut companions = Vec::new();
     for companion in &filled.companions {
-        let started = companion.start(cpus, &directory, sockets.path(), user);
+        let started = companion.start(cpus, &directory.join("companions.log"), sockets.path(), user);
         companions.extend(started.map_err(|error| {
             failed(&format!("{} cannot be started beside it", companion.command[0]), error)
         })?);
@@ -336,7 +336,7 @@ fn launch(entrant: Entrant, target: Target, place: usize, prepared: &Prepared) -
         environment: &filled.environment,
         cpus,
         directory: &directory,
-        output: OUTPUT_FILE,
+        output: &directory.join(OUTPUT_FILE),
         socket: None,
         user: None,
     })

@@ -70,11 +70,11 @@ impl Drop for SocketDirectory {
 }
 
 impl PreparedCompanion {
-    /// Starts a process for each processor.
+    /// Starts a process for each processor; what they print goes into a file.
     pub fn start(
         &self,
         cpus: &[usize],
-        directory: &Path,
+        output: &Path,
         sockets: &Path,
         user: Option<&User>,
     ) -> io::Result<Vec<SystemProcess>> {
@@ -87,8 +87,9 @@ impl PreparedCompanion {
                 command: &self.command,
                 environment: &[],
                 cpus,
-                directory,
-                output: "companion.log",
+                // The one directory that the user can surely enter.
+                directory: sockets,
+                output,
                 socket: Some(&listener),
                 user,
             })
@@ -118,7 +119,7 @@ mod tests {
             "import socket\ns = socket.socket(fileno=0)\nc, _ = s.accept()\nc.sendall(c.recv(9) + b'!')\n";
         let command = ["python3", "-c", script].map(str::to_string).to_vec();
         let companion = PreparedCompanion { socket: "echo.sock".to_string(), command };
-        let started = companion.start(&[0], place.path(), sockets.path(), None);
+        let started = companion.start(&[0], &place.path().join("companion.log"), sockets.path(), None);
         let Ok(processes) = started else { return crate::skipped("a companion in Python (install python3)") };
         assert_eq!(processes.len(), 1);
         let mut stream = UnixStream::connect(sockets.path().join("echo.sock")).unwrap();

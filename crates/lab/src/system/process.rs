@@ -40,10 +40,10 @@ pub struct Start<'a> {
     pub environment: &'a [(String, String)],
     /// The processors that it may use.
     pub cpus: &'a [usize],
-    /// Its working directory, where its output is kept.
+    /// Its working directory, which the user that it becomes must be able to enter.
     pub directory: &'a Path,
-    /// The name of the file in it that holds its standard output and error.
-    pub output: &'a str,
+    /// The file that holds its standard output and error.
+    pub output: &'a Path,
     /// The socket that is its descriptor 0; absent: nothing is.
     pub socket: Option<&'a UnixListener>,
     /// The user that it becomes; absent: it stays this one.
@@ -55,7 +55,7 @@ impl SystemProcess {
     pub fn start(start: Start<'_>) -> io::Result<SystemProcess> {
         let (executable, arguments) =
             start.command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
-        let output = start.directory.join(start.output);
+        let output = start.output.to_path_buf();
         let log = OpenOptions::new().create(true).append(true).open(&output)?;
         let mut command = Command::new(executable);
         command
@@ -182,7 +182,7 @@ mod tests {
             environment: &environment,
             cpus: &cpus[..1],
             directory,
-            output: OUTPUT_FILE,
+            output: &directory.join(OUTPUT_FILE),
             socket: None,
             user: None,
         };
@@ -261,7 +261,7 @@ mod tests {
             environment: &[],
             cpus: &[0],
             directory: place.path(),
-            output: OUTPUT_FILE,
+            output: &directory.join(OUTPUT_FILE),
             socket: None,
             user: None,
         };
