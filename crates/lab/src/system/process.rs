@@ -261,7 +261,7 @@ mod tests {
             environment: &[],
             cpus: &[0],
             directory: place.path(),
-            output: &directory.join(OUTPUT_FILE),
+            output: &place.path().join(OUTPUT_FILE),
             socket: None,
             user: None,
         };
