@@ -125,5 +125,6 @@ fn in_words(mixes: &[Mix], parts: usize) -> String {
         (minutes, 0) => format!("{minutes} min"),
         (minutes, seconds) => format!("{minutes} min {seconds} s"),
     };
-    format!("{} mixes of {fewest} to {most} clients, {time} a system", mixes.len())
+    let of_each = if parts > 1 { format!(" for each of {parts} interfaces") } else { String::new() };
+    format!("{} mixes of {fewest} to {most} clients{of_each}, {time} a system", mixes.len())
 }
