@@ -22,6 +22,7 @@ mod read;
 mod resources;
 mod scale;
 mod side_by_side;
+mod spice;
 mod style;
 mod table;
 mod tables;
