@@ -14,6 +14,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::UnboundedSender;
+use touchstone_accelerator::layer::Accelerator;
 
 use crate::access::AccessShared;
 use crate::acme::AcmeManager;
@@ -61,6 +62,8 @@ pub struct Parts {
     pub tls: Arc<TlsShared>,
     /// What outlives a configuration of the access rules.
     pub access: Arc<AccessShared>,
+    /// The cache before programs and origins.
+    pub accelerator: Arc<Accelerator>,
     /// The way to certificates of authorities.
     pub acme: AcmeManager,
     /// The admin listener.
@@ -236,9 +239,15 @@ impl Running {
             ));
         }
         let log_problem = |error: io::Error| vec![error.to_string()];
-        let snapshot =
-            Snapshot::open(config, &parts.tls, &parts.access, parts.acme.http_challenges(), &parts.error_log)
-                .map_err(|unusable| vec![unusable.0])?;
+        let snapshot = Snapshot::open(
+            config,
+            &parts.tls,
+            &parts.access,
+            &parts.accelerator,
+            parts.acme.http_challenges(),
+            &parts.error_log,
+        )
+        .map_err(|unusable| vec![unusable.0])?;
         let snapshot = Arc::new(snapshot);
         let wanted = addresses(&snapshot.config);
         let added = parts.listening.prepare(&wanted, parts.cores.len()).map_err(|error| vec![error.0])?;

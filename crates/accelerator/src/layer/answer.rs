@@ -6,7 +6,9 @@ use bytes::Bytes;
 use touchstone_files::cache::{Prepared, SharedBody};
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::decimal;
-use touchstone_http::range::{ByteRange, MultipartByteRanges, append_content_range, append_unsatisfied_range};
+use touchstone_http::range::{
+    ByteRange, MultipartByteRanges, append_content_range, append_unsatisfied_range,
+};
 use touchstone_http::request::Method;
 use touchstone_interfaces::answer::{Answer, Part};
 use touchstone_interfaces::pipe::pipe;

@@ -145,7 +145,11 @@ impl<P: Protocol> Gateway<P> {
             head: P::request_head(&variables, upload.length(), settings.connections.keep).into(),
             is_head: request.method() == Method::Head,
             is_idempotent: is_idempotent(request.received.method_text()),
-            about: About { received: request.received.clone(), path: request.path_as_sent.clone(), id: request.id.clone() },
+            about: About {
+                received: request.received.clone(),
+                path: request.path_as_sent.clone(),
+                id: request.id.clone(),
+            },
         };
         drop(request);
         self.call(call, upload).await
@@ -303,7 +307,13 @@ impl<P: Protocol> Gateway<P> {
             if let Gathered::Complete { keeps } = gathered {
                 self.give_back(index, exchange, keeps);
             }
-            return Handled::Answer(respond::send_file(&self.server, head, root, &file, &call.about.to_string()));
+            return Handled::Answer(respond::send_file(
+                &self.server,
+                head,
+                root,
+                &file,
+                &call.about.to_string(),
+            ));
         }
         match gathered {
             Gathered::Complete { keeps } => {

@@ -26,7 +26,7 @@ use touchstone_interfaces::request::{Protocol, ReceivedHead};
 
 use super::Connection;
 use super::as_http1::{nothing_received, request_text};
-use crate::account::{self, Account};
+use crate::account::{self, Account, HitOf};
 use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
 use crate::exchange::{self, Arrival, Progress};
@@ -238,7 +238,7 @@ impl Http2 {
             head.parse(&text, &limits).is_ok().then_some(text)
         };
         let origin = self.connection.origin(Protocol::Http2);
-        account::note_hit(hot, origin, (site, None), body_bytes, written, &[]);
+        account::note_hit(hot, origin, HitOf::file(site, None), body_bytes, written, &[]);
         true
     }
 
@@ -382,7 +382,8 @@ impl Http2 {
         };
         let length_text = length.unwrap_or_default().to_string();
         let lines = answer.fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-        let own: [(&[u8], &[u8]); 2] = [(b"server", b"touchstone"), (b"date", &date.text)];
+        let own: [(&[u8], &[u8]); 2] =
+            [(b"server", b"touchstone"), (b"date", answer.date.as_ref().unwrap_or(&date.text))];
         let length_field = length.map(|_| (&b"content-length"[..], length_text.as_bytes()));
         let fields = own.into_iter().chain(lines.filter_map(split_field)).chain(length_field);
         let block = encode_fields(answer.status, fields);

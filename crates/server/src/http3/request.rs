@@ -23,7 +23,7 @@ use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
 use crate::access::MinimumPace;
-use crate::account::{self, Account, Origin};
+use crate::account::{self, Account, HitOf, Origin};
 use crate::answer::{Answer, Framing};
 use crate::config::{LimitsConfig, LogLevel};
 use crate::connection::as_http1;
@@ -224,7 +224,7 @@ impl Exchange<'_> {
         account::note_hit(
             hot,
             self.origin(&mut peer_text, tls.as_deref()),
-            (site, None),
+            HitOf::file(site, None),
             body_bytes,
             written,
             &[],

@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 
+mod accelerate;
 mod bench;
 mod check;
 mod limit;
@@ -24,6 +25,8 @@ mod upgrade;
 pub enum Command {
     /// Serve sites: from a configuration file, or one directory at once
     Serve(serve::Arguments),
+    /// Accelerate another server: a cache in front of it, started with one line
+    Accelerate(accelerate::Arguments),
     /// Say what is wrong with a configuration, with file and line
     Check(check::Arguments),
     /// Make a running server take up its configuration, certificates and logs anew
@@ -59,6 +62,7 @@ impl Command {
     pub fn run(self) -> Exit {
         match self {
             Command::Serve(arguments) => serve::run(arguments),
+            Command::Accelerate(arguments) => accelerate::run(arguments),
             Command::Check(arguments) => check::run(arguments),
             Command::Reload(arguments) => reload::run(&arguments),
             Command::Upgrade(arguments) => upgrade::run(&arguments),

@@ -1,5 +1,6 @@
 use super::*;
 use crate::rules::fields::FieldText;
+use crate::rules::key::Target;
 use crate::rules::policy::Policy;
 use crate::rules::storing::Terms;
 use crate::store::{Front, NewObject, PlainRequest};
@@ -129,10 +130,10 @@ fn a_core_gives_what_is_fresh_and_lets_go_of_what_nobody_wants() {
     let mut front = Front::new(store.clone());
     let stored = object("ha/", "X: 1\r\n", 5);
     store.insert(stored.clone(), 0);
-    let key = stored.key().to_vec();
+    let target = Target { space: 0, is_secure: false, host: b"a", path: b"/", query: None };
     let policy = Policy::default();
     let plain = |fields| PlainRequest {
-        key: &key,
+        target,
         fields: FieldText(fields),
         policy: &policy,
         site_fields: b"S: 1\r\n",
