@@ -1,5 +1,7 @@
 //! The cache before programs and origins, as this server uses it: which routes have it, and hits that are answered in passing.
 
+pub mod purge;
+
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::accelerator::purge::PurgeOrder;
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -178,6 +179,7 @@ impl Running {
                 Event::Request(Request::Reload, reply) => reply.send(self.reload("touchstone reload")),
                 Event::Request(Request::ReopenLogs, reply) => reply.send(self.reopen_logs()),
                 Event::Request(Request::Status, reply) => reply.send(self.status()),
+                Event::Request(Request::Purge(order), reply) => reply.send(self.purge(&order)),
                 Event::Request(Request::Upgrade(program), reply) => self.begin_upgrade(program, Some(reply)),
                 Event::Request(Request::Stop, reply) => {
                     reply.send(Answer {
@@ -191,6 +193,16 @@ impl Running {
                 Event::PredecessorGone => self.begin_http3(),
             }
         }
+    }
+
+    /// Takes something out of the cache.
+    fn purge(&self, order: &PurgeOrder) -> Answer {
+        let Some(purged) = self.parts.view.purge(order) else {
+            return Answer::refused("no route of this server has a cache", Vec::new());
+        };
+        let message =
+            format!("{purged} stored responses {}", if order.is_soft { "made stale" } else { "purged" });
+        Answer { facts: serde_json::json!({ "purged": purged }), ..Answer::done(message) }
     }
 
     // --- reload ------------------------------------------------------------------------------------------------------

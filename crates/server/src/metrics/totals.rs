@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use touchstone_accelerator::store::Counters;
 use touchstone_files::cache::CacheCounters;
 
 use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
@@ -49,6 +50,8 @@ pub struct Totals {
     pub cache_misses: u64,
     /// The cache's own counts.
     pub cache: Option<CacheCounters>,
+    /// The counts of the cache before programs and origins.
+    pub accelerator: Option<Counters>,
     /// Each route that was asked for anything.
     pub routes: Vec<RouteTotals>,
     /// Each core.
@@ -112,6 +115,7 @@ impl Totals {
         let (generation, taken_up_at) = metrics.generation();
         let mut totals = Totals {
             cache: metrics.cache_counters(),
+            accelerator: metrics.accelerator_counters(),
             process: ProcessFacts::now(),
             reloads: metrics.reloads(),
             generation,

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_interfaces::proxy::OriginUrl;
-use touchstone_server::config::{Config, ConfigPlaces, accelerate, check_surroundings, parse_size_text};
+use touchstone_server::config::{
+    Config, ConfigPlaces, ControlSocket, accelerate, check_surroundings, parse_size_text,
+};
 use touchstone_server::{Inheritance, Server};
 
 use super::serve::{log_destination, problem_line};
@@ -42,6 +44,10 @@ pub struct Arguments {
     /// The PEM file with the certificate's private key [default: in the certificate's file]
     #[arg(long, value_name = "PEM", requires = "cert")]
     key: Option<PathBuf>,
+
+    /// Where `touchstone purge`, `status` and `stop` reach it: the path of a unix socket that is made
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
 
     /// Where the access log goes: a file, "stdout", "stderr" or "off" [default: off]
     #[arg(long, value_name = "FILE|off")]
@@ -92,6 +98,9 @@ fn configuration(arguments: Arguments) -> Config {
     for site in &mut config.sites {
         site.tls.certificate = arguments.cert.clone();
         site.tls.key = arguments.key.clone();
+    }
+    if let Some(path) = arguments.control {
+        config.server.control_socket = ControlSocket::Path(path);
     }
     if let Some(cores) = arguments.cores {
         config.server.cores = usize::from(cores);

@@ -9,6 +9,7 @@ mod limit;
 mod load;
 mod nsapi_host;
 mod print;
+mod purge;
 mod reload;
 mod report;
 mod running_server;
@@ -31,6 +32,8 @@ pub enum Command {
     Check(check::Arguments),
     /// Make a running server take up its configuration, certificates and logs anew
     Reload(reload::Arguments),
+    /// Take stored responses out of a running server's accelerator
+    Purge(purge::Arguments),
     /// Replace a running server by a new process that takes over its sockets
     Upgrade(upgrade::Arguments),
     /// Say how a running server is
@@ -65,6 +68,7 @@ impl Command {
             Command::Accelerate(arguments) => accelerate::run(arguments),
             Command::Check(arguments) => check::run(arguments),
             Command::Reload(arguments) => reload::run(&arguments),
+            Command::Purge(arguments) => purge::run(&arguments),
             Command::Upgrade(arguments) => upgrade::run(&arguments),
             Command::Status(arguments) => status::run(&arguments),
             Command::Stop(arguments) => stop::run(&arguments),

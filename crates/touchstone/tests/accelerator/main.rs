@@ -4,6 +4,7 @@
 // A test fails by panicking, in its helpers too.
 #![allow(clippy::unwrap_used)]
 
+mod control;
 mod origin;
 #[path = "../support/mod.rs"]
 mod support;

@@ -93,6 +93,8 @@ fn purges_take_what_they_name() {
     for (purge, left) in [
         (Purge::Key(key("ha/1")), [false, true, true]),
         (Purge::Prefix(key("ha/")), [false, false, true]),
+        (Purge::Path { path: b"/1".to_vec(), is_prefix: false }, [false, true, false]),
+        (Purge::Path { path: b"/".to_vec(), is_prefix: true }, [false; 3]),
         (Purge::Tag(b"y".to_vec()), [false, false, true]),
         (Purge::Tag(b"z".to_vec()), [true, false, true]),
         (Purge::Space(0), [false; 3]),
