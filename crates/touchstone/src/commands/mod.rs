@@ -20,6 +20,7 @@ mod stop;
 mod suites;
 mod systems;
 mod upgrade;
+mod warm;
 
 /// What to do.
 #[derive(clap::Subcommand)]
@@ -34,6 +35,8 @@ pub enum Command {
     Reload(reload::Arguments),
     /// Take stored responses out of a running server's accelerator
     Purge(purge::Arguments),
+    /// Ask an accelerator for a list of URLs, or those of a sitemap, so that they are stored
+    Warm(warm::Arguments),
     /// Replace a running server by a new process that takes over its sockets
     Upgrade(upgrade::Arguments),
     /// Say how a running server is
@@ -69,6 +72,7 @@ impl Command {
             Command::Check(arguments) => check::run(arguments),
             Command::Reload(arguments) => reload::run(&arguments),
             Command::Purge(arguments) => purge::run(&arguments),
+            Command::Warm(arguments) => warm::run(&arguments),
             Command::Upgrade(arguments) => upgrade::run(&arguments),
             Command::Status(arguments) => status::run(&arguments),
             Command::Stop(arguments) => stop::run(&arguments),

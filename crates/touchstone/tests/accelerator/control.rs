@@ -132,3 +132,33 @@ fn hits_over_http2_are_the_same() {
         assert_eq!(said.matches("\r\ndate: ").count(), 1, "{said}");
     }
 }
+
+#[test]
+fn a_list_and_a_sitemap_warm_the_cache() {
+    let origin = Origin::start(|asked, stream| {
+        let body = match asked.target.as_str() {
+            "/index.xml" => "<sitemapindex><sitemap><loc>http://a/map.xml</loc></sitemap></sitemapindex>",
+            "/map.xml" => {
+                "<urlset><url><loc>http://a/one?b=1&amp;c</loc></url><url><loc>http://a/two</loc></url></urlset>"
+            }
+            _ => "page",
+        };
+        let fields = if asked.target == "/two" { "Cache-Control: private\r\n" } else { FRESH };
+        answer(stream, 200, fields, body);
+    });
+    let server = Server::accelerating(origin.address, &["--cores", "1"]);
+    let address = server.address().to_string();
+    let list = Tree::empty();
+    fs::write(list.beside("list"), "# comment\n\n/three\nhttp://a/one?b=1&c\n").unwrap();
+    let list = list.beside("list");
+    let arguments =
+        ["warm", "--server", &address, "--host", "a", "--parallel", "1", "--sitemap", "/index.xml", "--list"];
+    let output = run(arguments.iter().copied().chain([list.to_str().unwrap()]));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "4 asked for, 2 of them stored now, 0 failed\n");
+    assert_eq!(text(&get(&server, "/one?b=1&c", "Cache-Control: only-if-cached\r\n")), "page");
+    assert_eq!(text(&get(&server, "/three", "Cache-Control: only-if-cached\r\n")), "page");
+    origin.set_down(true);
+    let output = run(["warm", "--server", &address, "--sitemap", "/other.xml"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
