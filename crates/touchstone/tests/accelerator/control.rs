@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use crate::origin::{Origin, answer};
-use crate::support::{Server, Tree, curl, free_port, run};
+use crate::support::{Server, Tree, curl, free_port, run, wait_until};
 use crate::{FRESH, get, text};
 
 /// An origin whose answers have the tags of their path's segments, and say how often they were asked for.
@@ -82,13 +83,20 @@ fn over_http_only_who_shows_the_token_purges() {
     let purged = ask(purge, bearer);
     assert_eq!((purged.status, text(&purged).contains("\"purged\": 1")), (200, true));
     assert_eq!(text(&get(&server, "/a", "")), "2");
-    let metrics = text(&ask("GET /metrics", bearer));
-    for (result, count) in [("hit", 1), ("miss", 2), ("stale", 0), ("revalidated", 0), ("bypass", 0)] {
-        let line = metrics.lines().find(|line| {
-            line.starts_with("touchstone_accelerator_requests_total")
-                && line.contains(&format!("result=\"{result}\""))
-        });
-        assert!(line.is_some_and(|line| line.ends_with(&format!(" {count}"))), "{result}: {line:?}");
+    let counted = |metrics: &str, result: &str| {
+        let label = format!("result=\"{result}\"");
+        let mut lines =
+            metrics.lines().filter(|line| line.starts_with("touchstone_accelerator_requests_total"));
+        lines.find(|line| line.contains(&label)).and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok())
+    };
+    // An answer is counted when it has been written.
+    let mut metrics = String::new();
+    wait_until("the last answer is counted", Duration::from_secs(20), || {
+        metrics = text(&ask("GET /metrics", bearer));
+        counted(&metrics, "miss") == Some(2)
+    });
+    for (result, count) in [("hit", 1), ("stale", 0), ("revalidated", 0), ("bypass", 0)] {
+        assert_eq!(counted(&metrics, result), Some(count), "{result}");
     }
     assert!(metrics.contains("\ntouchstone_accelerator_objects 1\n"), "{metrics}");
 }
