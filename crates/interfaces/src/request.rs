@@ -5,6 +5,7 @@
 //! logs look at one thing.
 
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -58,6 +59,8 @@ pub struct TlsFacts {
     pub client_serial: Option<Box<str>>,
     /// The SHA-256 of it in hexadecimal digits.
     pub client_fingerprint: Option<Box<str>>,
+    /// It and those that it was shown with, in DER form; none where none was shown.
+    pub client_certificates: Arc<[Vec<u8>]>,
 }
 
 /// A head with the bytes that it was parsed from.
@@ -132,8 +135,31 @@ impl ReceivedHead {
     }
 }
 
-/// A request.
+/// A request: what is known of it, and its body.
 pub struct Request {
+    /// Shared with whoever needs it while a handler has the request; a change makes a copy of its own.
+    details: Rc<RequestDetails>,
+    /// The body. Reading it asks the client for it, where that waits to be asked (`Expect: 100-continue`).
+    pub body: Receiver,
+}
+
+impl Deref for Request {
+    type Target = RequestDetails;
+
+    fn deref(&self) -> &RequestDetails {
+        &self.details
+    }
+}
+
+impl DerefMut for Request {
+    fn deref_mut(&mut self) -> &mut RequestDetails {
+        Rc::make_mut(&mut self.details)
+    }
+}
+
+/// What is known of a request before its body.
+#[derive(Clone)]
+pub struct RequestDetails {
     /// The head, which the connection keeps for its log.
     pub received: Rc<ReceivedHead>,
     /// The version of HTTP that the client speaks.
@@ -158,11 +184,14 @@ pub struct Request {
     pub user: Option<Box<str>>,
     /// What tells it from others in logs; empty where nobody asked for that.
     pub id: Box<str>,
-    /// The body. Reading it asks the client for it, where that waits to be asked (`Expect: 100-continue`).
-    pub body: Receiver,
     /// Requests that were made for the sake of one from a client: 0 for that one itself.
     pub depth: u32,
+    /// What a page has set that includes a program: names with values.
+    pub page_variables: Option<PageVariables>,
 }
+
+/// Variables that a page has set.
+pub type PageVariables = Rc<[(Vec<u8>, Vec<u8>)]>;
 
 /// A GET without a body, conditions or expectations, as it lies in the connection's buffer.
 pub struct PlainGet<'a> {
@@ -193,6 +222,16 @@ pub struct PlainGet<'a> {
 }
 
 impl Request {
+    /// A request with this body.
+    pub fn new(details: RequestDetails, body: Receiver) -> Request {
+        Request { details: Rc::new(details), body }
+    }
+
+    /// The body, for whoever reads it; the request has none from then on.
+    pub fn take_body(&mut self) -> Receiver {
+        std::mem::replace(&mut self.body, Receiver::of(Bytes::new()))
+    }
+
     /// The method.
     pub fn method(&self) -> Method {
         self.received.head.method
@@ -209,22 +248,7 @@ impl Request {
 
     /// The same request, whose body somebody else has.
     pub fn without_body(&self) -> Request {
-        Request {
-            received: self.received.clone(),
-            protocol: self.protocol,
-            path: self.path.clone(),
-            path_as_sent: self.path_as_sent.clone(),
-            query: self.query.clone(),
-            host: self.host.clone(),
-            site: self.site,
-            client: self.client,
-            server: self.server,
-            tls: self.tls.clone(),
-            user: self.user.clone(),
-            id: self.id.clone(),
-            body: Receiver::of(Bytes::new()),
-            depth: self.depth,
-        }
+        Request { details: self.details.clone(), body: Receiver::of(Bytes::new()) }
     }
 
     /// Path and query as they were sent, or as a rewrite made them: what an origin is asked for.
@@ -262,22 +286,15 @@ impl Request {
             }
         }
         buffer.extend_from_slice(b"\r\n");
-        Some(Request {
+        let details = RequestDetails {
             received: Rc::new(ReceivedHead::parse_own(buffer)?),
-            protocol: self.protocol,
             path: path.into(),
             path_as_sent,
             query,
-            host: self.host.clone(),
-            site: self.site,
-            client: self.client,
-            server: self.server,
-            tls: self.tls.clone(),
-            user: self.user.clone(),
-            id: self.id.clone(),
-            body: Receiver::of(Bytes::new()),
             depth: self.depth + 1,
-        })
+            ..RequestDetails::clone(self)
+        };
+        Some(Request::new(details, Receiver::of(Bytes::new())))
     }
 }
 
@@ -316,7 +333,7 @@ mod tests {
         let mut head = RequestHead::new();
         let limits = Limits { request_line_bytes: 100, header_bytes: 1000, header_fields: 20 };
         assert_eq!(head.parse(&buffer, &limits), Ok(Parsed::Complete(text.len())));
-        Request {
+        let details = RequestDetails {
             received: Rc::new(ReceivedHead { head, buffer: buffer.into() }),
             protocol: Protocol::Http11,
             path: Bytes::from_static(b"/"),
@@ -329,9 +346,10 @@ mod tests {
             tls: None,
             user: None,
             id: "".into(),
-            body: Receiver::of(Bytes::new()),
             depth: 0,
-        }
+            page_variables: None,
+        };
+        Request::new(details, Receiver::of(Bytes::new()))
     }
 
     #[test]
@@ -363,7 +381,8 @@ mod tests {
         for target in [&b"http://other/"[..], b"", b"/../x", b"/a b", b"/a\r\nX: y"] {
             assert!(get.derive(target).is_none(), "{}", target.escape_ascii());
         }
-        let deep = Request { depth: MOST_DERIVED, ..get };
+        let mut deep = get.without_body();
+        deep.depth = MOST_DERIVED;
         assert!(deep.derive(b"/").is_none());
     }
 }

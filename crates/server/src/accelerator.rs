@@ -41,7 +41,8 @@ fn space(site: &SiteConfig, route: &RouteConfig) -> u64 {
     site.hosts.hash(&mut hasher);
     site.listen.hash(&mut hasher);
     route.proxy.as_ref().map(|proxy| (&proxy.to, &proxy.strip_prefix)).hash(&mut hasher);
-    format!("{:?}{:?}{:?}{:?}", route.cgi, route.fastcgi, route.scgi, route.php).hash(&mut hasher);
+    let RouteConfig { cgi, fastcgi, scgi, php, ajp, nsapi, .. } = route;
+    format!("{cgi:?}{fastcgi:?}{scgi:?}{php:?}{ajp:?}{nsapi:?}").hash(&mut hasher);
     hasher.finish()
 }
 

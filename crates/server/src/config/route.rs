@@ -7,6 +7,7 @@ use touchstone_accelerator::rules::policy::Policy;
 
 use super::accelerator::read_cache;
 use super::access::{self, AccessConfig};
+use super::ajp;
 use super::cgi::{self, CgiConfig};
 use super::fastcgi::{self, ProgramsConfig};
 use super::nsapi::{self, NsapiConfig};
@@ -40,6 +41,8 @@ pub struct RouteConfig {
     pub fastcgi: Option<ProgramsConfig>,
     /// Answered by SCGI programs.
     pub scgi: Option<ProgramsConfig>,
+    /// Answered by servlet containers.
+    pub ajp: Option<ProgramsConfig>,
     /// Answered by PHP scripts.
     pub php: Option<ProgramsConfig>,
     /// Answered by another server.
@@ -112,6 +115,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         fastcgi: None,
         scgi: None,
         php: None,
+        ajp: None,
         proxy: None,
         cache: None,
         nsapi: None,
@@ -218,6 +222,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         fastcgi::FASTCGI_KEY,
         fastcgi::SCGI_KEY,
         fastcgi::PHP_KEY,
+        ajp::ROUTE_KEY,
         Key {
             name: "proxy",
             default: Some(ABSENT),
@@ -231,7 +236,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some(ABSENT),
             example: "{ stale_while_revalidate = \"10s\" }",
             documentation: "Has the answers of a program or of another server cached, see `[site.route.cache]`. \
-                Together with `proxy`, `cgi`, `fastcgi`, `scgi` or `php`.",
+                Together with `proxy`, `cgi`, `fastcgi`, `scgi`, `php`, `ajp` or `nsapi`.",
             kind: Kind::Table { read: read_cache },
         },
         Key {

@@ -14,6 +14,7 @@ use touchstone_interfaces::answer::{Answer, Framing, Part};
 use touchstone_interfaces::request::{PlainGet, ReceivedHead};
 
 use super::request_body::BodyFeed;
+use super::response::TOGETHER_BYTES;
 use super::{Connection, Hit, Next, protocol_of};
 use crate::access::{HeadFields, RequestView};
 use crate::account::{self, Account};
@@ -113,7 +114,7 @@ impl Connection {
         let framing = answer.framing(true);
         let body = if framing == Framing::None { Bytes::new() } else { body };
         let date = self.core.clock.second();
-        if last && hot.gathered.is_empty() {
+        if last && hot.gathered.is_empty() && body.len() > TOGETHER_BYTES {
             let head = answer.head(&date, variant, framing);
             match self.transport.try_send(&head, &body) {
                 Ok(sent) if sent == head.len() + body.len() => {}

@@ -311,10 +311,12 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         || config.cgi.is_some()
         || config.fastcgi.is_some()
         || config.scgi.is_some()
-        || config.php.is_some();
+        || config.php.is_some()
+        || config.ajp.is_some()
+        || config.nsapi.is_some();
     if config.cache.is_some() && !has_program {
         let message =
-            "'cache' needs 'proxy', 'cgi', 'fastcgi', 'scgi' or 'php' beside it: files have a cache already";
+            "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files have a cache already";
         problem("cache", message.to_string());
     }
     for (key, message) in contradictions(config) {
@@ -342,6 +344,7 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("fastcgi", config.fastcgi.is_some()),
         ("scgi", config.scgi.is_some()),
         ("php", config.php.is_some()),
+        ("ajp", config.ajp.is_some()),
         ("proxy", config.proxy.is_some()),
         ("nsapi", config.nsapi.is_some()),
         ("root", config.root.is_some()),
@@ -350,6 +353,8 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
     match given.as_slice() {
         // A rewritten request is one for a file still, and programs are files.
         [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "nsapi" | "scgi" | "php", "root"] => Vec::new(),
+        // How programs run that an obj.conf leads to.
+        ["cgi", "nsapi"] | ["cgi", "nsapi", "root"] => Vec::new(),
         [first, others @ ..] => {
             let message = |key: &&'static str| {
                 (*key, format!("'{key}' and '{first}' cannot both be done; make two routes"))
