@@ -4,7 +4,7 @@
 //! `Host` for `:authority`, and `Transfer-Encoding: chunked` where a body has no known length; so handlers, routes and
 //! logs look at one thing.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -139,6 +139,8 @@ pub struct Request {
     pub site: usize,
     /// The client's address, behind proxies that are trusted; the port is 0 where only the address is known.
     pub client: Option<SocketAddr>,
+    /// The proxy that brought it, if that is trusted: what its fields say of the client is true.
+    pub trusted_proxy: Option<IpAddr>,
     /// The address that the server was reached at, as configured.
     pub server: SocketAddr,
     /// The TLS session; `None`: plain HTTP.
@@ -179,6 +181,7 @@ impl Request {
             host: self.host.clone(),
             site: self.site,
             client: self.client,
+            trusted_proxy: self.trusted_proxy,
             server: self.server,
             tls: self.tls.clone(),
             user: self.user.clone(),
@@ -229,6 +232,7 @@ impl Request {
             host: self.host.clone(),
             site: self.site,
             client: self.client,
+            trusted_proxy: self.trusted_proxy,
             server: self.server,
             tls: self.tls.clone(),
             user: self.user.clone(),
@@ -283,6 +287,7 @@ mod tests {
             host: Some(b"a".to_vec()),
             site: 0,
             client: None,
+            trusted_proxy: None,
             server: "127.0.0.1:80".parse().unwrap(),
             tls: None,
             user: None,

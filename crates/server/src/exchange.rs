@@ -182,6 +182,8 @@ pub fn begin(
         let port = if address == peer.ip().to_canonical() { peer.port() } else { 0 };
         SocketAddr::new(address, port)
     });
+    let is_trusted = |peer: &IpAddr| snapshot.connection_gate.trusts_fields_of(*peer);
+    let trusted_proxy = arrival.peer.map(|peer| peer.ip()).filter(is_trusted);
     Ok(Request {
         protocol: arrival.protocol,
         path: normal,
@@ -190,6 +192,7 @@ pub fn begin(
         host,
         site,
         client,
+        trusted_proxy,
         server: arrival.listener,
         tls: arrival.tls,
         user: None,

@@ -16,7 +16,7 @@ use super::retry::RetryRules;
 use super::tls::OriginTls;
 
 /// Everything about the origins behind a route.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ProxySettings {
     /// What the group is called in metrics: its site and its route.
     pub name: GroupName,

@@ -179,9 +179,10 @@ fn value_of<C>(kind: &Kind<C>) -> String {
         Kind::ErrorPages(_) => "table from status codes to paths that begin with `/`".to_string(),
         Kind::SocketAddresses(_) => "array of `\"ADDRESS:PORT\"`".to_string(),
         Kind::Networks(_) => "array of addresses and networks".to_string(),
-        Kind::Checked { what, .. } | Kind::CheckedArray { what, .. } | Kind::Fields { what, .. } => {
-            what.to_string()
-        }
+        Kind::Checked { what, .. }
+        | Kind::CheckedArray { what, .. }
+        | Kind::CheckedOneOrMore { what, .. }
+        | Kind::Fields { what, .. } => what.to_string(),
         Kind::Table { .. } => "table".to_string(),
         Kind::Tables { .. } => "array of tables".to_string(),
     }

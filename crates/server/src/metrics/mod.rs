@@ -50,5 +50,5 @@ pub use metric::{Definition, Kind};
 pub use process::ProcessFacts;
 pub use registry::Metrics;
 pub use route_counts::{CLASSES, RouteCounts, RouteLabels};
-pub use route_table::RouteTable;
+pub use route_table::{RouteTable, route_name, site_name};
 pub use totals::{CoreTotals, RouteTotals, Sample, Totals};
