@@ -149,6 +149,7 @@ pub struct ChunkedDecoder {
     chunk_remaining: u64,
     extension_bytes_remaining: u32,
     trailer_bytes_remaining: u32,
+    trailers: Vec<u8>,
 }
 
 impl Default for ChunkedDecoder {
@@ -166,6 +167,7 @@ impl ChunkedDecoder {
             chunk_remaining: 0,
             extension_bytes_remaining: limits.extension_bytes,
             trailer_bytes_remaining: limits.trailer_bytes,
+            trailers: Vec::new(),
         }
     }
 
@@ -190,6 +192,11 @@ impl ChunkedDecoder {
             position += 1;
         }
         Ok(Decoded { consumed: position, data: position..position, done: self.state == State::Done })
+    }
+
+    /// The trailer section as far as it has been read: field lines, each with its CRLF.
+    pub fn trailers(&self) -> &[u8] {
+        &self.trailers
     }
 
     /// Whether the body is complete.
@@ -297,6 +304,7 @@ impl ChunkedDecoder {
             _ => return Err(ChunkError::Trailer),
         };
         spend(&mut self.trailer_bytes_remaining, ChunkError::TrailersTooLong)?;
+        self.trailers.push(byte);
         Ok(next)
     }
 }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use touchstone_http::request::{Limits, Method, Parsed, RequestBody as Framing, RequestHead};
 use touchstone_http::target::normalise_path;
 
+use crate::interim::InterimResponses;
 use crate::pipe::Receiver;
 
 /// The version of HTTP that the client speaks.
@@ -151,6 +152,8 @@ pub struct Request {
     pub id: Box<str>,
     /// The body. Reading it asks the client for it, where that waits to be asked (`Expect: 100-continue`).
     pub body: Receiver,
+    /// Where a handler leaves interim responses for the client.
+    pub interim: Rc<InterimResponses>,
     /// Requests that were made for the sake of one from a client: 0 for that one itself.
     pub depth: u32,
 }
@@ -187,6 +190,7 @@ impl Request {
             user: self.user.clone(),
             id: self.id.clone(),
             body: Receiver::of(Bytes::new()),
+            interim: Rc::default(),
             depth: self.depth,
         }
     }
@@ -238,6 +242,7 @@ impl Request {
             user: self.user.clone(),
             id: self.id.clone(),
             body: Receiver::of(Bytes::new()),
+            interim: Rc::default(),
             depth: self.depth + 1,
         })
     }
@@ -293,6 +298,7 @@ mod tests {
             user: None,
             id: "".into(),
             body: Receiver::of(Bytes::new()),
+            interim: Rc::default(),
             depth: 0,
         }
     }

@@ -19,6 +19,7 @@ use touchstone_files::cache::{DateSecond, Variant};
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
 use touchstone_http::target::{PathError, RequestTarget, normalise_path, parse_target};
 use touchstone_http::trace_context;
+use touchstone_interfaces::interim::InterimResponses;
 use touchstone_interfaces::answer::Answer;
 use touchstone_interfaces::handler::{self, Handled, Interface, Level, OnCore};
 use touchstone_interfaces::pipe::Receiver;
@@ -80,6 +81,8 @@ pub struct Progress {
     pub id: RefCell<Option<RequestId>>,
     /// Field lines to be sent ahead of the answer, if that is not there at once.
     early_hints: RefCell<Option<Arc<[u8]>>>,
+    /// Interim responses of the handler's own.
+    pub interim: Rc<InterimResponses>,
     /// The request among those under way, while it is.
     pub under_way: RefCell<Option<UnderWayGuard>>,
 }
@@ -198,6 +201,7 @@ pub fn begin(
         user: None,
         id: Box::default(),
         body: body.unwrap_or_else(|| Receiver::of(Bytes::new())),
+        interim: Rc::default(),
         depth: 0,
         received,
     })
@@ -304,6 +308,7 @@ async fn step(
             let left = request.without_body();
             let hints = resolved.route.map(|route| &route.early_hints).filter(|hints| !hints.is_empty());
             *progress.early_hints.borrow_mut() = hints.cloned();
+            request.interim = progress.interim.clone();
             progress.is_with_handler.set(true);
             progress.with(interface.name());
             hand_on(snapshot, &mut request);

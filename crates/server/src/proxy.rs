@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use touchstone_http::response::ResponseLimits;
 use touchstone_interfaces::proxy::{
-    Balance, CheckRules, ConnectionRules, ForwardRules, GroupName, HashBy, HealthRules, OriginTls, Proxy,
-    ProxySettings, RetryRules, Role, TimeLimits, Version,
+    Balance, CheckRules, ConnectionRules, ForwardRules, GroupName, HashBy, HealthRules, OriginSpec, OriginTls,
+    Proxy, ProxySettings, RetryRules, Role, TimeLimits, Version,
 };
 
 use crate::config::{ProxyConfig, RouteConfig, SiteConfig};
@@ -21,6 +21,12 @@ fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, Stri
     let origins = config.origins();
     if origins.iter().all(|origin| origin.role != Role::Active) {
         return Err("'to': one origin must be neither backup nor drain".to_string());
+    }
+    let is_double = |(index, origin): (usize, &OriginSpec)| {
+        origins[..index].iter().any(|other| other.url == origin.url).then(|| origin.url.to_string())
+    };
+    if let Some(url) = origins.iter().enumerate().find_map(is_double) {
+        return Err(format!("'to': {url} is listed twice; give it a weight"));
     }
     let is_tls = origins.iter().any(|origin| origin.url.is_tls);
     if config.proxy_protocol.is_some() && config.version != Version::Http11 {

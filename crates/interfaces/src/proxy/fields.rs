@@ -3,6 +3,8 @@
 //! Fields that belong to one connection end here (RFC 9110 section 7.6.1). What is said of the client is said anew, see
 //! `forwarded`.
 
+use std::rc::Rc;
+
 use touchstone_http::grammar::list_members;
 use touchstone_http::request::Method;
 use touchstone_http::response::ResponseHead;
@@ -11,6 +13,7 @@ use super::balance::{HashBy, hash};
 use super::forwarded::{self, OWN_FIELDS};
 use super::origin_url::OriginUrl;
 use super::settings::{HostField, ProxySettings};
+use crate::interim::InterimResponses;
 use crate::request::Request;
 
 /// Fields of one connection.
@@ -51,6 +54,8 @@ pub struct Outbound {
     pub is_head: bool,
     /// The method does the same when it is done twice.
     pub is_idempotent: bool,
+    /// Where interim responses go.
+    pub interim: Rc<InterimResponses>,
 }
 
 impl Outbound {
@@ -93,6 +98,7 @@ impl Outbound {
             takes_trailers: request.received.values("te").any(|value| list_has(value, b"trailers")),
             is_head: request.method() == Method::Head,
             is_idempotent: is_idempotent(request.method()),
+            interim: request.interim.clone(),
         })
     }
 
@@ -109,6 +115,7 @@ impl Outbound {
             takes_trailers: false,
             is_head: false,
             is_idempotent: true,
+            interim: Rc::default(),
         }
     }
 

@@ -17,11 +17,12 @@ use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing,
 
 use super::connections::Connection;
 use super::failure::{Failure, Step};
-use super::fields::{Outbound, response_fields};
+use super::fields::{Outbound, passes_back, response_fields};
 use super::lease::Lease;
 use super::request_body::RequestBody;
 use super::tunnel;
 use crate::answer::{Answer, Part};
+use crate::interim::InterimResponses;
 use crate::pipe::{Sender, pipe};
 use crate::stream::Stream;
 
@@ -57,7 +58,7 @@ pub async fn exchange(
         upload = Some(Box::pin(send_request(connection, head, body, length, limit)));
     }
     let mut response = Response { connection, input };
-    let head = response.read_head(&mut upload, &lease).await?;
+    let head = response.read_head(&mut upload, &lease, &outbound.interim).await?;
     if head.status == 101 {
         if !outbound.switches() {
             return Err(Failure::Response("101 where no other protocol was asked for".to_string()));
@@ -181,7 +182,12 @@ impl Response {
     }
 
     /// Reads the head of the final response. The time runs from the end of the request.
-    async fn read_head(&mut self, upload: &mut Option<Upload>, lease: &Lease) -> Result<ResponseHead, Failure> {
+    async fn read_head(
+        &mut self,
+        upload: &mut Option<Upload>,
+        lease: &Lease,
+        interim_responses: &InterimResponses,
+    ) -> Result<ResponseHead, Failure> {
         let settings = lease.settings();
         let mut head = ResponseHead::with_limits(settings.head_limits);
         let mut anything = false;
@@ -197,9 +203,7 @@ impl Response {
                     if interim > MOST_INTERIM {
                         return Err(Failure::Response("too many interim responses".to_string()));
                     }
-                    if head.status != 100 {
-                        lease.inform(head.status, response_fields(&head));
-                    }
+                    interim_responses.push(head.status, response_fields(&head));
                     continue;
                 }
                 Ok(Parsed::Partial) => {}
@@ -329,6 +333,14 @@ impl Response {
     }
 }
 
+/// The fields of a trailer section that are for the client.
+fn trailer_fields(section: &[u8]) -> Vec<u8> {
+    let is_for_client = |line: &&[u8]| {
+        line.iter().position(|&byte| byte == b':').is_some_and(|colon| passes_back(&line[..colon]))
+    };
+    section.split_inclusive(|&byte| byte == b'\n').filter(is_for_client).flatten().copied().collect()
+}
+
 /// What is left of a response's body.
 enum Rest {
     Counted(u64),
@@ -361,11 +373,8 @@ impl Rest {
                 let consumed = input.split_to(decoded.consumed).freeze();
                 let piece = consumed.slice(decoded.data);
                 if decoded.done {
-                    if piece.is_empty() {
-                        return Ok(Taken::End(Vec::new()));
-                    }
-                    *self = Rest::Counted(0);
-                    return Ok(Taken::Piece(piece));
+                    // The end of a body comes without data.
+                    return Ok(Taken::End(trailer_fields(decoder.trailers())));
                 }
                 if !piece.is_empty() {
                     return Ok(Taken::Piece(piece));

@@ -26,6 +26,7 @@ use super::http1::{GATHERED_BYTES, PIPE_BYTES};
 use super::lease::Lease;
 use super::request_body::RequestBody;
 use crate::answer::{Answer, Part};
+use crate::interim::InterimResponses;
 use crate::pipe::{Sender, pipe};
 use crate::stream::Stream;
 
@@ -156,7 +157,7 @@ pub async fn exchange(
     if !has_no_body {
         upload = Some(Box::pin(send_body(stream, body.clone(), outbound.body_length, times.send)));
     }
-    let head = read_head(&mut response, &mut upload, &lease).await;
+    let head = read_head(&mut response, &mut upload, &lease, &outbound.interim).await;
     let head = match head {
         Ok(head) => head,
         Err(failure) => {
@@ -245,11 +246,12 @@ async fn read_head(
     response: &mut ResponseFuture,
     upload: &mut Option<Upload>,
     lease: &Lease,
+    interim_responses: &InterimResponses,
 ) -> Result<http::Response<RecvStream>, Failure> {
     let limit = lease.settings().times.response;
     let head = poll_fn(|context| {
         while let Poll::Ready(Some(Ok(interim))) = response.poll_informational(context) {
-            lease.inform(interim.status().as_u16(), lines_of(interim.headers()));
+            interim_responses.push(interim.status().as_u16(), lines_of(interim.headers()));
         }
         Pin::new(&mut *response).poll(context)
     });

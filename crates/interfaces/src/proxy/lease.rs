@@ -69,7 +69,4 @@ impl Lease {
     pub fn broke_off(&self, reason: &str) {
         self.group.broke_off(self.index, reason);
     }
-
-    /// An interim response has come.
-    pub fn inform(&self, _status: u16, _fields: Vec<u8>) {}
 }

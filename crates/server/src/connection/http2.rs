@@ -272,10 +272,13 @@ impl Http2 {
                     let mut answer = pin!(answer);
                     let answered = poll_fn(|context| {
                         let polled = answer.as_mut().poll(context);
-                        if polled.is_pending()
-                            && let Some(hints) = progress.take_early_hints()
-                        {
-                            inbox.hint(stream, hints);
+                        if polled.is_pending() {
+                            if let Some(hints) = progress.take_early_hints() {
+                                inbox.inform(stream, 103, hints);
+                            }
+                            while let Some(interim) = progress.interim.take() {
+                                inbox.inform(stream, interim.status, interim.fields.into());
+                            }
                         }
                         polled
                     })
@@ -358,9 +361,10 @@ impl Http2 {
 
     /// Begins the responses that have been found.
     fn take_answers(&mut self) {
-        while let Some((stream, hints)) = self.inbox.take_hints() {
-            let lines = hints.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-            self.engine.inform(stream, &encode_fields(103, lines.filter_map(split_field)), &mut self.output);
+        while let Some((stream, status, fields)) = self.inbox.take_interim() {
+            let lines = fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+            let block = encode_fields(status, lines.filter_map(split_field));
+            self.engine.inform(stream, &block, &mut self.output);
         }
         while let Some(found) = self.inbox.take() {
             self.exchanges.retain(|exchange| exchange.stream != found.stream);

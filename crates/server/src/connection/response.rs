@@ -12,6 +12,7 @@ use bytes::Bytes;
 use touchstone_files::cache::Variant;
 use touchstone_http::chunked::{LAST_CHUNK, chunk_head};
 use touchstone_http::request::{Expectation, Method, Parsed, RequestHead, Version};
+use touchstone_http::status::reason;
 use touchstone_interfaces::answer::{Answer, Framing, Part};
 use touchstone_interfaces::handler::PIECE_BYTES;
 use touchstone_interfaces::pipe::Receiver;
@@ -107,7 +108,7 @@ impl Connection {
         let variant = self.answer_variant(&received.head, true);
         let answer =
             exchange::answer(self.core.clone(), snapshot.clone(), request, variant, progress.clone());
-        let answered = self.drive(answer, feed, progress).await?;
+        let answered = self.drive(answer, feed, progress, received.head.version == Version::Http11).await?;
         // The handler cannot know better than the connection why the body broke off.
         Some(match feed.problem {
             Some(BodyProblem::Gone) => return None,
@@ -122,11 +123,22 @@ impl Connection {
         future: impl Future<Output = T>,
         feed: &mut BodyFeed,
         progress: &Progress,
+        takes_interim: bool,
     ) -> Option<T> {
         let mut future = pin!(future);
         poll_fn(|context| {
             if let Poll::Ready(value) = future.as_mut().poll(context) {
                 return Poll::Ready(Some(value));
+            }
+            while let Some(interim) = progress.interim.take() {
+                // RFC 9110 section 15.2: HTTP/1.0 has none.
+                if takes_interim {
+                    let line = format!("HTTP/1.1 {} {}\r\n", interim.status, reason(interim.status));
+                    for piece in [line.as_bytes(), &interim.fields, b"\r\n"] {
+                        self.output.extend_from_slice(piece);
+                    }
+                    feed.send_ahead(self, context);
+                }
             }
             feed.poll(self, progress.is_with_handler.get(), context).map(|()| None)
         })
@@ -166,7 +178,9 @@ impl Connection {
         let ends = framing == Framing::Close || switches;
         let variant = if ends { Variant::Close } else { self.answer_variant(head, keeps) };
         let parts = std::mem::take(&mut answered.answer.body);
-        let head_bytes = answered.answer.head(&self.core.clock.second(), variant, framing);
+        // What was said ahead of the answer and is not sent yet.
+        let mut head_bytes = std::mem::take(&mut self.output);
+        head_bytes.extend(answered.answer.head(&self.core.clock.second(), variant, framing));
         let has_body = switches || (head.method != Method::Head && framing != Framing::None);
         let parts = if has_body { parts } else { Vec::new() };
         let watch = progress.is_with_handler.get();
@@ -327,7 +341,14 @@ impl Connection {
             return Err((sent, error));
         }
         if is_chunked {
-            pending.extend_from_slice(LAST_CHUNK);
+            match body.take_trailers() {
+                trailers if trailers.is_empty() => pending.extend_from_slice(LAST_CHUNK),
+                trailers => {
+                    for piece in [b"0\r\n", &trailers[..], b"\r\n"] {
+                        pending.extend_from_slice(piece);
+                    }
+                }
+            }
         }
         self.write_feeding(&pending, &[], feed).await.map_err(|error| (sent, error))?;
         Ok(sent)

@@ -13,12 +13,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use bytes::Bytes;
+use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h2::{ErrorCode, ServerConnection, StreamKey};
 use touchstone_interfaces::answer::Part;
 use touchstone_interfaces::pipe::{Receiver, Sender};
 use touchstone_interfaces::request::ReceivedHead;
 
 use crate::exchange::{Answered, Progress};
+use crate::header_blocks::split_field;
 use crate::session::UnderWayGuard;
 use crate::site::Snapshot;
 
@@ -45,8 +47,8 @@ pub struct Found {
 #[derive(Default)]
 pub struct Inbox {
     found: RefCell<VecDeque<Found>>,
-    /// Field lines to be sent ahead of answers.
-    hints: RefCell<VecDeque<(StreamKey, Arc<[u8]>)>>,
+    /// Interim responses to be sent ahead of answers: their streams, statuses and field lines.
+    interim: RefCell<VecDeque<(StreamKey, u16, Arc<[u8]>)>>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -57,15 +59,15 @@ impl Inbox {
         self.wake();
     }
 
-    /// Leaves field lines to be sent ahead of an answer.
-    pub fn hint(&self, stream: StreamKey, hints: Arc<[u8]>) {
-        self.hints.borrow_mut().push_back((stream, hints));
+    /// Leaves an interim response to be sent ahead of an answer.
+    pub fn inform(&self, stream: StreamKey, status: u16, fields: Arc<[u8]>) {
+        self.interim.borrow_mut().push_back((stream, status, fields));
         self.wake();
     }
 
     /// The next of them.
-    pub fn take_hints(&self) -> Option<(StreamKey, Arc<[u8]>)> {
-        self.hints.borrow_mut().pop_front()
+    pub fn take_interim(&self) -> Option<(StreamKey, u16, Arc<[u8]>)> {
+        self.interim.borrow_mut().pop_front()
     }
 
     fn wake(&self) {
@@ -81,7 +83,7 @@ impl Inbox {
 
     /// Ready when an answer is there.
     pub fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.found.borrow().is_empty() || !self.hints.borrow().is_empty() {
+        if !self.found.borrow().is_empty() || !self.interim.borrow().is_empty() {
             return Poll::Ready(());
         }
         *self.waker.borrow_mut() = Some(context.waker().clone());
@@ -246,8 +248,10 @@ impl Outgoing {
                 Poll::Ready(Brought::Broken(io::Error::other("a program sent less than its Content-Length")))
             }
             Poll::Ready(None) => {
+                let trailers = source.take_trailers();
                 self.source = None;
-                engine.finish(self.stream, None, out);
+                let block = (!trailers.is_empty()).then(|| encode_trailers(&trailers));
+                engine.finish(self.stream, block.as_deref(), out);
                 Poll::Ready(Brought::More)
             }
         }
@@ -308,6 +312,14 @@ impl Outgoing {
     pub fn reset(&self, engine: &mut ServerConnection) {
         engine.reset(self.stream, ErrorCode::INTERNAL_ERROR);
     }
+}
+
+/// A header block of trailers.
+fn encode_trailers(trailers: &[u8]) -> Vec<u8> {
+    let lines = trailers.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let mut block = Vec::with_capacity(trailers.len());
+    encode_fields_block(lines.filter_map(split_field), &mut block);
+    block
 }
 
 fn append_file(
