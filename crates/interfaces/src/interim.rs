@@ -12,6 +12,12 @@ pub struct InterimResponses {
     waiting: RefCell<VecDeque<InterimResponse>>,
 }
 
+/// Whoever passes interim responses on to a client.
+pub trait TakesInterim {
+    /// Where they are left.
+    fn interim(&self) -> &InterimResponses;
+}
+
 /// One interim response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterimResponse {

@@ -17,6 +17,8 @@ pub enum Runs {
     OnWorker,
     /// Anywhere.
     Anywhere,
+    /// Anywhere, and it leaves the request to another part of the server.
+    Delegates,
     /// On a core where this says so of the request.
     Asks(fn(&mut Exchange) -> bool),
 }
@@ -55,9 +57,14 @@ impl Function {
         self.is_inline.load(Ordering::Relaxed)
             || match self.runs {
                 Runs::OnWorker => false,
-                Runs::Anywhere => true,
+                Runs::Anywhere | Runs::Delegates => true,
                 Runs::Asks(ask) => ask(exchange),
             }
+    }
+
+    /// Whether it may run on a core whatever the request is, and the request's answer is made there.
+    pub fn always_answers_on_core(&self) -> bool {
+        self.is_inline.load(Ordering::Relaxed) || matches!(self.runs, Runs::Anywhere)
     }
 
     /// Lets it run on cores, for those who know that it never waits.

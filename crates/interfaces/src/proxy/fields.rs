@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use bytes::Bytes;
 use touchstone_http::grammar::list_members;
 use touchstone_http::request::Method;
 use touchstone_http::response::ResponseHead;
@@ -13,7 +14,7 @@ use super::balance::{HashBy, hash};
 use super::forwarded::{self, OWN_FIELDS};
 use super::origin_url::OriginUrl;
 use super::settings::{HostField, ProxySettings};
-use crate::interim::InterimResponses;
+use crate::interim::TakesInterim;
 use crate::request::Request;
 
 /// Fields of one connection.
@@ -32,14 +33,13 @@ const CONNECTION_FIELDS: [&str; 8] = [
 const REPLACED_FIELDS: [&str; 4] = ["content-length", "expect", "host", "proxy-authorization"];
 
 /// A request as it goes to whichever origin is asked.
-#[derive(Debug)]
 pub struct Outbound {
     /// The method.
-    pub method: Vec<u8>,
+    pub method: Bytes,
     /// The path and query, without what a base path adds.
-    target: Vec<u8>,
+    target: Bytes,
     /// What the client calls the host.
-    host: Option<Vec<u8>>,
+    host: Option<Bytes>,
     /// The field lines, without `Host` and what frames the body.
     lines: Vec<u8>,
     /// The length of the body; `None`: not known before its end.
@@ -55,16 +55,16 @@ pub struct Outbound {
     /// The method does the same when it is done twice.
     pub is_idempotent: bool,
     /// Where interim responses go.
-    pub interim: Rc<InterimResponses>,
+    pub interim: Option<Rc<dyn TakesInterim>>,
 }
 
 impl Outbound {
     /// The request as it goes on; `None` where the path has not the prefix that is to be left out.
     pub fn new(settings: &ProxySettings, request: &Request) -> Option<Outbound> {
-        let target = request.path_and_query();
+        let target: Bytes = request.path_and_query().into();
         let target = match settings.strip_prefix.as_slice() {
             b"" => target,
-            prefix => target.strip_prefix(prefix)?.to_vec(),
+            prefix => target.slice_ref(target.strip_prefix(prefix)?),
         };
         let mut lines = Vec::with_capacity(512);
         let connection: Vec<&[u8]> = request.received.values("connection").collect();
@@ -88,7 +88,7 @@ impl Outbound {
             false => Vec::new(),
         };
         Some(Outbound {
-            method: request.received.method_text().to_vec(),
+            method: request.received.share(request.received.method_text()),
             target,
             host: request.host.clone(),
             lines,
@@ -102,12 +102,19 @@ impl Outbound {
         })
     }
 
+    /// Passes an interim response on.
+    pub fn inform(&self, status: u16, fields: Vec<u8>) {
+        if let Some(client) = &self.interim {
+            client.interim().push(status, fields);
+        }
+    }
+
     /// The request that asks an origin whether it is well.
     pub fn check(path: &str, host: Option<&str>) -> Outbound {
         Outbound {
-            method: b"GET".to_vec(),
-            target: path.as_bytes().to_vec(),
-            host: host.map(|host| host.as_bytes().to_vec()),
+            method: Bytes::from_static(b"GET"),
+            target: Bytes::copy_from_slice(path.as_bytes()),
+            host: host.map(|host| Bytes::copy_from_slice(host.as_bytes())),
             lines: b"User-Agent: touchstone-check\r\n".to_vec(),
             body_length: Some(0),
             has_length: false,
@@ -115,7 +122,7 @@ impl Outbound {
             takes_trailers: false,
             is_head: false,
             is_idempotent: true,
-            interim: Rc::default(),
+            interim: None,
         }
     }
 

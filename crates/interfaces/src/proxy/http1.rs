@@ -22,7 +22,6 @@ use super::lease::Lease;
 use super::request_body::RequestBody;
 use super::tunnel;
 use crate::answer::{Answer, Part};
-use crate::interim::InterimResponses;
 use crate::pipe::{Sender, pipe};
 use crate::stream::Stream;
 
@@ -58,7 +57,7 @@ pub async fn exchange(
         upload = Some(Box::pin(send_request(connection, head, body, length, limit)));
     }
     let mut response = Response { connection, input };
-    let head = response.read_head(&mut upload, &lease, &outbound.interim).await?;
+    let head = response.read_head(&mut upload, &lease, outbound).await?;
     if head.status == 101 {
         if !outbound.switches() {
             return Err(Failure::Response("101 where no other protocol was asked for".to_string()));
@@ -186,7 +185,7 @@ impl Response {
         &mut self,
         upload: &mut Option<Upload>,
         lease: &Lease,
-        interim_responses: &InterimResponses,
+        outbound: &Outbound,
     ) -> Result<ResponseHead, Failure> {
         let settings = lease.settings();
         let mut head = ResponseHead::with_limits(settings.head_limits);
@@ -203,7 +202,7 @@ impl Response {
                     if interim > MOST_INTERIM {
                         return Err(Failure::Response("too many interim responses".to_string()));
                     }
-                    interim_responses.push(head.status, response_fields(&head));
+                    outbound.inform(head.status, response_fields(&head));
                     continue;
                 }
                 Ok(Parsed::Partial) => {}

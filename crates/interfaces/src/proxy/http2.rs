@@ -26,7 +26,6 @@ use super::http1::{GATHERED_BYTES, PIPE_BYTES};
 use super::lease::Lease;
 use super::request_body::RequestBody;
 use crate::answer::{Answer, Part};
-use crate::interim::InterimResponses;
 use crate::pipe::{Sender, pipe};
 use crate::stream::Stream;
 
@@ -157,7 +156,7 @@ pub async fn exchange(
     if !has_no_body {
         upload = Some(Box::pin(send_body(stream, body.clone(), outbound.body_length, times.send)));
     }
-    let head = read_head(&mut response, &mut upload, &lease, &outbound.interim).await;
+    let head = read_head(&mut response, &mut upload, &lease, outbound).await;
     let head = match head {
         Ok(head) => head,
         Err(failure) => {
@@ -187,7 +186,7 @@ pub async fn exchange(
     if download.upload.is_none() && length.is_some_and(|length| length <= GATHERED_BYTES) {
         let (whole, trailers) = download.gather().await?;
         if trailers.is_empty() || !outbound.takes_trailers {
-            answer.body.push(Part::Bytes(whole));
+            answer.body.push(Part::Bytes(whole.into()));
             return Ok(answer);
         }
         let (mut sender, receiver) = pipe(PIPE_BYTES);
@@ -246,12 +245,12 @@ async fn read_head(
     response: &mut ResponseFuture,
     upload: &mut Option<Upload>,
     lease: &Lease,
-    interim_responses: &InterimResponses,
+    outbound: &Outbound,
 ) -> Result<http::Response<RecvStream>, Failure> {
     let limit = lease.settings().times.response;
     let head = poll_fn(|context| {
         while let Poll::Ready(Some(Ok(interim))) = response.poll_informational(context) {
-            interim_responses.push(interim.status().as_u16(), lines_of(interim.headers()));
+            outbound.inform(interim.status().as_u16(), lines_of(interim.headers()));
         }
         Pin::new(&mut *response).poll(context)
     });

@@ -42,11 +42,11 @@ pub const FUNCTIONS: &[(&str, FuncPtr, Runs)] = &[
     ("set-cookie", object_type::set_cookie, Runs::Anywhere),
     ("send-file", service::send_file, Runs::Asks(service::is_small_file)),
     ("send-range", service::send_file, Runs::Asks(service::is_small_file)),
-    ("send-cgi", service::send_cgi, Runs::Anywhere),
-    ("parse-html", service::parse_html, Runs::Anywhere),
-    ("shtml-send", service::parse_html, Runs::Anywhere),
-    ("index-common", service::index, Runs::Anywhere),
-    ("index-simple", service::index, Runs::Anywhere),
+    ("send-cgi", service::send_cgi, Runs::Delegates),
+    ("parse-html", service::parse_html, Runs::Delegates),
+    ("shtml-send", service::parse_html, Runs::Delegates),
+    ("index-common", service::index, Runs::Delegates),
+    ("index-simple", service::index, Runs::Delegates),
     ("send-error", error::send_error, Runs::Anywhere),
 ];
 
