@@ -17,6 +17,12 @@ pub fn open(config: &ProxyConfig, route: &RouteConfig, site: &SiteConfig) -> Res
     settings(config, name).map(Proxy::new).map_err(|problem| format!("'proxy': {problem}"))
 }
 
+/// What is wrong with a route's origins: what its keys say together, and files that they name.
+pub fn problem(config: &ProxyConfig) -> Option<String> {
+    let name = GroupName { site: String::new(), route: String::new() };
+    settings(config, name).err().map(|problem| format!("'proxy': {problem}"))
+}
+
 fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, String> {
     let origins = config.origins();
     if origins.iter().all(|origin| origin.role != Role::Active) {
