@@ -372,6 +372,19 @@ mod tests {
     }
 
     #[test]
+    fn trailers_are_kept_as_lines() {
+        let mut decoder = ChunkedDecoder::default();
+        let body = b"1\r\na\r\n0;x\r\nA: b\r\nC:\r\n\r\nHTTP";
+        let mut position = 0;
+        while !decoder.is_done() {
+            // One byte at a time, as a slow sender does it.
+            position += decoder.decode(&body[position..position + 1]).unwrap().consumed;
+        }
+        assert_eq!(decoder.trailers(), b"A: b\r\nC:\r\n");
+        assert_eq!(&body[position..], b"HTTP");
+    }
+
+    #[test]
     fn good_bodies() {
         let table: [(&str, &str); 22] = [
             ("0\r\n\r\n", ""),

@@ -69,7 +69,9 @@ impl Stream {
     pub fn poll_send_some(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             match self.try_send_slices(&[io::IoSlice::new(bytes)]) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.poll_writable(context))?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.poll_writable(context))?
+                }
                 result => return Poll::Ready(result),
             }
         }
@@ -80,7 +82,9 @@ impl Stream {
         let Stream::Tls(stream) = self else { return Poll::Ready(Ok(())) };
         loop {
             match stream.try_flush() {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.poll_writable(context))?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.poll_writable(context))?
+                }
                 result => return Poll::Ready(result),
             }
         }
@@ -91,7 +95,9 @@ impl Stream {
         while !pieces.is_empty() {
             match self.try_send(pieces) {
                 Ok(sent) => take_sent(pieces, sent),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.poll_writable(context))?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.poll_writable(context))?
+                }
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use touchstone_http::response::ResponseLimits;
 use touchstone_interfaces::proxy::{
-    Balance, CheckRules, ConnectionRules, ForwardRules, GroupName, HashBy, HealthRules, OriginSpec, OriginTls,
-    Proxy, ProxySettings, RetryRules, Role, TimeLimits, Version,
+    Balance, CheckRules, ConnectionRules, ForwardRules, GroupName, HashBy, HealthRules, OriginSpec,
+    OriginTls, Proxy, ProxySettings, RetryRules, Role, TimeLimits, Version,
 };
 
 use crate::config::{ProxyConfig, RouteConfig, SiteConfig};
@@ -39,7 +39,9 @@ fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, Stri
         return Err("'proxy_protocol' goes with 'version' \"1.1\" only".to_string());
     }
     if config.version == Version::Negotiated && !is_tls {
-        return Err("'version' \"auto\" needs an origin with https://; without TLS nothing is agreed on".to_string());
+        return Err(
+            "'version' \"auto\" needs an origin with https://; without TLS nothing is agreed on".to_string()
+        );
     }
     let tls = is_tls.then(|| OriginTls::open(config.tls.clone(), config.version)).transpose()?;
     let most = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);

@@ -6,13 +6,13 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use support::{AnswerTo, Nginx, Origin, Server, Tree, bytes_of, curl, free_port, read_head, skipped, wait_until};
+use support::{AnswerTo, Nginx, Origin, Server, Tree, bytes_of, curl, free_port, read_head, wait_until};
 
 fn server(tree: &Tree, sections: &str, routes: &str) -> Server {
     Server::configured(tree.around(), &format!("{}{routes}", tree.configuration(sections)))

@@ -121,7 +121,8 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
             Ok(answer) => {
                 group.answered(index, answer.status, began.elapsed());
                 let is_unwanted = settings.retry.statuses.contains(&answer.status);
-                if !is_unwanted || !may_repeat(group, call, &tried, attempts, true) {
+                let is_safe = call.outbound.is_idempotent;
+                if !is_unwanted || !may_repeat(group, call, &tried, attempts, is_safe) {
                     return Ok(answer);
                 }
                 continue;
@@ -221,7 +222,7 @@ async fn open(
         Opened::Http1(connection) => Ok((Link::Http1(connection), false)),
         Opened::Http2(stream, place) => {
             let sessions = &lease.group().sessions[lease.index()];
-            let session = sessions.begin(stream, place, settings.times.handshake).await?;
+            let session = sessions.begin(stream, place, settings).await?;
             Ok((Link::Http2(session), false))
         }
     }

@@ -38,9 +38,7 @@ impl HashBy {
             None if text == "client" => Ok(HashBy::Client),
             Some(("field", name)) if is_token(name) => Ok(HashBy::Field(name.to_string())),
             Some(("cookie", name)) if is_token(name) => Ok(HashBy::Cookie(name.to_string())),
-            _ => Err(format!(
-                "{text:?} is none of \"path\", \"client\", \"field:NAME\" and \"cookie:NAME\""
-            )),
+            _ => Err(format!("{text:?} is none of \"path\", \"client\", \"field:NAME\" and \"cookie:NAME\"")),
         }
     }
 }
@@ -64,8 +62,8 @@ pub struct Candidate {
 pub fn least_requests(candidates: &[Candidate], random: &mut impl FnMut() -> u64) -> Option<usize> {
     let first = draw(candidates, None, random)?;
     let Some(second) = draw(candidates, Some(first.index), random) else { return Some(first.index) };
-    // Requests over weight, the one to come included, as products, so that nothing is rounded.
-    let load = |one: Candidate, other: Candidate| (u64::from(one.under_way) + 1) * other.weight;
+    // Requests over weight, as products, so that nothing is rounded. Where both are alike, the draw by weight decides.
+    let load = |one: Candidate, other: Candidate| u64::from(one.under_way) * other.weight;
     Some(if load(second, first) < load(first, second) { second.index } else { first.index })
 }
 
@@ -178,10 +176,8 @@ mod tests {
         for (weights, expected) in [(&[1, 1, 1][..], "abcabc"), (&[5, 1, 1], "aabacaa")] {
             let turns = Turns::new(weights.len());
             let all = candidates(weights, &[0; 3]);
-            let chosen: String = expected
-                .chars()
-                .map(|_| char::from(b'a' + turns.next(&all).unwrap() as u8))
-                .collect();
+            let chosen: String =
+                expected.chars().map(|_| char::from(b'a' + turns.next(&all).unwrap() as u8)).collect();
             assert_eq!(chosen, expected);
         }
         assert_eq!(Turns::new(0).next(&[]), None);

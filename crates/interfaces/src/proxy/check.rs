@@ -94,7 +94,7 @@ async fn check(group: &Rc<Group>, index: usize, rules: &CheckRules) -> Result<()
         Opened::Http2(stream, place) => {
             // A connection of its own, which goes with its answer.
             let sessions = http2::Sessions::default();
-            let session = sessions.begin(stream, place, settings.times.handshake).await.map_err(text)?;
+            let session = sessions.begin(stream, place, settings).await.map_err(text)?;
             http2::exchange(lease, session, &outbound, &body).await
         }
     };

@@ -189,7 +189,9 @@ impl Outbound {
 pub fn hash_key(by: &HashBy, request: &Request) -> Option<u64> {
     match by {
         HashBy::Path => Some(hash(&request.path)),
-        HashBy::Client => request.client.map(|client| hash(client.ip().to_canonical().to_string().as_bytes())),
+        HashBy::Client => {
+            request.client.map(|client| hash(client.ip().to_canonical().to_string().as_bytes()))
+        }
         HashBy::Field(name) => request.received.values(name).next().map(hash),
         HashBy::Cookie(name) => {
             let pairs = request.received.values("cookie").flat_map(|value| value.split(|byte| *byte == b';'));

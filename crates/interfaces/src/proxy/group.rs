@@ -49,10 +49,12 @@ impl SharedGroup {
     pub fn of_process(settings: ProxySettings) -> Arc<SharedGroup> {
         let mut groups = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
         groups.retain(|group| group.strong_count() > 0);
-        if let Some(known) = groups.iter().filter_map(Weak::upgrade).find(|group| group.settings == settings) {
+        if let Some(known) = groups.iter().filter_map(Weak::upgrade).find(|group| group.settings == settings)
+        {
             return known;
         }
-        let origin = |spec: &super::origin_url::OriginSpec| Arc::new(SharedOrigin::new(spec.clone(), &settings));
+        let origin =
+            |spec: &super::origin_url::OriginSpec| Arc::new(SharedOrigin::new(spec.clone(), &settings));
         let group = Arc::new(SharedGroup {
             origins: settings.origins.iter().map(origin).collect(),
             settings,
@@ -182,7 +184,8 @@ impl Group {
     /// Whether there is an origin besides these.
     pub fn has_others(&self, tried: &[usize]) -> bool {
         let origins = self.shared.origins.iter().enumerate();
-        origins.filter(|(index, origin)| !tried.contains(index) && origin.spec.role != Role::Draining).count() > 0
+        origins.filter(|(index, origin)| !tried.contains(index) && origin.spec.role != Role::Draining).count()
+            > 0
     }
 
     /// The origin has answered with this status, so long after it was asked.
@@ -203,7 +206,8 @@ impl Group {
     fn is_outlier(&self, index: usize) -> bool {
         let health = &self.settings().health;
         let percent = |origin: &Arc<SharedOrigin>| origin.health.error_percent(health);
-        let Some(own) = percent(self.origin(index)).filter(|own| *own >= health.outlier_percent.max(1)) else {
+        let Some(own) = percent(self.origin(index)).filter(|own| *own >= health.outlier_percent.max(1))
+        else {
             return false;
         };
         let others = self.shared.origins.iter().enumerate().filter(|(other, _)| *other != index);
@@ -270,9 +274,8 @@ async fn look_after(group: LocalWeak<Group>) {
             let Some(group) = group.upgrade() else { return };
             let core = group.server.core();
             for (origin, sessions) in group.shared.origins.iter().zip(&group.sessions) {
-                let leads_there = |address| {
-                    origin.addresses.as_ref().is_none_or(|addresses| addresses.contains(address))
-                };
+                let leads_there =
+                    |address| origin.addresses.as_ref().is_none_or(|addresses| addresses.contains(address));
                 origin.connections.look(core, leads_there);
                 sessions.look(group.settings().connections.keep_alive_timeout);
             }

@@ -169,7 +169,8 @@ impl Health {
         }
         trouble.failures = 0;
         let is_long_back = trouble.back_since_ms.is_none_or(|since| {
-            now_ms.saturating_sub(since) > milliseconds(rules.window.max(rules.slow_start)) * WINDOWS_TO_FORGET
+            now_ms.saturating_sub(since)
+                > milliseconds(rules.window.max(rules.slow_start)) * WINDOWS_TO_FORGET
         });
         if is_long_back && !trouble.is_checked_down {
             *trouble = Trouble::default();
@@ -293,7 +294,10 @@ mod tests {
         assert!(health.admits(0, &RULES));
         assert!(!health.failed(1_000, &RULES));
         assert!(health.failed(2_000, &RULES) && health.eject(2_000, &RULES));
-        assert!(health.failed(2_001, &RULES) || !health.eject(2_001, &RULES), "those under way say nothing new");
+        assert!(
+            health.failed(2_001, &RULES) || !health.eject(2_001, &RULES),
+            "those under way say nothing new"
+        );
         assert!(!health.answered(2_002, false, &RULES));
         assert!(!health.admits(11_999, &RULES));
         assert!(health.admits(12_000, &RULES));

@@ -25,6 +25,7 @@ use super::fields::{Outbound, passes_back};
 use super::http1::{GATHERED_BYTES, PIPE_BYTES};
 use super::lease::Lease;
 use super::request_body::RequestBody;
+use super::settings::ProxySettings;
 use crate::answer::{Answer, Part};
 use crate::pipe::{Sender, pipe};
 use crate::stream::Stream;
@@ -83,18 +84,25 @@ impl Sessions {
             !session.is_dead.get() && (most_uses == 0 || session.uses.get() < most_uses)
         };
         open.retain(is_good);
-        let has_room = |session: &&Rc<Session>| session.streams.get() < session.send.current_max_send_streams();
-        open.iter().find(has_room).map(|session| SessionUse::new(session))
+        let has_room =
+            |session: &&Rc<Session>| session.streams.get() < session.send.current_max_send_streams();
+        open.iter().find(has_room).map(SessionUse::new)
     }
 
     /// Begins HTTP/2 on a new connection.
-    pub async fn begin(&self, stream: Stream, place: Place, limit: Duration) -> Result<SessionUse, Failure> {
+    pub async fn begin(
+        &self,
+        stream: Stream,
+        place: Place,
+        settings: &ProxySettings,
+    ) -> Result<SessionUse, Failure> {
+        let limit = settings.times.handshake;
         let mut builder = Builder::new();
         builder
             .enable_push(false)
             .initial_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-            .max_header_list_size(64 * 1024);
+            .max_header_list_size(settings.head_limits.head_bytes);
         let io = Io { stream, received: BytesMut::new() };
         let begun = timeout(limit, builder.handshake::<_, Bytes>(io)).await;
         let begun = begun.map_err(|_| Failure::Timeout(Step::Handshake, limit))?;
@@ -173,7 +181,8 @@ pub async fn exchange(
         return Err(Failure::Response("101, which HTTP/2 has not".to_string()));
     }
     answer.fields = lines_of(&parts.headers);
-    let length = parts.headers.get("content-length").and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let length =
+        parts.headers.get("content-length").and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let has_no_content = outbound.is_head || matches!(answer.status, 204 | 304);
     if has_no_content {
         answer.declared_length = length.filter(|_| answer.status != 204);
@@ -213,9 +222,8 @@ pub async fn exchange(
 type Upload = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
 
 fn request(lease: &Lease, outbound: &Outbound) -> Result<Request<()>, Failure> {
-    let refused = |what: &str| {
-        Failure::RequestBody(io::Error::other(format!("{what} cannot be said in HTTP/2")))
-    };
+    let refused =
+        |what: &str| Failure::RequestBody(io::Error::other(format!("{what} cannot be said in HTTP/2")));
     let url = &lease.origin().spec.url;
     let mut uri = Vec::with_capacity(256);
     uri.extend_from_slice(if url.is_tls { b"https://" } else { b"http://" });
@@ -385,10 +393,7 @@ impl Download {
 }
 
 /// A piece that was received may be sent again as many bytes of.
-fn taken(
-    received: &mut RecvStream,
-    next: Option<Result<Bytes, h2::Error>>,
-) -> Result<Option<Bytes>, String> {
+fn taken(received: &mut RecvStream, next: Option<Result<Bytes, h2::Error>>) -> Result<Option<Bytes>, String> {
     match next {
         None => Ok(None),
         Some(Ok(piece)) => {
@@ -446,11 +451,7 @@ impl AsyncRead for Io {
 }
 
 impl AsyncWrite for Io {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.stream.poll_send_some(context, bytes)
     }
 

@@ -120,7 +120,10 @@ impl SharedOrigin {
         })
     }
 
-    async fn connect(&self, settings: &ProxySettings) -> Result<(Stream, Option<std::net::SocketAddr>), Failure> {
+    async fn connect(
+        &self,
+        settings: &ProxySettings,
+    ) -> Result<(Stream, Option<std::net::SocketAddr>), Failure> {
         let times = &settings.times;
         let addresses = match (&self.spec.url.address, &self.addresses) {
             (Address::Unix(path), _) => {

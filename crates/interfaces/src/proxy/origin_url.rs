@@ -62,8 +62,8 @@ impl OriginSpec {
                 ("drain", _) => origin.role = Role::Draining,
                 (_, Some(weight)) => {
                     let parsed = weight.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight));
-                    origin.weight =
-                        parsed.ok_or_else(|| format!("a weight is from 1 to {MOST_WEIGHT}, not {weight:?}"))?;
+                    origin.weight = parsed
+                        .ok_or_else(|| format!("a weight is from 1 to {MOST_WEIGHT}, not {weight:?}"))?;
                 }
                 _ => return Err(format!("{word:?} is none of \"weight=N\", \"backup\" and \"drain\"")),
             }

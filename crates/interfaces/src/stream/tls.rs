@@ -54,7 +54,11 @@ impl Write for Socket<'_> {
 
 impl TlsStream {
     /// Agrees on TLS over a connection.
-    pub async fn connect(under: Stream, rules: Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<TlsStream> {
+    pub async fn connect(
+        under: Stream,
+        rules: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> io::Result<TlsStream> {
         let mut session = ClientConnection::new(rules, name).map_err(io::Error::other)?;
         session.set_buffer_limit(Some(WAITING_BYTES));
         let stream = TlsStream { under, session: RefCell::new(session) };

@@ -49,7 +49,8 @@ fn table(facts: &Value) -> String {
         ("reloads", text("reloads")),
         ("upgrade under way", text("upgrade_under_way")),
     ];
-    let origins = facts["origins"].as_array().into_iter().flatten().map(|origin| ("origin", about_origin(origin)));
+    let origins =
+        facts["origins"].as_array().into_iter().flatten().map(|origin| ("origin", about_origin(origin)));
     rows.into_iter().chain(origins).map(|(name, value)| format!("{name:<18} {value}\n")).collect()
 }
 

@@ -21,7 +21,9 @@ impl Flapping {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let mut command = Command::new(env!("CARGO_BIN_EXE_touchstone"));
         let listen = address.to_string();
-        command.args(["serve", "--access-log", "off", "--cores", "1", "--listen", &listen, "--root"]).arg(tree.root());
+        command
+            .args(["serve", "--access-log", "off", "--cores", "1", "--listen", &listen, "--root"])
+            .arg(tree.root());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Flapping { address, command, process: None }
     }
@@ -49,7 +51,8 @@ fn ask(server: SocketAddr, body: &[u8], stop: &AtomicBool, answered: &AtomicUsiz
     let mut client = Client::connect(server);
     while !stop.load(Ordering::Relaxed) {
         client.send("GET /app/page.bin HTTP/1.1\r\nHost: a\r\n\r\n");
-        let answer = client.try_answer(super::support::AnswerTo::Other).map_err(|broken| broken.to_string())?;
+        let answer =
+            client.try_answer(super::support::AnswerTo::Other).map_err(|broken| broken.to_string())?;
         if answer.status != 200 || answer.body != body {
             return Err(format!("status {} with {} bytes", answer.status, answer.body.len()));
         }
@@ -83,7 +86,11 @@ fn flap(length: Duration, version: &str) {
         let mut is_up = true;
         while Instant::now() < until && clients.iter().all(|client| !client.is_finished()) {
             thread::sleep(Duration::from_secs(1));
-            if is_up { goes.kill() } else { goes.start() }
+            if is_up {
+                goes.kill()
+            } else {
+                goes.start()
+            }
             is_up = !is_up;
         }
         stop.store(true, Ordering::Relaxed);

@@ -49,11 +49,14 @@ fn the_same_key_goes_to_the_same_origin() {
     for (before, after) in before.iter().zip(of_path(&fewer)) {
         assert!(before == "c" || *before == after, "{before} {after}");
     }
-    let by_cookie = proxy(&tree, &format!("{}balance = \"hash\"\nhash_by = \"cookie:id\"\n", to(&all, &[])), "");
+    let by_cookie =
+        proxy(&tree, &format!("{}balance = \"hash\"\nhash_by = \"cookie:id\"\n", to(&all, &[])), "");
     for id in 0..20 {
         let mut client = by_cookie.connect();
         let mut ask = |target: &str| {
-            client.ask(format!("GET /app/{target} HTTP/1.1\r\nHost: a\r\nCookie: x=1; id={id}; y\r\n\r\n")).body
+            client
+                .ask(format!("GET /app/{target} HTTP/1.1\r\nHost: a\r\nCookie: x=1; id={id}; y\r\n\r\n"))
+                .body
         };
         assert_eq!(ask("1"), ask("2"));
     }
@@ -139,10 +142,14 @@ fn an_answer_of_an_unwanted_status_is_asked_for_elsewhere() {
     let busy = Origin::answering(b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy");
     let good = saying("good");
     let tree = Tree::standard();
-    let retry = "[site.route.proxy.retry]\nstatuses = [\"503\"]\n[site.route.proxy.health]\noutlier_percent = 0\n";
+    let retry =
+        "[site.route.proxy.retry]\nstatuses = [\"503\"]\n[site.route.proxy.health]\noutlier_percent = 0\n";
     let server = proxy(&tree, &to(&[&busy, &good], &["", "backup"]), retry);
     assert_eq!(text(&server, "/app/"), "good");
-    assert_eq!(server.connect().ask("POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").status, 503);
+    assert_eq!(
+        server.connect().ask("POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").status,
+        503
+    );
     // What the last of them says is the answer.
     let alone = proxy(&tree, &to(&[&busy], &[]), retry);
     assert_eq!((alone.get("/app/").status, &alone.get("/app/").body[..]), (503, &b"busy"[..]));
@@ -207,13 +214,19 @@ fn what_is_known_of_origins_outlives_a_reload() {
     let good = saying("good");
     let tree = Tree::standard();
     let keys = format!("to = [\"http://{dead}\", \"http://{}\"]\nbalance = \"round_robin\"\n", good.address);
-    let server = proxy(&tree, &keys, "[site.route.proxy.health]\nmax_failures = 1\nwindow = \"1h\"\nlongest = \"1h\"\n");
+    let server = proxy(
+        &tree,
+        &keys,
+        "[site.route.proxy.health]\nmax_failures = 1\nwindow = \"1h\"\nlongest = \"1h\"\n",
+    );
     for _ in 0..6 {
         assert_eq!(text(&server, "/app/"), "good");
     }
     let connections = good.connections();
     server.signal(rustix::process::Signal::HUP);
-    server.wait_for_error_line("it is read again", |line| line.contains("configuration") && line.contains("taken up"));
+    server.wait_for_error_line("it is read again", |line| {
+        line.contains("configuration") && line.contains("taken up")
+    });
     for _ in 0..6 {
         assert_eq!(text(&server, "/app/"), "good");
     }

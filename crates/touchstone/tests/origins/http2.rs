@@ -64,7 +64,9 @@ fn runtime() -> tokio::runtime::Runtime {
 /// Answers as the path says.
 async fn serve(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, number: usize) {
     let (head, mut body) = request.into_parts();
-    let said = |status: u16| Response::builder().status(status).header("x-scheme", head.uri.scheme_str().unwrap_or("-"));
+    let said = |status: u16| {
+        Response::builder().status(status).header("x-scheme", head.uri.scheme_str().unwrap_or("-"))
+    };
     match head.uri.path() {
         // The first time.
         "/app/refused" if number == 0 => respond.send_reset(Reason::REFUSED_STREAM),
@@ -145,7 +147,11 @@ fn requests_share_a_connection() {
         assert!(client.answer().body == bytes_of(3 << 20));
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    assert!(origin.connections.load(Ordering::SeqCst) <= cores, "{}", origin.connections.load(Ordering::SeqCst));
+    assert!(
+        origin.connections.load(Ordering::SeqCst) <= cores,
+        "{}",
+        origin.connections.load(Ordering::SeqCst)
+    );
     let body = bytes_of(1 << 20);
     let mut client = server.connect();
     let mut sending = client.stream().try_clone().unwrap();
@@ -165,11 +171,17 @@ fn what_was_not_looked_at_is_asked_again() {
     let tree = Tree::standard();
     let server = proxy(&tree, &origin.keys(), "");
     // On a new connection nothing is tried again at the same origin: one that refuses there will not have it.
-    assert_eq!(server.connect().ask("POST /app/refused HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").status, 502);
+    assert_eq!(
+        server.connect().ask("POST /app/refused HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").status,
+        502
+    );
     // The origin says that it takes no more on this connection; nobody notices.
     for _ in 0..5 {
         assert_eq!(server.get("/app/last").status, 200);
-        assert_eq!(server.connect().ask("POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").status, 200);
+        assert_eq!(
+            server.connect().ask("POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").status,
+            200
+        );
     }
     assert_eq!(server.get("/app/reset").status, 502);
     let mut client = server.connect();
@@ -184,7 +196,11 @@ fn what_was_not_looked_at_is_asked_again() {
 fn an_origin_that_speaks_no_http_2_is_502() {
     let origin = super::saying("one");
     let tree = Tree::standard();
-    let server = proxy(&tree, &format!("to = \"http://{}\"\nversion = \"2\"\nresponse_timeout = \"2s\"\n", origin.address), "");
+    let server = proxy(
+        &tree,
+        &format!("to = \"http://{}\"\nversion = \"2\"\nresponse_timeout = \"2s\"\n", origin.address),
+        "",
+    );
     assert!([502, 504].contains(&server.get("/app/").status));
 }
 
@@ -220,7 +236,10 @@ fn grpc_passes_both_ways_at_once_with_its_trailers() {
         upload.send_data(Bytes::new(), true).unwrap();
         assert!(body.data().await.is_none());
         let trailers = body.trailers().await.unwrap().unwrap();
-        assert_eq!((&trailers["grpc-status"], &trailers["grpc-message"]), (&"0".parse().unwrap(), &"fine".parse().unwrap()));
+        assert_eq!(
+            (&trailers["grpc-status"], &trailers["grpc-message"]),
+            (&"0".parse().unwrap(), &"fine".parse().unwrap())
+        );
         let (response, _) = send_request.send_request(request("/app/unimplemented"), true).unwrap();
         let response = response.await.unwrap();
         assert_eq!(response.headers()["grpc-status"], "12");

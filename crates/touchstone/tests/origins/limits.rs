@@ -61,7 +61,8 @@ fn requests_under_way_are_limited_and_go_elsewhere() {
     assert!(statuses.contains(&503) && statuses.contains(&200), "{statuses:?}");
     let spare = super::saying("spare");
     let server = proxy(&tree, &format!("{}requests = 3\n", to(&[&origin, &spare], &["", "backup"])), "");
-    assert!(at_once(&server, 12).iter().all(|status| *status == 200));
+    // The limit is each one's.
+    assert!(at_once(&server, 6).iter().all(|status| *status == 200));
     assert!(most.load(Ordering::SeqCst) <= 3 && spare.connections() > 0);
 }
 
@@ -172,11 +173,13 @@ fn a_configuration_that_makes_no_sense_is_refused() {
         ("to = \"http://a\"\nhash_by = \"url\"\n", "is none of"),
         ("to = \"http://a\"\nforward = { set = { Host = \"b\" } }\n", "is for the server to say"),
     ] {
-        let text = format!("{}[[site.route]]\npath = \"/app/\"\n[site.route.proxy]\n{keys}", tree.configuration(""));
+        let text =
+            format!("{}[[site.route]]\npath = \"/app/\"\n[site.route.proxy]\n{keys}", tree.configuration(""));
         let file = tree.around().join("wrong.toml");
         std::fs::write(&file, text).unwrap();
         let output = super::support::run(["check", "--config", file.to_str().unwrap()]);
-        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert_eq!(output.status.code(), Some(1), "{keys}{said}");
         assert!(said.contains(problem), "{keys}{said}");
     }

@@ -11,8 +11,8 @@ mod group;
 mod http2;
 mod limits;
 mod rude;
-mod told;
 mod tls;
+mod told;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

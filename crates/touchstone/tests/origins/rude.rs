@@ -48,7 +48,9 @@ fn what_is_no_response_is_502_and_said_in_the_log() {
         let server = proxy(&tree, &to(&[&origin], &[]), "");
         assert_eq!(server.get("/app/").status, 502, "{}", shown(answers[0]));
         let name = format!("http://{}", origin.address);
-        server.wait_for_error_line(&format!("says {reason}"), |line| line.contains(&name) && line.contains(reason));
+        server.wait_for_error_line(&format!("says {reason}"), |line| {
+            line.contains(&name) && line.contains(reason)
+        });
         // Never again on that connection.
         server.get("/app/");
         assert_eq!(origin.connections(), 2, "{}", shown(answers[0]));
@@ -76,7 +78,8 @@ fn a_connection_with_more_than_was_asked_for_is_not_used_again() {
         let kind = if *method == "HEAD" { AnswerTo::Head } else { AnswerTo::Other };
         for _ in 0..2 {
             client.send(&request);
-            let answer = client.try_answer(kind).unwrap_or_else(|broken| panic!("{method} {status}: {broken}"));
+            let answer =
+                client.try_answer(kind).unwrap_or_else(|broken| panic!("{method} {status}: {broken}"));
             assert_eq!(answer.status, *status, "{method} {status}");
             assert!(!answer.body.ends_with(b"smuggled"), "{method} {status}");
         }
@@ -127,7 +130,9 @@ fn heads_without_an_end_are_given_up() {
             while stream.write_all(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n").is_ok() {}
         }
     });
-    for (origin, reason) in [(&fields, "too many fields"), (&long, "too long"), (&interim, "too many interim")] {
+    for (origin, reason) in
+        [(&fields, "too many fields"), (&long, "too long"), (&interim, "too many interim")]
+    {
         let server = proxy(&tree, &to(&[origin], &[]), "");
         let mut client = server.connect();
         client.send("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -188,7 +193,11 @@ fn each_step_has_its_time() {
     assert_eq!(server.get("/app/").status, 504);
     // One that reads nothing: more than all buffers on the way hold.
     let deaf = Origin::start(|_| thread::sleep(Duration::from_secs(60)));
-    let server = proxy(&tree, &format!("{}send_timeout = \"100ms\"\n", to(&[&deaf], &[])), "[limits]\nbody_bytes = \"1GiB\"\n");
+    let server = proxy(
+        &tree,
+        &format!("{}send_timeout = \"100ms\"\n", to(&[&deaf], &[])),
+        "[limits]\nbody_bytes = \"1GiB\"\n",
+    );
     let mut client = server.connect();
     let mut sending = client.stream().try_clone().unwrap();
     thread::spawn(move || {

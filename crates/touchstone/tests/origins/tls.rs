@@ -27,7 +27,8 @@ impl Files {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_string()]).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let (pem, key_pem) = (tree.around().join(format!("{name}.pem")), tree.around().join(format!("{name}.key")));
+        let (pem, key_pem) =
+            (tree.around().join(format!("{name}.pem")), tree.around().join(format!("{name}.key")));
         std::fs::write(&pem, certificate.pem()).unwrap();
         std::fs::write(&key_pem, key.serialize_pem()).unwrap();
         (pem, key_pem)
@@ -82,8 +83,10 @@ fn certificates_are_verified_unless_that_is_spelled_out() {
     let plain = proxy(&tree, &format!("to = \"http://localhost:{port}\"\n"), "");
     assert_ne!(plain.get("/app/short.txt").status, 200);
     let http = super::saying("plain");
-    let server = proxy(&tree, &format!("to = \"https://{}\"\n", http.address), "");
-    assert_eq!(server.get("/app/").status, 502);
+    let keys = format!("to = \"https://{}\"\nhandshake_timeout = \"200ms\"\n", http.address);
+    let server = proxy(&tree, &keys, "");
+    assert_eq!(server.get("/app/").status, 504);
+    server.wait_for_error_line("which step", |line| line.contains("TLS was not agreed on"));
 }
 
 #[test]
@@ -95,7 +98,8 @@ fn connections_with_tls_are_kept() {
     let tree = Tree::standard();
     let trusting = format!("[site.route.proxy.tls]\nauthorities = \"{}\"\n", files.authority.display());
     for version in ["1.1", "2"] {
-        let keys = format!("to = \"https://localhost:{}\"\nversion = \"{version}\"\n", origin.address().port());
+        let keys =
+            format!("to = \"https://localhost:{}\"\nversion = \"{version}\"\n", origin.address().port());
         let server = proxy(&tree, &keys, &trusting);
         for _ in 0..20 {
             assert_eq!(text(&server, "/app/short.txt"), "short");
@@ -106,7 +110,10 @@ fn connections_with_tls_are_kept() {
         let opened = &status["facts"]["origins"][0]["connections_opened"];
         // In HTTP/2 each core has one.
         let most = if version == "2" { 64 } else { 1 };
-        assert!(opened.as_u64().is_some_and(|opened| (1..=most).contains(&opened) && opened < 20), "{status}");
+        assert!(
+            opened.as_u64().is_some_and(|opened| (1..=most).contains(&opened) && opened < 20),
+            "{status}"
+        );
     }
 }
 

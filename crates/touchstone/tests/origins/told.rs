@@ -8,8 +8,9 @@ use super::support::{Origin, Server, Tree, curl, read_head};
 use super::{proxy, repeating, say, to};
 
 fn head_of(server: &Server, fields: &str) -> String {
-    let answer =
-        server.connect().ask(format!("GET /app/ HTTP/1.1\r\nHost: www.example:81\r\n{fields}Connection: close\r\n\r\n"));
+    let answer = server
+        .connect()
+        .ask(format!("GET /app/ HTTP/1.1\r\nHost: www.example:81\r\n{fields}Connection: close\r\n\r\n"));
     String::from_utf8(answer.body).unwrap()
 }
 
@@ -34,11 +35,8 @@ fn only_a_trusted_proxy_is_believed() {
         assert!(head.contains(line), "{line}{head}");
     }
     assert!(!head.contains("192.0.2.") && !head.contains("evil"), "{head}");
-    let trusting = proxy(
-        &tree,
-        &to(&[&origin], &[]),
-        &format!("{forward}[proxies]\ntrusted = [\"127.0.0.1\"]\n"),
-    );
+    let trusting =
+        proxy(&tree, &to(&[&origin], &[]), &format!("{forward}[proxies]\ntrusted = [\"127.0.0.1\"]\n"));
     let head = head_of(&trusting, SPOOFED);
     for line in [
         "X-Forwarded-For: 192.0.2.1, 127.0.0.1\r\n",
@@ -58,7 +56,8 @@ fn fields_can_be_set_left_out_and_replaced() {
     let forward = "[site.route.proxy.forward]\nx_forwarded = \"off\"\nvia = \"edge\"\nremove = [\"Cookie\"]\n\
                    set = { X-Key = \"secret\", User-Agent = \"edge\" }\n";
     let server = proxy(&tree, &to(&[&origin], &[]), forward);
-    let head = head_of(&server, "Cookie: a=b\r\nX-Key: guess\r\nUser-Agent: me\r\nX-Forwarded-For: 192.0.2.1\r\n");
+    let head =
+        head_of(&server, "Cookie: a=b\r\nX-Key: guess\r\nUser-Agent: me\r\nX-Forwarded-For: 192.0.2.1\r\n");
     assert!(head.contains("X-Key: secret\r\n") && head.contains("User-Agent: edge\r\n"), "{head}");
     assert!(head.contains("Via: 1.1 edge\r\n"), "{head}");
     for name in ["Cookie", "guess", "User-Agent: me", "X-Forwarded", "X-Real-IP"] {
@@ -126,7 +125,9 @@ fn our_own_server_understands_our_proxy_headers() {
     let _origin = Server::configured(behind.around(), &text);
     let tree = Tree::standard();
     for version in ["v1", "v2"] {
-        let keys = format!("to = \"http://127.0.0.1:{port}\"\nstrip_prefix = \"/app\"\nproxy_protocol = \"{version}\"\n");
+        let keys = format!(
+            "to = \"http://127.0.0.1:{port}\"\nstrip_prefix = \"/app\"\nproxy_protocol = \"{version}\"\n"
+        );
         let server = proxy(&tree, &keys, "");
         assert_eq!(server.get("/app/alphabet.txt").body, super::support::ALPHABET.as_bytes(), "{version}");
     }
@@ -136,7 +137,9 @@ fn our_own_server_understands_our_proxy_headers() {
 fn interim_responses_pass() {
     let origin = Origin::start(|stream| {
         while read_head(stream).is_some() {
-            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n").unwrap();
+            stream
+                .write_all(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n")
+                .unwrap();
             std::thread::sleep(std::time::Duration::from_millis(200));
             say(stream, "done");
         }
@@ -156,7 +159,10 @@ fn interim_responses_pass() {
     let url = format!("http://{}/app/", server.address());
     let Some(output) = curl(["--http2-prior-knowledge", "--include", &url]) else { return };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.starts_with("HTTP/2 103") && text.contains("link: </a.css>") && text.ends_with("done"), "{text}");
+    assert!(
+        text.starts_with("HTTP/2 103") && text.contains("link: </a.css>") && text.ends_with("done"),
+        "{text}"
+    );
 }
 
 #[test]

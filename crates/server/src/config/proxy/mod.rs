@@ -312,11 +312,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             example: "\"2m\"",
             documentation: "How long all attempts together and the whole response may take; not WebSockets. `\"0s\"`: any \
                 time, as long as something moves.",
-            kind: Kind::Duration {
-                least: ZERO,
-                most: DAY,
-                set: |proxy, value| proxy.total_timeout = value,
-            },
+            kind: Kind::Duration { least: ZERO, most: DAY, set: |proxy, value| proxy.total_timeout = value },
         },
         Key {
             name: "keep_alive_timeout",
@@ -393,11 +389,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             example: "500",
             documentation: "How many requests to each origin may be under way; others go elsewhere, or are answered with \
                 503 at once. 0: any number.",
-            kind: Kind::Number {
-                least: 0,
-                most: MOST_COUNT,
-                set: |proxy, value| proxy.requests = value,
-            },
+            kind: Kind::Number { least: 0, most: MOST_COUNT, set: |proxy, value| proxy.requests = value },
         },
         Key {
             name: "resolve_interval",
@@ -418,11 +410,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             documentation: "Whether each connection begins with a PROXY header, which names the client. Such a connection \
                 serves one request; it goes with HTTP/1.1 only.",
             kind: Kind::Choice(&[
-                Choice {
-                    word: "off",
-                    meaning: "without one",
-                    set: |proxy| proxy.proxy_protocol = None,
-                },
+                Choice { word: "off", meaning: "without one", set: |proxy| proxy.proxy_protocol = None },
                 Choice {
                     word: "v1",
                     meaning: "with a line of text",
@@ -442,33 +430,21 @@ pub static PROXY: Section<ProxyConfig> = Section {
             documentation: "A request's body is waited for up to this length before an origin is asked, so that clients \
                 that send slowly do not keep it busy; what is longer streams. Such a body can be sent again. 0: bodies \
                 stream from the beginning.",
-            kind: Kind::Size {
-                least: 0,
-                most: 1 << 30,
-                set: |proxy, value| proxy.buffer_request = value,
-            },
+            kind: Kind::Size { least: 0, most: 1 << 30, set: |proxy, value| proxy.buffer_request = value },
         },
         Key {
             name: "header_bytes",
             default: Some("\"64KiB\""),
             example: "\"16KiB\"",
             documentation: "How long the head of a response may be. A longer one is no response: 502.",
-            kind: Kind::Size {
-                least: 1024,
-                most: 16 << 20,
-                set: |proxy, value| proxy.header_bytes = value,
-            },
+            kind: Kind::Size { least: 1024, most: 16 << 20, set: |proxy, value| proxy.header_bytes = value },
         },
         Key {
             name: "header_fields",
             default: Some("256"),
             example: "100",
             documentation: "How many fields it may have.",
-            kind: Kind::Number {
-                least: 1,
-                most: 10_000,
-                set: |proxy, value| proxy.header_fields = value,
-            },
+            kind: Kind::Number { least: 1, most: 10_000, set: |proxy, value| proxy.header_fields = value },
         },
         Key {
             name: "tls",

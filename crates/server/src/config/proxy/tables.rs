@@ -111,7 +111,9 @@ pub static CHECK: Section<ProxyCheckConfig> = Section {
             documentation: "What is asked for with GET, behind the path of `to`.",
             kind: Kind::Checked {
                 what: "path that begins with `/`, perhaps with a query",
-                parse: |text, _| match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+                parse: |text, _| match text.starts_with('/')
+                    && text.bytes().all(|byte| byte.is_ascii_graphic())
+                {
                     true => Ok(text.to_string()),
                     false => Err(format!("{text:?} must begin with a slash, and is written as in a URL")),
                 },

@@ -43,12 +43,15 @@ pub struct Found {
     pub snapshot: Arc<Snapshot>,
 }
 
+/// An interim response: its stream, its status, its field lines.
+type Interim = (StreamKey, u16, Arc<[u8]>);
+
 /// Where tasks leave the answers of a connection.
 #[derive(Default)]
 pub struct Inbox {
     found: RefCell<VecDeque<Found>>,
-    /// Interim responses to be sent ahead of answers: their streams, statuses and field lines.
-    interim: RefCell<VecDeque<(StreamKey, u16, Arc<[u8]>)>>,
+    /// Interim responses to be sent ahead of answers.
+    interim: RefCell<VecDeque<Interim>>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -66,7 +69,7 @@ impl Inbox {
     }
 
     /// The next of them.
-    pub fn take_interim(&self) -> Option<(StreamKey, u16, Arc<[u8]>)> {
+    pub fn take_interim(&self) -> Option<Interim> {
         self.interim.borrow_mut().pop_front()
     }
 
