@@ -60,6 +60,8 @@ pub struct TlsFacts {
     pub client_serial: Option<Box<str>>,
     /// The SHA-256 of it in hexadecimal digits.
     pub client_fingerprint: Option<Box<str>>,
+    /// It and those that it was shown with, in DER form; none where none was shown.
+    pub client_certificates: Arc<[Vec<u8>]>,
 }
 
 /// A head with the bytes that it was parsed from.
@@ -189,7 +191,12 @@ pub struct RequestDetails {
     pub id: Box<str>,
     /// Requests that were made for the sake of one from a client: 0 for that one itself.
     pub depth: u32,
+    /// What a page has set that includes a program: names with values.
+    pub page_variables: Option<PageVariables>,
 }
+
+/// Variables that a page has set.
+pub type PageVariables = Rc<[(Vec<u8>, Vec<u8>)]>;
 
 /// A GET without a body, conditions or expectations, as it lies in the connection's buffer.
 pub struct PlainGet<'a> {
@@ -223,6 +230,11 @@ impl Request {
     /// A request with this body.
     pub fn new(details: RequestDetails, body: Receiver) -> Request {
         Request { details: Rc::new(details), body, interim: None }
+    }
+
+    /// The body, for whoever reads it; the request has none from then on.
+    pub fn take_body(&mut self) -> Receiver {
+        std::mem::replace(&mut self.body, Receiver::of(Bytes::new()))
     }
 
     /// The method.
@@ -341,6 +353,7 @@ mod tests {
             user: None,
             id: "".into(),
             depth: 0,
+            page_variables: None,
         };
         Request::new(details, Receiver::of(Bytes::new()))
     }

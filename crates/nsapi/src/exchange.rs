@@ -224,6 +224,11 @@ impl Exchange {
         self.is_started() && (self.no_body || self.remaining.is_none_or(|bytes| bytes == 0)) && !self.gone
     }
 
+    /// Whether it is certain that nothing of the answer is missing: it has no body, or all of the length that was said.
+    pub fn is_whole(&self) -> bool {
+        self.is_started() && (self.no_body || self.remaining == Some(0)) && !self.gone
+    }
+
     /// Whether the client is still there.
     pub fn is_alive(&mut self) -> bool {
         !self.gone && self.connection().is_alive()
@@ -427,6 +432,9 @@ type Head<'a> = (u16, Vec<(&'a [u8], &'a [u8])>);
 unsafe fn head_of<'a>(request: &mut Request) -> Head<'a> {
     if pblock::find(request.srvhdrs, b"status").is_none() {
         crate::api::protocol::set_status(request, 200, &[]);
+    }
+    if matches!(request.status_num, 301..=303 | 307 | 308) {
+        crate::api::protocol::set_location(request);
     }
     let line = pblock::find(request.srvhdrs, b"status").unwrap_or(b"200 OK");
     let status = std::str::from_utf8(&line[..line.len().min(3)]).ok().and_then(|digits| digits.parse().ok());

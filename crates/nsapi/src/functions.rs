@@ -30,6 +30,8 @@ pub struct Function {
     pointer: AtomicPtr<()>,
     runs: Runs,
     is_inline: AtomicBool,
+    /// A plug-in has put a function of its own here, which may wait.
+    is_replaced: AtomicBool,
     structure: AtomicPtr<FuncStruct>,
 }
 
@@ -42,6 +44,7 @@ impl Function {
             pointer: AtomicPtr::new(function as *mut ()),
             runs,
             is_inline: AtomicBool::new(false),
+            is_replaced: AtomicBool::new(false),
             structure: AtomicPtr::new(ptr::null_mut()),
         }))
     }
@@ -56,6 +59,7 @@ impl Function {
     pub fn runs_on_core(&self, exchange: &mut Exchange) -> bool {
         self.is_inline.load(Ordering::Relaxed)
             || match self.runs {
+                _ if self.is_replaced.load(Ordering::Relaxed) => false,
                 Runs::OnWorker => false,
                 Runs::Anywhere | Runs::Delegates => true,
                 Runs::Asks(ask) => ask(exchange),
@@ -137,6 +141,7 @@ impl Functions {
     pub fn replace(&self, name: &str, function: FuncPtr) -> Option<FuncPtr> {
         let known = self.find(name)?;
         let before = known.pointer();
+        known.is_replaced.store(true, Ordering::Relaxed);
         known.pointer.store(function as *mut (), Ordering::Release);
         Some(before)
     }

@@ -241,6 +241,11 @@ impl Way<'_> {
         if outcome == Outcome::Answered && !self.exchange().is_complete() {
             return Outcome::Close;
         }
+        // Some say REQ_EXIT behind every answer of theirs: there is nothing left to break off where all that was said to
+        // come has come.
+        if outcome == Outcome::Close && self.exchange().is_whole() {
+            return Outcome::Answered;
+        }
         outcome
     }
 

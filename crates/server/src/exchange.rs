@@ -31,6 +31,7 @@ use crate::access::{self, HeadFields, RequestView};
 use crate::config::LogLevel;
 use crate::core::Core;
 use crate::file_request::FileRequest;
+use crate::on_disk;
 use crate::request_id::RequestId;
 use crate::route::{Outcome, Resolved};
 use crate::session::UnderWayGuard;
@@ -210,6 +211,7 @@ pub fn begin(
         user: None,
         id: Box::default(),
         depth: 0,
+        page_variables: None,
         received,
     };
     Ok(Request::new(details, body.unwrap_or_else(|| Receiver::of(Bytes::new()))))
@@ -346,10 +348,16 @@ async fn step(
                         finish(core, snapshot, &left, site, variant, Answer::error(500)).await
                     }
                 },
+                Handled::Again(request) => return Step::Again(request),
                 Handled::File(request) => {
                     progress.is_with_handler.set(false);
                     progress.with("files");
                     answer_file(core, snapshot, &request, site, variant).await
+                }
+                Handled::OnDisk(found) => {
+                    progress.is_with_handler.set(false);
+                    let answer = on_disk::answer(core, snapshot, site, variant, &found).await;
+                    finish(core, snapshot, &left, site, variant, answer).await
                 }
             }
         }

@@ -11,8 +11,8 @@ use crate::{cgi, nsapi, programs, proxy};
 pub fn open(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Interface>>, String> {
     match route {
         RouteConfig { proxy: Some(config), .. } => Ok(Some(Arc::new(proxy::open(config, route, site)?))),
-        RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
         RouteConfig { nsapi: Some(nsapi), .. } => nsapi::open(nsapi, route, site).map(Some),
+        RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
         _ => programs::open(route, site),
     }
 }

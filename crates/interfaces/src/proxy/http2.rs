@@ -28,7 +28,7 @@ use super::request_body::RequestBody;
 use super::settings::ProxySettings;
 use crate::answer::{Answer, Part};
 use crate::pipe::{Sender, pipe};
-use crate::stream::Stream;
+use crate::stream::{RECEIVE_BYTES, Stream};
 
 /// How much of each response's body may be on its way.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
@@ -442,7 +442,7 @@ impl AsyncRead for Io {
     ) -> Poll<io::Result<()>> {
         let Io { stream, received } = self.get_mut();
         if received.is_empty() {
-            ready!(stream.poll_receive(context, received))?;
+            ready!(stream.poll_receive(context, received, RECEIVE_BYTES))?;
         }
         let count = received.len().min(buffer.remaining());
         buffer.put_slice(&received.split_to(count));

@@ -332,6 +332,7 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("fastcgi", config.fastcgi.is_some()),
         ("scgi", config.scgi.is_some()),
         ("php", config.php.is_some()),
+        ("ajp", config.ajp.is_some()),
         ("proxy", config.proxy.is_some()),
         ("nsapi", config.nsapi.is_some()),
         ("root", config.root.is_some()),
@@ -340,6 +341,8 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
     match given.as_slice() {
         // A rewritten request is one for a file still, and programs are files.
         [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "nsapi" | "scgi" | "php", "root"] => Vec::new(),
+        // How programs run that an obj.conf leads to.
+        ["cgi", "nsapi"] | ["cgi", "nsapi", "root"] => Vec::new(),
         [first, others @ ..] => {
             let message = |key: &&'static str| {
                 (*key, format!("'{key}' and '{first}' cannot both be done; make two routes"))
