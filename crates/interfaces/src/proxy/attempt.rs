@@ -220,9 +220,9 @@ async fn open(
     };
     match origin.open(settings, place, &call.begins_with, only_http1).await? {
         Opened::Http1(connection) => Ok((Link::Http1(connection), false)),
-        Opened::Http2(stream, place) => {
+        Opened::Http2(new) => {
             let sessions = &lease.group().sessions[lease.index()];
-            let session = sessions.begin(stream, place, settings).await?;
+            let session = sessions.begin(new, settings).await?;
             Ok((Link::Http2(session), false))
         }
     }

@@ -91,10 +91,10 @@ async fn check(group: &Rc<Group>, index: usize, rules: &CheckRules) -> Result<()
     let text = |failure: Failure| failure.to_string();
     let answer = match opened.map_err(text)? {
         Opened::Http1(connection) => http1::exchange(lease, *connection, &outbound, &body).await,
-        Opened::Http2(stream, place) => {
+        Opened::Http2(new) => {
             // A connection of its own, which goes with its answer.
             let sessions = http2::Sessions::default();
-            let session = sessions.begin(stream, place, settings).await.map_err(text)?;
+            let session = sessions.begin(new, settings).await.map_err(text)?;
             http2::exchange(lease, session, &outbound, &body).await
         }
     };

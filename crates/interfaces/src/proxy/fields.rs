@@ -83,7 +83,8 @@ impl Outbound {
             }
         }
         forwarded::append_lines(&settings.forward, request, &mut lines);
-        let upgrade = match wants_to_switch(request) {
+        // With a body to be sent first, a request to switch is answered as any other (RFC 9110 section 7.8).
+        let upgrade = match wants_to_switch(request) && request.body_length() == Some(0) {
             true => request.received.values("upgrade").collect::<Vec<_>>().join(&b", "[..]),
             false => Vec::new(),
         };

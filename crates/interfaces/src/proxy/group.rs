@@ -277,7 +277,7 @@ async fn look_after(group: LocalWeak<Group>) {
                 let leads_there =
                     |address| origin.addresses.as_ref().is_none_or(|addresses| addresses.contains(address));
                 origin.connections.look(core, leads_there);
-                sessions.look(group.settings().connections.keep_alive_timeout);
+                sessions.look(group.settings().connections.keep_alive_timeout, leads_there);
             }
             let wants_check = group.settings().check.is_some() && !*group.checks.borrow();
             if wants_check && !group.shared.is_checked.swap(true, Relaxed) {

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits, LAST_CHUNK, chunk_head};
 use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
 
@@ -189,6 +189,7 @@ impl Response {
     ) -> Result<ResponseHead, Failure> {
         let settings = lease.settings();
         let mut head = ResponseHead::with_limits(settings.head_limits);
+        let mut until = None;
         let mut anything = false;
         let mut interim = 0;
         loop {
@@ -208,7 +209,13 @@ impl Response {
                 Ok(Parsed::Partial) => {}
                 Err(error) => return Err(Failure::Response(format!("not a response: {error}"))),
             }
-            match self.read_beside(upload, settings.times.response, Step::Response).await? {
+            // From the end of the request, however slowly the head comes.
+            let limit = settings.times.response;
+            if upload.is_none() {
+                until.get_or_insert_with(|| Instant::now() + limit);
+            }
+            let left = until.map_or(limit, |until| until.saturating_duration_since(Instant::now()));
+            match self.read_beside(upload, left, Failure::Timeout(Step::Response, limit)).await? {
                 Ok(0) if !anything => return Err(Failure::Closed(io::ErrorKind::UnexpectedEof.into())),
                 Ok(0) => {
                     return Err(Failure::Response("it ended within the head of its response".to_string()));
@@ -220,19 +227,16 @@ impl Response {
         }
     }
 
-    /// Reads once, and brings on the upload meanwhile.
+    /// Reads once, and brings on the upload meanwhile. The time runs from its end; `late` is for when there is too much of it.
     async fn read_beside(
         &mut self,
         upload: &mut Option<Upload>,
-        limit: Duration,
-        step: Step,
+        left: Duration,
+        late: Failure,
     ) -> Result<io::Result<usize>, Failure> {
         loop {
             let Some(uploading) = upload else {
-                return match timeout(limit, self.read()).await {
-                    Ok(read) => Ok(read),
-                    Err(_) => Err(Failure::Timeout(step, limit)),
-                };
+                return timeout(left, self.read()).await.map_err(|_| late);
             };
             tokio::select! {
                 biased;
@@ -285,6 +289,7 @@ impl Response {
             BodyFraming::Chunked => Rest::Chunked(Box::new(ChunkedDecoder::new(ChunkedLimits::default()))),
             BodyFraming::UntilClose => Rest::UntilClose,
         };
+        let late = || Failure::Timeout(Step::Body, idle_timeout);
         loop {
             loop {
                 match rest.take(&mut self.input) {
@@ -308,7 +313,7 @@ impl Response {
             }
             let read = tokio::select! {
                 () = sender.gone() => return Brought::Left,
-                read = self.read_beside(&mut upload, idle_timeout, Step::Body) => read,
+                read = self.read_beside(&mut upload, idle_timeout, late()) => read,
             };
             let error = match read {
                 Ok(Ok(0)) if matches!(rest, Rest::UntilClose) => {

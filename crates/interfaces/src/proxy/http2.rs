@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -19,11 +20,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
-use super::connections::Place;
 use super::failure::{Failure, Step};
 use super::fields::{Outbound, passes_back};
 use super::http1::{GATHERED_BYTES, PIPE_BYTES};
 use super::lease::Lease;
+use super::origin::NewSession;
 use super::request_body::RequestBody;
 use super::settings::ProxySettings;
 use crate::answer::{Answer, Part};
@@ -54,6 +55,8 @@ pub struct Session {
     used: Cell<Instant>,
     /// Requests that it has served.
     uses: Cell<u64>,
+    /// The address that it leads to, where that may change.
+    address: Option<SocketAddr>,
 }
 
 /// A request on a connection.
@@ -90,12 +93,7 @@ impl Sessions {
     }
 
     /// Begins HTTP/2 on a new connection.
-    pub async fn begin(
-        &self,
-        stream: Stream,
-        place: Place,
-        settings: &ProxySettings,
-    ) -> Result<SessionUse, Failure> {
+    pub async fn begin(&self, new: NewSession, settings: &ProxySettings) -> Result<SessionUse, Failure> {
         let limit = settings.times.handshake;
         let mut builder = Builder::new();
         builder
@@ -103,6 +101,7 @@ impl Sessions {
             .initial_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_header_list_size(settings.head_limits.head_bytes);
+        let NewSession { stream, address, place } = new;
         let io = Io { stream, received: BytesMut::new() };
         let begun = timeout(limit, builder.handshake::<_, Bytes>(io)).await;
         let begun = begun.map_err(|_| Failure::Timeout(Step::Handshake, limit))?;
@@ -113,6 +112,7 @@ impl Sessions {
             is_dead: Cell::new(false),
             used: Cell::new(Instant::now()),
             uses: Cell::new(0),
+            address,
         });
         let driven = Rc::downgrade(&session);
         tokio::task::spawn_local(async move {
@@ -128,11 +128,12 @@ impl Sessions {
         Ok(SessionUse::new(&session))
     }
 
-    /// Lets go of connections that have long been without a request.
-    pub fn look(&self, keep_alive_timeout: Duration) {
+    /// Lets go of connections that have long been without a request, or lead to where the origin no longer is; the requests
+    /// on them go on.
+    pub fn look(&self, keep_alive_timeout: Duration, leads_to_origin: impl Fn(SocketAddr) -> bool) {
         self.open.borrow_mut().retain(|session| {
             let is_used = session.streams.get() > 0 || session.used.get().elapsed() < keep_alive_timeout;
-            is_used && !session.is_dead.get()
+            is_used && !session.is_dead.get() && session.address.is_none_or(&leads_to_origin)
         });
     }
 }

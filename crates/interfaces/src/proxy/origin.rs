@@ -1,6 +1,7 @@
 //! One origin, as all cores share it: its health, its connections, its addresses and its counts.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -49,12 +50,22 @@ impl Drop for Busy {
     }
 }
 
+/// A connection on which HTTP/2 can begin.
+pub struct NewSession {
+    /// What carries the bytes.
+    pub stream: Stream,
+    /// The address that it leads to, where that may change.
+    pub address: Option<SocketAddr>,
+    /// Its place among the origin's connections.
+    pub place: Place,
+}
+
 /// A connection that is fit for requests, in one of two versions.
 pub enum Opened {
     /// HTTP/1.1.
     Http1(Box<Connection>),
     /// HTTP/2, not begun yet.
-    Http2(Stream, Place),
+    Http2(NewSession),
 }
 
 impl SharedOrigin {
@@ -115,15 +126,12 @@ impl SharedOrigin {
             stream = Stream::Tls(Box::new(tls));
         }
         Ok(match speaks_http2 {
-            true => Opened::Http2(stream, place),
+            true => Opened::Http2(NewSession { stream, address, place }),
             false => Opened::Http1(Box::new(Connection::new(stream, address, place))),
         })
     }
 
-    async fn connect(
-        &self,
-        settings: &ProxySettings,
-    ) -> Result<(Stream, Option<std::net::SocketAddr>), Failure> {
+    async fn connect(&self, settings: &ProxySettings) -> Result<(Stream, Option<SocketAddr>), Failure> {
         let times = &settings.times;
         let addresses = match (&self.spec.url.address, &self.addresses) {
             (Address::Unix(path), _) => {

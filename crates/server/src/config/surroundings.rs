@@ -191,6 +191,11 @@ fn check_access_and_routes(
             let place = within.map(|within| within.key_below(&key));
             problems.push(problem_at(&places.file, place, format!("'{key}': {message}")));
         }
+        if let Some(nsapi) = &route.nsapi {
+            for message in crate::nsapi::problems(nsapi, route, site) {
+                problems.push(problem_at(&places.file, within.map(|within| within.key("nsapi")), message));
+            }
+        }
         if let Some(message) = route.proxy.as_ref().and_then(crate::proxy::problem) {
             problems.push(problem_at(&places.file, within.map(|within| within.key("proxy")), message));
         }

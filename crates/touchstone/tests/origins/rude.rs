@@ -191,6 +191,17 @@ fn each_step_has_its_time() {
     server.wait_for_error_line("which step", |line| line.contains("a response did not come within 0.1 s"));
     let server = proxy(&tree, &keys("total_timeout = \"100ms\""), "");
     assert_eq!(server.get("/app/").status, 504);
+    // One that says its head a byte at a time, always soon enough.
+    let dripping = Origin::start(|stream| {
+        let _ = read_head(stream);
+        while stream.write_all(b"H").is_ok() && stream.write_all(b"TTP/1.1 200 OK\r\nX-A: ").is_ok() {
+            while stream.write_all(b"a").is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+    });
+    let server = proxy(&tree, &format!("{}response_timeout = \"300ms\"\n", to(&[&dripping], &[])), "");
+    assert_eq!(server.get("/app/").status, 504);
     // One that reads nothing: more than all buffers on the way hold.
     let deaf = Origin::start(|_| thread::sleep(Duration::from_secs(60)));
     let server = proxy(
@@ -219,4 +230,27 @@ fn each_step_has_its_time() {
     let server = proxy(&tree, &format!("to = \"http://{address}\"\nconnect_timeout = \"200ms\"\n"), "");
     assert_eq!(server.get("/app/").status, 504);
     server.wait_for_error_line("which step", |line| line.contains("no connection came about"));
+}
+
+#[test]
+fn a_request_to_switch_that_has_a_body_is_one_like_any_other() {
+    let tree = Tree::standard();
+    let origin = super::repeating();
+    let server = proxy(&tree, &to(&[&origin], &[]), "");
+    let mut client = server.connect();
+    for round in 0..3 {
+        let request = "POST /app/ HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 5\r\n\r\nhello";
+        let answer = client.ask(request);
+        let text = String::from_utf8(answer.body).unwrap();
+        assert!(answer.status == 200 && text.ends_with("\r\n\r\nhello"), "{round}: {text}");
+        assert!(!text.contains("Upgrade"), "{text}");
+    }
+    // One that the origin does not want to switch for is answered, too, and its connection is kept.
+    for _ in 0..3 {
+        let mut client = server.connect();
+        let answer =
+            client.ask("GET /app/ HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+        assert!(answer.status == 200 && answer.body.starts_with(b"GET /app/ "));
+    }
+    assert_eq!(origin.connections(), 1);
 }

@@ -162,7 +162,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
                 },
                 Choice {
                     word: "hash",
-                    meaning: "what is alike in `hash_by` goes to the same; when an origin goes or comes, only its part moves",
+                    meaning: "what is alike in `hash_by` goes to the same origin",
                     set: |proxy| proxy.balance = Balance::Hash(HashBy::Path),
                 },
             ]),
