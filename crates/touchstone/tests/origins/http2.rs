@@ -261,3 +261,74 @@ fn our_own_server_is_an_origin_of_http_2() {
     drop(origin);
     wait_until("it is gone", Duration::from_secs(10), || server.get("/app/long.bin").status == 502);
 }
+
+#[test]
+fn a_websocket_passes_from_http_2() {
+    use std::io::{Read, Write};
+    let origin = super::Origin::start(|stream| {
+        let head = super::read_head(stream).unwrap();
+        if !head.contains("\r\nUpgrade: websocket\r\n") || !head.contains("\r\nsec-websocket-key: ") {
+            return super::say(stream, &head);
+        }
+        let answer = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\
+                      Sec-WebSocket-Accept: x\r\nSec-WebSocket-Protocol: chat\r\n\r\nfirst";
+        stream.write_all(answer.as_bytes()).unwrap();
+        let mut buffer = [0; 1024];
+        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+            stream.write_all(&buffer[..count]).unwrap();
+        }
+        stream.write_all(b"last").unwrap();
+    });
+    let tree = Tree::standard();
+    let server = proxy(&tree, &super::to(&[&origin], &[]), "");
+    runtime().block_on(async {
+        let stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+        let (send_request, mut connection) = h2::client::handshake(stream).await.unwrap();
+        let mut send_request = send_request;
+        // The server's settings say that it may be asked.
+        poll_fn(|context| {
+            use std::future::Future;
+            let _ = std::pin::Pin::new(&mut connection).poll(context);
+            match send_request.is_extended_connect_protocol_enabled() {
+                true => std::task::Poll::Ready(()),
+                false => std::task::Poll::Pending,
+            }
+        })
+        .await;
+        tokio::spawn(connection);
+        let request = |path: &str| {
+            Request::builder()
+                .method("CONNECT")
+                .uri(format!("http://a{path}"))
+                .extension(h2::ext::Protocol::from_static("websocket"))
+                .header("sec-websocket-version", "13")
+                .body(())
+                .unwrap()
+        };
+        let (response, mut upload) = send_request.send_request(request("/app/socket"), false).unwrap();
+        let response = response.await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["sec-websocket-protocol"], "chat");
+        for name in ["upgrade", "connection", "sec-websocket-accept", "content-length"] {
+            assert!(!response.headers().contains_key(name), "{name}");
+        }
+        let mut body = response.into_body();
+        for message in ["first", "hello", "again"] {
+            if message != "first" {
+                send(&mut upload, Bytes::from(message)).await;
+            }
+            let piece = body.data().await.unwrap().unwrap();
+            body.flow_control().release_capacity(piece.len()).unwrap();
+            assert_eq!(piece, message);
+        }
+        // One direction ends, then the other.
+        upload.send_data(Bytes::new(), true).unwrap();
+        assert_eq!(body.data().await.unwrap().unwrap(), "last");
+        assert!(body.data().await.is_none());
+        // Where nothing switches the tunnel must not seem to stand.
+        let (response, _upload) = send_request.send_request(request("/alphabet.txt"), false).unwrap();
+        assert_eq!(response.await.unwrap().status(), 501);
+        let (response, _upload) = send_request.send_request(request("/missing"), false).unwrap();
+        assert_eq!(response.await.unwrap().status(), 404);
+    });
+}

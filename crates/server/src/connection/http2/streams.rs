@@ -124,6 +124,8 @@ pub struct Incoming {
     /// All that came.
     received_bytes: u64,
     most_bytes: u64,
+    /// It is one direction of a tunnel (RFC 8441).
+    pub is_tunnel: bool,
 }
 
 /// The body is longer than may be.
@@ -132,7 +134,19 @@ pub struct TooLarge;
 impl Incoming {
     /// A body of at most so many bytes.
     pub fn new(stream: StreamKey, sender: Sender, most_bytes: u64) -> Incoming {
-        Incoming { stream, sender: Some(sender), unreleased_bytes: 0, received_bytes: 0, most_bytes }
+        Incoming {
+            stream,
+            sender: Some(sender),
+            unreleased_bytes: 0,
+            received_bytes: 0,
+            most_bytes,
+            is_tunnel: false,
+        }
+    }
+
+    /// A direction of a tunnel, which may carry anything for any time.
+    pub fn tunnel(stream: StreamKey, sender: Sender) -> Incoming {
+        Incoming { is_tunnel: true, ..Incoming::new(stream, sender, u64::MAX) }
     }
 
     /// Takes in what came.
