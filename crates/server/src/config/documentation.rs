@@ -230,7 +230,8 @@ fn stands_with_others(section: &str, key: &str) -> bool {
         "spool_directory",
         "user",
     ];
-    !calls_programs.contains(&section) || !excludes_or_names.contains(&key)
+    let of_origins = section == "site.route.proxy" && key == "proxy_protocol";
+    !(calls_programs.contains(&section) && excludes_or_names.contains(&key) || of_origins)
 }
 
 fn first_sentence(text: &str) -> &str {
@@ -317,7 +318,7 @@ mod tests {
             assert!(one.contains(&name), "{one}");
         });
         assert!(all.lines().all(|line| line.chars().count() <= 100));
-        assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 3);
+        assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 4);
         assert_eq!(explain(Some("[cache]")).unwrap().matches("example:").count(), 5);
         assert_eq!(
             explain(Some("site.rot")).unwrap_err(),
