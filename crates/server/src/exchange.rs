@@ -21,6 +21,7 @@ use touchstone_http::target::{PathError, RequestTarget, is_plain_path, normalise
 use touchstone_http::trace_context;
 use touchstone_interfaces::answer::{Answer, CacheResult};
 use touchstone_interfaces::handler::{self, Handled, Interface, Level, OnCore};
+use touchstone_interfaces::interim::{InterimResponses, TakesInterim};
 use touchstone_interfaces::pipe::Receiver;
 use touchstone_interfaces::request::{
     MOST_DERIVED, Protocol, ReceivedHead, Request, RequestDetails, TlsFacts,
@@ -85,8 +86,16 @@ pub struct Progress {
     pub id: RefCell<Option<RequestId>>,
     /// Field lines to be sent ahead of the answer, if that is not there at once.
     early_hints: RefCell<Option<Arc<[u8]>>>,
+    /// Interim responses of the handler's own.
+    pub interim: InterimResponses,
     /// The request among those under way, while it is.
     pub under_way: RefCell<Option<UnderWayGuard>>,
+}
+
+impl TakesInterim for Progress {
+    fn interim(&self) -> &InterimResponses {
+        &self.interim
+    }
 }
 
 impl Progress {
@@ -189,6 +198,7 @@ pub fn begin(
     let (query, host) = (query.map(|query| received.share(query)), host.map(|host| received.share(host)));
     let fields = HeadFields { head, buffer: &received.buffer };
     let client = client_of(snapshot, arrival.peer, &fields);
+    let is_trusted = |peer: &IpAddr| snapshot.connection_gate.trusts_fields_of(*peer);
     let details = RequestDetails {
         protocol: arrival.protocol,
         path,
@@ -197,6 +207,7 @@ pub fn begin(
         host,
         site,
         client,
+        trusted_proxy: arrival.peer.map(|peer| peer.ip()).filter(is_trusted),
         server: arrival.listener,
         tls: arrival.tls,
         user: None,
@@ -243,6 +254,7 @@ pub async fn answer(
         under_way.request().set_client(answered.client);
     }
     identify(&core, &snapshot, &mut request, &progress);
+    request.interim = Some(progress.clone());
     loop {
         match step(&core, &snapshot, request, variant, &progress, &mut answered).await {
             Step::Answer(mut answer) => {

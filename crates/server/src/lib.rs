@@ -46,6 +46,7 @@ mod pid_file;
 mod private_file;
 mod privileges;
 mod programs;
+mod proxy;
 pub mod request_id;
 pub mod route;
 mod running;

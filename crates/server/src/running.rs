@@ -501,6 +501,7 @@ impl Running {
             "connections": parts.connections.open(),
             "listening": parts.listening.bound().map(|(_, bound)| bound.to_string()).collect::<Vec<_>>(),
             "sites": parts.snapshot.config.sites.len(),
+            "origins": crate::admin::origins_json(&crate::metrics::origin_totals()),
             "reloads": self.reloads,
             "user": rustix::process::geteuid().as_raw(),
             "drain_timeout_s": parts.snapshot.config.server.drain_timeout.as_secs(),

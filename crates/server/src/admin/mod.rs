@@ -34,6 +34,7 @@ mod status_page;
 mod words;
 
 pub use listener::Admin;
+pub use status_json::origins_json;
 
 use std::sync::Arc;
 

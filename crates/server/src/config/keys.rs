@@ -789,6 +789,26 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::config::proxy::tables::TLS;
+            $code
+        }
+        {
+            let $section = &$crate::config::proxy::tables::CHECK;
+            $code
+        }
+        {
+            let $section = &$crate::config::proxy::tables::HEALTH;
+            $code
+        }
+        {
+            let $section = &$crate::config::proxy::tables::RETRY;
+            $code
+        }
+        {
+            let $section = &$crate::config::proxy::tables::FORWARD;
+            $code
+        }
+        {
             let $section = &$crate::config::nsapi::NSAPI;
             $code
         }

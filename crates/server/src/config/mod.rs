@@ -44,6 +44,7 @@ pub use nsapi::NsapiConfig;
 pub use parse::{Loaded, load_file, load_server_section, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
 pub use proxy::ProxyConfig;
+pub use proxy::tables::{ProxyCheckConfig, ProxyForwardConfig, ProxyHealthConfig, ProxyRetryConfig};
 pub use route::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use server::{ControlSocket, ServerConfig};
 pub use surroundings::check_surroundings;
@@ -320,7 +321,7 @@ pub fn parse_size_text(text: &str) -> Result<u64, String> {
 
 /// The configuration of `touchstone accelerate`: every request of every host goes to one origin, through the cache.
 pub fn accelerate(origin: String, listen: SocketAddr) -> Config {
-    let proxy = ProxyConfig { to: origin, ..proxy::PROXY.defaults() };
+    let proxy = ProxyConfig { to: vec![origin], ..proxy::PROXY.defaults() };
     let route = RouteConfig { proxy: Some(proxy), cache: Some(Default::default()), ..RouteConfig::default() };
     // Nothing is served from the root: the route takes every path.
     let mut config = quick("/".into(), listen);

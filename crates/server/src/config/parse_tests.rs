@@ -292,7 +292,9 @@ fn unknown_names() {
     );
     assert_eq!(
         problems(&format!("path = 'x'\n{SITE}")),
-        ["site.toml:1:1: key 'path' must stand in a section, [access_log], [error_log] and [[site.route]]"]
+        [
+            "site.toml:1:1: key 'path' must stand in a section, [access_log], [error_log], [[site.route]] and [site.route.proxy.check]"
+        ]
     );
     assert_eq!(
         problems(&format!("'odd\u{e9}' = 'x'\n{SITE}")),

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use touchstone_files::cache::Variant;
 use touchstone_http::chunked::{LAST_CHUNK, chunk_head};
 use touchstone_http::request::{Expectation, Method, Version};
+use touchstone_http::status::reason;
 use touchstone_interfaces::answer::{Answer, Framing, Part};
 use touchstone_interfaces::handler::PIECE_BYTES;
 use touchstone_interfaces::pipe::Receiver;
@@ -114,7 +115,7 @@ impl Connection {
         let variant = self.answer_variant(&received.head, true);
         let answer =
             pin!(exchange::answer(self.core.clone(), snapshot.clone(), request, variant, progress.clone()));
-        let answered = self.drive(answer, feed, progress).await?;
+        let answered = self.drive(answer, feed, progress, received.head.version == Version::Http11).await?;
         // The handler cannot know better than the connection why the body broke off.
         Some(match feed.problem {
             Some(BodyProblem::Gone) => return None,
@@ -129,10 +130,21 @@ impl Connection {
         mut future: Pin<&mut impl Future<Output = T>>,
         feed: &mut BodyFeed,
         progress: &Progress,
+        takes_interim: bool,
     ) -> Option<T> {
         poll_fn(|context| {
             if let Poll::Ready(value) = future.as_mut().poll(context) {
                 return Poll::Ready(Some(value));
+            }
+            while let Some(interim) = progress.interim.take() {
+                // RFC 9110 section 15.2: HTTP/1.0 has none.
+                if takes_interim {
+                    let line = format!("HTTP/1.1 {} {}\r\n", interim.status, reason(interim.status));
+                    for piece in [line.as_bytes(), &interim.fields, b"\r\n"] {
+                        self.output.extend_from_slice(piece);
+                    }
+                    feed.send_ahead(self, context);
+                }
             }
             feed.poll(self, progress.is_with_handler.get(), context).map(|()| None)
         })
@@ -174,6 +186,8 @@ impl Connection {
         let parts = std::mem::take(&mut answered.answer.body);
         // The buffer that gathers answers: it is warm, and nobody needs it before this one is written.
         let mut buffer = std::mem::take(&mut self.core.hot.borrow_mut().gathered);
+        // What was said ahead of the answer and is not sent yet goes first.
+        buffer.append(&mut self.output);
         answered.answer.append_head(&self.core.clock.second(), variant, framing, &mut buffer);
         let has_body = switches || (head.method != Method::Head && framing != Framing::None);
         let parts = if has_body { parts } else { Vec::new() };
@@ -352,7 +366,14 @@ impl Connection {
             return Err((sent, error));
         }
         if is_chunked {
-            pending.extend_from_slice(LAST_CHUNK);
+            match body.take_trailers() {
+                trailers if trailers.is_empty() => pending.extend_from_slice(LAST_CHUNK),
+                trailers => {
+                    for piece in [b"0\r\n", &trailers[..], b"\r\n"] {
+                        pending.extend_from_slice(piece);
+                    }
+                }
+            }
         }
         self.write_feeding(&pending, &[], feed).await.map_err(|error| (sent, error))?;
         Ok(sent)
