@@ -315,8 +315,7 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         || config.ajp.is_some()
         || config.nsapi.is_some();
     if config.cache.is_some() && !has_program {
-        let message =
-            "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files have a cache already";
+        let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files have a cache already";
         problem("cache", message.to_string());
     }
     for (key, message) in contradictions(config) {
