@@ -228,14 +228,16 @@ impl Writer {
             index.forget_key_purges(ticket + 1);
             index.oldest_ticket()
         };
-        let mut log = lock(&self.shared.purge_log);
-        let Some(log) = log.as_mut().filter(|log| log.has_grown()) else { return };
-        let compacted = log.compact(oldest);
-        let is_too_long = compacted.is_err() || log.is_too_long();
-        if is_too_long {
-            // Starting anew costs hits; a list that grows without end costs more.
-            let _ = log.compact(u64::MAX);
-        }
+        let is_too_long = {
+            let mut log = lock(&self.shared.purge_log);
+            let Some(log) = log.as_mut().filter(|log| log.has_grown()) else { return };
+            let is_too_long = log.compact(oldest).is_err() || log.is_too_long();
+            if is_too_long {
+                // Starting anew costs hits; a list that grows without end costs more.
+                let _ = log.compact(u64::MAX);
+            }
+            is_too_long
+        };
         if is_too_long {
             self.drop_everything();
         }
