@@ -6,16 +6,18 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use rustc_hash::FxHasher;
+use touchstone_accelerator::disk::Disk;
 use touchstone_accelerator::layer::{Accelerated, Accelerator, CachedRoute};
 use touchstone_accelerator::rules::fields::Fields;
 use touchstone_accelerator::rules::key::Target;
 use touchstone_accelerator::rules::policy::Policy;
-use touchstone_accelerator::store::{Front, PlainRequest};
+use touchstone_accelerator::store::{Front, PlainRequest, Store, Tier};
 use touchstone_files::cache::{DateSecond, Prepared, Variant};
 use touchstone_interfaces::handler::Interface;
 
 use crate::access::{HeadFields, RequestFields, RequestView};
-use crate::config::{RouteConfig, SiteConfig};
+use crate::config::{AcceleratorConfig, LogLevel, RouteConfig, SiteConfig};
+use crate::log::error::ErrorLog;
 use crate::site::Site;
 
 /// Puts the cache before the interface of a route, where its configuration says so.
@@ -32,6 +34,22 @@ pub fn open(
         space: space(site, route),
     };
     (cached.clone(), Arc::new(Accelerated::new(cached, interface)))
+}
+
+/// The store with its copies on disk, if there are to be any; the error says why there cannot be.
+pub fn start(config: &AcceleratorConfig, error_log: &ErrorLog) -> Result<Arc<Accelerator>, String> {
+    let disk = match &config.disk {
+        None => None,
+        Some(directory) => {
+            let log = error_log.clone();
+            let report = move |message: &str| log.limited(LogLevel::Info, "cache on disk", message);
+            let disk = Disk::open(directory, config.disk_bytes, report).map_err(|error| {
+                format!("cannot use {} for the cache on disk: {error}", directory.display())
+            })?;
+            Some(Arc::new(disk) as Arc<dyn Tier>)
+        }
+    };
+    Ok(Arc::new(Accelerator::new(Store::new(config.memory_bytes, disk))))
 }
 
 /// Tells the stored answers of a site and of what answers from those of others. The same over reloads and restarts, unless

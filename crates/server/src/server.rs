@@ -14,8 +14,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::unbounded_channel;
 use touchstone_accelerator::layer::Accelerator;
-use touchstone_accelerator::store::Store;
 
+use crate::accelerator;
 use crate::access::AccessShared;
 use crate::acme::AcmeManager;
 use crate::admin::Admin;
@@ -150,7 +150,7 @@ impl Server {
                 error_log.limited(LogLevel::Warning, "password file", problem);
             }))
         };
-        let accelerator = Arc::new(Accelerator::new(Store::new(config.accelerator.memory_bytes, None)));
+        let accelerator = accelerator::start(&config.accelerator, &error_log).map_err(StartError)?;
         let acme = AcmeManager::new(tls.clone(), error_log.clone());
         let snapshot =
             Snapshot::open(config, &tls, &access, &accelerator, acme.http_challenges(), &error_log)

@@ -205,13 +205,13 @@ impl AcceleratedOfCore {
     async fn stored(&self, request: &Request, facts: &Facts) -> (Option<Arc<Object>>, bool) {
         let store = &self.route.accelerator.store;
         let mut under = store.under(facts.hash, &facts.key);
-        if under.is_empty()
-            && let Some(tier) = store.tier().filter(|tier| tier.may_hold(facts.hash)).cloned()
-        {
-            let (hash, key) = (facts.hash, facts.key.clone());
+        // There may be more of them on disk than in memory.
+        if let Some(tier) = store.tier().filter(|tier| tier.held(facts.hash) > under.len()).cloned() {
+            let (hash, key, purge_count) = (facts.hash, facts.key.clone(), store.purge_count());
             let loaded = tokio::task::spawn_blocking(move || tier.load(hash, &key)).await;
-            for object in loaded.unwrap_or_default() {
-                store.promote(Arc::new(object));
+            let is_new = |object: &Object| under.iter().all(|known| known.selector() != object.selector());
+            for object in loaded.unwrap_or_default().into_iter().filter(is_new) {
+                store.promote(Arc::new(object), purge_count);
             }
             under = store.under(facts.hash, &facts.key);
         }

@@ -49,7 +49,7 @@ struct Purges {
 }
 
 /// What is purged.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Purge {
     /// What is stored under a key.
     Key(Vec<u8>),
@@ -192,8 +192,11 @@ impl Store {
         true
     }
 
-    /// Takes in a response that the storage behind the memory has given.
-    pub fn promote(&self, object: Arc<Object>) {
+    /// Takes in a response that the storage behind the memory has given, which was asked when there had been so many purges.
+    pub fn promote(&self, object: Arc<Object>, purge_count: u64) {
+        if self.is_purged_since(&object, purge_count) {
+            return;
+        }
         self.make_room_from(self.index(object.hash), object.bytes());
         let change = lock(self.shard(object.hash)).insert(object);
         self.bytes.fetch_add(change.added, Ordering::Relaxed);
@@ -206,7 +209,7 @@ impl Store {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.removals.fetch_add(1, Ordering::Release);
         if let Some(tier) = &self.tier {
-            tier.forget(object.hash, object.key());
+            tier.purge(&Purge::Key(object.key().to_vec()));
         }
     }
 
@@ -225,13 +228,9 @@ impl Store {
             Purge::Key(key) => self.purge_shard(self.shard(hash_of(key)), purge, mode),
             _ => self.shards.iter().map(|shard| self.purge_shard(shard, purge, mode)).sum(),
         };
-        if mode == PurgeMode::Remove
-            && let Some(tier) = &self.tier
-        {
-            match purge {
-                Purge::Key(key) => tier.forget(hash_of(key), key),
-                _ => _ = tier.forget_where(&|key, fields| purge.takes(key, fields)),
-            }
+        // What is on disk alone is not made stale, but goes: it is no answer to anything before it has been read.
+        if let Some(tier) = &self.tier {
+            tier.purge(purge);
         }
         self.purged.fetch_add(found as u64, Ordering::Relaxed);
         self.removals.fetch_add(1, Ordering::Release);

@@ -1,5 +1,6 @@
 //! `[accelerator]` and `[site.route.cache]`: what is cached of programs and origins, how much of it, and for how long.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use touchstone_accelerator::rules::policy::Policy;
@@ -15,6 +16,10 @@ use super::values;
 pub struct AcceleratorConfig {
     /// Most bytes of stored responses in memory.
     pub memory_bytes: u64,
+    /// Where copies are kept on disk; none: nowhere.
+    pub disk: Option<PathBuf>,
+    /// Most bytes of them.
+    pub disk_bytes: u64,
 }
 
 impl Default for AcceleratorConfig {
@@ -33,16 +38,39 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
     repeated: false,
     documentation: "What all routes with a `cache` share, see [the accelerator](accelerator.md). \
         What is stored stays over a reload.",
-    blank: || AcceleratorConfig { memory_bytes: 0 },
-    keys: &[Key {
-        name: "memory",
-        default: Some("\"256MiB\""),
-        example: "\"2GiB\"",
-        documentation: "The most memory that stored responses may take, all together, in bytes. \
+    blank: || AcceleratorConfig { memory_bytes: 0, disk: None, disk_bytes: 0 },
+    keys: &[
+        Key {
+            name: "memory",
+            default: Some("\"256MiB\""),
+            example: "\"2GiB\"",
+            documentation: "The most memory that stored responses may take, all together, in bytes. \
             Those that are used least make room for new ones. The number of locks that cores share follows from the size \
             at the start.",
-        kind: Kind::Size { least: MIB, most: 16 * TIB, set: |config, value| config.memory_bytes = value },
-    }],
+            kind: Kind::Size { least: MIB, most: 16 * TIB, set: |config, value| config.memory_bytes = value },
+        },
+        Key {
+            name: "disk",
+            default: Some("\"\""),
+            example: "\"/var/cache/touchstone\"",
+            documentation: "A directory for copies of what is stored, which are there after a restart. \
+                It is made if it is not there; the server must be able to write to it, and nobody else should. It counts when \
+                the server starts, not on a reload. Empty: there are no copies.",
+            kind: Kind::File(|config, value| config.disk = value),
+        },
+        Key {
+            name: "disk_size",
+            default: Some("\"10GiB\""),
+            example: "\"100GiB\"",
+            documentation: "The most that the copies may take on disk, all together, in bytes. \
+                Where there is less room the oldest go earlier.",
+            kind: Kind::Size {
+                least: 8 * MIB,
+                most: 1024 * TIB,
+                set: |config, value| config.disk_bytes = value,
+            },
+        },
+    ],
 };
 
 const fn seconds(

@@ -532,6 +532,61 @@ pub static METRICS: &[Definition] = &[
         },
     },
     Definition {
+        name: "touchstone_accelerator_disk_objects",
+        kind: Kind::Gauge,
+        help: "Responses of which there is a copy on disk.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.objects);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_bytes",
+        kind: Kind::Gauge,
+        help: "What the copies take on disk.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.bytes);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_loads",
+        kind: Kind::Counter,
+        help: "Copies that were read into memory again.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.loads);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_corrupt",
+        kind: Kind::Counter,
+        help: "Copies that were not what had been written, and were dropped.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.corrupt);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_unwritten",
+        kind: Kind::Counter,
+        help: "Responses of which no copy was made: too much to write, no room, or purged meanwhile.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.unwritten);
+            }
+        },
+    },
+    Definition {
         name: "touchstone_access_log_lost_lines",
         kind: Kind::Counter,
         help: "Lines of the access log that were dropped because they could not be written, or not fast enough.",

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use touchstone_accelerator::store::{Counters, Store};
+use touchstone_accelerator::store::{Counters, Store, TierCounters};
 use touchstone_files::cache::{CacheCounters, FileCache};
 
 use super::core_counts::CoreCounts;
@@ -69,7 +69,13 @@ impl Metrics {
         *lock(&self.accelerator) = store.cloned();
     }
 
-    /// The counts of that.
+    /// The counts of its copies on disk, if there are any.
+    pub fn accelerator_disk_counters(&self) -> Option<TierCounters> {
+        let store = lock(&self.accelerator).clone();
+        store.and_then(|store| store.tier().map(|tier| tier.counters()))
+    }
+
+    /// The counts of it.
     pub fn accelerator_counters(&self) -> Option<Counters> {
         let store = lock(&self.accelerator).clone();
         store.map(|store| store.counters())
