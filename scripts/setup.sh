@@ -34,8 +34,8 @@ testing|systemd-socket-activate|systemd|tests of socket activation and of the un
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests
 testing|minisign|minisign|signatures of certified results
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
-rival|h2o|h2o|a system under test
-rival|lighttpd|lighttpd|a system under test
+testing|h2o|h2o|a system under test
+testing|lighttpd|lighttpd|a system under test
 rival|varnishd|varnish|a system under test
 rival|haproxy|haproxy|a system under test
 rival|ab|apache2-utils|a load generator

@@ -9,6 +9,8 @@
 //! they can be made again at any time.
 
 pub mod bench;
+mod cache;
+pub mod capability;
 pub mod certify;
 mod definition;
 pub mod export;
@@ -20,6 +22,7 @@ pub mod output;
 pub mod placement;
 pub mod planning;
 mod probe;
+pub mod programs;
 pub mod raw;
 pub mod reference;
 pub mod report;
@@ -28,6 +31,8 @@ pub mod result;
 mod sample;
 #[cfg(test)]
 mod schema;
+pub mod series;
+pub mod spice;
 pub mod statistics;
 pub mod suite;
 pub mod system;
@@ -35,3 +40,10 @@ pub mod table;
 pub mod verdict;
 
 pub use definition::DefinitionError;
+
+/// Says that a check was left out, and why, where the test harness does not hide it.
+#[cfg(test)]
+fn skipped(why: &str) {
+    use std::io::Write;
+    writeln!(std::io::stderr(), "SKIPPED: {why}").expect("standard error is open");
+}

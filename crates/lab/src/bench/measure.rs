@@ -18,7 +18,7 @@ const RATE_PERIOD: Duration = Duration::from_secs(1);
 /// What is to be measured.
 pub(super) struct Measurement<'a> {
     pub(super) plan: Plan,
-    pub(super) pid: Option<u32>,
+    pub(super) pids: Vec<u32>,
     pub(super) period: Duration,
     pub(super) exporter: Option<Exporter>,
     pub(super) turn: Turn<'a>,
@@ -59,7 +59,7 @@ impl Measurement<'_> {
         let start = Instant::now();
         let window_start = SystemTime::now() + self.plan.ramp_up;
         let monitor = Monitor::start(Watch {
-            pids: self.pid.into_iter().collect(),
+            pids: self.pids.clone(),
             period: self.period,
             start,
             window_start: self.plan.ramp_up,

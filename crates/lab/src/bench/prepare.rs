@@ -6,9 +6,11 @@ use crate::machine;
 use crate::monitor::Exporter;
 use crate::output::ResultDirectory;
 use crate::placement::{self, Placement};
-use crate::result::{MachineFacts, ToolFacts};
-use crate::suite::{Drive, Mix, Suite, tree};
+use crate::programs::{self, Programs};
+use crate::result::{MachineFacts, SkippedInterface, ToolFacts};
+use crate::suite::{Drive, Mix, Part, Suite, tree};
 use crate::system::url::SystemUrl;
+use crate::system::user::{self, User};
 use crate::system::{Definition, Installed};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -35,6 +37,10 @@ pub struct Prepared {
     pub placement: Placement,
     /// The workload's files.
     pub tree: PathBuf,
+    /// The programs that the suite's interfaces call.
+    pub programs: Programs,
+    /// Whom servers become that are started by root.
+    pub user: Option<User>,
     /// Where the result goes.
     pub directory: ResultDirectory,
     /// Seed of the choice of requests.
@@ -64,6 +70,19 @@ pub struct Entrant {
     pub is_limit: bool,
     /// Whether and how it is started.
     pub kind: EntrantKind,
+    /// What becomes of each part of the suite on it.
+    pub parts: Vec<PartState>,
+}
+
+/// What becomes of a part of the suite on a system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartState {
+    /// It is measured.
+    Runs,
+    /// It cannot be measured, for this reason: a sentence without its full stop.
+    Skipped(String),
+    /// It is not asked for: it would be compared with nothing.
+    NotAsked,
 }
 
 /// Whether and how a system is started.
@@ -93,6 +112,11 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
     let mixes = mixes(&suite, &options)?;
     let placement = placement::place(&options.placement)?;
     let mut entrants = entrants(&options)?;
+    let programs = needed_programs(&suite, &entrants);
+    for entrant in &mut entrants {
+        entrant.parts = part_states(&suite, entrant, &programs);
+    }
+    refuse_if_nothing_runs(&entrants)?;
     give_ports(&mut entrants, options.port)?;
     provide_open_files(&mixes)?;
     let mut warnings: Vec<String> = placement.warning().into_iter().collect();
@@ -100,7 +124,7 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
         warnings.extend(entrant_warnings(entrant, &suite, &mixes, &placement)?);
     }
     warnings.dedup();
-    let tree = tree::prepare(&suite.workload).map_err(|error| error.to_string())?;
+    let tree = tree::prepare(&suite).map_err(|error| error.to_string())?;
     let same_host = entrants.iter().any(Entrant::is_on_this_machine);
     let exporter = exporter(options.exporter.as_deref(), &entrants)?;
     let directory = output_directory(options.output.as_deref(), &suite.name)?;
@@ -111,6 +135,8 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
         entrants,
         placement,
         tree,
+        programs,
+        user: user::unprivileged(),
         directory,
         seed: options.seed,
         report: options.report,
@@ -129,6 +155,31 @@ impl Entrant {
             EntrantKind::Started { .. } => true,
             EntrantKind::Running { url, .. } => url.is_this_machine(),
         }
+    }
+
+    /// Whether any part of the suite is measured on it.
+    pub fn runs(&self) -> bool {
+        self.parts.contains(&PartState::Runs)
+    }
+
+    /// The parts that are not measured on it, as the result file records them.
+    pub fn skipped(&self, suite: &Suite) -> Vec<SkippedInterface> {
+        let skipped = |(part, state): (&Part, &PartState)| match state {
+            PartState::Skipped(reason) => {
+                Some(SkippedInterface { interface: part.name().to_string(), reason: reason.clone() })
+            }
+            PartState::Runs | PartState::NotAsked => None,
+        };
+        suite.parts.iter().zip(&self.parts).filter_map(skipped).collect()
+    }
+
+    /// The capabilities that the parts need that are measured on it, each once.
+    pub fn needs<'s>(&self, suite: &'s Suite) -> Vec<&'s str> {
+        let runs = suite.parts.iter().zip(&self.parts).filter(|(_, state)| **state == PartState::Runs);
+        let mut needs: Vec<&str> = runs.flat_map(|(part, _)| part.needs()).collect();
+        needs.sort_unstable();
+        needs.dedup();
+        needs
     }
 
     /// Where the load goes.
@@ -240,14 +291,12 @@ fn running(url: &str, pid: Option<u32>) -> Result<Entrant, String> {
         title: url.url.clone(),
         is_limit: false,
         kind: EntrantKind::Running { url, pid },
+        parts: Vec::new(),
     })
 }
 
 fn to_be_started(word: &str) -> Result<Entrant, String> {
     let definition = Definition::find(word)?;
-    if !definition.is_limit && !definition.capabilities.iter().any(|capability| capability == "files") {
-        return Err(format!("{} does not serve files, which this suite asks for", definition.name));
-    }
     let installed = definition
         .installed()
         .ok_or_else(|| format!("{} is not installed; {}", definition.name, definition.how_to_install()))?;
@@ -256,7 +305,70 @@ fn to_be_started(word: &str) -> Result<Entrant, String> {
         title: definition.title_with(installed.version.as_deref()),
         is_limit: definition.is_limit,
         kind: EntrantKind::Started { definition: Box::new(definition), installed, port: 0 },
+        parts: Vec::new(),
     })
+}
+
+/// Finds or builds the programs that the suite's interfaces call on the systems that are started here.
+fn needed_programs(suite: &Suite, entrants: &[Entrant]) -> Programs {
+    let can = |part: &&Part| {
+        entrants.iter().any(|entrant| match &entrant.kind {
+            EntrantKind::Started { definition, .. } => definition.lacks(&part.needs(), "").is_none(),
+            EntrantKind::Running { .. } => false,
+        })
+    };
+    let mut names: Vec<&str> = suite.parts.iter().filter(can).flat_map(Part::programs).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() { Programs::default() } else { programs::prepare(&names) }
+}
+
+/// What becomes of each part of the suite on a system, as far as it is known before it is started.
+fn part_states(suite: &Suite, entrant: &Entrant, programs: &Programs) -> Vec<PartState> {
+    let definition = match &entrant.kind {
+        EntrantKind::Started { definition, .. } => definition,
+        // What runs already is asked, and then its answers tell.
+        EntrantKind::Running { .. } => return vec![PartState::Runs; suite.parts.len()],
+    };
+    if definition.is_limit {
+        // It answers anything with the same bytes, so it is only held against what the others are held against.
+        let state = |index| if index == 0 { PartState::Runs } else { PartState::NotAsked };
+        return (0..suite.parts.len()).map(state).collect();
+    }
+    let state = |part: &Part| {
+        let reason =
+            definition.lacks(&part.needs(), &entrant.title).or_else(|| missing_program(part, programs));
+        reason.map_or(PartState::Runs, PartState::Skipped)
+    };
+    let mut states: Vec<PartState> = suite.parts.iter().map(state).collect();
+    if let PartState::Skipped(reason) = states[0].clone() {
+        states.fill(PartState::Skipped(reason));
+    } else if suite.compares_interfaces() && !states[1..].contains(&PartState::Runs) {
+        states[0] = PartState::NotAsked;
+    }
+    states
+}
+
+fn missing_program(part: &Part, programs: &Programs) -> Option<String> {
+    let (_, reason) = programs.missing.iter().find(|(name, _)| part.programs().contains(&name.as_str()))?;
+    let title = part.interface.as_ref().map_or("the suite's program", |interface| &interface.title);
+    Some(format!("{title}: {reason}"))
+}
+
+/// At least one system must have something to measure.
+fn refuse_if_nothing_runs(entrants: &[Entrant]) -> Result<(), String> {
+    if entrants.iter().any(Entrant::runs) {
+        return Ok(());
+    }
+    let mut reasons: Vec<&str> = Vec::new();
+    for state in entrants.iter().flat_map(|entrant| &entrant.parts) {
+        if let PartState::Skipped(reason) = state
+            && !reasons.contains(&reason.as_str())
+        {
+            reasons.push(reason);
+        }
+    }
+    Err(format!("nothing can be measured: {}", reasons.join("; ")))
 }
 
 /// Finds a free port for every system that is started. All are held until all are found, so that no two get the same.
@@ -321,8 +433,10 @@ fn entrant_warnings(
     };
     let mut warnings = Vec::new();
     if let Some(largest) = mixes.iter().max_by_key(|mix| mix.clients) {
-        warnings =
-            suite.plan(largest, &drive).check().map_err(|error| format!("{}: {error}", entrant.name))?;
+        warnings = suite
+            .plan(suite.first_part(), largest, &drive)
+            .check()
+            .map_err(|error| format!("{}: {error}", entrant.name))?;
     }
     if let EntrantKind::Running { url, pid } = &entrant.kind
         && url.is_this_machine()
@@ -440,6 +554,67 @@ mod tests {
         assert!(ports[0] != ports[1] && ports[2] == 1);
         assert!(prepared.machine.same_host && prepared.tree.join("CLASS_4K/3.html").exists());
         assert!(prepared.warnings.iter().any(|warning| warning.contains("was not started here")));
+    }
+
+    /// The definition of a system with these capabilities, whose executable is there.
+    fn system(place: &Path, name: &str, capabilities: &str) -> String {
+        let text = format!(
+            "name = \"{name}\"\ntitle = \"{name}\"\ndescription = \"for tests\"\nexecutables = [\"/bin/sh\"]\n\
+             command = [\"{{executable}}\", \"{{port}}\"]\ncapabilities = [{capabilities}]\n"
+        );
+        let path = place.join(format!("{name}.toml"));
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    #[test]
+    fn what_a_system_lacks_is_skipped_with_its_reason() {
+        let place = tempfile::tempdir().unwrap();
+        let words = [
+            system(place.path(), "pages", "\"files\", \"includes\""),
+            system(place.path(), "plain", "\"files\""),
+            system(place.path(), "nothing", ""),
+            "limit".to_string(),
+            "http://127.0.0.1:1".to_string(),
+        ];
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = Some(place.path().join("out"));
+        let prepared = prepare(Options { suite: "spice".into(), output, ..options(&words) }).unwrap();
+        let [pages, plain, nothing, limit, running] = &prepared.entrants[..] else { panic!("five") };
+        let lacks = |what: &str| PartState::Skipped(what.to_string());
+        assert_eq!(pages.parts[..2], [PartState::Runs, PartState::Runs]);
+        assert_eq!(pages.parts[2], lacks("pages does not run CGI programs"));
+        assert_eq!(pages.needs(&prepared.suite), ["files", "includes"]);
+        assert_eq!(pages.skipped(&prepared.suite).len(), 6);
+        // Static files alone would be compared with nothing.
+        assert!(!plain.runs() && plain.parts[0] == PartState::NotAsked);
+        assert!(!nothing.runs() && nothing.parts[3] == lacks("nothing does not serve files"));
+        assert!(
+            limit.parts[0] == PartState::Runs && limit.parts[1..].iter().all(|it| *it == PartState::NotAsked)
+        );
+        assert!(running.parts.iter().all(|state| *state == PartState::Runs));
+        assert!(prepared.tree.join("spice/spice.shtml").exists());
+    }
+
+    #[test]
+    fn a_run_with_nothing_to_measure_is_refused_with_the_reasons() {
+        let place = tempfile::tempdir().unwrap();
+        let plain = system(place.path(), "plain", "\"files\"");
+        let message = refusal(Options { suite: "spice-cgi".into(), ..options(&[&plain]) });
+        assert_eq!(message, "nothing can be measured: plain does not run CGI programs");
+        let nothing = system(place.path(), "nothing", "");
+        assert_eq!(refusal(options(&[&nothing])), "nothing can be measured: nothing does not serve files");
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_built_is_a_reason() {
+        let suite = Suite::find("spice-cgi").unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let entrant = to_be_started(&system(place.path(), "all", "\"files\", \"cgi\"")).unwrap();
+        let missing = [("cgi".to_string(), "there is no cc".to_string())].into();
+        let programs = Programs { directory: PathBuf::new(), missing };
+        let states = part_states(&suite, &entrant, &programs);
+        assert_eq!(states, [PartState::NotAsked, PartState::Skipped("CGI: there is no cc".to_string())]);
     }
 
     #[test]

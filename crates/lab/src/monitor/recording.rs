@@ -139,6 +139,7 @@ impl Recording {
             user_s,
             system_s,
             cpu_us_per_request: if requests == 0 { 0.0 } else { (user_s + system_s) * 1e6 / requests as f64 },
+            of_processors: false,
             cpu_share: (user_s + system_s) / (window_s * cpus.max(1) as f64),
             resident_bytes_max: self.in_window().filter_map(|s| s.tree).map(|t| t.resident_bytes).max()?,
             processes: end.processes,
