@@ -116,7 +116,7 @@ fn beside(series: &Series<'_>, suite: &str, all: &[Peak]) -> Option<Part> {
             vec![
                 number::rate(peak.rate),
                 number::optional(peak.latency_ms, |ms| number::milliseconds(ms * 1000.0)),
-                format!("{}\u{a0}times", number::rate(factor)),
+                format!("{}\u{a0}times", crate::figures::significant(factor)),
                 format!("{}, {}", title_of(peak.report), peak.place),
             ],
         )
