@@ -41,7 +41,9 @@ extern "C" {
 #ifndef XP_UNIX
 #define XP_UNIX
 #endif
+#ifndef NSAPI_PUBLIC
 #define NSAPI_PUBLIC
+#endif
 #ifndef TCPLEN_T
 #define TCPLEN_T socklen_t
 #endif

@@ -33,6 +33,7 @@ testing|strace|strace|counting system calls
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests
 testing|minisign|minisign|signatures of certified results
+testing|java|default-jre-headless|servlet containers
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
 testing|h2o|h2o|a system under test
 testing|lighttpd|lighttpd|a system under test
@@ -72,6 +73,7 @@ main() {
     install_rust || true
     install_go_programs $brief
     if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
+    if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
     after=$(missing "$wanted")
     remember_attempt "$after"
 

@@ -17,6 +17,8 @@ pub enum Runs {
     OnWorker,
     /// Anywhere.
     Anywhere,
+    /// Anywhere, and it leaves the request to another part of the server.
+    Delegates,
     /// On a core where this says so of the request.
     Asks(fn(&mut Exchange) -> bool),
 }
@@ -28,6 +30,8 @@ pub struct Function {
     pointer: AtomicPtr<()>,
     runs: Runs,
     is_inline: AtomicBool,
+    /// A plug-in has put a function of its own here, which may wait.
+    is_replaced: AtomicBool,
     structure: AtomicPtr<FuncStruct>,
 }
 
@@ -40,6 +44,7 @@ impl Function {
             pointer: AtomicPtr::new(function as *mut ()),
             runs,
             is_inline: AtomicBool::new(false),
+            is_replaced: AtomicBool::new(false),
             structure: AtomicPtr::new(ptr::null_mut()),
         }))
     }
@@ -54,10 +59,16 @@ impl Function {
     pub fn runs_on_core(&self, exchange: &mut Exchange) -> bool {
         self.is_inline.load(Ordering::Relaxed)
             || match self.runs {
+                _ if self.is_replaced.load(Ordering::Relaxed) => false,
                 Runs::OnWorker => false,
-                Runs::Anywhere => true,
+                Runs::Anywhere | Runs::Delegates => true,
                 Runs::Asks(ask) => ask(exchange),
             }
+    }
+
+    /// Whether it may run on a core whatever the request is, and the request's answer is made there.
+    pub fn always_answers_on_core(&self) -> bool {
+        self.is_inline.load(Ordering::Relaxed) || matches!(self.runs, Runs::Anywhere)
     }
 
     /// Lets it run on cores, for those who know that it never waits.
@@ -130,6 +141,7 @@ impl Functions {
     pub fn replace(&self, name: &str, function: FuncPtr) -> Option<FuncPtr> {
         let known = self.find(name)?;
         let before = known.pointer();
+        known.is_replaced.store(true, Ordering::Relaxed);
         known.pointer.store(function as *mut (), Ordering::Release);
         Some(before)
     }

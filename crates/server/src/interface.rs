@@ -12,8 +12,8 @@ use crate::{cgi, nsapi, programs};
 pub fn open(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Interface>>, String> {
     match route {
         RouteConfig { proxy: Some(proxy), .. } => Ok(Some(Arc::new(open_proxy(proxy)?))),
-        RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
         RouteConfig { nsapi: Some(nsapi), .. } => nsapi::open(nsapi, route, site).map(Some),
+        RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
         _ => programs::open(route, site),
     }
 }

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use crate::config::{self, AccessConfig, Config, SiteConfig};
 use crate::includes::SiteIncludes;
 use crate::log::error::ErrorLog;
 use crate::metrics::RouteTable;
+use crate::on_disk;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
 use crate::tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
@@ -61,6 +63,8 @@ pub struct Site {
     pub rules: Option<SiteRules>,
     /// Where the sites begin in [`Snapshot::sites`] that stand for directories of its routes.
     pub first_root: usize,
+    /// The sites in [`Snapshot::sites`] that stand for places of the disk which handlers find in ways of their own.
+    pub places: Range<usize>,
     /// Pages with directives, if it has any.
     pub includes: Option<SiteIncludes>,
     /// What it wants of content codings.
@@ -129,6 +133,11 @@ impl Snapshot {
                 sites.push(open(&below)?);
             }
         }
+        for index in 0..config.sites.len() {
+            let begin = sites.len();
+            sites.extend(on_disk::places(&config.sites[index]).iter().filter_map(|below| open(below).ok()));
+            sites[index].places = begin..sites.len();
+        }
         let connection_gate = ConnectionGate::new(&config, access);
         let wants_peers = connection_gate.wants_peers()
             || sites.iter().filter_map(|site| site.rules.as_ref()).any(SiteRules::wants_peers);
@@ -193,6 +202,7 @@ fn open_site(config: &SiteConfig, access: &Arc<AccessShared>) -> Result<Site, Un
         content_types,
         rules,
         first_root: 0,
+        places: 0..0,
         includes: config.includes.as_ref().map(SiteIncludes::new),
         codings: coding_settings(config),
         fields: field_lines(config),

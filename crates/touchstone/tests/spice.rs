@@ -106,6 +106,9 @@ fn all_interfaces_of_the_server_are_measured_in_one_run() {
     assert_eq!(measured(&result, 1), [("static".to_string(), 1)]);
     assert_eq!(result["systems"][0]["skipped"], Value::Array(Vec::new()));
     assert_eq!(result["spice"].as_array().unwrap().len(), 9);
+    // Root's rights are given up, and with them those of every program.
+    let configuration = result["systems"][0]["configuration"][0]["text"].as_str().unwrap();
+    assert_eq!(configuration.contains("\nuser = \"nobody\"\n"), rustix::process::geteuid().is_root());
 
     let printed = String::from_utf8_lossy(&output.stdout);
     for text in
@@ -123,14 +126,15 @@ fn all_interfaces_of_the_server_are_measured_in_one_run() {
 }
 
 /// Another server that is installed, with the interfaces that it must show.
-fn another_server(name: &str, executable: &str, expected: &[&str]) {
+fn another_server(name: &str, executable: &str, expected: &[&str]) -> Option<Value> {
     if !has_compiler() {
-        return;
+        return None;
     }
     let there =
         ["/usr/sbin", "/usr/bin"].iter().any(|directory| Path::new(directory).join(executable).exists());
     if !there {
-        return skipped(&format!("SPICE on {name} (install {executable})"));
+        skipped(&format!("SPICE on {name} (install {executable})"));
+        return None;
     }
     let place = tempfile::tempdir().unwrap();
     let (output, result) = bench(place.path(), "spice", name);
@@ -146,18 +150,32 @@ fn another_server(name: &str, executable: &str, expected: &[&str]) {
     assert_eq!(reasons.len() + found.len(), 8, "{reasons:?}");
     let printed = String::from_utf8_lossy(&output.stdout);
     for reason in reasons {
-        assert!(printed.contains(&format!("not measured: {reason}")), "{reason} is not in\n{printed}");
+        assert!(printed.contains(reason), "{reason} is not in\n{printed}");
     }
+    Some(result)
+}
+
+/// What a system used in its first mix of an interface.
+fn server_use<'r>(result: &'r Value, interface: &str) -> &'r Value {
+    let mixes = result["systems"][0]["mixes"].as_array().unwrap();
+    &mixes.iter().find(|mix| mix["interface"] == interface).unwrap()["server"]
 }
 
 #[test]
 fn nginx_is_measured_with_what_it_has() {
-    another_server("nginx", "nginx", &["fastcgi", "shtml", "static"]);
+    let Some(result) = another_server("nginx", "nginx", &["fastcgi", "shtml", "static"]) else { return };
+    // Master, worker, and the FastCGI program that it does not start itself.
+    assert!(server_use(&result, "fastcgi")["processes"].as_u64().unwrap() >= 3);
+    assert_eq!(server_use(&result, "fastcgi")["of_processors"], Value::Bool(false));
 }
 
 #[test]
 fn apache_is_measured_with_what_it_has() {
-    another_server("apache", "apache2", &["cgi", "fastcgi", "shtml", "static"]);
+    let expected = ["cgi", "fastcgi", "shtml", "static"];
+    let Some(result) = another_server("apache", "apache2", &expected) else { return };
+    // The programs of mod_cgid are nobody's children by the time they end.
+    assert_eq!(server_use(&result, "cgi")["of_processors"], Value::Bool(true));
+    assert_eq!(server_use(&result, "static")["of_processors"], Value::Bool(false));
 }
 
 #[test]

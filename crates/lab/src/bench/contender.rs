@@ -1,7 +1,8 @@
 //! A system under test in a run: started (or reached), checked, warmed, watched and at last stopped.
 
 use super::BenchError;
-use super::prepare::{Entrant, EntrantKind, PartState, Prepared};
+use super::entrant::{Entrant, EntrantKind, PartState};
+use super::prepare::Prepared;
 use crate::probe;
 use crate::result::{ConfigurationFile, SystemResult};
 use crate::suite::Suite;

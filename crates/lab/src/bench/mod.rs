@@ -7,6 +7,7 @@
 //! or an interrupt, ends the run; what was measured until then is kept and marked.
 
 mod contender;
+mod entrant;
 mod event;
 mod interrupt;
 mod measure;
@@ -14,9 +15,10 @@ mod prepare;
 mod record;
 mod warnings;
 
+pub use entrant::{Entrant, EntrantKind, PartState};
 pub use event::{Event, Observer, Tick, Turn};
 pub use interrupt::interrupt_on_signals;
-pub use prepare::{Entrant, EntrantKind, PartState, Prepared, prepare};
+pub use prepare::{Prepared, prepare};
 pub(crate) use record::latency_record;
 
 use crate::output::{LoggedHistogram, ResultDirectory};

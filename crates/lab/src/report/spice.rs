@@ -43,7 +43,7 @@ fn table(view: &View, rows: &[SpiceRow]) -> Markup {
                 thead {
                     tr class="groups" {
                         td colspan="2" {}
-                        th class="begins" scope="colgroup" colspan="2" { "Peak" }
+                        th class="begins" scope="colgroup" colspan="2" { "SPICE peak" }
                         th class="begins" scope="colgroup" colspan="2" { "At own peaks" }
                         th class="begins" scope="colgroup" colspan="2" { (equal) }
                         th class="begins" scope="colgroup" colspan="2" { "Processor time" }

@@ -416,7 +416,7 @@ fn spice_stands_in_the_verdict_with_every_form_and_the_reports() {
         html(&fixture_of_two()).matches("touchstone.conf").count()
     );
     assert!(page.contains("SHTML, touchstone 0.1.0"));
-    assert!(!html(&fixture::full()).contains("SPICE"));
+    assert!(!html(&fixture::full()).contains("class=\"spice\""));
 }
 
 /// The same two systems without interfaces.

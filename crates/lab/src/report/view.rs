@@ -60,8 +60,9 @@ impl<'a> View<'a> {
                     Style::of_system(rivals - 1)
                 };
                 let label = match series.interface {
+                    // First what differs most: a chart has little room for names.
                     Some(interface) => {
-                        format!("{system_label}, {}", words::line(&interface.title, LABEL_LIMIT))
+                        format!("{}, {system_label}", words::line(&interface.title, LABEL_LIMIT))
                     }
                     None => system_label.clone(),
                 };

@@ -25,6 +25,12 @@ use crate::engine::{Log, Settings};
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
+/// A child that has run for so long is started again after the first wait.
+const RAN_WELL: Duration = Duration::from_secs(1);
+
+/// How long a request waits for a child that is being started; where that is to be started later, it does not wait.
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How long a child may take to end by itself.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -45,6 +51,10 @@ struct State {
     pid: Option<u32>,
     /// Which child it is, from 1 on.
     generation: u64,
+    /// Its plug-ins are loaded.
+    is_ready: bool,
+    /// How long it is waited before the next is started.
+    wait: Duration,
     idle: Vec<UnixStream>,
     is_stopping: bool,
 }
@@ -116,6 +126,12 @@ impl Child {
 
     fn stream(&self) -> io::Result<(UnixStream, u64, bool)> {
         let mut state = self.lock();
+        if !state.is_ready && state.wait < READY_TIMEOUT {
+            // It has just ended, or has just been started: that passes.
+            let comes = |state: &mut State| !state.is_ready && !state.is_stopping;
+            let waited = self.changed.wait_timeout_while(state, READY_TIMEOUT, comes);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
         if let Some(stream) = state.idle.pop() {
             return Ok((stream, state.generation, true));
         }
@@ -147,11 +163,16 @@ impl Child {
             let begun = Instant::now();
             let mut problems = Vec::new();
             let ended = self.run_one(|ready| match ready {
-                Line::Ready if is_first => {
-                    // Whoever started it waits for this.
-                    let _ = first.send(Ok(()));
+                Line::Ready => {
+                    self.lock().is_ready = true;
+                    self.changed.notify_all();
+                    if is_first {
+                        // Whoever started it waits for this.
+                        let _ = first.send(Ok(()));
+                    } else {
+                        self.log.write(LOG_INFORM, "the process for plug-ins runs again");
+                    }
                 }
-                Line::Ready => self.log.write(LOG_INFORM, "the process for plug-ins runs again"),
                 Line::Problem(text) => problems.push(text),
             });
             if self.lock().is_stopping {
@@ -174,8 +195,9 @@ impl Child {
                 LOG_CATASTROPHE,
                 &format!("the process for plug-ins has ended ({}): it is started again", how(&ended)),
             );
-            wait = if begun.elapsed() > LONGEST_WAIT { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
-            let state = self.lock();
+            wait = if begun.elapsed() > RAN_WELL { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
+            let mut state = self.lock();
+            state.wait = wait;
             let waited = self.changed.wait_timeout_while(state, wait, |state| !state.is_stopping);
             if waited.unwrap_or_else(PoisonError::into_inner).0.is_stopping {
                 return;
@@ -204,6 +226,7 @@ impl Child {
         let status = child.wait();
         let mut state = self.lock();
         state.pid = None;
+        state.is_ready = false;
         state.idle.clear();
         drop(state);
         self.changed.notify_all();

@@ -197,13 +197,6 @@ fn check_access_and_routes(
         }
     }
     for (index, route) in site.routes.iter().enumerate() {
-        let Some(nsapi) = &route.nsapi else { continue };
-        let within = site_places.and_then(|places| places.table("route", index));
-        for message in crate::nsapi::problems(nsapi, route, site) {
-            problems.push(problem_at(&places.file, within.map(|within| within.key("nsapi")), message));
-        }
-    }
-    for (index, route) in site.routes.iter().enumerate() {
         let Some(root) = &route.root else { continue };
         if let Err(reason) = check_root(root) {
             let within = site_places.and_then(|places| places.table("route", index));

@@ -1,6 +1,10 @@
 //! NSAPI from the outside: plug-ins in C, compiled here against `include/nsapi.h`, in a server that runs.
 
+#[path = "../support/mod.rs"]
 mod support;
+
+mod delegates;
+mod idioms;
 
 use std::fs;
 use std::path::{Path, PathBuf};
