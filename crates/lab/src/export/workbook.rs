@@ -321,7 +321,7 @@ fn summary_chart(title: &str, column: u16, unit: &str, spans: &[Span]) -> Chart 
     chart
         .set_width(640)
         .set_height(380)
-        .set_alt_text(&format!("{title} over the number of clients, a curve a system"));
+        .set_alt_text(format!("{title} over the number of clients, a curve a system"));
     for (index, span) in spans.iter().enumerate() {
         chart
             .add_series()
