@@ -17,10 +17,11 @@ pub use text::text;
 use crate::monitor::Usage;
 use crate::raw::RawMix;
 use crate::result::{MixResult, ResultFile, SystemResult};
+use crate::series::{self, Series};
 use crate::statistics::fairness;
 use crate::statistics::useful_peak::{self, Criteria, Run, UsefulPeak};
 use advice::Advice;
-use bottleneck::{Bottleneck, Observed};
+use bottleneck::{Bottleneck, Observed, Verdict};
 use mva::Station;
 use serde::Serialize;
 
@@ -79,25 +80,22 @@ pub struct Plan {
 
 /// The plans of a result: of every system that is no limit and that answered. `raw` may be empty.
 pub fn plan(result: &ResultFile, raw: &[RawMix], assumed: &Assumptions) -> Vec<Plan> {
-    let rivals = result.systems.iter().filter(|system| !system.is_limit);
-    rivals.filter_map(|system| of_system(result, system, raw, assumed)).collect()
+    let all = series::of(result);
+    let rivals = all.iter().filter(|series| !series.system.is_limit);
+    rivals.filter_map(|series| of_series(result, series, raw, assumed)).collect()
 }
 
-fn of_system(
+fn of_series(
     result: &ResultFile,
-    system: &SystemResult,
+    series: &Series<'_>,
     raw: &[RawMix],
     assumed: &Assumptions,
 ) -> Option<Plan> {
+    let system = series.system;
     let complete: Vec<&MixResult> =
-        system.mixes.iter().filter(|mix| mix.complete && mix.requests > 0).collect();
-    let peak = crate::verdict::peak(system).filter(|mix| mix.requests > 0)?;
-    let row = system.mixes.iter().position(|mix| std::ptr::eq(mix, peak))?;
-    let of_peak = raw.iter().find(|raw| raw.system == system.name && raw.row == row);
-    let usage = of_peak.and_then(|raw| raw.recording.usage());
-    let observed =
-        Observed { mix: peak, usage: usage.as_ref(), cpus: &system.cpus, flat: is_flat(&complete, peak) };
-    let bottleneck = bottleneck::find(&observed);
+        series.mixes.iter().copied().filter(|mix| mix.complete && mix.requests > 0).collect();
+    let peak = series.peak()?;
+    let (bottleneck, usage) = diagnosis(system, &complete, peak, raw);
     let points: Vec<(f64, f64)> =
         complete.iter().map(|mix| (mix.clients as f64, mix.requests_per_second)).collect();
     let mva = mva::of(&stations(system, &complete), peak.think_time_s, &measured(&complete));
@@ -111,7 +109,7 @@ fn of_system(
         assumed,
     });
     Some(Plan {
-        system: system.title.clone(),
+        system: series.title.clone(),
         peak_clients: peak.clients,
         peak_rate: peak.requests_per_second,
         peak_latency_us: peak.latency.mean_us,
@@ -127,6 +125,38 @@ fn of_system(
         usage,
         advice,
     })
+}
+
+/// The bottleneck at the peak; where nothing shows there, at the heaviest load: what turns clients away may cost the rate
+/// before it shows.
+fn diagnosis(
+    system: &SystemResult,
+    complete: &[&MixResult],
+    peak: &MixResult,
+    raw: &[RawMix],
+) -> (Bottleneck, Option<Usage>) {
+    let flat = is_flat(complete, peak);
+    let at = |mix: &MixResult| {
+        let row = system.mixes.iter().position(|other| std::ptr::eq(other, mix));
+        let of_mix = raw.iter().find(|raw| raw.system == system.name && Some(raw.row) == row);
+        let usage = of_mix.and_then(|raw| raw.recording.usage());
+        let observed = Observed { mix, usage: usage.as_ref(), cpus: &system.cpus, flat };
+        (bottleneck::find(&observed), usage)
+    };
+    let found = at(peak);
+    let heaviest = complete.iter().max_by_key(|mix| mix.clients).filter(|mix| !std::ptr::eq(**mix, peak));
+    let unclear = |verdict| matches!(verdict, Verdict::LocksOrOther | Verdict::Undetermined);
+    match heaviest.filter(|_| unclear(found.0.verdict)).map(|mix| (mix, at(mix))) {
+        Some((mix, (mut beyond, usage))) if !unclear(beyond.verdict) => {
+            beyond.sentence = format!(
+                "Beyond the peak, with {}: {}",
+                crate::figures::clients(mix.clients),
+                beyond.sentence
+            );
+            (beyond, usage)
+        }
+        _ => found,
+    }
 }
 
 /// Whether at least twice as many clients brought at most a tenth more than some lighter load.
@@ -178,7 +208,6 @@ fn runs(mixes: &[&MixResult]) -> Vec<Run> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bottleneck::Verdict;
 
     #[test]
     fn a_result_is_planned_from_and_told_in_words() {
