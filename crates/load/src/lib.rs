@@ -16,6 +16,8 @@ mod curve;
 mod engine;
 mod exchange;
 mod export;
+#[doc(hidden)]
+pub mod fuzzing;
 mod h2;
 mod http1;
 mod layered;
