@@ -21,7 +21,7 @@ use crate::record::{Record, Times, nanoseconds};
 use crate::request::PreparedRequest;
 use crate::target::Target;
 use crate::timers::Timers;
-use crate::tls_setup::TlsSetup;
+use crate::tls_setup::{TlsBase, TlsSetup};
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -55,6 +55,8 @@ const STOP_GRACE_NS: u64 = 50_000_000;
 pub(crate) struct Shared<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) requests: &'a [PreparedRequest],
+    /// Of each target that has it.
+    pub(crate) tls: &'a [Option<TlsBase>],
     pub(crate) choice: &'a Choice,
     pub(crate) times: Times,
     pub(crate) progress: &'a Progress,
@@ -151,8 +153,11 @@ impl<'a> Engine<'a> {
         let plan = shared.plan;
         let (epoll, timer) = new_epoll_with_timer()
             .map_err(|error| PlanError(format!("an engine thread cannot be made ready: {error}")))?;
-        let targets = plan.targets().map(|target| EngineTarget::new(target, plan.version));
-        let targets = targets.collect::<Result<Vec<_>, _>>().map_err(PlanError)?;
+        let targets: Vec<EngineTarget> = plan
+            .targets()
+            .zip(shared.tls)
+            .map(|(target, tls)| EngineTarget::new(target, tls.as_ref()))
+            .collect();
         let count = part.clients.len();
         let pacing = match plan.rate_stages() {
             Some(rate) => {
@@ -444,14 +449,9 @@ pub(crate) fn clients_of_thread(
 }
 
 impl EngineTarget {
-    fn new(target: &Target, version: HttpVersion) -> Result<EngineTarget, String> {
-        let protocol: &[u8] = match version {
-            HttpVersion::Http10 => b"http/1.0",
-            HttpVersion::Http11 => b"http/1.1",
-            HttpVersion::Http2 => b"h2",
-        };
-        let tls = target.tls.as_ref().map(|tls| TlsSetup::new(tls, protocol)).transpose()?;
-        Ok(EngineTarget { address: target.address, is_loopback: target.address.ip().is_loopback(), tls })
+    fn new(target: &Target, tls: Option<&TlsBase>) -> EngineTarget {
+        let tls = tls.map(TlsSetup::new);
+        EngineTarget { address: target.address, is_loopback: target.address.ip().is_loopback(), tls }
     }
 }
 

@@ -3,7 +3,8 @@
 //! Nothing is shared between threads and nothing is averaged: counts and histograms are merged by addition only.
 
 use crate::outcome::{
-    ArrivalsOutcome, ClientOutcome, ErrorCounts, ErrorKind, HandshakeCounts, Interval, LATE, StageOutcome,
+    ArrivalsOutcome, ClassOutcome, ClientOutcome, ErrorCounts, ErrorKind, HandshakeCounts, Interval, LATE,
+    StageOutcome,
 };
 use crate::plan::Plan;
 use hdrhistogram::{Counter, Histogram};
@@ -83,7 +84,7 @@ pub(crate) struct AnswerNote {
 pub(crate) struct Record {
     pub(crate) times: Times,
     pub(crate) requests: u64,
-    pub(crate) requests_by_class: Vec<u64>,
+    pub(crate) classes: Vec<ClassOutcome>,
     pub(crate) errors: ErrorCounts,
     pub(crate) bytes: u64,
     pub(crate) body_bytes: u64,
@@ -103,6 +104,8 @@ pub(crate) struct Record {
     /// When the last answer ended.
     pub(crate) last_ended_ns: u64,
     pub(crate) tls_error: Option<String>,
+    /// Requests that had to wait for a stream of their connection.
+    pub(crate) stream_waits: u64,
     pub(crate) clients: Vec<ClientOutcome>,
     pub(crate) intervals: Vec<Interval>,
     pub(crate) total_requests: u64,
@@ -120,7 +123,7 @@ impl Record {
         Record {
             times,
             requests: 0,
-            requests_by_class: vec![0; classes],
+            classes: (0..classes).map(|_| no_class()).collect(),
             errors: ErrorCounts::default(),
             bytes: 0,
             body_bytes: 0,
@@ -136,6 +139,7 @@ impl Record {
             stage_ends_ns,
             last_ended_ns: 0,
             tls_error: None,
+            stream_waits: 0,
             clients: (0..clients).map(|_| empty_client()).collect(),
             intervals: Vec::new(),
             total_requests: 0,
@@ -218,7 +222,7 @@ impl Record {
             return;
         }
         self.requests += 1;
-        self.requests_by_class[answer.class] += 1;
+        self.answered_in_class(answer);
         self.bytes += answer.bytes;
         self.body_bytes += answer.body_bytes;
         if self.service_ns.is_none() {
@@ -228,6 +232,17 @@ impl Record {
         client.requests += 1;
         client.bytes += answer.bytes;
         note(&mut client.latency_ns, answer.latency_ns);
+    }
+
+    fn answered_in_class(&mut self, answer: &AnswerNote) {
+        // Of a single class everything is known already.
+        let is_one_of_many = self.classes.len() > 1;
+        let class = &mut self.classes[answer.class];
+        class.requests += 1;
+        if is_one_of_many {
+            class.bytes += answer.bytes;
+            note(&mut class.latency_ns, answer.latency_ns);
+        }
     }
 
     fn answered_in_stage(&mut self, answer: &AnswerNote) {
@@ -247,7 +262,7 @@ impl Record {
     }
 
     /// A request failed.
-    pub(crate) fn failed(&mut self, client: usize, kind: ErrorKind, at_ns: u64) {
+    pub(crate) fn failed(&mut self, client: usize, class: usize, kind: ErrorKind, at_ns: u64) {
         self.total_errors.count(kind);
         self.last_ended_ns = at_ns;
         if let Some(stage) = self.stage_at(at_ns) {
@@ -259,14 +274,18 @@ impl Record {
         if self.times.counts(at_ns) {
             self.errors.count(kind);
             self.clients[client].errors += 1;
+            self.classes[class].errors += 1;
         }
     }
 
     /// Takes in another thread's notes; its clients follow those that are here.
     pub(crate) fn merge(&mut self, other: Record) {
         self.requests += other.requests;
-        for (sum, count) in self.requests_by_class.iter_mut().zip(&other.requests_by_class) {
-            *sum += count;
+        for (sum, class) in self.classes.iter_mut().zip(&other.classes) {
+            sum.requests += class.requests;
+            sum.errors += class.errors;
+            sum.bytes += class.bytes;
+            add(&mut sum.latency_ns, &class.latency_ns);
         }
         self.errors.add(&other.errors);
         self.bytes += other.bytes;
@@ -296,6 +315,7 @@ impl Record {
         }
         self.last_ended_ns = self.last_ended_ns.max(other.last_ended_ns);
         self.tls_error = self.tls_error.take().or(other.tls_error);
+        self.stream_waits += other.stream_waits;
         self.clients.extend(other.clients);
         for (index, interval) in other.intervals.iter().enumerate() {
             self.provide_interval(index);
@@ -369,6 +389,10 @@ fn stages(plan: &Plan, times: &Times) -> (Vec<StageOutcome>, Vec<u64>) {
         (outcome, end_ns)
     };
     plan.stages.iter().map(place).unzip()
+}
+
+fn no_class() -> ClassOutcome {
+    ClassOutcome { requests: 0, errors: 0, bytes: 0, latency_ns: small_histogram() }
 }
 
 fn no_arrivals() -> ArrivalsOutcome {
@@ -445,7 +469,7 @@ mod tests {
         let mut record = record(2);
         for ended in [5 * SECOND, 6 * SECOND - 1, 6 * SECOND, 8 * SECOND, 8_500_000_000, 9_600_000_000] {
             record.answered(1, &answer(ended));
-            record.failed(0, ErrorKind::Timeout, ended);
+            record.failed(0, 2, ErrorKind::Timeout, ended);
             record.connected(ended, 50);
             record.started(ended, ended, false);
         }
@@ -453,7 +477,9 @@ mod tests {
         assert_eq!((record.errors.timeout, record.total_errors.timeout), (2, 6));
         assert_eq!((record.connections, record.total_connections), (2, 6));
         assert_eq!(record.started, 2);
-        assert_eq!(record.requests_by_class, [0, 2, 0]);
+        assert_eq!(record.classes.iter().map(|class| class.requests).collect::<Vec<_>>(), [0, 2, 0]);
+        assert_eq!(record.classes.iter().map(|class| class.errors).collect::<Vec<_>>(), [0, 0, 2]);
+        assert_eq!((record.classes[1].latency_ns.len(), record.classes[1].bytes), (2, 600));
         assert_eq!((record.bytes, record.body_bytes, record.total_bytes), (600, 400, 1800));
         assert_eq!(record.latency_ns.len(), 2);
         assert_eq!((record.clients[0].requests, record.clients[0].errors), (0, 2));
@@ -479,7 +505,7 @@ mod tests {
         let mut other = Record::new(&plan(Some(1.0)), times(), 2);
         sum.answered(0, &answer(7 * SECOND));
         other.answered(1, &answer(8 * SECOND));
-        other.failed(0, ErrorKind::Connect, 7 * SECOND);
+        other.failed(0, 2, ErrorKind::Connect, 7 * SECOND);
         other.total_retries = 3;
         sum.merge(other);
         assert_eq!((sum.requests, sum.total_requests, sum.errors.total(), sum.total_retries), (2, 2, 1, 3));
@@ -517,8 +543,8 @@ mod tests {
         let mut record = Record::new(&plan, times(), 1);
         record.answered(0, &answer(5 * SECOND + 5000));
         record.answered(0, &answer(6 * SECOND));
-        record.failed(0, ErrorKind::Tls, 8 * SECOND);
-        record.failed(0, ErrorKind::Tls, 9 * SECOND);
+        record.failed(0, 2, ErrorKind::Tls, 8 * SECOND);
+        record.failed(0, 2, ErrorKind::Tls, 9 * SECOND);
         let counts: Vec<(u64, u64)> =
             record.stages.iter().map(|stage| (stage.requests, stage.errors)).collect();
         assert_eq!(counts, [(1, 0), (1, 1)]);
