@@ -16,12 +16,12 @@ use crate::clock::{ThreadTime, now_ns};
 use crate::curve::Curve;
 use crate::h2::StreamEvent;
 use crate::outcome::ErrorKind;
-use crate::plan::{HttpVersion, Plan, PlanError, Progress};
+use crate::parts::{EngineTarget, Part, connections};
+use crate::plan::{Plan, PlanError, Progress};
 use crate::record::{Record, Times, nanoseconds};
 use crate::request::PreparedRequest;
-use crate::target::Target;
 use crate::timers::Timers;
-use crate::tls_setup::{TlsBase, TlsSetup};
+use crate::tls_setup::TlsBase;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -31,8 +31,6 @@ use rustix::time::{
 };
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use touchstone_http::response::ResponseHead;
 
@@ -122,13 +120,6 @@ pub(crate) struct Engine<'a> {
     published: Published,
     window_start: Option<ThreadTime>,
     window_end: Option<ThreadTime>,
-}
-
-/// A target as a thread sees it.
-pub(crate) struct EngineTarget {
-    pub(crate) address: SocketAddr,
-    pub(crate) is_loopback: bool,
-    pub(crate) tls: Option<TlsSetup>,
 }
 
 /// What makes a client start its next request.
@@ -422,53 +413,6 @@ impl<'a> Engine<'a> {
         let (busy, waiting) = (end.share_since(&start), end.waiting_share_since(&start));
         ThreadOutcome { record: self.record, user_s, system_s, busy, waiting }
     }
-}
-
-/// What one thread is to do.
-pub(crate) struct Part {
-    pub(crate) clients: Range<usize>,
-    pub(crate) thread: usize,
-    pub(crate) threads: usize,
-    /// Requests that it may start.
-    pub(crate) request_limit: u64,
-}
-
-/// The clients of one thread out of `threads`: consecutive numbers, as many as there are groups of `streams` clients for
-/// it; the parts differ by one group at most and together make the whole.
-pub(crate) fn clients_of_thread(
-    clients: usize,
-    streams: usize,
-    threads: usize,
-    thread: usize,
-) -> Range<usize> {
-    let groups = clients.div_ceil(streams);
-    let (share, rest) = (groups / threads, groups % threads);
-    let first = thread * share + thread.min(rest);
-    let last = first + share + usize::from(thread < rest);
-    (first * streams).min(clients)..(last * streams).min(clients)
-}
-
-impl EngineTarget {
-    fn new(target: &Target, tls: Option<&TlsBase>) -> EngineTarget {
-        let tls = tls.map(TlsSetup::new);
-        EngineTarget { address: target.address, is_loopback: target.address.ip().is_loopback(), tls }
-    }
-}
-
-/// The connections of all groups, those of a group next to each other.
-fn connections(
-    clients: usize,
-    streams: usize,
-    targets: &[EngineTarget],
-    version: HttpVersion,
-) -> Vec<Connection> {
-    let of_group = |group: usize| {
-        targets.iter().enumerate().map(move |(number, target)| {
-            let has_layers = target.tls.is_some() || version == HttpVersion::Http2;
-            Connection::new(number, group * streams, has_layers)
-        })
-    };
-    (0..clients.div_ceil(streams)).flat_map(of_group).collect()
 }
 
 fn new_epoll_with_timer() -> Result<(OwnedFd, OwnedFd), Errno> {

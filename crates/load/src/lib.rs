@@ -23,6 +23,7 @@ mod http1;
 mod layered;
 mod machine;
 mod outcome;
+mod parts;
 mod plan;
 mod record;
 mod request;

@@ -2,8 +2,9 @@
 
 use crate::choice::Choice;
 use crate::clock::now_ns;
-use crate::engine::{Engine, Part, Shared, ThreadOutcome, clients_of_thread};
+use crate::engine::{Engine, Shared, ThreadOutcome};
 use crate::outcome::{ArrivalsOutcome, EngineUse, HandshakeCounts, LATE, Outcome, Saturation};
+use crate::parts::{Part, clients_of_thread};
 use crate::plan::{HttpVersion, Plan, PlanError, Progress};
 use crate::record::{Record, Times};
 use crate::request::prepare;
