@@ -47,7 +47,7 @@ pub enum Command {
     /// Stop a running server: requests under way are finished
     Stop(stop::Arguments),
     /// Drive one URL with virtual clients and print the figures
-    Load(load::Arguments),
+    Load(Box<load::Arguments>),
     /// Run a suite on one or more systems under test and write a report
     Bench(bench::Arguments),
     /// Make the report of a result again, or one of several results side by side
@@ -85,7 +85,7 @@ impl Command {
             Command::Upgrade(arguments) => upgrade::run(&arguments),
             Command::Status(arguments) => status::run(&arguments),
             Command::Stop(arguments) => stop::run(&arguments),
-            Command::Load(arguments) => load::run(arguments),
+            Command::Load(arguments) => load::run(*arguments),
             Command::Bench(arguments) => bench::run(arguments),
             Command::Report(arguments) => report::run(arguments),
             Command::Plan(arguments) => plan::run(arguments),
