@@ -11,15 +11,20 @@
 pub mod bench;
 mod cache;
 pub mod capability;
+pub mod certify;
 mod definition;
+pub mod export;
 pub mod figures;
 pub mod limit;
 pub mod machine;
 pub mod monitor;
 pub mod output;
 pub mod placement;
+pub mod planning;
 mod probe;
 pub mod programs;
+pub mod raw;
+pub mod reference;
 pub mod report;
 pub mod result;
 #[cfg(test)]
@@ -28,6 +33,7 @@ mod sample;
 mod schema;
 pub mod series;
 pub mod spice;
+pub mod statistics;
 pub mod suite;
 pub mod system;
 pub mod table;

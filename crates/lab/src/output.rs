@@ -1,15 +1,16 @@
 //! The result directory: `result.json`, the raw histograms (`latency.hlog`), the time line (`timeline.csv`), every
-//! virtual client (`clients.csv`), and below `systems/` the configuration and the output of each system under test.
+//! virtual client (`clients.csv`), everything that was measured (`raw.jsonl`), and below `systems/` the configuration and the output of each system under test.
 //!
 //! Every file is written beside its place and then renamed into it, so that a reader never finds half a file.
 
+use crate::raw::RawMix;
 use crate::result::{MixResult, ResultFile, SystemResult};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use std::fmt::Write as _;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -87,6 +88,15 @@ impl ResultDirectory {
         write_atomically(&self.result_path(), &json)
     }
 
+    /// Adds what was measured in one mix to the raw data.
+    pub fn append_raw(&self, mix: &RawMix) -> io::Result<()> {
+        let mut line = serde_json::to_vec(mix).map_err(io::Error::other)?;
+        line.push(b'\n');
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.append(true).create(true).open(self.path.join(crate::raw::FILE_NAME))?;
+        file.write_all(&line)
+    }
+
     /// Takes the directory away again if the run was refused before it left anything in it.
     pub fn remove_if_empty(&self) {
         // A directory is removed only when nothing is in it.
@@ -116,7 +126,8 @@ fn rows(result: &ResultFile) -> impl Iterator<Item = (&SystemResult, &MixResult)
     result.systems.iter().flat_map(|system| system.mixes.iter().map(move |mix| (system, mix)))
 }
 
-fn timeline_csv(result: &ResultFile) -> String {
+/// The time line of every mix.
+pub(crate) fn timeline_csv(result: &ResultFile) -> String {
     let mut csv = String::from(
         "system,interface,mix,clients,at_s,requests_per_second,errors,p50_us,p99_us,server_cpus,server_resident_bytes,\
          machine_cpu_share,load_cpus\n",
@@ -146,7 +157,7 @@ fn timeline_csv(result: &ResultFile) -> String {
     csv
 }
 
-fn clients_csv(result: &ResultFile) -> String {
+pub(crate) fn clients_csv(result: &ResultFile) -> String {
     let mut csv =
         String::from("system,interface,mix,clients,client,requests,errors,bytes,mean_us,p95_us,max_us\n");
     for (system, mix) in rows(result) {
@@ -172,7 +183,7 @@ fn clients_csv(result: &ResultFile) -> String {
 }
 
 /// A field by RFC 4180: quoted where it must be.
-fn csv_text(text: &str) -> String {
+pub(crate) fn csv_text(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

@@ -3,7 +3,7 @@
 
 use super::contender::Contender;
 use super::event::{Event, Observer, Tick, Turn};
-use crate::monitor::{Monitor, Recording, Watch};
+use crate::monitor::{Exporter, Monitor, Recording, Watch};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use touchstone_load::{Outcome, Plan, Progress};
@@ -20,6 +20,7 @@ pub(super) struct Measurement<'a> {
     pub(super) plan: Plan,
     pub(super) pids: Vec<u32>,
     pub(super) period: Duration,
+    pub(super) exporter: Option<Exporter>,
     pub(super) turn: Turn<'a>,
     /// What the rest of the run takes after this mix.
     pub(super) seconds_after: f64,
@@ -64,6 +65,7 @@ impl Measurement<'_> {
             window_start: self.plan.ramp_up,
             window_end: self.plan.length.saturating_sub(self.plan.ramp_down),
             cpus: self.plan.cores.clone(),
+            exporter: self.exporter.clone(),
         })
         .map_err(|error| format!("the monitor cannot be started: {error}"))?;
         let (outcome, ending) = std::thread::scope(|scope| {

@@ -19,9 +19,11 @@ pub use entrant::{Entrant, EntrantKind, PartState};
 pub use event::{Event, Observer, Tick, Turn};
 pub use interrupt::interrupt_on_signals;
 pub use prepare::{Prepared, prepare};
+pub(crate) use record::latency_record;
 
 use crate::output::{LoggedHistogram, ResultDirectory};
 use crate::placement::{self, Wishes};
+use crate::raw::{RawMix, RawPlace};
 use crate::result::{MixResult, ResultFile, RunStatus, SCHEMA_VERSION, SystemResult};
 use crate::spice;
 use crate::suite::{Drive, Mix};
@@ -59,6 +61,8 @@ pub struct Options {
     pub port: Option<u16>,
     /// The process of the system that is named by a URL of this machine, so that it can be watched.
     pub pid: Option<u32>,
+    /// Where the metrics of the systems' machine are read from, where it is not this one.
+    pub exporter: Option<String>,
     /// Seed of the choice of requests.
     pub seed: u64,
     /// Whether the HTML report is written.
@@ -234,6 +238,7 @@ impl<'a> Run<'a> {
             plan: prepared.suite.plan(&prepared.suite.parts[turn.part], &mix, &drive),
             pids: contender.pids(),
             period: if prepared.quick { Duration::from_millis(500) } else { Duration::from_secs(1) },
+            exporter: prepared.exporter.clone(),
             turn: event::Turn {
                 system: &title,
                 mix: &mix.name,
@@ -271,6 +276,17 @@ impl<'a> Run<'a> {
         for warning in &measured.outcome.warnings {
             warnings::add(&mut self.warnings, warning.clone());
         }
+        // What was measured itself, so that anybody can compute every figure again (`touchstone verify`).
+        let place = RawPlace {
+            system: &contender.entrant.name,
+            row: self.systems[contender.place].mixes.len(),
+            mix: &mix.name,
+            load_cpus: &self.prepared.placement.load,
+            cpus: contender.cpus(),
+        };
+        let raw = RawMix::of(&place, &measured.outcome, &measured.recording);
+        let kept = self.prepared.directory.append_raw(&raw);
+        kept.map_err(|error| unwritable(&self.prepared.directory, &error))?;
         let names = [&contender.entrant.name, part.name(), &mix.name];
         let tag: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
         self.histograms.push(LoggedHistogram {

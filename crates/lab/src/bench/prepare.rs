@@ -4,6 +4,7 @@
 use super::Options;
 use super::entrant::{self, Entrant, EntrantKind};
 use crate::machine;
+use crate::monitor::Exporter;
 use crate::output::ResultDirectory;
 use crate::placement::{self, Placement};
 use crate::programs::Programs;
@@ -11,7 +12,7 @@ use crate::result::{MachineFacts, ToolFacts};
 use crate::suite::{Drive, Mix, Suite, tree};
 use crate::system::user::{self, User};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
@@ -41,6 +42,8 @@ pub struct Prepared {
     pub directory: ResultDirectory,
     /// Seed of the choice of requests.
     pub seed: u64,
+    /// The exporter of the systems' machine, where it is not this one.
+    pub exporter: Option<Exporter>,
     /// Whether the HTML report is written.
     pub report: bool,
     /// The words of the command line, for the record.
@@ -67,8 +70,10 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
     warnings.dedup();
     let tree = tree::prepare(&suite).map_err(|error| error.to_string())?;
     let same_host = entrants.iter().any(Entrant::is_on_this_machine);
+    let exporter = exporter(options.exporter.as_deref(), &entrants)?;
     let directory = output_directory(options.output.as_deref(), &suite.name)?;
     Ok(Prepared {
+        exporter,
         mixes,
         quick: options.quick,
         entrants,
@@ -123,6 +128,19 @@ fn mixes_with(numbers: &[usize], first: &Mix) -> Result<Vec<Mix>, String> {
         mixes.push(Mix { name: Mix::name_for(clients), clients, ..first.clone() });
     }
     if mixes.is_empty() { Err("--clients names no number".to_string()) } else { Ok(mixes) }
+}
+
+/// The exporter, when it answers as one.
+fn exporter(url: Option<&str>, entrants: &[Entrant]) -> Result<Option<Exporter>, String> {
+    let Some(url) = url else { return Ok(None) };
+    if entrants.iter().any(|entrant| matches!(entrant.kind, EntrantKind::Started { .. })) {
+        return Err(
+            "--exporter is for systems that run on another machine: name them by their URL".to_string()
+        );
+    }
+    let exporter = Exporter::new(url).map_err(|error| format!("--exporter: {error}"))?;
+    exporter.read(Instant::now()).map_err(|error| format!("--exporter {url}: {error}"))?;
+    Ok(Some(exporter))
 }
 
 /// Raises the limit of open files as far as it may be, for this process and the servers that it starts; a server needs
@@ -230,9 +248,17 @@ mod tests {
                 "there is no suite `webbench`; did you mean",
             ),
             (options(&["ngnix"]), "there is no system `ngnix`; did you mean `nginx`?"),
-            (options(&["https://127.0.0.1/"]), "does not speak TLS yet"),
+            (options(&["ftp://127.0.0.1/"]), "only http:// and https://"),
             (Options { port: Some(port), ..options(&["limit"]) }, "cannot be had for limit"),
             (Options { port: Some(65535), ..options(&["limit", "limit"]) }, "--port is too high"),
+            (
+                Options { exporter: Some("http://127.0.0.1:9/".to_string()), ..options(&["limit"]) },
+                "--exporter is for systems that run on another machine",
+            ),
+            (
+                Options { exporter: Some("ftp://x/".to_string()), ..options(&["http://127.0.0.1/"]) },
+                "--exporter: ",
+            ),
             (Options { pid: Some(1), ..options(&["limit"]) }, "--pid names the process of one system"),
             (Options { pid: Some(u32::MAX), ..options(&["http://127.0.0.1/"]) }, "no such process"),
             (Options { clients: Some(vec![]), ..options(&["limit"]) }, "--clients names no number"),

@@ -149,7 +149,8 @@ fn timeline_row(interval: &Interval, recording: &Recording) -> TimelineRow {
     }
 }
 
-fn latency_record<T: Counter>(nanoseconds: &Histogram<T>) -> LatencyRecord {
+/// The figures of a histogram.
+pub(crate) fn latency_record<T: Counter>(nanoseconds: &Histogram<T>) -> LatencyRecord {
     let quantile_us = |quantile| nanoseconds.value_at_quantile(quantile) as f64 / 1000.0;
     let empty = nanoseconds.is_empty();
     LatencyRecord {

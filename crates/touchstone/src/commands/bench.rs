@@ -75,6 +75,11 @@ pub struct Arguments {
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
 
+    /// The metrics of the machine of the servers that --sut names by their URLs, where it is not this one: a
+    /// node_exporter, for example http://server:9100/metrics
+    #[arg(long, value_name = "URL")]
+    exporter: Option<String>,
+
     /// Seed of the choice of requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -143,6 +148,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         },
         port: arguments.port,
         pid: arguments.pid,
+        exporter: arguments.exporter,
         seed: arguments.seed,
         report: !arguments.no_report,
         command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),

@@ -3,10 +3,12 @@
 use crate::exit::Exit;
 
 mod bench;
+mod certify;
 mod check;
 mod limit;
 mod load;
 mod nsapi_host;
+mod plan;
 mod print;
 mod reload;
 mod report;
@@ -18,6 +20,7 @@ mod stop;
 mod suites;
 mod systems;
 mod upgrade;
+mod verify;
 
 /// What to do.
 #[derive(clap::Subcommand)]
@@ -40,6 +43,12 @@ pub enum Command {
     Bench(bench::Arguments),
     /// Make the report of a result again, or one of several results side by side
     Report(report::Arguments),
+    /// Say what held a system back, what to expect of it, and what to change first
+    Plan(plan::Arguments),
+    /// Sign a result, with what the run rules say of it
+    Certify(certify::Arguments),
+    /// Check a result: its signature, every figure from the raw data, the audit, the run rules
+    Verify(verify::Arguments),
     /// List the suites that can be run, or print one
     Suites(suites::Arguments),
     /// List the systems that suites can be run against
@@ -67,6 +76,9 @@ impl Command {
             Command::Load(arguments) => load::run(arguments),
             Command::Bench(arguments) => bench::run(arguments),
             Command::Report(arguments) => report::run(arguments),
+            Command::Plan(arguments) => plan::run(arguments),
+            Command::Certify(arguments) => certify::run(arguments),
+            Command::Verify(arguments) => verify::run(arguments),
             Command::Suites(arguments) => suites::run(arguments),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Limit(arguments) => limit::run(arguments),
