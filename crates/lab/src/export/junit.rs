@@ -34,11 +34,16 @@ pub fn junit(result: &ResultFile) -> String {
     write_suite(&mut text, "run rules", &result.started_at, &of_rules);
     for system in &result.systems {
         let of_mixes: Vec<(String, f64, Fate)> =
-            system.mixes.iter().map(|mix| (mix.name.clone(), mix.length_s, of_mix(system, mix))).collect();
+            system.mixes.iter().map(|mix| (name_of(mix), mix.length_s, of_mix(system, mix))).collect();
         write_suite(&mut text, &system.title, &result.started_at, &of_mixes);
     }
     text.push_str("</testsuites>\n");
     text
+}
+
+/// A mix's name, with the interface's where several were measured.
+fn name_of(mix: &MixResult) -> String {
+    if mix.interface.is_empty() { mix.name.clone() } else { format!("{}/{}", mix.interface, mix.name) }
 }
 
 fn of_rule(rule: &Rule) -> Fate {

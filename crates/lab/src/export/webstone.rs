@@ -17,6 +17,7 @@
 //! says so.
 
 use crate::result::{LatencyRecord, MixResult, ResultFile};
+use crate::series;
 use std::fmt::Write as _;
 
 /// Bits of WebStone's Mbit.
@@ -106,7 +107,8 @@ pub fn webstone(result: &ResultFile) -> String {
     for system in &result.systems {
         for mix in &system.mixes {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "\n===== {}, {} =====", system.title, mix.name);
+            let title = series::title(result, system, &mix.interface);
+            let _ = writeln!(text, "\n===== {title}, {} =====", mix.name);
             let _ = write_mix(&mut text, mix);
         }
     }

@@ -3,8 +3,9 @@
 //! The sheets have WebBench's names and words. Figures are numbers and not text, so that a reader can compute with them;
 //! what was not measured is an empty cell.
 
-use crate::result::{ClientRow, MixResult, ResultFile, SystemResult};
-use crate::verdict::{peak, sentences};
+use crate::result::{ClientRow, MixResult, ResultFile};
+use crate::series;
+use crate::verdict::sentences;
 use rust_xlsxwriter::{
     Chart, ChartMarker, ChartMarkerType, ChartType, DocProperties, ExcelDateTime, Format, Workbook,
     Worksheet, XlsxError,
@@ -122,14 +123,17 @@ fn summary(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Res
     heads(sheet, &SUMMARY_COLUMNS, formats)?;
     let mut spans = Vec::new();
     let mut row = 1;
-    for system in result.systems.iter().filter(|system| !system.mixes.is_empty()) {
+    // A curve a system, or one for each of its interfaces.
+    for series in series::of(result).iter().filter(|series| !series.mixes.is_empty()) {
         let first = row;
-        for mix in system.mixes.iter().take((ROWS_MAX - row.min(ROWS_MAX)) as usize) {
-            summary_row(sheet, row, system, mix, formats)?;
+        let best = series.peak();
+        for mix in series.mixes.iter().take((ROWS_MAX - row.min(ROWS_MAX)) as usize) {
+            let is_peak = best.is_some_and(|best| std::ptr::eq(best, *mix));
+            summary_row(sheet, row, &series.title, mix, is_peak, formats)?;
             row += 1;
         }
         if row > first {
-            spans.push(Span { title: name_text(&system.title), first, last: row - 1 });
+            spans.push(Span { title: name_text(&series.title), first, last: row - 1 });
         }
     }
     Ok(spans)
@@ -138,13 +142,14 @@ fn summary(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Res
 fn summary_row(
     sheet: &mut Worksheet,
     row: u32,
-    system: &SystemResult,
+    title: &str,
     mix: &MixResult,
+    is_peak: bool,
     formats: &Formats,
 ) -> Result<(), XlsxError> {
     let Formats { whole, decimals, percent, .. } = formats;
     let latency = &mix.latency;
-    sheet.write(row, 0, cell_text(&system.title))?;
+    sheet.write(row, 0, cell_text(title))?;
     sheet.write(row, 1, cell_text(&mix.name))?;
     sheet.write(row, CLIENTS, mix.clients as f64)?;
     number(sheet, row, RATE, mix.requests_per_second, decimals)?;
@@ -159,7 +164,7 @@ fn summary_row(
         number(sheet, row, 11, server.cpu_share, percent)?;
     }
     let mut remarks = Vec::new();
-    if peak(system).is_some_and(|best| std::ptr::eq(best, mix)) {
+    if is_peak {
         remarks.push("peak".to_owned());
     }
     if !mix.complete {
@@ -206,20 +211,20 @@ fn client_data(
     heads(sheet, &CLIENT_COLUMNS, formats)?;
     let mut of_peak = None;
     let mut row = 1;
-    for system in &result.systems {
-        let best = peak(system);
-        for mix in &system.mixes {
+    for series in series::of(result) {
+        let best = series.peak();
+        for mix in &series.mixes {
             let first = row;
             for client in &mix.client_rows {
                 if row > ROWS_MAX {
                     sheet.write(row, 0, "more clients than a sheet has rows: see clients.csv")?;
                     return Ok(of_peak);
                 }
-                client_row(sheet, row, system, mix, client, formats)?;
+                client_row(sheet, row, &series.title, mix, client, formats)?;
                 row += 1;
             }
-            if of_peak.is_none() && row > first && best.is_some_and(|best| std::ptr::eq(best, mix)) {
-                let title = name_text(&format!("{}, {}", system.title, mix.name));
+            if of_peak.is_none() && row > first && best.is_some_and(|best| std::ptr::eq(best, *mix)) {
+                let title = name_text(&format!("{}, {}", series.title, mix.name));
                 of_peak = Some(Span { title, first, last: row - 1 });
             }
         }
@@ -230,13 +235,13 @@ fn client_data(
 fn client_row(
     sheet: &mut Worksheet,
     row: u32,
-    system: &SystemResult,
+    title: &str,
     mix: &MixResult,
     client: &ClientRow,
     formats: &Formats,
 ) -> Result<(), XlsxError> {
     let Formats { whole, decimals, .. } = formats;
-    sheet.write(row, 0, cell_text(&system.title))?;
+    sheet.write(row, 0, cell_text(title))?;
     sheet.write(row, 1, cell_text(&mix.name))?;
     sheet.write(row, 2, client.client as f64)?;
     number(sheet, row, 3, client.requests as f64, whole)?;
@@ -362,6 +367,7 @@ mod tests {
             assert!(holds(&bytes, name), "{name}");
         }
         assert!(!holds(&bytes, "charts/chart6.xml"));
+        assert!(workbook(&crate::sample::spice()).is_ok());
         assert_eq!(workbook(&crate::sample::result()).unwrap(), bytes, "the same result, the same workbook");
     }
 

@@ -17,6 +17,7 @@ pub use text::text;
 use crate::monitor::Usage;
 use crate::raw::RawMix;
 use crate::result::{MixResult, ResultFile, SystemResult};
+use crate::series::{self, Series};
 use crate::statistics::fairness;
 use crate::statistics::useful_peak::{self, Criteria, Run, UsefulPeak};
 use advice::Advice;
@@ -79,19 +80,21 @@ pub struct Plan {
 
 /// The plans of a result: of every system that is no limit and that answered. `raw` may be empty.
 pub fn plan(result: &ResultFile, raw: &[RawMix], assumed: &Assumptions) -> Vec<Plan> {
-    let rivals = result.systems.iter().filter(|system| !system.is_limit);
-    rivals.filter_map(|system| of_system(result, system, raw, assumed)).collect()
+    let all = series::of(result);
+    let rivals = all.iter().filter(|series| !series.system.is_limit);
+    rivals.filter_map(|series| of_series(result, series, raw, assumed)).collect()
 }
 
-fn of_system(
+fn of_series(
     result: &ResultFile,
-    system: &SystemResult,
+    series: &Series<'_>,
     raw: &[RawMix],
     assumed: &Assumptions,
 ) -> Option<Plan> {
+    let system = series.system;
     let complete: Vec<&MixResult> =
-        system.mixes.iter().filter(|mix| mix.complete && mix.requests > 0).collect();
-    let peak = crate::verdict::peak(system).filter(|mix| mix.requests > 0)?;
+        series.mixes.iter().copied().filter(|mix| mix.complete && mix.requests > 0).collect();
+    let peak = series.peak().filter(|mix| mix.requests > 0)?;
     let row = system.mixes.iter().position(|mix| std::ptr::eq(mix, peak))?;
     let of_peak = raw.iter().find(|raw| raw.system == system.name && raw.row == row);
     let usage = of_peak.and_then(|raw| raw.recording.usage());
@@ -111,7 +114,7 @@ fn of_system(
         assumed,
     });
     Some(Plan {
-        system: system.title.clone(),
+        system: series.title.clone(),
         peak_clients: peak.clients,
         peak_rate: peak.requests_per_second,
         peak_latency_us: peak.latency.mean_us,
@@ -204,6 +207,15 @@ mod tests {
         result.systems[0].mixes.clear();
         result.systems[1].mixes.iter_mut().for_each(|mix| mix.requests = 0);
         assert!(plan(&result, &[], &Assumptions::default()).is_empty());
+    }
+
+    #[test]
+    fn each_interface_has_a_plan_of_its_own() {
+        let plans = plan(&crate::sample::spice(), &[], &Assumptions::default());
+        let titles: Vec<&str> = plans.iter().map(|plan| plan.system.as_str()).collect();
+        let expected = ["static file", "SHTML", "CGI"].map(|title| format!("touchstone 0.1.0, {title}"));
+        assert_eq!(titles[..3], expected);
+        assert_eq!((plans.len(), plans[2].peak_clients, plans[2].peak_rate), (5, 4, 1_200.0));
     }
 
     #[test]
