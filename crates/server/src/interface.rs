@@ -6,7 +6,7 @@ use touchstone_interfaces::handler::Interface;
 use touchstone_interfaces::proxy::{OriginUrl, Proxy, ProxySettings};
 
 use crate::config::{ProxyConfig, RouteConfig, SiteConfig};
-use crate::{cgi, nsapi, programs};
+use crate::{cgi, nsapi, programs, servlet};
 
 /// The interface of a route, if it has one; the error says what is wrong, with the name of the key.
 pub fn open(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Interface>>, String> {
@@ -14,6 +14,7 @@ pub fn open(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Int
         RouteConfig { proxy: Some(proxy), .. } => Ok(Some(Arc::new(open_proxy(proxy)?))),
         RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
         RouteConfig { nsapi: Some(nsapi), .. } => nsapi::open(nsapi, route, site).map(Some),
+        RouteConfig { servlet: Some(servlet), .. } => servlet::open(servlet, route).map(Some),
         _ => programs::open(route, site),
     }
 }

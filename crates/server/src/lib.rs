@@ -39,6 +39,7 @@ pub mod log;
 pub mod log_line;
 pub mod metrics;
 mod nsapi;
+mod servlet;
 mod operator_view;
 mod pid_file;
 mod private_file;

@@ -31,7 +31,7 @@ use crate::log::error::ErrorLog;
 use crate::metrics::Metrics;
 use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
-use crate::programs;
+use crate::{programs, servlet};
 use crate::site::{Snapshot, scheme};
 use crate::systemd::{self, Notice, Notifier};
 use crate::tls::TlsShared;
@@ -443,6 +443,7 @@ impl Running {
         }
         // Their requests are done; nobody is to be left behind.
         programs::stop_pools();
+        servlet::stop();
         self.parts.access_log.finish();
         self.parts.error_log.info("stopped");
         result

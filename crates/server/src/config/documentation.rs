@@ -207,6 +207,7 @@ fn before_in_example(section: &str) -> &'static str {
         "site.route.scgi" => "[[site.route]]\npath = \"/scgi/\"\n\n",
         "site.route.php" => "[[site.route]]\npath = \"/blog/\"\n\n",
         "site.route.nsapi" => "[[site.route]]\npath = \"/plug-in/\"\n\n",
+        "site.route.servlet" => "[[site.route]]\npath = \"/shop/\"\n\n",
         "site.route.respond" => "[[site.route]]\npath = \"/answered/\"\n\n",
         _ => "",
     }
@@ -226,6 +227,9 @@ fn stands_with_others(section: &str, key: &str) -> bool {
         "spool_directory",
         "user",
     ];
+    if section == "site.route.servlet" {
+        return key != "directory";
+    }
     !calls_programs.contains(&section) || !excludes_or_names.contains(&key)
 }
 

@@ -46,6 +46,7 @@ final class Applications {
     private final int id;
     private final Properties settings;
     private final Path work;
+    private final Path apps;
     private final StandardServer server;
     private final StandardService service = new StandardService();
     private final StandardHost host = new StandardHost();
@@ -62,6 +63,7 @@ final class Applications {
         this.settings = settings;
         this.server = server;
         this.work = Path.of(settings.getProperty("work"));
+        this.apps = Path.of(settings.getProperty("apps"));
         int threads = Integer.parseInt(settings.getProperty("threads", "64"));
         TaskQueue queue = new TaskQueue();
         executor = new ThreadPoolExecutor(0, threads, 60, TimeUnit.SECONDS, queue,
@@ -89,9 +91,9 @@ final class Applications {
         if (!node.isEmpty()) {
             engine.setJvmRoute(node);
         }
-        Files.createDirectories(work.resolve("apps"));
+        Files.createDirectories(apps);
         host.setName("localhost");
-        host.setAppBase(work.resolve("apps").toString());
+        host.setAppBase(apps.toString());
         host.setAutoDeploy(false);
         host.setDeployOnStartup(false);
         host.setErrorReportValveClass(QuietErrors.class.getName());
@@ -199,7 +201,7 @@ final class Applications {
         Path old = application.unpacked;
         try {
             String place = URLName.of(application.path + "##" + application.version) + "-" + prepared++;
-            Path unpacked = Preparation.prepare(application.source, work.resolve("apps").resolve(place),
+            Path unpacked = Preparation.prepare(application.source, apps.resolve(place),
                     settings.getProperty("convert", "auto"));
             application.state = isAgain ? Application.State.RELOADING : Application.State.STARTING;
             note();
@@ -292,7 +294,7 @@ final class Applications {
     }
 
     private void removeFiles(Path old, Application application) {
-        if (old == null || old.equals(application.unpacked) || !old.startsWith(work)) {
+        if (old == null || old.equals(application.unpacked) || !old.startsWith(apps)) {
             return;
         }
         try {

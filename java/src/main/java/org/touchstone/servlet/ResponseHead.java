@@ -53,7 +53,8 @@ final class ResponseHead {
             put(out, value);
             out.put((byte) '\r').put((byte) '\n');
         }
-        out.putInt(0, out.position() - start);
+        // Nought says that there is no head in this piece.
+        out.putInt(0, out.position() - start + 1);
         out.putInt(4, status);
         out.putLong(8, hasBody || status == 304 ? length : -1);
     }

@@ -1,0 +1,229 @@
+//! The threads of one route, which the virtual machine knows, and the requests that wait for one.
+//!
+//! To wake a sleeping thread costs tens of microseconds, and a thread too many costs turns on the processor. So a thread
+//! that has just had work looks for more for a moment before it sleeps, where there is a processor to spare; as many threads
+//! as there are processors take requests at once; and more are added only when requests stay in the queue, because those at
+//! work wait for something else. Each route has threads of its own, so that one whose applications are stuck holds no
+//! other's.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::exchange::{Event, Exchange};
+use crate::monitor::Monitor;
+
+/// How long a thread looks for more work before it sleeps.
+const SPIN: Duration = Duration::from_micros(30);
+
+/// How long a thread that is not needed stays.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Limits of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Threads.
+    pub threads: usize,
+    /// Requests that wait for one.
+    pub waiting: usize,
+    /// Stack of each thread.
+    pub stack_bytes: usize,
+}
+
+/// Work for a thread.
+pub enum Job {
+    /// A request, as `flat` writes it.
+    Request(Arc<Exchange>, Vec<u8>),
+    /// Something happened for a request that goes on: its slab and its number.
+    Event(i32, i32, Event),
+}
+
+/// The threads.
+pub struct Pool {
+    /// The number of the route.
+    pub route: i32,
+    limits: Limits,
+    /// Threads that may work without waiting for each other.
+    processors: usize,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    /// How many jobs wait, for those who look without the lock.
+    waiting: AtomicUsize,
+    monitor: Arc<Monitor>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    /// Threads that look for work without sleeping.
+    looking: usize,
+    sleeping: usize,
+    /// Jobs that were taken, ever.
+    taken: u64,
+    /// That number when the monitor looked last.
+    taken_before: u64,
+    is_closed: bool,
+}
+
+/// The queue is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooBusy;
+
+/// What a thread of the pool runs.
+pub type Work = fn(Arc<Pool>);
+
+impl Pool {
+    /// The pool of a route.
+    pub fn new(route: i32, limits: Limits, monitor: Arc<Monitor>) -> Arc<Pool> {
+        let pool = Arc::new(Pool {
+            route,
+            limits,
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            monitor,
+        });
+        pool.monitor.watch_pool(&pool);
+        pool
+    }
+
+    /// Has a request answered.
+    pub fn submit(self: &Arc<Self>, exchange: Arc<Exchange>, request: Vec<u8>) -> Result<(), TooBusy> {
+        self.add(Job::Request(exchange, request), true)
+    }
+
+    /// Has Java told what happened.
+    pub fn post(self: &Arc<Self>, slab: i32, number: i32, event: Event) {
+        // Events are few, one a request; to refuse one would leave a request waiting for good.
+        let _ = self.add(Job::Event(slab, number, event), false);
+    }
+
+    fn add(self: &Arc<Self>, job: Job, is_limited: bool) -> Result<(), TooBusy> {
+        let mut queue = self.lock();
+        let idle = queue.looking + queue.sleeping;
+        if queue.is_closed || (is_limited && queue.jobs.len() >= self.limits.waiting.saturating_add(idle)) {
+            return Err(TooBusy);
+        }
+        queue.jobs.push_back(job);
+        self.waiting.store(queue.jobs.len(), Ordering::Release);
+        let at_work = queue.threads - queue.sleeping;
+        if queue.looking >= queue.jobs.len() {
+            // Somebody is about to see it.
+        } else if at_work < self.processors && queue.sleeping > 0 {
+            drop(queue);
+            self.wake.notify_one();
+        } else if at_work < self.processors && queue.threads < self.limits.threads {
+            self.start_thread(&mut queue);
+        } else {
+            drop(queue);
+            self.monitor.kick();
+        }
+        Ok(())
+    }
+
+    fn start_thread(self: &Arc<Self>, queue: &mut Queue) {
+        let pool = self.clone();
+        let builder = std::thread::Builder::new().name(format!("servlet-{}", self.route));
+        let work = move || crate::worker::work(&pool);
+        if builder.stack_size(self.limits.stack_bytes).spawn(work).is_ok() {
+            queue.threads += 1;
+        }
+    }
+
+    /// Called about once a millisecond while there is work: adds threads where requests wait and none was taken since. The
+    /// answer says whether to look again.
+    pub fn look(self: &Arc<Self>) -> bool {
+        let mut queue = self.lock();
+        if queue.jobs.is_empty() {
+            return false;
+        }
+        let is_stuck = queue.taken == queue.taken_before;
+        queue.taken_before = queue.taken;
+        if is_stuck || queue.threads == 0 {
+            let at_work = (queue.threads - queue.sleeping).max(1);
+            let wanted = queue.jobs.len().min(at_work);
+            let woken = wanted.min(queue.sleeping);
+            for _ in woken..wanted {
+                if queue.threads < self.limits.threads {
+                    self.start_thread(&mut queue);
+                }
+            }
+            drop(queue);
+            (0..woken).for_each(|_| self.wake.notify_one());
+        }
+        true
+    }
+
+    /// Whether a job waits; asked without the lock.
+    pub fn has_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 0
+    }
+
+    /// A job that waits, if there is one.
+    pub fn take_waiting(&self) -> Option<Job> {
+        let mut queue = self.lock();
+        let job = queue.jobs.pop_front()?;
+        queue.taken += 1;
+        self.waiting.store(queue.jobs.len(), Ordering::Release);
+        Some(job)
+    }
+
+    /// The next job, after looking and sleeping; `None` where the thread is not needed any more. A thread that gets none
+    /// must end.
+    pub fn next(&self) -> Option<Job> {
+        let mut queue = self.lock();
+        if self.processors > 1 && queue.jobs.is_empty() {
+            queue.looking += 1;
+            drop(queue);
+            let until = Instant::now() + SPIN;
+            while !self.has_waiting() && Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            queue = self.lock();
+            queue.looking -= 1;
+        }
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                queue.taken += 1;
+                self.waiting.store(queue.jobs.len(), Ordering::Release);
+                return Some(job);
+            }
+            if queue.is_closed {
+                queue.threads -= 1;
+                return None;
+            }
+            queue.sleeping += 1;
+            let (locked, timeout) =
+                self.wake.wait_timeout(queue, IDLE).unwrap_or_else(PoisonError::into_inner);
+            queue = locked;
+            queue.sleeping -= 1;
+            if timeout.timed_out() && queue.jobs.is_empty() && queue.threads > 1 {
+                queue.threads -= 1;
+                return None;
+            }
+        }
+    }
+
+    /// The monitor that sees to what was not told at once.
+    pub fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    /// No more requests: threads end when they have done what waits.
+    pub fn close(&self) {
+        self.lock().is_closed = true;
+        self.wake.notify_all();
+    }
+
+    /// A thread could not begin.
+    pub fn thread_has_failed(&self) {
+        self.lock().threads -= 1;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
