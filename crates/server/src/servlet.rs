@@ -36,6 +36,11 @@ pub fn problems(servlet: &ServletConfig) -> Vec<(&'static str, String)> {
         }
         _ => {}
     }
+    if let Some(users) = &settings.users
+        && !users.is_file()
+    {
+        problems.push(("users", format!("there is no {}", users.display())));
+    }
     problems
 }
 

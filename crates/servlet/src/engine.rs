@@ -152,11 +152,6 @@ impl Engine {
         &self.slabs
     }
 
-    /// Its monitor.
-    pub fn monitor(&self) -> &Arc<Monitor> {
-        &self.monitor
-    }
-
     /// Writes a line of the log.
     pub fn log(&self, level: i32, message: &str) {
         let log = LOG.lock().unwrap_or_else(PoisonError::into_inner).clone();

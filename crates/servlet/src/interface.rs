@@ -150,11 +150,21 @@ impl OnThisCore {
         let Some(head) = head else {
             return if end == Some(End::Unavailable) { unavailable() } else { Answer::error(502) };
         };
+        if head.status >= 400 && head.fields.is_empty() && pieces.is_empty() && end == Some(End::Whole) {
+            // The container could not make a page.
+            return Answer::error(head.status);
+        }
         let declared = head.content_length;
         let mut answer = head.into_answer();
         if end == Some(End::Whole) {
-            if pieces.is_empty() && (is_head || answer.status == 304) {
+            if is_head || answer.status == 304 {
                 answer.declared_length = declared;
+            }
+            if is_head && declared.is_none() {
+                // Its length is not known, which is not the same as none (RFC 9110 section 8.6).
+                let (sender, body) = pipe::pipe(1);
+                sender.finish();
+                return answer.part(Part::Stream { body, length: None });
             }
             let body = if pieces.len() == 1 { pieces.pop_front() } else { Some(pieces.into_iter().flatten().collect()) };
             return answer.part(Part::Bytes(body.unwrap_or_default()));

@@ -71,9 +71,6 @@ struct Queue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooBusy;
 
-/// What a thread of the pool runs.
-pub type Work = fn(Arc<Pool>);
-
 impl Pool {
     /// The pool of a route.
     pub fn new(route: i32, limits: Limits, monitor: Arc<Monitor>) -> Arc<Pool> {

@@ -57,6 +57,8 @@ pub struct RouteSettings {
     pub isolation: Isolation,
     /// The name of this server among those that a proxy chooses from.
     pub node: String,
+    /// Users and their roles, as a tomcat-users.xml; none: there are none.
+    pub users: Option<PathBuf>,
     /// Whether changed applications are started anew.
     pub reload: bool,
     /// Whether changed classes of a directory are taken up.
@@ -104,6 +106,7 @@ impl RouteSettings {
         line("directory", &path(&self.directory));
         line("context", self.context.trim_end_matches('/'));
         line("node", &self.node);
+        line("users", &path(&self.users));
         line("reload", if self.reload { "yes" } else { "no" });
         line("reload_classes", if self.reload_classes { "yes" } else { "no" });
         line(

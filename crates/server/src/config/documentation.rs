@@ -228,7 +228,7 @@ fn stands_with_others(section: &str, key: &str) -> bool {
         "user",
     ];
     if section == "site.route.servlet" {
-        return key != "directory";
+        return !["directory", "users"].contains(&key);
     }
     !calls_programs.contains(&section) || !excludes_or_names.contains(&key)
 }

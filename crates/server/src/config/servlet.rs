@@ -136,6 +136,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
             context: String::new(),
             isolation: Isolation::InProcess,
             node: String::new(),
+            users: None,
             reload: false,
             reload_classes: false,
             convert: Convert::Auto,
@@ -208,6 +209,15 @@ pub static SERVLET: Section<ServletConfig> = Section {
             kind: Kind::Token(|servlet, value| servlet.settings.node = value),
         },
         Key {
+            name: "users",
+            default: Some("\"\""),
+            example: "\"tomcat-users.xml\"",
+            documentation: "Users with their passwords and roles, in a file as Tomcat's tomcat-users.xml, for applications \
+                that ask for a login themselves. Empty: nobody can log in to these. A user that the server has \
+                authenticated is the application's as well, without roles.",
+            kind: Kind::File(|servlet, value| servlet.settings.users = value),
+        },
+        Key {
             name: "reload",
             default: Some("true"),
             example: "false",
@@ -252,7 +262,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
             default: Some("\"2MiB\""),
             example: "\"256KiB\"",
             documentation: "The longest form that Tomcat reads into parameters; the parameters of a longer one are \
-                missing. Uploads that a servlet reads itself are limited by `limits.body` alone.",
+                missing. Uploads that a servlet reads itself are limited by `limits.body_bytes` alone.",
             kind: Kind::Size {
                 least: 0,
                 most: 1 << 30,

@@ -22,11 +22,6 @@ pub fn find(home: Option<&Path>) -> Result<PathBuf, String> {
         .ok_or_else(|| "there is no Java: install a JDK or JRE of version 17 or later, or name it with 'home'".to_string())
 }
 
-/// The home of a library.
-pub fn home_of(library: &Path) -> Option<PathBuf> {
-    library.ancestors().nth(3).map(Path::to_path_buf)
-}
-
 fn library_of(home: &Path) -> Option<PathBuf> {
     BELOW_HOME.iter().map(|below| home.join(below)).find(|path| path.is_file())
 }
@@ -81,7 +76,7 @@ mod tests {
         }
         std::fs::create_dir(directory.path().join("java-99-broken")).unwrap();
         let found = newest_below(directory.path()).unwrap();
-        assert_eq!(home_of(&found).unwrap(), directory.path().join("java-25-openjdk"));
+        assert!(found.starts_with(directory.path().join("java-25-openjdk")));
         let named = directory.path().join("java-17-openjdk-amd64");
         assert_eq!(find(Some(&named)).unwrap(), named.join(BELOW_HOME[0]));
         assert!(find(Some(&directory.path().join("java-99-broken"))).unwrap_err().contains("holds no Java"));

@@ -322,11 +322,6 @@ impl Memory {
         Box::leak(Box::new(Memory { start: leaked.as_mut_ptr(), bytes }))
     }
 
-    /// How much it is.
-    pub fn len(&self) -> usize {
-        self.bytes
-    }
-
     /// Puts bytes at the beginning; what is beyond the end is left out.
     ///
     /// # Safety

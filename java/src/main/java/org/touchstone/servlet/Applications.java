@@ -22,6 +22,8 @@ import org.apache.catalina.core.StandardHost;
 import org.apache.catalina.core.StandardServer;
 import org.apache.catalina.core.StandardService;
 import org.apache.catalina.loader.WebappClassLoaderBase;
+import org.apache.catalina.realm.LockOutRealm;
+import org.apache.catalina.realm.MemoryRealm;
 import org.apache.catalina.session.StandardManager;
 import org.apache.catalina.startup.Constants;
 import org.apache.catalina.startup.ContextConfig;
@@ -90,6 +92,14 @@ final class Applications {
         String node = settings.getProperty("node", "");
         if (!node.isEmpty()) {
             engine.setJvmRoute(node);
+        }
+        String users = settings.getProperty("users", "");
+        if (!users.isEmpty()) {
+            MemoryRealm realm = new MemoryRealm();
+            realm.setPathname(users);
+            LockOutRealm lockOut = new LockOutRealm();
+            lockOut.addRealm(realm);
+            engine.setRealm(lockOut);
         }
         Files.createDirectories(apps);
         host.setName("localhost");

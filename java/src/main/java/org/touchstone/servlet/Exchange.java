@@ -125,7 +125,16 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     }
 
     private int failed(Throwable failure) {
-        LOG.error("a request could not be answered", failure);
+        try {
+            LOG.error("a request to " + applications.name() + " could not be answered: " + what(), failure);
+            if (!response.isCommitted()) {
+                bareHead(500);
+                return finish(true);
+            }
+        } catch (Throwable second) {
+            // Without memory not even that can be done.
+            return finish(false);
+        }
         return finish(false);
     }
 
@@ -265,13 +274,19 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         } catch (BufferOverflowException overflow) {
             LOG.error("an answer's header fields are longer than " + out.capacity() + " bytes: "
                     + applications.name() + " " + what());
-            out.position(ResponseHead.PREFIX);
-            response.getMimeHeaders().recycle();
-            response.setStatus(500);
-            swallowsBody = true;
-            ResponseHead.write(response, out);
-            throw new IOException("header fields too long", overflow);
+            bareHead(500);
         }
+    }
+
+    /** A head without fields, in place of one that cannot be sent. The server's page follows it. */
+    private void bareHead(int status) {
+        out.position(ResponseHead.PREFIX);
+        response.setCommitted(false);
+        response.reset();
+        response.setStatus(status);
+        response.setCommitted(true);
+        swallowsBody = true;
+        ResponseHead.write(response, out);
     }
 
     @Override
@@ -288,6 +303,9 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     @Override
     public int doWrite(ByteBuffer chunk) throws IOException {
+        if (!response.isCommitted()) {
+            action(ActionCode.COMMIT, null);
+        }
         int length = chunk.remaining();
         if (swallowsBody) {
             chunk.position(chunk.limit());

@@ -9,6 +9,8 @@ import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.catalina.LifecycleException;
 import org.apache.catalina.core.StandardServer;
+import org.apache.catalina.startup.CatalinaBaseConfigurationSource;
+import org.apache.tomcat.util.file.ConfigFileLoader;
 
 /** What the server calls: the only class that it knows. */
 public final class Host {
@@ -37,6 +39,7 @@ public final class Host {
         System.setProperty("tomcat.util.scan.StandardJarScanFilter.jarsToSkip",
                 "tomcat-*.jar,ecj-*.jar,jakartaee-migration-*.jar,touchstone-*.jar,annotations-api*.jar,"
                         + "log4j*.jar,slf4j*.jar,commons-*.jar,jackson-*.jar,json*.jar");
+        ConfigFileLoader.setSource(new CatalinaBaseConfigurationSource(new File(work), null));
         server = new StandardServer();
         server.setPort(-1);
         server.setCatalinaBase(new File(work));
