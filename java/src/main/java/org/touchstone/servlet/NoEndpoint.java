@@ -13,6 +13,11 @@ final class NoEndpoint extends AbstractEndpoint<Integer, Integer> {
 
     private static final Log LOG = LogFactory.getLog(NoEndpoint.class);
 
+    NoEndpoint() {
+        // Writes are handed to the server, which never leaves a part: there is nothing to be told of later.
+        setUseAsyncIO(false);
+    }
+
     @Override
     protected InetSocketAddress getLocalAddress() {
         return null;
