@@ -31,10 +31,10 @@ use crate::log::error::ErrorLog;
 use crate::metrics::Metrics;
 use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
-use crate::{programs, servlet};
 use crate::site::{Snapshot, scheme};
 use crate::systemd::{self, Notice, Notifier};
 use crate::tls::TlsShared;
+use crate::{programs, servlet};
 
 /// How long cores may take to begin with a new configuration before the answer goes out without their word.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(10);

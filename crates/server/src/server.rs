@@ -33,12 +33,12 @@ use crate::metrics::Metrics;
 use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
 use crate::privileges::{self, Account};
-use crate::{programs, servlet};
 use crate::running::{Running, RunningCore};
 use crate::site::{Snapshot, scheme};
 use crate::start_error::StartError;
 use crate::systemd::Notifier;
 use crate::tls::TlsShared;
+use crate::{programs, servlet};
 
 /// A server that holds all it needs and has answered nobody yet.
 pub struct Server {

@@ -14,8 +14,8 @@ pub fn open(servlet: &ServletConfig, route: &RouteConfig) -> Result<Arc<dyn Inte
         return Err(format!("'servlet.{key}': {message}"));
     }
     let settings = servlet.for_route(&route.path);
-    let servlets =
-        Servlets::open(&servlet.java.settings, &settings).map_err(|message| format!("'servlet': {message}"))?;
+    let servlets = Servlets::open(&servlet.java.settings, &settings)
+        .map_err(|message| format!("'servlet': {message}"))?;
     Ok(Arc::new(servlets))
 }
 

@@ -32,12 +32,15 @@ fn temporary_directory() -> PathBuf {
 pub fn stable_name(settings: &RouteSettings) -> String {
     let source = settings.app.as_ref().or(settings.directory.as_ref());
     let file = source.and_then(|path| path.file_stem()).unwrap_or_default().to_string_lossy().into_owned();
-    let letters: String =
-        file.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).take(40).collect();
+    let letters: String = file
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' })
+        .take(40)
+        .collect();
     // FNV-1a, to tell files of one name apart; nobody gains anything by two that are alike.
     let text = format!("{source:?} {}", settings.context);
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     format!("{letters}-{hash:016x}")
 }

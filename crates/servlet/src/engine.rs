@@ -211,7 +211,10 @@ impl Engine {
         match opened {
             Ok(()) => route.set(Standing::Ready),
             Err(message) => {
-                self.log(0, &format!("the applications of {} do not start: {message}", route.settings().name()));
+                self.log(
+                    0,
+                    &format!("the applications of {} do not start: {message}", route.settings().name()),
+                );
                 route.set(Standing::Failed);
             }
         }
@@ -228,7 +231,10 @@ impl Engine {
         for task in to_do {
             match task {
                 Task::Open(route) => {
-                    self.log(0, &format!("the applications of {} do not start: {message}", route.settings().name()));
+                    self.log(
+                        0,
+                        &format!("the applications of {} do not start: {message}", route.settings().name()),
+                    );
                     route.set(Standing::Failed);
                 }
                 Task::Close(_) => {}

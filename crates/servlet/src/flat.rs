@@ -71,7 +71,10 @@ pub fn write(out: &mut Vec<u8>, request: &Request, facts: Facts<'_>) {
     text(out, received.method_text());
     text(out, facts.path);
     optional(out, request.query.as_deref());
-    text(out, if request.protocol == Protocol::Http10 { b"HTTP/1.0" } else { request.protocol.text().as_bytes() });
+    text(
+        out,
+        if request.protocol == Protocol::Http10 { b"HTTP/1.0" } else { request.protocol.text().as_bytes() },
+    );
     address(out, host, request.server.ip());
     match request.client {
         Some(client) => address(out, b"", client.ip()),

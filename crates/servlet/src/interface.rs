@@ -166,7 +166,11 @@ impl OnThisCore {
                 sender.finish();
                 return answer.part(Part::Stream { body, length: None });
             }
-            let body = if pieces.len() == 1 { pieces.pop_front() } else { Some(pieces.into_iter().flatten().collect()) };
+            let body = if pieces.len() == 1 {
+                pieces.pop_front()
+            } else {
+                Some(pieces.into_iter().flatten().collect())
+            };
             return answer.part(Part::Bytes(body.unwrap_or_default()));
         }
         let (mut sender, body) = pipe::pipe(PIPE_BYTES);
@@ -201,7 +205,9 @@ async fn pass_on(guard: Guard, mut sender: pipe::Sender) {
         match output.end {
             None => {}
             Some(End::Whole) => return sender.finish(),
-            Some(_) => return sender.fail(std::io::Error::other("the servlet has left its answer incomplete")),
+            Some(_) => {
+                return sender.fail(std::io::Error::other("the servlet has left its answer incomplete"));
+            }
         }
     }
 }

@@ -37,7 +37,9 @@ pub fn take_out(request: Request) -> Taken {
         return Taken::Refused;
     }
     let is_other = |name: &[u8]| !name.eq_ignore_ascii_case(FIELD);
-    let Some(received) = request.received.with_fields(is_other, Some((FIELD, &sent))) else { return Taken::Refused };
+    let Some(received) = request.received.with_fields(is_other, Some((FIELD, &sent))) else {
+        return Taken::Refused;
+    };
     request.received = Rc::new(received);
     request.path = path;
     request.path_as_sent = plain;

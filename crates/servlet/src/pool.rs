@@ -60,6 +60,8 @@ struct Queue {
     /// Threads that look for work without sleeping.
     looking: usize,
     sleeping: usize,
+    /// Threads that run a job.
+    running: usize,
     /// Jobs that were taken, ever.
     taken: u64,
     /// That number when the monitor looked last.
@@ -100,8 +102,9 @@ impl Pool {
 
     fn add(self: &Arc<Self>, job: Job, is_limited: bool) -> Result<(), TooBusy> {
         let mut queue = self.lock();
-        let idle = queue.looking + queue.sleeping;
-        if queue.is_closed || (is_limited && queue.jobs.len() >= self.limits.waiting.saturating_add(idle)) {
+        // Threads that are not at work, or that may still be started, take theirs out of the queue at once.
+        let free = self.limits.threads.saturating_sub(queue.running);
+        if queue.is_closed || (is_limited && queue.jobs.len() >= self.limits.waiting.saturating_add(free)) {
             return Err(TooBusy);
         }
         queue.jobs.push_back(job);
@@ -159,11 +162,17 @@ impl Pool {
         self.waiting.load(Ordering::Acquire) > 0
     }
 
-    /// A job that waits, if there is one.
-    pub fn take_waiting(&self) -> Option<Job> {
+    /// A job that waits, if there is one, for a thread that was running one, or was not.
+    pub fn take_waiting(&self, was_running: bool) -> Option<Job> {
         let mut queue = self.lock();
+        queue.running -= usize::from(was_running);
+        self.take(&mut queue)
+    }
+
+    fn take(&self, queue: &mut Queue) -> Option<Job> {
         let job = queue.jobs.pop_front()?;
         queue.taken += 1;
+        queue.running += 1;
         self.waiting.store(queue.jobs.len(), Ordering::Release);
         Some(job)
     }
@@ -183,9 +192,7 @@ impl Pool {
             queue.looking -= 1;
         }
         loop {
-            if let Some(job) = queue.jobs.pop_front() {
-                queue.taken += 1;
-                self.waiting.store(queue.jobs.len(), Ordering::Release);
+            if let Some(job) = self.take(&mut queue) {
                 return Some(job);
             }
             if queue.is_closed {

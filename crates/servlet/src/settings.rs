@@ -100,7 +100,8 @@ impl RouteSettings {
             append_escaped(&mut text, value);
             text.push('\n');
         };
-        let path = |path: &Option<PathBuf>| path.as_ref().map_or(String::new(), |path| path.display().to_string());
+        let path =
+            |path: &Option<PathBuf>| path.as_ref().map_or(String::new(), |path| path.display().to_string());
         line("name", &self.name());
         line("app", &path(&self.app));
         line("directory", &path(&self.directory));
@@ -130,7 +131,9 @@ fn append_escaped(to: &mut String, value: &str) {
     use std::fmt::Write as _;
     for unit in value.encode_utf16() {
         match u8::try_from(unit) {
-            Ok(byte @ (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_')) => to.push(char::from(byte)),
+            Ok(byte @ (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_')) => {
+                to.push(char::from(byte))
+            }
             _ => {
                 // Writing to memory does not fail.
                 let _ = write!(to, "\\u{unit:04x}");

@@ -34,7 +34,8 @@ pub fn work(pool: &Arc<Pool>) {
             return pool.thread_has_failed();
         }
     };
-    let mut worker = Worker { engine, pool, java: &java, slab: None, untold: Vec::new(), since: None };
+    let mut worker =
+        Worker { engine, pool, java: &java, slab: None, untold: Vec::new(), since: None, is_running: false };
     while let Some(job) = worker.next() {
         worker.run(job);
     }
@@ -51,6 +52,7 @@ struct Worker<'w> {
     /// Cores that are to be told of answers.
     untold: Vec<Arc<CoreQueue>>,
     since: Option<Instant>,
+    is_running: bool,
 }
 
 impl Worker<'_> {
@@ -59,8 +61,9 @@ impl Worker<'_> {
         if self.since.is_some_and(|since| since.elapsed() > TOGETHER) {
             self.tell();
         }
-        if let Some(job) = self.pool.take_waiting() {
-            return Some(job);
+        let waiting = self.pool.take_waiting(std::mem::replace(&mut self.is_running, true));
+        if waiting.is_some() {
+            return waiting;
         }
         self.tell();
         self.pool.next()
@@ -99,20 +102,22 @@ impl Worker<'_> {
         if exchange.is_for_nobody() {
             return exchange.finish(None, End::Broken, false);
         }
-        let slab = match self.slab.take().map_or_else(|| self.engine.slabs().take(self.pool.route, self.java), Ok) {
-            Ok(slab) => slab,
-            Err(message) => {
-                self.engine.log(0, &message);
-                return exchange.finish(None, End::Unavailable, true);
-            }
-        };
+        let slab =
+            match self.slab.take().map_or_else(|| self.engine.slabs().take(self.pool.route, self.java), Ok) {
+                Ok(slab) => slab,
+                Err(message) => {
+                    self.engine.log(0, &message);
+                    return exchange.finish(None, End::Unavailable, true);
+                }
+            };
         let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         flat::set_number(&mut request, number);
         exchange.enter(slab.number, number);
         slab.set_exchange(Some(exchange.clone()));
         // SAFETY: the slab is this thread's, and Java does not look at it before it is called.
         let length = unsafe { slab.input.put(&request) };
-        let result = self.java.serve(slab.number, i32::try_from(length).unwrap_or(0)).unwrap_or(2 << KIND_SHIFT);
+        let result =
+            self.java.serve(slab.number, i32::try_from(length).unwrap_or(0)).unwrap_or(2 << KIND_SHIFT);
         let kind = result >> KIND_SHIFT;
         if kind == 1 {
             // Java gives the slab back when it ends the request; it may have done so already.

@@ -19,7 +19,10 @@ fn top() -> PathBuf {
 }
 
 fn target() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_touchstone")).ancestors().nth(2).expect("cargo builds below a target directory")
+    Path::new(env!("CARGO_BIN_EXE_touchstone"))
+        .ancestors()
+        .nth(2)
+        .expect("cargo builds below a target directory")
 }
 
 fn script(name: &str, arguments: &[&str]) -> Option<i32> {
@@ -90,7 +93,9 @@ fn start_without_waiting(tree: &Tree, java: &str, routes: &str) -> Server {
 
 fn wait_for_applications(server: &Server, count: usize) {
     wait_until("the applications run", START, || {
-        server.error_text().lines().filter(|line| line.contains(" runs ")).count() >= count
+        let text = server.error_text();
+        text.lines().filter(|line| line.contains("the application ") && line.contains(" runs ")).count()
+            >= count
     });
 }
 
@@ -142,7 +147,8 @@ fn a_servlet_is_told_what_was_asked() {
     ] {
         assert!(facts.lines().any(|each| each == line), "{line}\n{facts}");
     }
-    let form = "POST /trial/facts HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 8";
+    let form =
+        "POST /trial/facts HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 8";
     let mut client = server.connect();
     client.send(format!("{form}\r\nHost: a\r\nConnection: close\r\n\r\nname=abc"));
     let facts = text(&client.answer());
@@ -230,8 +236,12 @@ fn sessions_pages_uploads_and_error_pages_work() {
     let tree = Tree::empty();
     let server = with_trial(&tree, trial);
     let first = server.get("/trial/count");
-    let cookie = first.field("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie").to_string();
-    assert!(cookie.starts_with("JSESSIONID=") && first.field("set-cookie").unwrap_or_default().contains("HttpOnly"));
+    let cookie =
+        first.field("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie").to_string();
+    assert!(
+        cookie.starts_with("JSESSIONID=")
+            && first.field("set-cookie").unwrap_or_default().contains("HttpOnly")
+    );
     let again = ask(&server, &format!("GET /trial/count HTTP/1.1\r\nCookie: {cookie}"));
     assert_eq!(text(&again), "2 count");
     // Without cookies the session is in the path.
@@ -308,7 +318,9 @@ fn bad_servlets_are_named_and_the_server_goes_on() {
         // Neither versions nor classes are anybody's business.
         let body = text(&response);
         assert!(!body.contains("Tomcat") && !body.contains("Exception"), "{how}: {body}");
-        server.wait_for_error_line(line, |each| each.contains(line) && (line.is_empty() || each.contains("/trial") || each.contains("trial ")));
+        server.wait_for_error_line(line, |each| {
+            each.contains(line) && (line.is_empty() || each.contains("/trial") || each.contains("trial "))
+        });
     }
     let split = server.get("/trial/bad?how=header");
     assert_eq!((split.field("x-split"), split.field("set-cookie")), (Some("a  Set-Cookie: b"), None));
@@ -323,7 +335,8 @@ fn bad_servlets_are_named_and_the_server_goes_on() {
 fn threads_that_are_stuck_hold_up_their_own_route_alone() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
-    let limited = route("/stuck/", &format!("app = {trial:?}, threads = 2, queue = 2, answer_timeout = \"1s\""));
+    let limited =
+        route("/stuck/", &format!("app = {trial:?}, threads = 2, queue = 2, answer_timeout = \"1s\""));
     let routes = limited + &route("/trial/", &format!("app = {trial:?}"));
     let server = start(&tree, "", &routes, 2);
     let mut clients: Vec<Client> = (0..4).map(|_| server.connect()).collect();
@@ -342,7 +355,9 @@ fn threads_that_are_stuck_hold_up_their_own_route_alone() {
     let mut client = server.connect();
     client.send("GET /stuck/bad?how=lock HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert_eq!(client.answer().status, 504);
-    server.wait_for_error_line("names the deadlock", |line| line.contains("a deadlock") && line.contains("trial.Trial"));
+    server.wait_for_error_line("names the deadlock", |line| {
+        line.contains("a deadlock") && line.contains("trial.Trial")
+    });
 }
 
 #[test]
@@ -382,29 +397,36 @@ fn applications_come_and_go_and_others_do_not_notice() {
     fs::create_dir_all(&broken).expect("a directory");
     fs::write(broken.join("web.xml"), "<web-app><servlet>").expect("a file");
     let server = start(&tree, "", &route("/", &format!("directory = {apps:?}")), 1);
-    server.wait_for_error_line("names it", |line| line.contains("the application /broken (broken) could not be started"));
+    server.wait_for_error_line("names it", |line| {
+        line.contains("the application /broken (broken) could not be started")
+    });
     let unavailable = server.get("/broken/a");
     assert_eq!((unavailable.status, unavailable.field("retry-after")), (503, Some("2")));
 
     let first = server.get("/kept/count");
-    let cookie = first.field("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie").to_string();
+    let cookie =
+        first.field("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie").to_string();
     let war = apps.join("new#one.war");
     let jar = |to: &Path| {
-        let status = Command::new("jar").args(["--create", "--file"]).arg(to).arg("-C").arg(trial).arg(".").status();
+        let status =
+            Command::new("jar").args(["--create", "--file"]).arg(to).arg("-C").arg(trial).arg(".").status();
         assert!(status.expect("jar runs").success());
     };
     jar(&war);
     wait_until("the new application runs", START, || server.get("/new/one/facts").status == 200);
     // A changed descriptor: the application is started anew, and its sessions are there.
     let descriptor = apps.join("kept/WEB-INF/web.xml");
-    let changed = fs::read_to_string(&descriptor).expect("a file").replace("</web-app>", "<!-- changed --></web-app>");
+    let changed =
+        fs::read_to_string(&descriptor).expect("a file").replace("</web-app>", "<!-- changed --></web-app>");
     std::thread::sleep(Duration::from_millis(20));
     fs::write(&descriptor, changed).expect("a file");
     server.wait_for_error_line("says so", |line| line.contains("the application /kept (kept) runs anew"));
     assert!(text(&ask(&server, &format!("GET /kept/count HTTP/1.1\r\nCookie: {cookie}"))).starts_with("2 "));
     // One that cannot be read leaves the old one at work.
     fs::write(&war, "no archive").expect("a file");
-    server.wait_for_error_line("goes on", |line| line.contains("/new/one (new#one.war) cannot be replaced and goes on"));
+    server.wait_for_error_line("goes on", |line| {
+        line.contains("/new/one (new#one.war) cannot be replaced and goes on")
+    });
     assert_eq!(server.get("/new/one/facts").status, 200);
     fs::remove_file(&war).expect("a file");
     wait_until("the application is gone", START, || server.get("/new/one/facts").status == 404);
@@ -446,7 +468,7 @@ fn java_that_does_not_start_costs_servlets_alone() {
 fn applications_know_of_tls() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
-    let tls = "tls.development_certificate = true\n";
+    let tls = "development_certificate = true\n";
     let server = start(&tree, "", &(tls.to_string() + &route("/trial/", &format!("app = {trial:?}"))), 1);
     let url = format!("https://localhost:{}/trial/facts", server.address().port());
     let Some(output) = curl(["--insecure", "--http2", &url]) else { return };
@@ -465,7 +487,8 @@ fn applications_that_nobody_here_wrote_work() {
     let apps = target().join("java-applications");
     let tree = Tree::empty();
     let users = tree.root().join("users.xml");
-    let text_of_users = "<tomcat-users><user username=\"j\" password=\"k\" roles=\"jolokia\"/></tomcat-users>";
+    let text_of_users =
+        "<tomcat-users><user username=\"j\" password=\"k\" roles=\"jolokia\"/></tomcat-users>";
     fs::write(&users, text_of_users).expect("a file");
     let routes = route("/examples/", &format!("app = {:?}", apps.join("examples")))
         + &route("/jolokia/", &format!("app = {:?}, users = {users:?}", apps.join("jolokia.war")));
@@ -477,7 +500,7 @@ fn applications_that_nobody_here_wrote_work() {
         ("/examples/servlets/nonblocking/numberwriter?count=1", ""),
         ("/examples/jsp/jsp2/el/basic-arithmetic.jsp", "<td>3</td>"),
         ("/examples/jsp/jsp2/simpletag/repeat.jsp", "Invocation 5 of 5"),
-        ("/examples/jsp/jsp2/tagfiles/panel.jsp", "This is the body of the first panel"),
+        ("/examples/jsp/jsp2/tagfiles/panel.jsp", "Panel 1"),
         ("/examples/jsp/include/include.jsp", "In place evaluation"),
         ("/examples/jsp/tagplugin/foreach.jsp", "One"),
         ("/examples/async/async1", "Completed async request"),
@@ -494,6 +517,9 @@ fn applications_that_nobody_here_wrote_work() {
     assert_eq!(server.get("/jolokia/version").status, 401);
     let version = ask(&server, "GET /jolokia/version HTTP/1.1\r\nAuthorization: Basic ajpr");
     assert!(version.status == 200 && text(&version).contains("\"agent\":\"1.7"), "{}", text(&version));
-    let memory = ask(&server, "GET /jolokia/read/java.lang:type=Memory/HeapMemoryUsage HTTP/1.1\r\nAuthorization: Basic ajpr");
+    let memory = ask(
+        &server,
+        "GET /jolokia/read/java.lang:type=Memory/HeapMemoryUsage HTTP/1.1\r\nAuthorization: Basic ajpr",
+    );
     assert!(text(&memory).contains("\"used\""), "{}", text(&memory));
 }

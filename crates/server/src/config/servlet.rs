@@ -250,11 +250,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
                     meaning: "all",
                     set: |servlet| servlet.settings.convert = Convert::Yes,
                 },
-                Choice {
-                    word: "no",
-                    meaning: "none",
-                    set: |servlet| servlet.settings.convert = Convert::No,
-                },
+                Choice { word: "no", meaning: "none", set: |servlet| servlet.settings.convert = Convert::No },
             ]),
         },
         Key {
@@ -353,7 +349,8 @@ fn absolute_path(text: &str) -> Result<String, String> {
 fn context(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte));
     let is_path = text.is_empty() || text.starts_with('/');
-    if !is_plain || !is_path || text.contains("//") || text.split('/').any(|part| part == "." || part == "..") {
+    if !is_plain || !is_path || text.contains("//") || text.split('/').any(|part| part == "." || part == "..")
+    {
         return Err(format!("{text:?} is no path of a context, such as \"/shop\""));
     }
     Ok(text.to_string())

@@ -19,7 +19,10 @@ pub fn find(home: Option<&Path>) -> Result<PathBuf, String> {
     from_environment()
         .or_else(from_path)
         .or_else(|| USUAL.iter().find_map(|directory| newest_below(Path::new(directory))))
-        .ok_or_else(|| "there is no Java: install a JDK or JRE of version 17 or later, or name it with 'home'".to_string())
+        .ok_or_else(|| {
+            "there is no Java: install a JDK or JRE of version 17 or later, or name it with 'home'"
+                .to_string()
+        })
 }
 
 fn library_of(home: &Path) -> Option<PathBuf> {

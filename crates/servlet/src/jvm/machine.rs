@@ -107,7 +107,10 @@ impl Machine {
                 let class = ((**env).v1_4.FindClass)(env, name.as_ptr());
                 if class.is_null() {
                     ((**env).v1_4.ExceptionClear)(env);
-                    return Err(format!("the class {} is missing: is the library of jars whole?", name.to_string_lossy()));
+                    return Err(format!(
+                        "the class {} is missing: is the library of jars whole?",
+                        name.to_string_lossy()
+                    ));
                 }
                 Ok(((**env).v1_4.NewGlobalRef)(env, class))
             };
@@ -207,7 +210,13 @@ impl Attached<'_> {
     }
 
     /// Makes two buffers known, which must last for good.
-    pub fn slab(&self, id: i32, slab: i32, input: &'static Memory, output: &'static Memory) -> Result<(), String> {
+    pub fn slab(
+        &self,
+        id: i32,
+        slab: i32,
+        input: &'static Memory,
+        output: &'static Memory,
+    ) -> Result<(), String> {
         // SAFETY: this thread is attached, and the memory is never given back.
         unsafe {
             let wrap = |memory: &Memory| {
@@ -259,7 +268,12 @@ impl Attached<'_> {
     fn call(&self, method: jmethodID, arguments: &[jvalue]) -> Result<(), String> {
         // SAFETY: this thread is attached; callers pass what the method's signature says.
         unsafe {
-            ((**self.env).v1_4.CallStaticVoidMethodA)(self.env, self.machine.host, method, arguments.as_ptr());
+            ((**self.env).v1_4.CallStaticVoidMethodA)(
+                self.env,
+                self.machine.host,
+                method,
+                arguments.as_ptr(),
+            );
             let thrown = ((**self.env).v1_4.ExceptionOccurred)(self.env);
             if thrown.is_null() {
                 return Ok(());

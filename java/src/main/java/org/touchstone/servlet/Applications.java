@@ -210,7 +210,7 @@ final class Applications {
         application.fingerprint = fingerprint;
         Path old = application.unpacked;
         try {
-            String place = URLName.of(application.path + "##" + application.version) + "-" + prepared++;
+            String place = FileName.of(application.path + "##" + application.version) + "-" + prepared++;
             Path unpacked = Preparation.prepare(application.source, apps.resolve(place),
                     settings.getProperty("convert", "auto"));
             application.state = isAgain ? Application.State.RELOADING : Application.State.STARTING;
@@ -277,10 +277,11 @@ final class Applications {
     }
 
     /** What every application gets: sessions that outlast a reload, and System.exit that ends a request only. */
-    private static void configure(StandardContext context) {
+    private void configure(StandardContext context) {
         if (context.getManager() == null) {
             StandardManager manager = new StandardManager();
-            manager.setPathname("SESSIONS.ser");
+            // Not in the context's own directory, which goes with it.
+            manager.setPathname(work.resolve("sessions-" + FileName.of(context.getName()) + ".ser").toString());
             context.setManager(manager);
         }
         if (context.getLoader() != null && context.getLoader().getClassLoader() instanceof WebappClassLoaderBase loader) {
@@ -378,7 +379,7 @@ final class Applications {
     }
 
     /** Names that may be files. */
-    private static final class URLName {
+    private static final class FileName {
         static String of(String path) {
             String name = path.startsWith("/") ? path.substring(1) : path;
             name = name.endsWith("##") ? name.substring(0, name.length() - 2) : name;

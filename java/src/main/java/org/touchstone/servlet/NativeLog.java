@@ -15,6 +15,15 @@ final class NativeLog extends Handler {
     /** The longest text of one line; a stack is cut there. */
     private static final int MOST_CHARACTERS = 6000;
 
+    /** Those that say at each start what everybody knows. */
+    private static final String[] TALKATIVE = {"org.apache.catalina.core.StandardService",
+        "org.apache.catalina.core.StandardEngine", "org.apache.jasper.servlet.TldScanner",
+        "org.apache.catalina.loader.WebappClassLoaderBase", "org.apache.catalina.startup.ContextConfig",
+        "org.apache.tomcat.jakartaee.Migration"};
+
+    /** Loggers that nobody holds lose their levels. */
+    private static final java.util.List<Logger> KEPT = new java.util.ArrayList<>();
+
     private final SimpleFormatter formatter = new SimpleFormatter();
 
     /** Puts it in the place of the console. */
@@ -23,10 +32,15 @@ final class NativeLog extends Handler {
         Logger root = Logger.getLogger("");
         root.setLevel(Level.INFO);
         root.addHandler(new NativeLog());
-        // Says at each start what everybody knows.
-        Logger.getLogger("org.apache.catalina.core.StandardService").setLevel(Level.WARNING);
-        Logger.getLogger("org.apache.catalina.core.StandardEngine").setLevel(Level.WARNING);
-        Logger.getLogger("org.apache.jasper.servlet.TldScanner").setLevel(Level.WARNING);
+        for (String name : TALKATIVE) {
+            Logger logger = Logger.getLogger(name);
+            logger.setLevel(Level.WARNING);
+            KEPT.add(logger);
+        }
+        // Welcome files are told to it before the context itself, which it takes for an error.
+        Logger mapper = Logger.getLogger("org.apache.catalina.mapper.Mapper");
+        mapper.setLevel(Level.OFF);
+        KEPT.add(mapper);
     }
 
     @Override
