@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::directory::{private_directory, stable_name};
+use crate::isolated;
 use crate::jvm::{Attached, Machine, Start, find};
 use crate::monitor::Monitor;
 use crate::natives;
@@ -59,6 +60,14 @@ pub fn log_to(log: Log) {
     *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
 }
 
+/// Writes a line of the log.
+pub fn log(level: i32, message: &str) {
+    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if let Some(log) = log {
+        log(level, message);
+    }
+}
+
 /// Starts the machine, or gives the one that was started. The machine itself starts while this returns.
 pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
     let _guard = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,6 +103,7 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
 
 /// Stops all applications, if there are any, and waits until they have stopped.
 pub fn stop() {
+    isolated::stop_all();
     let Some(engine) = ENGINE.get() else { return };
     if engine.is_stopping.swap(true, Ordering::AcqRel) {
         return;
@@ -154,10 +164,7 @@ impl Engine {
 
     /// Writes a line of the log.
     pub fn log(&self, level: i32, message: &str) {
-        let log = LOG.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(log) = log {
-            log(level, message);
-        }
+        log(level, message);
     }
 
     /// Starts the applications of a route; they start while this returns.

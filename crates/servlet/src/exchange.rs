@@ -59,7 +59,8 @@ pub struct Output {
 /// A request under way.
 pub struct Exchange {
     core: Arc<CoreQueue>,
-    pool: Arc<Pool>,
+    /// The threads that Java runs on; none where that is in another process.
+    pool: Option<Arc<Pool>>,
     state: Mutex<State>,
     /// Java's threads wait here.
     changed: Condvar,
@@ -89,7 +90,12 @@ struct State {
 
 impl Exchange {
     /// A request for a pool. Where a client waits to be asked for its body, that is not read before Java wants it.
-    pub fn new(core: Arc<CoreQueue>, pool: Arc<Pool>, has_body: bool, is_wanted: bool) -> Arc<Exchange> {
+    pub fn new(
+        core: Arc<CoreQueue>,
+        pool: Option<Arc<Pool>>,
+        has_body: bool,
+        is_wanted: bool,
+    ) -> Arc<Exchange> {
         let body_end = if has_body { None } else { Some(Ok(())) };
         let state = State { body_end, is_wanted, ..State::default() };
         Arc::new(Exchange { core, pool, state: Mutex::new(state), changed: Condvar::new() })
@@ -112,8 +118,8 @@ impl Exchange {
     }
 
     fn post(self: &Arc<Self>, state: &State, event: Event) {
-        if let Some((slab, number)) = state.place {
-            self.pool.post(slab, number, event);
+        if let (Some((slab, number)), Some(pool)) = (state.place, &self.pool) {
+            pool.post(slab, number, event);
         }
     }
 
@@ -171,6 +177,11 @@ impl Exchange {
         Poll::Pending
     }
 
+    /// Some of the body is on its way: more is wanted when that is said again.
+    pub fn is_served(&self) {
+        self.lock().is_wanted = false;
+    }
+
     /// More of the body.
     pub fn push_body(self: &Arc<Self>, piece: Bytes) {
         let mut state = self.lock();
@@ -219,7 +230,7 @@ impl Exchange {
 
     /// The number of its route.
     pub fn route(&self) -> i32 {
-        self.pool.route
+        self.pool.as_ref().map_or(0, |pool| pool.route)
     }
 
     /// Whether nobody waits for an answer any more.

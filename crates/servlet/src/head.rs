@@ -46,7 +46,7 @@ pub fn read(bytes: &[u8]) -> Option<Piece<'_>> {
 }
 
 /// Whether these are field lines, each with a name and without control characters.
-fn are_lines(mut rest: &[u8]) -> bool {
+pub fn are_lines(mut rest: &[u8]) -> bool {
     while !rest.is_empty() {
         let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else { return false };
         let line = &rest[..end];

@@ -15,6 +15,7 @@
 //! | `core_queue`, `monitor` | how cores are woken: once for many answers, and none is left behind |
 //! | `slab` | memory that both share |
 //! | `flat`, `head` | the forms of a request and of an answer's head in it |
+//! | `isolated` | the same in a child process |
 //! | `path_parameters` | semicolons in paths, which mean to Tomcat what they do not to others |
 //! | `jvm`, `natives` | the machine, and what it may call |
 
@@ -25,6 +26,7 @@ mod exchange;
 mod flat;
 mod head;
 pub mod interface;
+mod isolated;
 mod jvm;
 mod monitor;
 mod natives;
@@ -36,3 +38,4 @@ mod slab;
 mod worker;
 
 pub use engine::{Log, log_to, stop};
+pub use isolated::run as run_isolated;

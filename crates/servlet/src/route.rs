@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::watch;
 
 use crate::engine;
+use crate::isolated::Child;
 use crate::monitor::Monitor;
 use crate::pool::Pool;
-use crate::settings::{JavaSettings, RouteSettings};
+use crate::settings::{Isolation, JavaSettings, RouteSettings};
 
 /// How it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +26,14 @@ pub struct Route {
     /// Its number in Java.
     pub id: i32,
     settings: RouteSettings,
-    pool: Arc<Pool>,
+    runs: Runs,
     standing: watch::Sender<Standing>,
+}
+
+/// Where they run.
+enum Runs {
+    Here(Arc<Pool>),
+    InChild(Arc<Child>),
 }
 
 /// Routes that are in use, so that a configuration that is read anew finds those that it does not change.
@@ -37,10 +44,18 @@ pub fn get(java: &JavaSettings, settings: &RouteSettings) -> Result<Arc<Route>, 
     let mut routes = ROUTES.lock().unwrap_or_else(PoisonError::into_inner);
     routes.retain(|route| route.strong_count() > 0);
     let same = routes.iter().filter_map(Weak::upgrade).find(|route| route.settings == *settings);
-    if let Some(route) = same.filter(|route| *route.standing.borrow() != Standing::Failed) {
+    if let Some(route) = same.filter(|route| route.standing() != Standing::Failed) {
         return Ok(route);
     }
-    let route = engine::start(java)?.open(settings);
+    let route = match settings.isolation {
+        Isolation::InProcess => engine::start(java)?.open(settings),
+        Isolation::Isolated => Arc::new(Route {
+            id: 0,
+            settings: settings.clone(),
+            runs: Runs::InChild(Child::start(java, settings)?),
+            standing: watch::Sender::new(Standing::Starting),
+        }),
+    };
     routes.push(Arc::downgrade(&route));
     Ok(route)
 }
@@ -56,7 +71,8 @@ pub fn all_have_failed() {
 impl Route {
     pub(crate) fn new(id: i32, settings: RouteSettings, monitor: Arc<Monitor>) -> Arc<Route> {
         let pool = Pool::new(id, settings.limits(), monitor);
-        Arc::new(Route { id, settings, pool, standing: watch::Sender::new(Standing::Starting) })
+        let standing = watch::Sender::new(Standing::Starting);
+        Arc::new(Route { id, settings, runs: Runs::Here(pool), standing })
     }
 
     /// Its settings.
@@ -64,19 +80,34 @@ impl Route {
         &self.settings
     }
 
-    /// Its threads.
-    pub fn pool(&self) -> &Arc<Pool> {
-        &self.pool
+    /// Its threads, where it runs here.
+    pub fn pool(&self) -> Option<&Arc<Pool>> {
+        match &self.runs {
+            Runs::Here(pool) => Some(pool),
+            Runs::InChild(_) => None,
+        }
+    }
+
+    /// Its process, where it has one.
+    pub fn child(&self) -> Option<&Arc<Child>> {
+        match &self.runs {
+            Runs::Here(_) => None,
+            Runs::InChild(child) => Some(child),
+        }
+    }
+
+    fn stands(&self) -> &watch::Sender<Standing> {
+        self.child().map_or(&self.standing, |child| child.standing())
     }
 
     /// How it stands now.
     pub fn standing(&self) -> Standing {
-        *self.standing.borrow()
+        *self.stands().borrow()
     }
 
     /// How it stands once it is no longer being started.
     pub async fn started(&self) -> Standing {
-        let mut standing = self.standing.subscribe();
+        let mut standing = self.stands().subscribe();
         match standing.wait_for(|standing| *standing != Standing::Starting).await {
             Ok(standing) => *standing,
             Err(_) => Standing::Failed,
@@ -90,8 +121,20 @@ impl Route {
 
 impl Drop for Route {
     fn drop(&mut self) {
-        self.pool.close();
-        engine::of_process().close(self.id);
-        engine::of_process().slabs().forget(self.id);
+        match &self.runs {
+            Runs::Here(pool) => {
+                pool.close();
+                engine::of_process().close(self.id);
+                engine::of_process().slabs().forget(self.id);
+            }
+            Runs::InChild(child) => {
+                let child = child.clone();
+                // The last who lets go may be a core, which must not wait.
+                std::thread::spawn(move || {
+                    child.ask_to_stop();
+                    child.wait_for_end();
+                });
+            }
+        }
     }
 }
