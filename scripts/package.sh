@@ -26,6 +26,8 @@ main() {
     fi
     [ "${1:-}" = --built ] || cargo build --release --locked -p touchstone
 
+    # Servlets in the package take Maven where it is built.
+    scripts/java.sh --brief || { echo "package: the jars for servlets cannot be built" >&2; return 1; }
     mkdir -p "$target/debian"
     local package
     package=$(cargo deb --package touchstone --no-build --no-dbgsym --profile "$profile" --output "$target/debian/" | tail -n 1)

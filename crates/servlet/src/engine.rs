@@ -38,6 +38,10 @@ pub struct Engine {
     private: PathBuf,
     last_route: AtomicI32,
     is_stopping: AtomicBool,
+    /// Java stands still for good.
+    has_ended: AtomicBool,
+    /// The process is there for Java alone, and ends with it.
+    ends_with_java: bool,
 }
 
 enum Task {
@@ -49,6 +53,7 @@ enum Task {
 static ENGINE: OnceLock<Engine> = OnceLock::new();
 static LOG: Mutex<Option<Log>> = Mutex::new(None);
 static STARTING: Mutex<()> = Mutex::new(());
+static ENDS_WITH_JAVA: AtomicBool = AtomicBool::new(false);
 
 /// The engine of this process. Only what an engine has started calls this.
 pub fn of_process() -> &'static Engine {
@@ -58,6 +63,11 @@ pub fn of_process() -> &'static Engine {
 /// Where lines of the log go.
 pub fn log_to(log: Log) {
     *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
+}
+
+/// This process is there for Java alone, and ends with it. To be said before Java is started.
+pub fn end_with_java() {
+    ENDS_WITH_JAVA.store(true, Ordering::Release);
 }
 
 /// Writes a line of the log.
@@ -91,6 +101,8 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
         private,
         last_route: AtomicI32::new(0),
         is_stopping: AtomicBool::new(false),
+        has_ended: AtomicBool::new(false),
+        ends_with_java: ENDS_WITH_JAVA.load(Ordering::Acquire),
     };
     let engine = ENGINE.get_or_init(|| engine);
     std::thread::Builder::new()
@@ -110,6 +122,7 @@ pub fn stop() {
     }
     let (done, is_done) = sync_channel(1);
     if engine.machine.get().is_some()
+        && !engine.has_ended.load(Ordering::Acquire)
         && engine.tasks.send(Task::Stop(done)).is_ok()
         && is_done.recv_timeout(STOP_TIMEOUT).is_err()
     {
@@ -288,28 +301,35 @@ impl Engine {
 
 /// The machine wants to end the process: an application has called Runtime.exit, or the machine gave up.
 ///
-/// All of Java's threads stand still by then, and will for good: requests for servlets wait for nobody. But the server has
-/// threads of its own, and goes on with everything else.
+/// All of Java's threads stand still by then, and will for good. In a process of applications' own that is the end of it,
+/// and the next one takes over. The server has threads of its own, and goes on with everything else: so this thread, which
+/// is the machine's, never returns.
 extern "C" fn on_exit(code: std::ffi::c_int) {
-    let Some(engine) = ENGINE.get() else { return };
-    if engine.is_stopping.load(Ordering::Acquire) {
-        return;
+    if let Some(engine) = ENGINE.get()
+        && !engine.has_ended.swap(true, Ordering::AcqRel)
+    {
+        engine.end(code);
     }
-    engine.has_ended(code);
     loop {
         std::thread::park();
     }
 }
 
 impl Engine {
-    fn has_ended(&self, code: i32) {
+    fn end(&self, code: i32) {
+        let message = format!("an application has ended Java (exit code {code})");
+        if self.ends_with_java {
+            self.log(0, &message);
+            // SAFETY: this ends the process at once, without anything that might wait for Java.
+            unsafe { libc::_exit(code) };
+        }
         self.log(
             0,
             &format!(
-                "an application has ended Java (exit code {code}): servlets get 503 from now on; start the server anew, \
-                 and think of isolation = \"isolated\""
+                "{message}: servlets get 503 from now on; start the server anew, and think of isolation = \"isolated\""
             ),
         );
         crate::route::all_have_failed();
+        self.slabs.end_all();
     }
 }

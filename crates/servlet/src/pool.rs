@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::exchange::{Event, Exchange};
+use crate::exchange::{End, Event, Exchange};
 use crate::monitor::Monitor;
 
 /// How long a thread looks for more work before it sleeps.
@@ -220,6 +220,19 @@ impl Pool {
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.wake.notify_all();
+    }
+
+    /// No request will be answered any more; those that wait are told so.
+    pub fn give_up(&self) {
+        let mut queue = self.lock();
+        queue.is_closed = true;
+        let jobs = std::mem::take(&mut queue.jobs);
+        drop(queue);
+        for job in jobs {
+            if let Job::Request(exchange, _) = job {
+                exchange.finish(None, End::Unavailable, true);
+            }
+        }
     }
 
     /// A thread could not begin.

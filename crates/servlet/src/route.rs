@@ -64,7 +64,12 @@ pub fn get(java: &JavaSettings, settings: &RouteSettings) -> Result<Arc<Route>, 
 pub fn all_have_failed() {
     // Whoever holds the lock may wait for Java.
     if let Ok(routes) = ROUTES.try_lock() {
-        routes.iter().filter_map(Weak::upgrade).for_each(|route| route.set(Standing::Failed));
+        for route in routes.iter().filter_map(Weak::upgrade) {
+            route.set(Standing::Failed);
+            if let Some(pool) = route.pool() {
+                pool.give_up();
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::exchange::Exchange;
+use crate::exchange::{End, Exchange};
 use crate::jvm::{Attached, Memory};
 
 /// Bytes of a request: its head, and pieces of its body. Longer heads get 431.
@@ -75,6 +75,14 @@ impl Slabs {
     /// The slabs of a route that is closed are not used again: whoever is left in its applications may still write to them.
     pub fn forget(&self, route: i32) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| *of != route);
+    }
+
+    /// Java stands still: no request that uses one will be answered.
+    pub fn end_all(&self) {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter()
+            .filter_map(|slab| slab.exchange())
+            .for_each(|exchange| exchange.finish(None, End::Broken, true));
     }
 
     /// The slab of this number.

@@ -103,9 +103,12 @@ fn route(path: &str, servlet: &str) -> String {
     format!("[[site.route]]\npath = {path:?}\nservlet = {{ {servlet} }}\n")
 }
 
-fn with_trial(tree: &Tree, trial: &Path) -> Server {
-    start(tree, "", &route("/trial/", &format!("app = {trial:?}")), 1)
+fn with_trial(tree: &Tree, trial: &Path, isolation: &str) -> Server {
+    start(tree, "", &route("/trial/", &format!("app = {trial:?}, isolation = {isolation:?}")), 1)
 }
+
+/// Where applications may run.
+const BOTH: [&str; 2] = ["in-process", "isolated"];
 
 fn text(response: &Response) -> String {
     String::from_utf8_lossy(&response.body).into_owned()
@@ -121,120 +124,135 @@ fn ask(server: &Server, request: &str) -> Response {
 #[test]
 fn a_servlet_is_told_what_was_asked() {
     let Some(trial) = trial() else { return };
-    let tree = Tree::empty();
-    let server = with_trial(&tree, trial);
-    let request = "GET /trial/facts/a%20b/c?name=w%C3%B6&x HTTP/1.1\r\nX-Two: 1\r\nX-Two: 2\r\nCookie: a=b";
-    let response = ask(&server, request);
-    assert_eq!(response.status, 200);
-    assert_eq!(response.field("x-filtered"), Some("yes"));
-    let facts = text(&response);
-    for line in [
-        "method=GET",
-        "uri=/trial/facts/a%20b/c",
-        "context=/trial",
-        "servlet=/facts",
-        "path=/a b/c",
-        "query=name=w%C3%B6&x",
-        "name=wö",
-        "protocol=HTTP/1.1",
-        "scheme=http secure=false",
-        "server=shop.example:8443",
-        "client=127.0.0.1 true",
-        "user=null null",
-        "length=-1",
-        "field X-Two=[1, 2]",
-        "field Cookie=[a=b]",
-    ] {
-        assert!(facts.lines().any(|each| each == line), "{line}\n{facts}");
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let server = with_trial(&tree, trial, isolation);
+        let request =
+            "GET /trial/facts/a%20b/c?name=w%C3%B6&x HTTP/1.1\r\nX-Two: 1\r\nX-Two: 2\r\nCookie: a=b";
+        let response = ask(&server, request);
+        assert_eq!(response.status, 200);
+        assert_eq!(response.field("x-filtered"), Some("yes"));
+        let facts = text(&response);
+        for line in [
+            "method=GET",
+            "uri=/trial/facts/a%20b/c",
+            "context=/trial",
+            "servlet=/facts",
+            "path=/a b/c",
+            "query=name=w%C3%B6&x",
+            "name=wö",
+            "protocol=HTTP/1.1",
+            "scheme=http secure=false",
+            "server=shop.example:8443",
+            "client=127.0.0.1 true",
+            "user=null null",
+            "length=-1",
+            "field X-Two=[1, 2]",
+            "field Cookie=[a=b]",
+        ] {
+            assert!(facts.lines().any(|each| each == line), "{line}\n{facts}");
+        }
+        let form = "POST /trial/facts HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 8";
+        let mut client = server.connect();
+        client.send(format!("{form}\r\nHost: a\r\nConnection: close\r\n\r\nname=abc"));
+        let facts = text(&client.answer());
+        assert!(facts.contains("\nname=abc\n") && facts.contains("\nlength=8\n"), "{facts}");
+        // Methods that the server does not know are the application's.
+        assert!(text(&ask(&server, "PURGE /trial/facts HTTP/1.1")).starts_with("method=PURGE"));
+        let mut client = server.connect();
+        client.send("HEAD /trial/big?bytes=30000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let head = client.try_answer(AnswerTo::Head).expect("an answer to HEAD");
+        assert_eq!((head.status, head.field("content-length")), (200, None));
     }
-    let form =
-        "POST /trial/facts HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 8";
-    let mut client = server.connect();
-    client.send(format!("{form}\r\nHost: a\r\nConnection: close\r\n\r\nname=abc"));
-    let facts = text(&client.answer());
-    assert!(facts.contains("\nname=abc\n") && facts.contains("\nlength=8\n"), "{facts}");
-    // Methods that the server does not know are the application's.
-    assert!(text(&ask(&server, "PURGE /trial/facts HTTP/1.1")).starts_with("method=PURGE"));
-    let mut client = server.connect();
-    client.send("HEAD /trial/big?bytes=30000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    let head = client.try_answer(AnswerTo::Head).expect("an answer to HEAD");
-    assert_eq!((head.status, head.field("content-length")), (200, None));
 }
 
 #[test]
 fn bodies_stream_both_ways_however_long_they_are() {
     let Some(trial) = trial() else { return };
-    let tree = Tree::empty();
-    let server = with_trial(&tree, trial);
-    let (sent, got) = (tree.root().join("sent"), tree.root().join("got"));
-    let content: Vec<u8> = (0..3_000_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    fs::write(&sent, &content).expect("a file");
-    for (path, chunked) in [("echo", false), ("echo", true), ("echo-events", false), ("echo-events", true)] {
-        let url = format!("http://{}/trial/{path}", server.address());
-        let data = format!("@{}", sent.display());
-        let framing = if chunked { "Transfer-Encoding: chunked" } else { "X-Nothing: 1" };
-        let output = got.to_str().expect("a name");
-        let Some(result) = curl(["--data-binary", &data, "-H", framing, "-o", output, &url]) else { return };
-        assert!(result.status.success(), "{path} {chunked}: {result:?}");
-        assert!(fs::read(&got).expect("a file") == content, "{path} {chunked}: another body");
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let server = with_trial(&tree, trial, isolation);
+        let (sent, got) = (tree.root().join("sent"), tree.root().join("got"));
+        let content: Vec<u8> =
+            (0..3_000_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        fs::write(&sent, &content).expect("a file");
+        for (path, chunked) in
+            [("echo", false), ("echo", true), ("echo-events", false), ("echo-events", true)]
+        {
+            let url = format!("http://{}/trial/{path}", server.address());
+            let data = format!("@{}", sent.display());
+            let framing = if chunked { "Transfer-Encoding: chunked" } else { "X-Nothing: 1" };
+            let output = got.to_str().expect("a name");
+            let Some(result) = curl(["--data-binary", &data, "-H", framing, "-o", output, &url]) else {
+                return;
+            };
+            assert!(result.status.success(), "{path} {chunked}: {result:?}");
+            assert!(fs::read(&got).expect("a file") == content, "{path} {chunked}: another body");
+        }
+        let big = server.get("/trial/big?bytes=5000000");
+        assert_eq!((big.status, big.body.len()), (200, 5_000_000));
+        // A client that leaves in the middle costs nothing but its own answer.
+        let mut client = server.connect();
+        client.send("GET /trial/big?bytes=500000000 HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.wait_for_bytes(1000);
+        client.vanish();
+        assert_eq!(server.get("/trial/facts").status, 200);
     }
-    let big = server.get("/trial/big?bytes=5000000");
-    assert_eq!((big.status, big.body.len()), (200, 5_000_000));
-    // A client that leaves in the middle costs nothing but its own answer.
-    let mut client = server.connect();
-    client.send("GET /trial/big?bytes=500000000 HTTP/1.1\r\nHost: a\r\n\r\n");
-    client.wait_for_bytes(1000);
-    client.vanish();
-    assert_eq!(server.get("/trial/facts").status, 200);
 }
 
 #[test]
 fn a_client_that_waits_is_asked_for_its_body_when_the_servlet_reads_it() {
     let Some(trial) = trial() else { return };
-    let tree = Tree::empty();
-    let server = with_trial(&tree, trial);
-    let mut stream = std::net::TcpStream::connect(server.address()).expect("a connection");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time limit");
-    let head = "POST /trial/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
-    stream.write_all(head.as_bytes()).expect("a head is sent");
-    let mut interim = [0; 25];
-    stream.read_exact(&mut interim).expect("an interim answer");
-    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
-    stream.write_all(b"body").expect("a body is sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("body"), "{answer}");
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let server = with_trial(&tree, trial, isolation);
+        let mut stream = std::net::TcpStream::connect(server.address()).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time limit");
+        let head = "POST /trial/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
+        stream.write_all(head.as_bytes()).expect("a head is sent");
+        let mut interim = [0; 25];
+        stream.read_exact(&mut interim).expect("an interim answer");
+        assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+        stream.write_all(b"body").expect("a body is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("body"), "{answer}");
+    }
 }
 
 #[test]
 fn requests_that_go_on_by_themselves_are_answered() {
     let Some(trial) = trial() else { return };
-    let tree = Tree::empty();
-    let server = with_trial(&tree, trial);
-    for (how, body) in [
-        ("complete", "completed"),
-        ("dispatch", "dispatched"),
-        ("pieces", "piece 0\npiece 1\npiece 2\n"),
-        ("timeout", "timed out"),
-    ] {
-        assert_eq!(text(&server.get(&format!("/trial/async?how={how}"))), body, "{how}");
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let server = with_trial(&tree, trial, isolation);
+        for (how, body) in [
+            ("complete", "completed"),
+            ("dispatch", "dispatched"),
+            ("pieces", "piece 0\npiece 1\npiece 2\n"),
+            ("timeout", "timed out"),
+        ] {
+            assert_eq!(text(&server.get(&format!("/trial/async?how={how}"))), body, "{how}");
+        }
+        // Nobody waits for these any more, and the applications are told so.
+        for _ in 0..3 {
+            let mut client = server.connect();
+            client.send("GET /trial/async?how=never HTTP/1.1\r\nHost: a\r\n\r\n");
+            wait_until("it is at work", START, || client.stream().peek(&mut []).is_ok());
+            std::thread::sleep(Duration::from_millis(100));
+            client.vanish();
+        }
+        wait_until("applications know that clients have left", START, || {
+            text(&server.get("/trial/gone")) == "3"
+        });
     }
-    // Nobody waits for these any more, and the applications are told so.
-    for _ in 0..3 {
-        let mut client = server.connect();
-        client.send("GET /trial/async?how=never HTTP/1.1\r\nHost: a\r\n\r\n");
-        wait_until("it is at work", START, || client.stream().peek(&mut []).is_ok());
-        std::thread::sleep(Duration::from_millis(100));
-        client.vanish();
-    }
-    wait_until("applications know that clients have left", START, || text(&server.get("/trial/gone")) == "3");
 }
 
 #[test]
 fn sessions_pages_uploads_and_error_pages_work() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
-    let server = with_trial(&tree, trial);
+    let server = with_trial(&tree, trial, "in-process");
     let first = server.get("/trial/count");
     let cookie =
         first.field("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie").to_string();
@@ -267,44 +285,49 @@ fn sessions_pages_uploads_and_error_pages_work() {
 #[test]
 fn a_socket_of_the_web_speaks_both_ways() {
     let Some(trial) = trial() else { return };
-    let tree = Tree::empty();
-    let server = with_trial(&tree, trial);
-    let mut client = std::net::TcpStream::connect(server.address()).expect("a connection");
-    client.set_read_timeout(Some(Duration::from_secs(20))).expect("a time limit");
-    let head = "GET /trial/socket HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
-    client.write_all(head.as_bytes()).expect("a head is sent");
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        client.read_exact(&mut byte).expect("a head");
-        answer.push(byte[0]);
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let server = with_trial(&tree, trial, isolation);
+        let mut client = std::net::TcpStream::connect(server.address()).expect("a connection");
+        client.set_read_timeout(Some(Duration::from_secs(20))).expect("a time limit");
+        let head = "GET /trial/socket HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+        client.write_all(head.as_bytes()).expect("a head is sent");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            client.read_exact(&mut byte).expect("a head");
+            answer.push(byte[0]);
+        }
+        let answer = String::from_utf8_lossy(&answer).to_lowercase();
+        assert!(
+            answer.starts_with("http/1.1 101 ") && answer.contains("\r\nupgrade: websocket\r\n"),
+            "{answer}"
+        );
+        // RFC 6455 section 1.3: what the sample's nonce gives.
+        assert!(answer.contains("s3pplmbitxaq9kygzzhzrbk+xoo="), "{answer}");
+        for message in ["one", "two", "three"] {
+            let mut frame = vec![0x81, 0x80 | message.len() as u8, 1, 2, 3, 4];
+            frame.extend(message.bytes().enumerate().map(|(at, byte)| byte ^ [1, 2, 3, 4][at % 4]));
+            client.write_all(&frame).expect("a frame is sent");
+            let expected = format!("heard {message}");
+            let mut frame = vec![0; 2 + expected.len()];
+            client.read_exact(&mut frame).expect("a frame");
+            assert_eq!(frame[..2], [0x81, expected.len() as u8]);
+            assert_eq!(frame[2..], *expected.as_bytes());
+        }
+        client.write_all(&[0x88, 0x82, 0, 0, 0, 0, 3, 0xE8]).expect("a close is sent");
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).expect("an end");
+        assert_eq!(rest[..2], [0x88, 2]);
     }
-    let answer = String::from_utf8_lossy(&answer).to_lowercase();
-    assert!(answer.starts_with("http/1.1 101 ") && answer.contains("\r\nupgrade: websocket\r\n"), "{answer}");
-    // RFC 6455 section 1.3: what the sample's nonce gives.
-    assert!(answer.contains("s3pplmbitxaq9kygzzhzrbk+xoo="), "{answer}");
-    for message in ["one", "two", "three"] {
-        let mut frame = vec![0x81, 0x80 | message.len() as u8, 1, 2, 3, 4];
-        frame.extend(message.bytes().enumerate().map(|(at, byte)| byte ^ [1, 2, 3, 4][at % 4]));
-        client.write_all(&frame).expect("a frame is sent");
-        let expected = format!("heard {message}");
-        let mut frame = vec![0; 2 + expected.len()];
-        client.read_exact(&mut frame).expect("a frame");
-        assert_eq!(frame[..2], [0x81, expected.len() as u8]);
-        assert_eq!(frame[2..], *expected.as_bytes());
-    }
-    client.write_all(&[0x88, 0x82, 0, 0, 0, 0, 3, 0xE8]).expect("a close is sent");
-    let mut rest = Vec::new();
-    client.read_to_end(&mut rest).expect("an end");
-    assert_eq!(rest[..2], [0x88, 2]);
 }
 
 #[test]
 fn bad_servlets_are_named_and_the_server_goes_on() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
-    let server = with_trial(&tree, trial);
+    let server = with_trial(&tree, trial, "in-process");
     for (how, status, line) in [
         ("throw", 500, "thrown on purpose"),
         ("exit", 500, "the application trial has called System.exit(3)"),
@@ -522,4 +545,73 @@ fn applications_that_nobody_here_wrote_work() {
         "GET /jolokia/read/java.lang:type=Memory/HeapMemoryUsage HTTP/1.1\r\nAuthorization: Basic ajpr",
     );
     assert!(text(&memory).contains("\"used\""), "{}", text(&memory));
+}
+
+/// The processes that a server has started.
+fn children(server: &Server) -> Vec<i32> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.process())).expect("its threads");
+    tasks
+        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok())
+        .flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>())
+        .filter(|pid| {
+            let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            command.contains("servlet-host")
+        })
+        .collect()
+}
+
+#[test]
+fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let isolated =
+        route("/trial/", &format!("app = {trial:?}, isolation = \"isolated\", start_timeout = \"60s\""));
+    let mut server = start(&tree, "", &isolated, 1);
+    wait_until("it answers", START, || server.get("/trial/facts").status == 200);
+    for round in 0..2 {
+        let before = children(&server);
+        let [pid] = before[..] else { panic!("one process of applications, not {before:?}") };
+        let mut waiting = server.connect();
+        waiting.send(
+            "POST /trial/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nConnection: close\r\n\r\nabc",
+        );
+        std::thread::sleep(Duration::from_millis(200));
+        let pid = rustix::process::Pid::from_raw(pid).expect("a process");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it can be killed");
+        // What was under way is lost; what asks for nothing but an answer is not.
+        assert_eq!(waiting.answer().status, 502, "{round}");
+        assert_eq!(server.get("/plain.txt").status, 200);
+        let mut client = server.connect();
+        client.set_patience(START);
+        let response = client.ask("GET /trial/facts HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        assert_eq!(response.status, 200, "{round}");
+        assert_ne!(children(&server), before);
+    }
+    server
+        .wait_for_error_line("says so", |line| line.contains("has ended (by signal 9): it is started again"));
+    // One that an application ends itself is replaced as well.
+    server.get("/trial/bad?how=halt");
+    server
+        .wait_for_error_line("says so", |line| line.contains("an application has ended Java (exit code 4)"));
+    wait_until("it answers again", START, || server.get("/trial/facts").status == 200);
+    let process = children(&server);
+    server.stop();
+    wait_until("its process has ended", START, || {
+        process.iter().all(|pid| !Path::new(&format!("/proc/{pid}/exe")).exists())
+    });
+}
+
+#[test]
+fn an_application_that_ends_java_ends_servlets_alone() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let mut server =
+        start(&tree, "", &route("/trial/", &format!("app = {trial:?}, answer_timeout = \"5s\"")), 1);
+    let response = server.get("/trial/bad?how=halt");
+    assert!(matches!(response.status, 502..=504), "{}", response.status);
+    server
+        .wait_for_error_line("says so", |line| line.contains("an application has ended Java (exit code 4)"));
+    assert_eq!(server.get("/trial/facts").status, 503);
+    assert_eq!(server.get("/plain.txt").status, 200);
+    server.stop();
 }
