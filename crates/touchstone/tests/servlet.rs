@@ -573,7 +573,7 @@ fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
         let [pid] = before[..] else { panic!("one process of applications, not {before:?}") };
         let mut waiting = server.connect();
         waiting.send(
-            "POST /trial/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nConnection: close\r\n\r\nabc",
+            "POST /trial/bad?how=sleep HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         );
         std::thread::sleep(Duration::from_millis(200));
         let pid = rustix::process::Pid::from_raw(pid).expect("a process");
@@ -590,7 +590,10 @@ fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
     server
         .wait_for_error_line("says so", |line| line.contains("has ended (by signal 9): it is started again"));
     // One that an application ends itself is replaced as well.
-    server.get("/trial/bad?how=halt");
+    let mut client = server.connect();
+    client.set_patience(START);
+    let response = client.ask("GET /trial/bad?how=halt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(matches!(response.status, 502 | 503), "{}", response.status);
     server
         .wait_for_error_line("says so", |line| line.contains("an application has ended Java (exit code 4)"));
     wait_until("it answers again", START, || server.get("/trial/facts").status == 200);

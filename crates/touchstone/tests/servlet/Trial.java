@@ -293,6 +293,11 @@ public final class Trial {
             }
         }
 
+        @Override
+        protected void doPost(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            doGet(request, response);
+        }
+
         private static int deeper(int depth) {
             return deeper(depth + 1) + 1;
         }
