@@ -3,6 +3,7 @@
 # for them. Maven fetches what it needs, once.
 #
 #   scripts/java.sh            builds, and runs its tests
+#   scripts/java.sh --test     runs its tests only
 #   scripts/java.sh --brief    builds only where something has changed, without the tests; says nothing
 #
 # Exit codes: 0 built, 1 failed, 3 there is no JDK of version 17 or no Maven.
@@ -17,15 +18,20 @@ main() {
         [ $brief = yes ] || echo "java: no Maven or no JDK: install maven and openjdk-17-jdk-headless" >&2
         return 3
     fi
+    # A directory of its own: jars that are in use are not to be written meanwhile.
+    if [ "${1:-}" = --test ]; then
+        mvn --batch-mode --quiet --file java/pom.xml "-Dtouchstone.build=$target/java-test" test
+        return
+    fi
     local jars=$target/java stamp=$target/java/built
-    if [ $brief = yes ] && [ -f "$stamp" ] && [ -z "$(find java -newer "$stamp" -type f | head -n 1)" ]; then
+    if [ $brief = yes ] && [ -f "$stamp" ] && [ -z "$(find java/pom.xml java/src/main -newer "$stamp" -type f | head -n 1)" ]; then
         return 0
     fi
     # One at a time: tests that run beside each other may all find that nothing is built yet.
     mkdir -p "$target/java"
     exec 9>"$target/java/lock"
     flock 9
-    if [ $brief = yes ] && [ -f "$stamp" ] && [ -z "$(find java -newer "$stamp" -type f | head -n 1)" ]; then
+    if [ $brief = yes ] && [ -f "$stamp" ] && [ -z "$(find java/pom.xml java/src/main -newer "$stamp" -type f | head -n 1)" ]; then
         return 0
     fi
     local arguments=(--batch-mode --quiet --file java/pom.xml "-Dtouchstone.build=$target/java-build")

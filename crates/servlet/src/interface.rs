@@ -118,11 +118,12 @@ impl OnThisCore {
         {
             return answer;
         }
-        let request = match path_parameters::take_out(request) {
-            path_parameters::Taken::Nothing(request) => request,
-            path_parameters::Taken::Again(request) => return self.server.answer(*request).await,
-            path_parameters::Taken::Refused => return Answer::error(400),
-        };
+        if path_parameters::has_any(&request) {
+            return match path_parameters::take_out(request) {
+                Some(plain) => self.server.answer(plain).await,
+                None => Answer::error(400),
+            };
+        }
         let has_body = request.body_length() != Some(0);
         let may_switch =
             request.protocol == Protocol::Http11 && request.received.values("upgrade").next().is_some();

@@ -14,37 +14,23 @@ use touchstone_interfaces::request::Request;
 /// effect but what its path itself would have.
 pub const FIELD: &[u8] = b"Touchstone-Path-With-Parameters";
 
-/// What came of looking for parameters.
-pub enum Taken {
-    /// There are none, or they were taken out before.
-    Nothing(Request),
-    /// The request without them, to be answered from the beginning.
-    Again(Box<Request>),
-    /// What is left is no path.
-    Refused,
+/// Whether a request's path has parameters that were not taken out yet.
+pub fn has_any(request: &Request) -> bool {
+    request.path_as_sent.contains(&b';')
 }
 
-/// Takes the parameters out of a request's path.
-pub fn take_out(request: Request) -> Taken {
-    if !request.path_as_sent.contains(&b';') {
-        return Taken::Nothing(request);
-    }
-    let mut request = request;
+/// The request without its parameters, to be answered from the beginning; `None` where what is left is no path.
+pub fn take_out(mut request: Request) -> Option<Request> {
     let sent = std::mem::take(&mut request.path_as_sent);
     let plain = without(&sent);
     let mut path = Vec::with_capacity(plain.len());
-    if normalise_path(&plain, &mut path).is_err() {
-        return Taken::Refused;
-    }
+    normalise_path(&plain, &mut path).ok()?;
     let is_other = |name: &[u8]| !name.eq_ignore_ascii_case(FIELD);
-    let Some(received) = request.received.with_fields(is_other, Some((FIELD, &sent))) else {
-        return Taken::Refused;
-    };
-    request.received = Rc::new(received);
+    request.received = Rc::new(request.received.with_fields(is_other, Some((FIELD, &sent)))?);
     request.path = path;
     request.path_as_sent = plain;
     request.depth += 1;
-    Taken::Again(Box::new(request))
+    Some(request)
 }
 
 /// The path that an application is to see: with its parameters, where they belong to this path.

@@ -122,6 +122,15 @@ fn ask(server: &Server, request: &str) -> Response {
 }
 
 #[test]
+fn the_java_side_passes_its_own_tests() {
+    match script("java.sh", &["--test"]) {
+        Some(0) => {}
+        Some(3) => skipped("tests of the Java side (install openjdk-17-jdk-headless maven)"),
+        other => panic!("scripts/java.sh: {other:?}"),
+    }
+}
+
+#[test]
 fn a_servlet_is_told_what_was_asked() {
     let Some(trial) = trial() else { return };
     for isolation in BOTH {
