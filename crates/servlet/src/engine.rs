@@ -140,6 +140,8 @@ fn jars(settings: &JavaSettings) -> Result<Vec<PathBuf>, String> {
             "the jars for servlets are missing: run 'make java', or name their directory with 'library' of [java]",
         )?,
     };
+    // Shared classes are found again only under the paths that they were made with.
+    let library = library.canonicalize().unwrap_or(library);
     let mut jars: Vec<PathBuf> = std::fs::read_dir(&library)
         .map_err(|error| format!("{}: {error}", library.display()))?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
@@ -152,6 +154,9 @@ fn jars(settings: &JavaSettings) -> Result<Vec<PathBuf>, String> {
     jars.extend(settings.class_path.iter().cloned());
     Ok(jars)
 }
+
+/// Classes as the virtual machine keeps them in memory, beside the jars.
+const ARCHIVE: &str = "classes.jsa";
 
 const OWN_JAR: &str = "touchstone-servlet.jar";
 
@@ -291,6 +296,12 @@ impl Engine {
             options.push(format!("--add-opens=java.base/{package}=ALL-UNNAMED"));
         }
         options.push("--add-opens=java.rmi/sun.rmi.transport=ALL-UNNAMED".to_string());
+        let archive = jars.first().and_then(|jar| jar.parent()).map(|library| library.join(ARCHIVE));
+        if let Some(archive) = archive.filter(|archive| archive.is_file()) {
+            // Where it was made by another Java, that does without, and need not say so.
+            options.push(format!("-XX:SharedArchiveFile={}", archive.display()));
+            options.extend(["-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"].map(str::to_string));
+        }
         if self.settings.heap_bytes > 0 {
             options.push(format!("-Xmx{}", self.settings.heap_bytes));
         }

@@ -37,5 +37,12 @@ pub mod settings;
 mod slab;
 mod worker;
 
+/// Reads bytes as what Java has written, and as frames of another process: for fuzzing.
+#[doc(hidden)]
+pub fn read_anything(bytes: &[u8]) {
+    head::read(bytes);
+    isolated::read_anything(bytes);
+}
+
 pub use engine::{Log, log_to, stop};
 pub use isolated::run as run_isolated;

@@ -11,4 +11,4 @@ mod wire;
 pub use child::{Child, stop_all};
 pub use host::run;
 pub use link::Link;
-pub use wire::Flags;
+pub use wire::{Flags, read_anything};

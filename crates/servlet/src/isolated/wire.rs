@@ -170,6 +170,15 @@ pub fn parse_answer(payload: &[u8]) -> Option<Answered<'_>> {
     Some(Answered { head: Some(Head { status, fields: fields.to_vec(), content_length }), body, end })
 }
 
+/// Reads bytes as frames, for fuzzing.
+pub fn read_anything(mut bytes: &[u8]) {
+    while let Parsed::Frame(_, _, payload, length) = parse(bytes) {
+        parse_answer(payload);
+        bytes = &bytes[length..];
+    }
+    parse_answer(bytes);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

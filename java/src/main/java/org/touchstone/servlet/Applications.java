@@ -123,7 +123,7 @@ final class Applications {
     /** Stops what {@link #start} has started. */
     void stop() {
         try {
-            service.stop();
+            // Which stops it as well.
             server.removeService(service);
             service.destroy();
         } catch (LifecycleException exception) {

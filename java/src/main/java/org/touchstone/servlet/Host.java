@@ -30,6 +30,10 @@ public final class Host {
      */
     public static void boot(String work) throws LifecycleException {
         NativeLog.install();
+        startServer(work);
+    }
+
+    static void startServer(String work) throws LifecycleException {
         System.setProperty("catalina.home", work);
         System.setProperty("catalina.base", work);
         System.setProperty("catalina.useNaming", "true");
