@@ -254,12 +254,18 @@ impl Exchange {
 
     /// The end, with what is left of the answer. `now`: the core is to be woken.
     pub fn finish(self: &Arc<Self>, piece: Option<Piece<'_>>, end: End, now: bool) {
+        self.finish_into(piece, end, now, Vec::new());
+    }
+
+    /// The same, with memory for what is left of the answer: that of the request, so that the core gives back what it has
+    /// taken itself.
+    pub fn finish_into(self: &Arc<Self>, piece: Option<Piece<'_>>, end: End, now: bool, buffer: Vec<u8>) {
         let mut state = self.lock();
         state.has_ended = true;
         state.place = None;
         match piece {
             Some(piece) => {
-                take_in(&mut state, piece);
+                take_in(&mut state, piece, buffer);
                 state.output.end = Some(end);
             }
             None => state.output.end = Some(if end == End::Unavailable { end } else { End::Broken }),
@@ -276,7 +282,7 @@ impl Exchange {
         if state.client_is_gone {
             return Err(Gone);
         }
-        take_in(&mut state, piece);
+        take_in(&mut state, piece, Vec::new());
         self.announce(state, true);
         Ok(())
     }
@@ -367,12 +373,14 @@ impl Exchange {
     }
 }
 
-fn take_in(state: &mut State, piece: Piece<'_>) {
+fn take_in(state: &mut State, piece: Piece<'_>, mut buffer: Vec<u8>) {
     if piece.head.is_some() {
         state.output.head = piece.head;
     }
     if !piece.body.is_empty() && !state.client_is_gone {
         state.unsent_bytes += piece.body.len();
-        state.output.pieces.push_back(piece.body.to_vec());
+        buffer.clear();
+        buffer.extend_from_slice(piece.body);
+        state.output.pieces.push_back(buffer);
     }
 }

@@ -20,7 +20,8 @@ use crate::isolated::{Flags, Link};
 use crate::path_parameters::{self, FIELD};
 use crate::route::{self, Route, Standing};
 use crate::settings::{JavaSettings, RouteSettings};
-use crate::slab::INPUT_BYTES;
+use crate::slab::{INPUT_BYTES, OUTPUT_BYTES};
+use crate::turn::Turn;
 
 /// Bytes of an answer that wait for a client.
 const PIPE_BYTES: usize = 128 * 1024;
@@ -54,16 +55,21 @@ impl Interface for Servlets {
             pool.monitor().watch_core(&queue);
         }
         tokio::task::spawn_local(queue.clone().run());
+        let turn = Rc::new(Turn::default());
+        if let Some(pool) = self.route.pool() {
+            tokio::task::spawn_local(turn.clone().announce(pool.clone()));
+        }
         let route = self.route.clone();
-        Rc::new(OnThisCore { route, queue, server, sizes: Cell::new(512), link: RefCell::default() })
+        Rc::new(OnThisCore { route, queue, turn, server, sizes: Cell::new(512), link: RefCell::default() })
     }
 }
 
 struct OnThisCore {
     route: Arc<Route>,
     queue: Arc<CoreQueue>,
+    turn: Rc<Turn>,
     server: Rc<dyn Server>,
-    /// How long requests usually are, once written down.
+    /// How long requests and answers usually are.
     sizes: Cell<usize>,
     /// To the process of the applications, where they have one.
     link: RefCell<Option<Rc<Link>>>,
@@ -72,6 +78,7 @@ struct OnThisCore {
 impl Drop for OnThisCore {
     fn drop(&mut self) {
         self.queue.close();
+        self.turn.close();
         if let Some(link) = self.link.take() {
             link.close();
         }
@@ -133,14 +140,13 @@ impl OnThisCore {
         if written.len() > INPUT_BYTES {
             return Answer::error(431);
         }
-        self.sizes.set(written.len().next_power_of_two().max(512));
         let is_wanted = request.received.head.expectation == Expectation::None;
         let flags = Flags { has_body: has_body || may_switch, is_wanted };
         let is_head = request.received.method_text() == b"HEAD";
         // A process that ends takes its requests with it; those that change nothing are asked once more.
         let is_safe = is_head || request.received.method_text() == b"GET";
         if self.route.child().is_some() && is_safe && !flags.has_body {
-            if let Some(asked) = self.ask(&written, flags).await
+            if let Some(asked) = self.ask(written.clone(), flags).await
                 && let Some(answer) = self.answer_of(asked, is_head).await
             {
                 return answer;
@@ -150,7 +156,7 @@ impl OnThisCore {
                 return answer;
             }
         }
-        let Some(asked) = self.ask(&written, flags).await else { return unavailable() };
+        let Some(asked) = self.ask(written, flags).await else { return unavailable() };
         if flags.has_body {
             let (exchange, through) = (asked.exchange.clone(), asked.through.clone());
             tokio::task::spawn_local(send_body(request.body, exchange, through));
@@ -159,23 +165,24 @@ impl OnThisCore {
     }
 
     /// Hands the request to a thread, or to another process; `None` where neither has room.
-    async fn ask(&self, written: &[u8], flags: Flags) -> Option<Asked> {
+    async fn ask(&self, written: Vec<u8>, flags: Flags) -> Option<Asked> {
         let pool = self.route.pool().cloned();
         // In another process it is read as fast as that asks for it.
         let is_wanted = flags.is_wanted && pool.is_some();
         let exchange = Exchange::new(self.queue.clone(), pool.clone(), flags.has_body, is_wanted);
         let through = match pool {
             Some(pool) => {
-                if pool.submit(exchange.clone(), written.to_vec()).is_err() {
+                if pool.submit(exchange.clone(), written).is_err() {
                     let message = format!("threads and queue of {} are full", self.route.settings().name());
                     self.server.log(Level::Warning, "no thread for a servlet", &message);
                     return None;
                 }
+                self.turn.has_request();
                 None
             }
             None => {
                 let link = self.open_link().await?;
-                let number = link.submit(&exchange, written, flags);
+                let number = link.submit(&exchange, &written, flags);
                 Some((link, number))
             }
         };
@@ -248,6 +255,9 @@ impl OnThisCore {
                 sender.finish();
                 return Some(answer.part(Part::Stream { body, length: None }));
             }
+            // The next request brings a buffer of that length with it, for its answer.
+            let length = pieces.front().map_or(0, Vec::len);
+            self.sizes.set(length.clamp(512, OUTPUT_BYTES));
             let body = if pieces.len() == 1 {
                 pieces.pop_front()
             } else {

@@ -12,6 +12,7 @@
 //! | `route` | the applications of one route, and how they stand |
 //! | `pool`, `worker` | the threads of a route, and what they do |
 //! | `exchange` | one request and its answer, between a core and Java's threads |
+//! | `turn` | how threads are woken: once for all requests that a core has read in a turn |
 //! | `core_queue`, `monitor` | how cores are woken: once for many answers, and none is left behind |
 //! | `slab` | memory that both share |
 //! | `flat`, `head` | the forms of a request and of an answer's head in it |
@@ -35,6 +36,7 @@ mod pool;
 mod route;
 pub mod settings;
 mod slab;
+mod turn;
 mod worker;
 
 /// Reads bytes as what Java has written, and as frames of another process: for fuzzing.

@@ -89,39 +89,50 @@ impl Pool {
         pool
     }
 
-    /// Has a request answered.
-    pub fn submit(self: &Arc<Self>, exchange: Arc<Exchange>, request: Vec<u8>) -> Result<(), TooBusy> {
-        self.add(Job::Request(exchange, request), true)
-    }
-
-    /// Has Java told what happened.
-    pub fn post(self: &Arc<Self>, slab: i32, number: i32, event: Event) {
-        // Events are few, one a request; to refuse one would leave a request waiting for good.
-        let _ = self.add(Job::Event(slab, number, event), false);
-    }
-
-    fn add(self: &Arc<Self>, job: Job, is_limited: bool) -> Result<(), TooBusy> {
+    /// Takes a request. Threads hear of it with [`Pool::announce`], which a core calls once for all requests of a turn:
+    /// a thread that is woken for the first would often run before the core has read the second, and sleep again.
+    pub fn submit(&self, exchange: Arc<Exchange>, request: Vec<u8>) -> Result<(), TooBusy> {
         let mut queue = self.lock();
         // Threads that are not at work, or that may still be started, take theirs out of the queue at once.
         let free = self.limits.threads.saturating_sub(queue.running);
-        if queue.is_closed || (is_limited && queue.jobs.len() >= self.limits.waiting.saturating_add(free)) {
+        if queue.is_closed || queue.jobs.len() >= self.limits.waiting.saturating_add(free) {
             return Err(TooBusy);
         }
-        queue.jobs.push_back(job);
+        queue.jobs.push_back(Job::Request(exchange, request));
         self.waiting.store(queue.jobs.len(), Ordering::Release);
-        let at_work = queue.threads - queue.sleeping;
-        if queue.looking >= queue.jobs.len() {
-            // Somebody is about to see it.
-        } else if at_work < self.processors && queue.sleeping > 0 {
-            drop(queue);
-            self.wake.notify_one();
-        } else if at_work < self.processors && queue.threads < self.limits.threads {
-            self.start_thread(&mut queue);
-        } else {
-            drop(queue);
-            self.monitor.kick();
-        }
         Ok(())
+    }
+
+    /// Has Java told what happened. Such jobs are few, one a request, and are never refused: the request would wait for good.
+    pub fn post(self: &Arc<Self>, slab: i32, number: i32, event: Event) {
+        let mut queue = self.lock();
+        queue.jobs.push_back(Job::Event(slab, number, event));
+        self.waiting.store(queue.jobs.len(), Ordering::Release);
+        drop(queue);
+        self.announce();
+    }
+
+    /// Sees to it that somebody takes what waits.
+    pub fn announce(self: &Arc<Self>) {
+        let mut queue = self.lock();
+        let at_work = queue.threads - queue.sleeping;
+        let unseen = queue.jobs.len().saturating_sub(queue.looking);
+        if unseen == 0 {
+            return;
+        }
+        let wanted = unseen.min(self.processors.saturating_sub(at_work));
+        if wanted == 0 {
+            drop(queue);
+            return self.monitor.kick();
+        }
+        let woken = wanted.min(queue.sleeping);
+        for _ in woken..wanted {
+            if queue.threads < self.limits.threads {
+                self.start_thread(&mut queue);
+            }
+        }
+        drop(queue);
+        (0..woken).for_each(|_| self.wake.notify_one());
     }
 
     fn start_thread(self: &Arc<Self>, queue: &mut Queue) {

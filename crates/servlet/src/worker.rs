@@ -132,7 +132,7 @@ impl Worker<'_> {
         };
         let piece = if end == End::Unavailable { None } else { head::read(written) };
         slab.set_exchange(None);
-        exchange.finish(piece, end, false);
+        exchange.finish_into(piece, end, false, request);
         self.slab = Some(slab);
         self.tell_later(exchange.core());
     }

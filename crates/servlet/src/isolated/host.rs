@@ -25,6 +25,7 @@ use crate::engine;
 use crate::exchange::{End, Exchange, Gone, Output};
 use crate::route::{self, Route, Standing};
 use crate::settings::{JavaSettings, RouteSettings};
+use crate::turn::Turn;
 
 /// The file with the settings, in the directory that the child is given.
 pub const SETTINGS_FILE: &str = "settings.json";
@@ -104,6 +105,7 @@ fn say(text: &str) {
 struct Connection {
     route: Arc<Route>,
     queue: Arc<CoreQueue>,
+    turn: Rc<Turn>,
     under_way: RefCell<HashMap<u32, Rc<UnderWay>>>,
     outgoing: RefCell<Vec<u8>>,
     has_outgoing: Notify,
@@ -132,13 +134,16 @@ impl UnderWay {
 impl Connection {
     async fn serve(stream: UnixStream, route: Arc<Route>, quits: Rc<Notify>) {
         let queue = Arc::new(CoreQueue::default());
+        let turn = Rc::new(Turn::default());
         if let Some(pool) = route.pool() {
             pool.monitor().watch_core(&queue);
+            tokio::task::spawn_local(turn.clone().announce(pool.clone()));
         }
         tokio::task::spawn_local(queue.clone().run());
         let connection = Rc::new(Connection {
             route,
             queue,
+            turn,
             under_way: RefCell::default(),
             outgoing: RefCell::default(),
             has_outgoing: Notify::new(),
@@ -150,6 +155,7 @@ impl Connection {
         connection.is_closed.set(true);
         connection.has_outgoing.notify_one();
         connection.queue.close();
+        connection.turn.close();
         let under_way = std::mem::take(&mut *connection.under_way.borrow_mut());
         under_way.values().for_each(|request| request.exchange.client_has_left());
     }
@@ -215,6 +221,7 @@ impl Connection {
             let output = Output { end: Some(End::Unavailable), ..Output::default() };
             return self.send_answer(number, &output);
         }
+        self.turn.has_request();
         let request = Rc::new(UnderWay {
             exchange,
             unsent_bytes: Cell::new(0),
