@@ -55,6 +55,8 @@ pub struct RouteSettings {
     pub context: String,
     /// Where they run.
     pub isolation: Isolation,
+    /// Another process waits to take over.
+    pub standby: bool,
     /// The name of this server among those that a proxy chooses from.
     pub node: String,
     /// Users and their roles, as a tomcat-users.xml; none: there are none.

@@ -135,6 +135,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
             directory: None,
             context: String::new(),
             isolation: Isolation::InProcess,
+            standby: false,
             node: String::new(),
             users: None,
             reload: false,
@@ -199,6 +200,14 @@ pub static SERVLET: Section<ServletConfig> = Section {
                     set: |servlet| servlet.settings.isolation = Isolation::Isolated,
                 },
             ]),
+        },
+        Key {
+            name: "standby",
+            default: Some("true"),
+            example: "false",
+            documentation: "Whether an isolated route has a second process, in which Java has started but no application runs. \
+                When the first one ends it takes over within a second. It costs the memory of an idle Java, some 60 MB.",
+            kind: Kind::Boolean(|servlet, value| servlet.settings.standby = value),
         },
         Key {
             name: "node",

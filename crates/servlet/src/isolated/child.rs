@@ -1,11 +1,13 @@
 //! The server's side of a child with applications: it is started, watched, and started again when it ends.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{self, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -35,12 +37,14 @@ pub struct Child {
     standing: watch::Sender<Standing>,
     state: Mutex<State>,
     changed: Condvar,
+    /// Another one waits to take over.
+    has_standby: bool,
 }
 
 #[derive(Default)]
 struct State {
-    /// The number of the child that runs.
-    pid: Option<u32>,
+    /// The numbers of the children that run; the first is at work.
+    pids: Vec<u32>,
     is_stopping: bool,
     is_over: bool,
 }
@@ -72,12 +76,15 @@ impl Child {
             standing: watch::Sender::new(Standing::Starting),
             state: Mutex::default(),
             changed: Condvar::new(),
+            has_standby: settings.standby,
         });
+        // It stays open, so that connections wait while one child takes over from another.
+        let listener = UnixListener::bind(child.socket()).map_err(failed)?;
         CHILDREN.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&child));
         let watched = child.clone();
         std::thread::Builder::new()
             .name("servlet-watch".to_string())
-            .spawn(move || watched.watch())
+            .spawn(move || watched.watch(&listener))
             .map_err(failed)?;
         Ok(child)
     }
@@ -98,6 +105,8 @@ impl Child {
         if std::mem::replace(&mut state.is_stopping, true) {
             return;
         }
+        // One that waits would take over now.
+        state.pids.iter().skip(1).for_each(|pid| kill(*pid));
         drop(state);
         self.changed.notify_all();
         if let Ok(mut stream) = UnixStream::connect(self.socket()) {
@@ -115,9 +124,8 @@ impl Child {
         let running = |state: &mut State| !state.is_over;
         let waited = self.changed.wait_timeout_while(self.lock(), patience, running);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if let (false, Some(pid)) = (state.is_over, state.pid) {
-            // SAFETY: the child is not waited for yet, so the number is still its own.
-            unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
+        if !state.is_over {
+            state.pids.iter().for_each(|pid| kill(*pid));
         }
         let waited = self.changed.wait_timeout_while(state, Duration::from_secs(2), running);
         drop(waited);
@@ -129,77 +137,135 @@ impl Child {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts children, one after another, until it is stopped.
-    fn watch(&self) {
-        let log = |level, message: &str| engine::log(level, message);
+    /// Keeps a child running, and another one ready to take its place, until it is stopped.
+    fn watch(&self, listener: &UnixListener) {
+        let (tell, told) = mpsc::channel();
+        let mut children: VecDeque<Running> = VecDeque::new();
+        let mut last_number = 0;
         let mut wait = FIRST_WAIT;
+        // When the next may be started, if one is missing.
+        let mut start_at = Some(Instant::now());
         loop {
-            let begun = Instant::now();
-            let ended = self.run_one();
-            self.standing.send_replace(Standing::Starting);
-            if self.lock().is_stopping {
+            if self.lock().is_stopping && children.is_empty() {
                 break;
             }
-            let how = how(&ended);
-            log(
-                0,
-                &format!(
-                    "the process for the applications of {} has ended ({how}): it is started again",
-                    self.name
-                ),
-            );
-            if begun.elapsed() >= RAN_WELL {
-                wait = FIRST_WAIT;
-                continue;
+            if start_at.is_some_and(|at| at <= Instant::now()) && !self.lock().is_stopping {
+                start_at = None;
+                last_number += 1;
+                match self.run_one(listener, last_number, &tell) {
+                    Ok(pid) => children.push_back(Running { number: last_number, pid, ready_at: None }),
+                    Err(error) => {
+                        engine::log(0, &format!("the process for applications cannot be started: {error}"));
+                        start_at = Some(Instant::now() + LONGEST_WAIT);
+                    }
+                }
+                self.lock().pids = children.iter().map(|child| child.pid).collect();
             }
-            let state = self.lock();
-            let waited = self.changed.wait_timeout_while(state, wait, |state| !state.is_stopping);
-            if waited.unwrap_or_else(PoisonError::into_inner).0.is_stopping {
-                break;
+            let patience = start_at.map_or(LONGEST_WAIT, |at| at.saturating_duration_since(Instant::now()));
+            match told.recv_timeout(patience) {
+                Ok(Told::Ready(number)) => {
+                    let Some(child) = children.iter_mut().find(|child| child.number == number) else {
+                        continue;
+                    };
+                    child.ready_at = Some(Instant::now());
+                    self.standing.send_replace(Standing::Ready);
+                    if self.has_standby && children.len() < 2 {
+                        start_at = Some(Instant::now());
+                    }
+                }
+                Ok(Told::Failed) => {
+                    self.standing.send_replace(Standing::Failed);
+                }
+                Ok(Told::Ended(number, how)) => {
+                    let Some(at) = children.iter().position(|child| child.number == number) else { continue };
+                    let Some(ended) = children.remove(at) else { continue };
+                    self.lock().pids = children.iter().map(|child| child.pid).collect();
+                    if self.lock().is_stopping {
+                        continue;
+                    }
+                    if at == 0 {
+                        self.standing.send_replace(Standing::Starting);
+                        let message = format!(
+                            "the process for the applications of {} has ended ({how}): it is started again",
+                            self.name
+                        );
+                        engine::log(0, &message);
+                    }
+                    let ran_well = ended.ready_at.is_some_and(|since| since.elapsed() >= RAN_WELL);
+                    wait = if ran_well { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
+                    // Where another one takes over, it is let to start before the next.
+                    if children.is_empty() {
+                        start_at = Some(Instant::now() + if ran_well { Duration::ZERO } else { wait });
+                    } else if at > 0 {
+                        start_at = Some(Instant::now() + wait);
+                    }
+                }
+                Err(_) => {}
             }
-            wait = (wait * 2).min(LONGEST_WAIT);
         }
         self.lock().is_over = true;
         self.changed.notify_all();
     }
 
-    /// Runs one child to its end.
-    fn run_one(&self) -> io::Result<ExitStatus> {
-        // What is there of the child before must not be in the way.
-        let _ = std::fs::remove_file(self.socket());
-        let listener = UnixListener::bind(self.socket())?;
+    /// Starts one child; a thread tells what it says, and its end.
+    fn run_one(&self, listener: &UnixListener, number: u64, tell: &Sender<Told>) -> io::Result<u32> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("servlet-host")
             .arg(&self.directory)
-            .stdin(Stdio::from(OwnedFd::from(listener)))
+            .stdin(Stdio::from(OwnedFd::from(listener.try_clone()?)))
             .stdout(Stdio::piped())
             .spawn()?;
-        self.lock().pid = Some(child.id());
-        self.read_lines(&mut child);
-        let status = child.wait();
-        self.lock().pid = None;
-        status
+        let pid = child.id();
+        let tell = tell.clone();
+        std::thread::Builder::new().name("servlet-watch".to_string()).spawn(move || {
+            read_lines(&mut child, number, &tell);
+            // Nobody listens after the end of the server.
+            let _ = tell.send(Told::Ended(number, how(&child.wait())));
+        })?;
+        Ok(pid)
     }
+}
 
-    fn read_lines(&self, child: &mut process::Child) {
-        let Some(output) = child.stdout.take() else { return };
-        for line in BufReader::new(output).split(b'\n') {
-            let Ok(line) = line else { return };
-            let line = String::from_utf8_lossy(&line).into_owned();
-            match line.split_once(' ') {
-                None if line == "ready" => {
-                    self.standing.send_replace(Standing::Ready);
-                }
-                None if line == "failed" => {
-                    self.standing.send_replace(Standing::Failed);
-                }
-                Some(("log", rest)) => {
-                    let (level, text) = rest.split_once(' ').unwrap_or(("2", rest));
-                    engine::log(level.parse().unwrap_or(2), text);
-                }
-                // What an application prints itself.
-                _ => engine::log(2, &line),
+/// Kills a child. It leaves the list when its end was told, so the number is its own, or that of a child just waited for.
+fn kill(pid: u32) {
+    // SAFETY: this touches no memory.
+    unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
+}
+
+struct Running {
+    number: u64,
+    pid: u32,
+    ready_at: Option<Instant>,
+}
+
+enum Told {
+    Ready(u64),
+    Failed,
+    Ended(u64, String),
+}
+
+fn read_lines(child: &mut process::Child, number: u64, tell: &Sender<Told>) {
+    let Some(output) = child.stdout.take() else { return };
+    for line in BufReader::new(output).split(b'\n') {
+        let Ok(line) = line else { return };
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let told = match line.split_once(' ') {
+            None if line == "ready" => Some(Told::Ready(number)),
+            None if line == "failed" => Some(Told::Failed),
+            Some(("log", rest)) => {
+                let (level, text) = rest.split_once(' ').unwrap_or(("2", rest));
+                engine::log(level.parse().unwrap_or(2), text);
+                None
             }
+            // What an application prints itself.
+            _ => {
+                engine::log(2, &line);
+                None
+            }
+        };
+        if let Some(told) = told {
+            // Nobody listens after the end of the server.
+            let _ = tell.send(told);
         }
     }
 }

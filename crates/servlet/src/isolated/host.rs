@@ -68,6 +68,9 @@ fn serve(directory: &Path) -> Result<(), String> {
         std::os::unix::net::UnixListener::from(unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) });
     let failed = |error: io::Error| format!("the socket cannot be listened on: {error}");
     listener.set_nonblocking(true).map_err(failed)?;
+    engine::start(&settings.java)?;
+    // Another child may be at work: then this one is ready to take its place, with Java started but no application.
+    let _at_work = wait_for_turn(directory).map_err(|error| format!("the lock cannot be taken: {error}"))?;
     let route = route::get(&settings.java, &settings.route)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -93,6 +96,19 @@ fn serve(directory: &Path) -> Result<(), String> {
             tokio::task::spawn_local(Connection::serve(stream, route.clone(), quits.clone()));
         }
     })
+}
+
+/// Waits until no other child is at work. The kernel sees to it that it hears of the end of another, however that ended.
+fn wait_for_turn(directory: &Path) -> io::Result<std::fs::File> {
+    let file =
+        std::fs::File::options().create(true).write(true).truncate(false).open(directory.join("lock"))?;
+    loop {
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 fn say(text: &str) {
