@@ -16,6 +16,7 @@ mod reload;
 mod report;
 mod running_server;
 mod serve;
+mod servlet_host;
 mod spawner;
 mod status;
 mod stop;
@@ -70,6 +71,9 @@ pub enum Command {
     /// Run NSAPI plug-ins for a server, which starts this itself
     #[command(hide = true)]
     NsapiHost(nsapi_host::Arguments),
+    /// Run Java applications for a server, which starts this itself
+    #[command(hide = true)]
+    ServletHost(servlet_host::Arguments),
 }
 
 impl Command {
@@ -96,6 +100,7 @@ impl Command {
             Command::Limit(arguments) => limit::run(arguments),
             Command::Spawner(arguments) => spawner::run(arguments),
             Command::NsapiHost(arguments) => nsapi_host::run(arguments),
+            Command::ServletHost(arguments) => servlet_host::run(arguments),
         }
     }
 }
