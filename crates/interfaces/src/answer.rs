@@ -7,7 +7,9 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use touchstone_files::cache::{DateSecond, Prepared, Variant};
+use touchstone_http::decimal;
 use touchstone_http::status::reason;
 
 use crate::pipe::Receiver;
@@ -15,7 +17,7 @@ use crate::pipe::Receiver;
 /// One piece of a body.
 pub enum Part {
     /// Bytes made for this answer.
-    Bytes(Vec<u8>),
+    Bytes(Bytes),
     /// A range of a cached file's content.
     Cached(Arc<Prepared>, Range<usize>),
     /// A range of an open file.
@@ -90,7 +92,7 @@ impl Answer {
         );
         let answer = Answer::new(status)
             .field("Content-Type", "text/html; charset=utf-8")
-            .part(Part::Bytes(page.into_bytes()));
+            .part(Part::Bytes(page.into()));
         Answer { is_error_page: true, ..answer }
     }
 
@@ -144,8 +146,17 @@ impl Answer {
     /// The head's bytes, with what a variant says of the connection.
     pub fn head(&self, date: &DateSecond, variant: Variant, framing: Framing) -> Vec<u8> {
         let mut head = Vec::with_capacity(256 + self.fields.len());
-        head.extend_from_slice(format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status)).as_bytes());
-        head.extend_from_slice(b"Server: touchstone\r\nDate: ");
+        self.append_head(date, variant, framing, &mut head);
+        head
+    }
+
+    /// Appends the same.
+    pub fn append_head(&self, date: &DateSecond, variant: Variant, framing: Framing, head: &mut Vec<u8>) {
+        head.extend_from_slice(b"HTTP/1.1 ");
+        decimal::append(self.status.into(), head);
+        head.push(b' ');
+        head.extend_from_slice(reason(self.status).as_bytes());
+        head.extend_from_slice(b"\r\nServer: touchstone\r\nDate: ");
         head.extend_from_slice(&date.text);
         head.extend_from_slice(b"\r\n");
         head.extend_from_slice(&self.fields);
@@ -156,7 +167,9 @@ impl Answer {
         };
         match (length, framing) {
             (Some(length), _) => {
-                head.extend_from_slice(format!("Content-Length: {length}\r\n").as_bytes());
+                head.extend_from_slice(b"Content-Length: ");
+                decimal::append(length, head);
+                head.extend_from_slice(b"\r\n");
             }
             (None, Framing::Chunked) => head.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
             (None, _) => {}
@@ -165,7 +178,6 @@ impl Answer {
             head.extend_from_slice(variant.connection_field());
         }
         head.extend_from_slice(b"\r\n");
-        head
     }
 }
 

@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use crate::answer::Answer;
-use crate::request::Request;
+use crate::request::{PlainGet, Request};
 
 /// The future of something that happens on one core.
 pub type OnCore<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -31,6 +31,16 @@ pub trait Interface: Send + Sync {
 pub trait Handler {
     /// Answers a request. Dropping the future, or the body of its answer, ends what was begun.
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled>;
+
+    /// Whether [`Handler::answer_at_once`] may be called.
+    fn answers_at_once(&self) -> bool {
+        false
+    }
+
+    /// Answers a request where it lies, before anything is made of it that could wait: for handlers that never do.
+    fn answer_at_once(&self, _request: &PlainGet<'_>) -> Answer {
+        Answer::error(500)
+    }
 }
 
 /// What came of a request.

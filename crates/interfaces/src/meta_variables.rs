@@ -17,6 +17,7 @@ use std::path::Path;
 
 use touchstone_http::decimal;
 use touchstone_http::host::split_port;
+use touchstone_http::ip_text::IpText;
 
 use crate::request::Request;
 
@@ -315,9 +316,10 @@ impl MetaVariables {
             self.add_address("SERVER_ADDR", address.ip());
         }
         if let Some(remote) = facts.remote {
-            self.add_address("REMOTE_ADDR", remote.ip());
+            let address = IpText::of(remote.ip());
+            self.add("REMOTE_ADDR", address.as_bytes());
             // Section 4.1.9: where the name is not known, the address; asking for it would cost a look-up each.
-            self.add_address("REMOTE_HOST", remote.ip());
+            self.add("REMOTE_HOST", address.as_bytes());
             self.add_number("REMOTE_PORT", u64::from(remote.port()));
         }
     }
@@ -416,11 +418,7 @@ impl MetaVariables {
     }
 
     fn add_address(&mut self, name: &str, address: IpAddr) {
-        use std::io::Write;
-        let start = self.bytes.len();
-        // Writing to a vector cannot fail. An IPv4 client of an IPv6 socket is written as IPv4.
-        let _ = write!(self.bytes, "{name}={}", address.to_canonical());
-        self.close(start, name.len());
+        self.add(name, IpText::of(address).as_bytes());
     }
 
     fn close(&mut self, start: usize, name_length: usize) {

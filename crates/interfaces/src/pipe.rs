@@ -20,7 +20,15 @@ pub struct Sender {
 
 /// The end that gives out.
 pub struct Receiver {
-    shared: Rc<RefCell<Shared>>,
+    source: Source,
+}
+
+/// Where a receiver has its pieces from.
+enum Source {
+    /// A pipe.
+    Pipe(Rc<RefCell<Shared>>),
+    /// A body that was there already; nothing is shared, because nobody sends.
+    Whole(Bytes),
 }
 
 /// Nobody will receive what is sent.
@@ -61,7 +69,7 @@ pub fn pipe(capacity_bytes: usize) -> (Sender, Receiver) {
         sender_waker: None,
         receiver_waker: None,
     }));
-    (Sender { shared: shared.clone() }, Receiver { shared })
+    (Sender { shared: shared.clone() }, Receiver { source: Source::Pipe(shared) })
 }
 
 impl Sender {
@@ -159,23 +167,26 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        let message = "whoever made the body stopped in its middle";
-        self.end(End::Failed(Some(io::Error::new(io::ErrorKind::UnexpectedEof, message))));
+        if matches!(self.shared.borrow().end, End::Open) {
+            let message = "whoever made the body stopped in its middle";
+            self.end(End::Failed(Some(io::Error::new(io::ErrorKind::UnexpectedEof, message))));
+        }
     }
 }
 
 impl Receiver {
     /// A body that is there already.
     pub fn of(body: Bytes) -> Receiver {
-        let (mut sender, receiver) = pipe(body.len().max(1));
-        sender.push(body);
-        sender.finish();
-        receiver
+        Receiver { source: Source::Whole(body) }
     }
 
     /// The next piece; `None` at the end. After an error there is nothing more.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        let shared = &mut *self.shared.borrow_mut();
+        let shared = match &mut self.source {
+            Source::Whole(body) if body.is_empty() => return Poll::Ready(None),
+            Source::Whole(body) => return Poll::Ready(Some(Ok(std::mem::take(body)))),
+            Source::Pipe(shared) => &mut *shared.borrow_mut(),
+        };
         if let Some(piece) = shared.pieces.pop_front() {
             shared.held_bytes -= piece.len();
             wake(&mut shared.sender_waker);
@@ -214,14 +225,20 @@ impl Receiver {
 
     /// Whether the end is known and nothing is left before it.
     pub fn is_finished(&self) -> bool {
-        let shared = self.shared.borrow();
-        shared.pieces.is_empty() && matches!(shared.end, End::Finished)
+        match &self.source {
+            Source::Whole(body) => body.is_empty(),
+            Source::Pipe(shared) => {
+                let shared = shared.borrow();
+                shared.pieces.is_empty() && matches!(shared.end, End::Finished)
+            }
+        }
     }
 }
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        let shared = &mut *self.shared.borrow_mut();
+        let Source::Pipe(shared) = &self.source else { return };
+        let shared = &mut *shared.borrow_mut();
         shared.receiver_is_gone = true;
         shared.pieces.clear();
         shared.held_bytes = 0;

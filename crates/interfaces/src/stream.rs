@@ -6,7 +6,9 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
+use rustix::net::RecvFlags;
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
 /// How many pieces one write takes.
@@ -84,9 +86,33 @@ impl Stream {
 
     fn try_receive(&self, received: &mut BytesMut) -> io::Result<usize> {
         received.reserve(RECEIVE_BYTES);
-        match self {
-            Stream::Unix(stream) => stream.try_read_buf(received),
-            Stream::Tcp(stream) => stream.try_read_buf(received),
+        let spare = received.spare_capacity_mut();
+        let mut count = None;
+        let receive = || {
+            let asked = spare.len();
+            let result = match self {
+                Stream::Unix(stream) => rustix::net::recv(stream, &mut *spare, RecvFlags::empty()),
+                Stream::Tcp(stream) => rustix::net::recv(stream, &mut *spare, RecvFlags::empty()),
+            };
+            let bytes = result?.1;
+            count = Some(bytes);
+            // A short read has emptied the socket: "would block" makes the event loop wait for the next event, without
+            // the second system call that would say the same. At the other side's end there is no next event.
+            if bytes > 0 && bytes < asked { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        };
+        let tried = match self {
+            Stream::Unix(stream) => stream.try_io(Interest::READABLE, receive),
+            Stream::Tcp(stream) => stream.try_io(Interest::READABLE, receive),
+        };
+        match (count, tried) {
+            (Some(bytes), _) => {
+                // SAFETY: the kernel has written so many bytes to the beginning of the spare capacity.
+                unsafe { received.advance_mut(bytes) };
+                Ok(bytes)
+            }
+            (None, Err(error)) => Err(error),
+            // It says so only where the call was made.
+            (None, Ok(())) => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
@@ -111,6 +137,13 @@ impl Stream {
     }
 
     fn try_send(&self, pieces: &VecDeque<Bytes>) -> io::Result<usize> {
+        if pieces.len() == 1 {
+            // The usual request. The kernel has less to do for one buffer.
+            return match self {
+                Stream::Unix(stream) => stream.try_write(&pieces[0]),
+                Stream::Tcp(stream) => stream.try_write(&pieces[0]),
+            };
+        }
         let mut slices = [io::IoSlice::new(&[]); PIECES_A_WRITE];
         let mut count = 0;
         for (slice, piece) in slices.iter_mut().zip(pieces) {

@@ -375,6 +375,14 @@ impl Engine {
         (0..objects.len()).filter(|index| matches(&objects[*index])).collect()
     }
 
+    /// Whether every function that a directive names may run on a core and leaves the answer to no other part of the
+    /// server.
+    pub fn always_answers_on_core(&self) -> bool {
+        let objects = self.program.get().map_or(&[][..], |program| &program.objects);
+        let mut directives = objects.iter().flat_map(|object| object.directives.iter().flatten());
+        directives.all(|directive| directive.function().always_answers_on_core())
+    }
+
     /// The name of the object where every request begins.
     pub fn root_object(&self) -> &[u8] {
         &self.root_object

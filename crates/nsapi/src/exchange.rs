@@ -8,6 +8,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use touchstone_http::grammar::{is_field_value_byte, is_token};
+use touchstone_http::ip_text::IpText;
 
 use crate::abi::{
     ATTRIBUTE_KEEP_ALIVE, ConfGlobals, Netbuf, Pblock, REQ_NOACTION, REQ_PROCEED, Request, Session,
@@ -396,13 +397,7 @@ pub unsafe fn of_session(session: *const Session) -> *mut Exchange {
 
 /// What the client is.
 unsafe fn fill_client(pool: &mut Pool, client: *mut Pblock, asked: &HostRequest<'_>) {
-    use std::io::Write as _;
-    let mut text = [0u8; 64];
-    let mut rest = &mut text[..];
-    // 64 bytes hold every address.
-    let _ = write!(rest, "{}", asked.client.ip().to_canonical());
-    let used = 64 - rest.len();
-    pblock::insert_in(pool, client, b"ip", &text[..used]);
+    pblock::insert_in(pool, client, b"ip", IpText::of(asked.client.ip()).as_bytes());
     if let Some(tls) = asked.tls {
         let bits = tls.key_bits.to_string();
         pblock::insert_in(pool, client, b"cipher", tls.cipher);

@@ -17,6 +17,8 @@ pub enum Runs {
     OnWorker,
     /// Anywhere.
     Anywhere,
+    /// Anywhere, and it leaves the request to another part of the server.
+    Delegates,
     /// On a core where this says so of the request.
     Asks(fn(&mut Exchange) -> bool),
 }
@@ -59,9 +61,15 @@ impl Function {
             || match self.runs {
                 _ if self.is_replaced.load(Ordering::Relaxed) => false,
                 Runs::OnWorker => false,
-                Runs::Anywhere => true,
+                Runs::Anywhere | Runs::Delegates => true,
                 Runs::Asks(ask) => ask(exchange),
             }
+    }
+
+    /// Whether it may run on a core whatever the request is, and the request's answer is made there.
+    pub fn always_answers_on_core(&self) -> bool {
+        let is_anywhere = matches!(self.runs, Runs::Anywhere) && !self.is_replaced.load(Ordering::Relaxed);
+        self.is_inline.load(Ordering::Relaxed) || is_anywhere
     }
 
     /// Lets it run on cores, for those who know that it never waits.

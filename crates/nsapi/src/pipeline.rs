@@ -333,8 +333,8 @@ impl Way<'_> {
             _ => {
                 // SAFETY: the request lives, and its blocks are ones.
                 unsafe {
-                    let uri = pblock::find((*self.request).reqpb, b"uri").unwrap_or(b"/").to_vec();
-                    pblock::set(self.vars(), b"ppath", &uri);
+                    let uri = pblock::find((*self.request).reqpb, b"uri").unwrap_or(b"/");
+                    pblock::set(self.vars(), b"ppath", uri);
                     pblock::set(self.vars(), b"name", self.engine.root_object());
                 }
                 let pipeline = self.pipeline();
@@ -358,13 +358,13 @@ impl Way<'_> {
         // SAFETY: the request lives, and its blocks are ones.
         unsafe {
             let vars = self.vars();
-            let ppath = pblock::find(vars, b"ppath").unwrap_or_default().to_vec();
+            let ppath = pblock::find(vars, b"ppath").unwrap_or_default();
             if !self.pipeline().has_path
                 && ppath.first() == Some(&b'/')
                 && !self.engine.document_root().is_empty()
             {
                 self.pipeline().has_path = true;
-                let path = [self.engine.document_root(), &ppath].concat();
+                let path = [self.engine.document_root(), ppath].concat();
                 pblock::set(vars, b"ntrans-base", self.engine.document_root());
                 pblock::set(vars, b"ppath", &path);
                 if !self.add_objects() {
@@ -372,8 +372,8 @@ impl Way<'_> {
                 }
                 return self.next_object();
             }
+            pblock::set(vars, b"path", ppath);
             pblock::remove_all(vars, b"ppath");
-            pblock::set(vars, b"path", &ppath);
         }
         Some(REQ_PROCEED)
     }

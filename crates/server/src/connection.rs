@@ -6,6 +6,7 @@
 //! wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
 
 pub mod as_http1;
+mod at_once;
 mod http2;
 mod request_body;
 mod response;
@@ -37,6 +38,7 @@ use crate::session::{Opened, UnderWayGuard};
 use crate::site::Snapshot;
 use crate::transport::Transport;
 
+use at_once::Made;
 use http2::Http2;
 use request_body::BodyFeed;
 
@@ -63,6 +65,8 @@ pub enum Next {
         /// Bytes of it that are written.
         sent: usize,
     },
+    /// Give the answer that a program has made for the request at the start of the input.
+    Give(Box<Made>),
     /// Speak HTTP/2; the input begins with its preface.
     Http2,
     /// Refuse what stands at the start of the input.
@@ -140,6 +144,8 @@ enum Hit {
     Answered { persistent: bool },
     /// Answered in part.
     Partly { prepared: Arc<Prepared>, sent: usize },
+    /// A program has made the answer, which cannot be given in passing.
+    Made(Box<Made>),
     /// It is not a plain hit.
     Not,
     /// The connection broke.
@@ -215,6 +221,7 @@ impl Connection {
                 Next::Receive => poll_fn(|context| self.poll_receive(context)).await,
                 Next::Buffered => self.serve_buffered(),
                 Next::Answer => Box::pin(self.answer_request()).await,
+                Next::Give(made) => Box::pin(self.give_made(*made)).await,
                 Next::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,
                 Next::Refuse(refusal) => Box::pin(self.refuse(refusal)).await,
                 Next::Http2 => return Box::pin(Http2::new(self).run()).await,
@@ -337,7 +344,11 @@ impl Connection {
         hot.metrics.begin_turn();
         let served = self.serve_hits(hot, bytes);
         if hot.gathered.is_empty() {
-            return served;
+            return match served {
+                // The rest of an answer must go out before the connection ends.
+                (consumed, Next::Close) if !self.output.is_empty() => (consumed, Next::Linger),
+                served => served,
+            };
         }
         let written = self.transport.try_send(&hot.gathered, &[]);
         let result = match written {
@@ -371,6 +382,7 @@ impl Connection {
                 Hit::Answered { persistent: false } if last => return (at + length, Next::Close),
                 Hit::Answered { persistent: false } => return (at + length, Next::Linger),
                 Hit::Partly { prepared, sent } => return (at, Next::Finish { prepared, sent }),
+                Hit::Made(made) => return (at, Next::Give(made)),
                 Hit::Not => return (at, Next::Answer),
                 Hit::Broken => return (bytes.len(), Next::Close),
             }
@@ -418,8 +430,9 @@ impl Connection {
         }
         let variant = self.variant(hot);
         let date = self.core.clock.second();
-        let Some(cache) = hot.caches.get_mut(site) else { return Hit::Not };
-        let Some(prepared) = cache.hit(path, head.accept_encoding, variant, &date) else { return Hit::Not };
+        let cached =
+            hot.caches.get_mut(site).and_then(|cache| cache.hit(path, head.accept_encoding, variant, &date));
+        let Some(prepared) = cached else { return self.ask_program(hot, bytes, site, path, last) };
         let mut route = None;
         if let Some(rules) = &hot.snapshot.sites[site].rules {
             let fields = HeadFields { head: &hot.head, buffer: bytes };

@@ -283,7 +283,7 @@ pub async fn list(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], shown
             if truncated {
                 answer = answer.field("Listing-Truncated", "?1");
             }
-            answer.part(Part::Bytes(body.into_bytes()))
+            answer.part(Part::Bytes(body.into()))
         }
         Err(refused) => refusal(core, path, &refused),
     }
@@ -678,11 +678,11 @@ fn partial(representation: &Representation, content: &Content, ranges: &[ByteRan
         for (index, range) in ranges.iter().enumerate() {
             let mut part_head = Vec::new();
             framing.append_part_head(index, &mut part_head);
-            answer.body.extend([Part::Bytes(part_head), content.part(*range)]);
+            answer.body.extend([Part::Bytes(part_head.into()), content.part(*range)]);
         }
         let mut closing = Vec::new();
         framing.append_closing(&mut closing);
-        answer.body.push(Part::Bytes(closing));
+        answer.body.push(Part::Bytes(closing.into()));
     }
     representation.write_validators(&mut answer.fields);
     answer.field("Accept-Ranges", "bytes")

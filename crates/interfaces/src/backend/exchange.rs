@@ -7,12 +7,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 use super::connections::Connection;
 use super::protocol::{Output, Protocol};
@@ -76,26 +75,26 @@ pub struct Exchange<P: Protocol> {
     limits: TimeLimits,
     began: Instant,
     moved: Instant,
-    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<P: Protocol> Exchange<P> {
     /// Begins a request on a connection.
     pub fn new(connection: Connection, head: Bytes, upload: Upload, limits: TimeLimits) -> Exchange<P> {
         let now = Instant::now();
+        let has_no_body = upload.length() == 0;
         Exchange {
             connection,
             decoder: P::Decoder::default(),
             outgoing: VecDeque::from([head]),
             upload,
-            upload_ended: false,
+            // The head has said so.
+            upload_ended: has_no_body,
             refuses_more: None,
             has_sent: false,
             has_heard: false,
             limits,
             began: now,
             moved: now,
-            timer: None,
         }
     }
 
@@ -233,7 +232,8 @@ impl<P: Protocol> Exchange<P> {
             let total = self.limits.total.map(|total| self.began + total);
             let due = self.moved + limit;
             let due = total.map_or(due, |total| due.min(total));
-            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+            // It may be that of an earlier request on this connection: then it goes off too early, and is set again.
+            let timer = self.connection.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
             if timer.deadline() > due {
                 timer.as_mut().reset(due);
             }

@@ -30,7 +30,7 @@ use crate::answer::Answer;
 use crate::cgi_response::{DocumentHead, ProgramResponse, ResponseParser};
 use crate::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use crate::pipe::{Sender, pipe};
-use crate::request::Request;
+use crate::request::{ReceivedHead, Request};
 
 /// What comes at once up to this is one answer; of a longer one this much waits for the client.
 const GATHERED_BYTES: usize = 64 * 1024;
@@ -82,8 +82,8 @@ struct Call {
     is_head: bool,
     /// The method does the same when it is done twice.
     is_idempotent: bool,
-    /// For log lines: `GET /a [id]`.
-    about: String,
+    /// For log lines.
+    about: About,
 }
 
 /// What came of an attempt.
@@ -145,7 +145,11 @@ impl<P: Protocol> Gateway<P> {
             head: P::request_head(&variables, upload.length(), settings.connections.keep).into(),
             is_head: request.method() == Method::Head,
             is_idempotent: is_idempotent(request.received.method_text()),
-            about: about(&request),
+            about: About {
+                received: request.received.clone(),
+                path: request.path_as_sent.clone(),
+                id: request.id.clone(),
+            },
         };
         drop(request);
         self.call(call, upload).await
@@ -160,7 +164,7 @@ impl<P: Protocol> Gateway<P> {
             match self.try_backend(index, &call, upload).await {
                 Attempt::Begun { response, rest, exchange } => {
                     self.group.succeeded(index);
-                    return self.respond(index, busy, call, response, rest, *exchange).await;
+                    return self.respond(index, busy, call, response, rest, exchange).await;
                 }
                 Attempt::Failed(failed) => {
                     let address = self.group.connections(index).address();
@@ -221,7 +225,8 @@ impl<P: Protocol> Gateway<P> {
         is_kept: bool,
     ) -> Attempt<P> {
         let settings = self.group.settings();
-        let mut exchange = Exchange::<P>::new(connection, call.head.clone(), upload, settings.times);
+        let mut exchange =
+            Box::new(Exchange::<P>::new(connection, call.head.clone(), upload, settings.times));
         let mut parser = ResponseParser::new(settings.header);
         loop {
             let (status, reason) = match exchange.next().await {
@@ -229,7 +234,7 @@ impl<P: Protocol> Gateway<P> {
                     Ok(None) => continue,
                     Ok(Some((response, end))) => {
                         let rest = bytes.slice(end..);
-                        return Attempt::Begun { response, rest, exchange: Box::new(exchange) };
+                        return Attempt::Begun { response, rest, exchange };
                     }
                     Err(error) => (502, error.to_string()),
                 },
@@ -258,7 +263,7 @@ impl<P: Protocol> Gateway<P> {
         &self,
         index: usize,
         call: &Call,
-        exchange: Exchange<P>,
+        exchange: Box<Exchange<P>>,
         failure: &Failure,
         is_kept: bool,
     ) -> Attempt<P> {
@@ -286,7 +291,7 @@ impl<P: Protocol> Gateway<P> {
         call: Call,
         response: ProgramResponse,
         rest: Bytes,
-        mut exchange: Exchange<P>,
+        mut exchange: Box<Exchange<P>>,
     ) -> Handled {
         let mut head = match response {
             ProgramResponse::Document(head) => head,
@@ -303,12 +308,18 @@ impl<P: Protocol> Gateway<P> {
             if let Gathered::Complete { keeps } = gathered {
                 self.give_back(index, exchange, keeps);
             }
-            return Handled::Answer(respond::send_file(&self.server, head, root, &file, &call.about));
+            return Handled::Answer(respond::send_file(
+                &self.server,
+                head,
+                root,
+                &file,
+                &call.about.to_string(),
+            ));
         }
         match gathered {
             Gathered::Complete { keeps } => {
                 self.give_back(index, exchange, keeps);
-                Handled::Answer(self.complete(index, &call, head, &pieces))
+                Handled::Answer(self.complete(index, &call, head, pieces))
             }
             Gathered::Broken(reason) => {
                 let address = self.group.connections(index).address();
@@ -362,8 +373,11 @@ impl<P: Protocol> Gateway<P> {
     }
 
     /// An answer that is there as a whole.
-    fn complete(&self, index: usize, call: &Call, head: DocumentHead, pieces: &[Bytes]) -> Answer {
-        let mut body = pieces.concat();
+    fn complete(&self, index: usize, call: &Call, head: DocumentHead, mut pieces: Vec<Bytes>) -> Answer {
+        let mut body = match pieces.len() {
+            1 => pieces.swap_remove(0),
+            _ => pieces.concat().into(),
+        };
         if let Some(length) = head.content_length
             && !call.is_head
             && head.status != 304
@@ -387,7 +401,7 @@ impl<P: Protocol> Gateway<P> {
         respond::answer(head, call.is_head, Body::Whole(body))
     }
 
-    fn give_back(&self, index: usize, exchange: Exchange<P>, keeps: bool) {
+    fn give_back(&self, index: usize, exchange: Box<Exchange<P>>, keeps: bool) {
         if keeps && exchange.is_all_sent() {
             self.group.connections(index).give_back(exchange.into_connection());
         }
@@ -414,8 +428,8 @@ struct Pump<P: Protocol> {
     group: Rc<Group>,
     server: Rc<dyn Server>,
     index: usize,
-    about: String,
-    exchange: Exchange<P>,
+    about: About,
+    exchange: Box<Exchange<P>>,
 }
 
 impl<P: Protocol> Pump<P> {
@@ -467,7 +481,7 @@ impl<P: Protocol> Pump<P> {
     }
 }
 
-fn log_message<P: Protocol>(server: &dyn Server, group: &Group, index: usize, about: &str, bytes: &[u8]) {
+fn log_message<P: Protocol>(server: &dyn Server, group: &Group, index: usize, about: &About, bytes: &[u8]) {
     let address = group.connections(index).address();
     for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
         let text = String::from_utf8_lossy(&line[..line.len().min(LONGEST_MESSAGE_BYTES)]);
@@ -491,13 +505,19 @@ fn is_idempotent(method: &[u8]) -> bool {
     [&b"GET"[..], b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"].contains(&method)
 }
 
-fn about(request: &Request) -> String {
-    let method = String::from_utf8_lossy(request.received.method_text());
-    // Without its query, which may hold what is nobody's business.
-    let path = String::from_utf8_lossy(&request.path_as_sent);
-    match &*request.id {
-        "" => format!("{method} {path}"),
-        id => format!("{method} {path} [{id}]"),
+/// A request as log lines name it: `GET /a [id]`. It is written out only where there is something to log.
+struct About {
+    received: Rc<ReceivedHead>,
+    /// Without its query, which may hold what is nobody's business.
+    path: Bytes,
+    id: Box<str>,
+}
+
+impl std::fmt::Display for About {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let method = String::from_utf8_lossy(self.received.method_text());
+        write!(formatter, "{method} {}", String::from_utf8_lossy(&self.path))?;
+        if self.id.is_empty() { Ok(()) } else { write!(formatter, " [{}]", self.id) }
     }
 }
 

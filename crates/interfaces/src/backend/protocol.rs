@@ -14,7 +14,7 @@ pub trait Protocol: 'static {
     /// Its name, as in the configuration.
     const NAME: &'static str;
 
-    /// A request up to its body.
+    /// A request up to its body; all of it, where it has none.
     fn request_head(variables: &MetaVariables, body_bytes: u64, keep: bool) -> Vec<u8>;
 
     /// Appends a piece of the body, without copying it.

@@ -414,7 +414,7 @@ impl CgiHandler {
             buffer
                 .truncate(length.map_or(usize::MAX, |length| usize::try_from(length).unwrap_or(usize::MAX)));
             self.finish(running, name);
-            return answer.part(Part::Bytes(buffer));
+            return answer.part(Part::Bytes(buffer.into()));
         }
         let (sender, body) = pipe(HELD_BYTES);
         let stream = Stream { running, sender, left: length };

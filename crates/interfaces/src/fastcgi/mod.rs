@@ -35,17 +35,24 @@ pub enum FastCgi {}
 /// The number of every request: there is one at a time.
 const REQUEST: u16 = 1;
 
+/// An empty STDIN record.
+static END_OF_BODY: [u8; 8] = [1, RecordType::Stdin as u8, 0, REQUEST as u8, 0, 0, 0, 0];
+
 impl Protocol for FastCgi {
     type Decoder = Decoder;
 
     const NAME: &'static str = "fastcgi";
 
-    fn request_head(variables: &MetaVariables, _body_bytes: u64, keep: bool) -> Vec<u8> {
+    fn request_head(variables: &MetaVariables, body_bytes: u64, keep: bool) -> Vec<u8> {
         let mut writer = RequestWriter::new(REQUEST, Role::Responder, if keep { KEEP_CONNECTION } else { 0 });
         for (name, value) in variables.iter() {
             writer.parameter(name, value);
         }
-        writer.finish()
+        let mut head = writer.finish();
+        if body_bytes == 0 {
+            head.extend_from_slice(&END_OF_BODY);
+        }
+        head
     }
 
     fn push_body(piece: Bytes, out: &mut VecDeque<Bytes>) {
@@ -60,8 +67,7 @@ impl Protocol for FastCgi {
     }
 
     fn end_body(out: &mut VecDeque<Bytes>) {
-        static END: [u8; 8] = [1, RecordType::Stdin as u8, 0, REQUEST as u8, 0, 0, 0, 0];
-        out.push_back(Bytes::from_static(&END));
+        out.push_back(Bytes::from_static(&END_OF_BODY));
     }
 
     fn next(decoder: &mut Decoder, received: &mut BytesMut) -> Result<Option<Output>, String> {

@@ -126,7 +126,7 @@ impl Transfer {
         // Small responses mostly come whole: no task, no pipe.
         if upload.is_none() && length == Some(response.input.len() as u64) {
             if length != Some(0) {
-                answer.body.push(Part::Bytes(response.input.split().into()));
+                answer.body.push(Part::Bytes(response.input.split().freeze()));
             }
             drop(response);
             if is_persistent && let Some(connection) = Rc::into_inner(connection) {

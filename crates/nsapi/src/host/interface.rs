@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -14,7 +15,7 @@ use touchstone_interfaces::cgi::handler::{CgiHandler, CgiInterface};
 use touchstone_interfaces::cgi::resolve::Resolved;
 use touchstone_interfaces::handler::{Handled, Handler, Interface, Level, OnCore, OnDisk, Server, Show};
 use touchstone_interfaces::pipe::{self, Receiver};
-use touchstone_interfaces::request::{Protocol, Request};
+use touchstone_interfaces::request::{PlainGet, Protocol, Request};
 
 use super::answer::Gathered;
 use super::bridge::{CoreEnd, Message, bridge};
@@ -101,9 +102,11 @@ impl Interface for Nsapi {
             Runs::Here(engine) => Runs::Here(engine.clone()),
             Runs::InChild(child) => Runs::InChild(child.clone()),
         };
+        let answers_at_once = matches!(&runs, Runs::Here(engine) if engine.always_answers_on_core());
         let (workers, log) = (self.workers.clone(), self.log.clone());
         let programs = self.programs.on_core(server.clone());
-        Rc::new(OnThisCore { runs, workers, log, server, programs, exchanges: RefCell::default() })
+        let exchanges = RefCell::default();
+        Rc::new(OnThisCore { runs, workers, log, server, programs, answers_at_once, exchanges })
     }
 }
 
@@ -150,6 +153,8 @@ struct OnThisCore {
     log: Arc<Messages>,
     server: Rc<dyn Server>,
     programs: Rc<CgiHandler>,
+    /// No function needs a worker.
+    answers_at_once: bool,
     #[allow(clippy::vec_box, reason = "plug-ins hold pointers into an exchange: it must stay where it is")]
     exchanges: RefCell<Vec<Box<Exchange>>>,
 }
@@ -174,12 +179,30 @@ impl Handler for OnThisCore {
                 if let Outcome::Delegated(delegated) = outcome {
                     return Box::pin(self.delegated(delegated, request));
                 }
-                let handled = self.handled_at_once(outcome, gathered);
-                return Box::pin(std::future::ready(handled));
+                let answer = self.answer_now(outcome, gathered);
+                return Box::pin(std::future::ready(Handled::Answer(answer)));
             }
             return Box::pin(async move { self.on_worker(exchange, gathered, request, has_body).await });
         }
         Box::pin(async move { self.in_child(request).await })
+    }
+
+    fn answers_at_once(&self) -> bool {
+        self.answers_at_once
+    }
+
+    fn answer_at_once(&self, request: &PlainGet<'_>) -> Answer {
+        let Runs::Here(engine) = &self.runs else { return Answer::error(500) };
+        let mut exchange = self.exchanges.borrow_mut().pop().unwrap_or_else(Exchange::new);
+        with_host_get(request, |asked| exchange.begin(engine, asked));
+        let mut gathered = Gathered::default();
+        let outcome = run_on_core(&mut exchange, &mut gathered);
+        exchange.clear();
+        self.keep(exchange);
+        self.log.write_to(&*self.server);
+        // Asked for only where every function may run here.
+        let outcome = outcome.unwrap_or(Outcome::Close);
+        self.answer_now(outcome, gathered)
     }
 }
 
@@ -216,7 +239,8 @@ impl OnThisCore {
         }
     }
 
-    fn handled_at_once(&self, outcome: Outcome, gathered: Gathered) -> Handled {
+    /// The answer of functions that have run here.
+    fn answer_now(&self, outcome: Outcome, gathered: Gathered) -> Answer {
         match (outcome, gathered.head) {
             (Outcome::Answered, Some(head)) => {
                 let declared = head.content_length;
@@ -224,8 +248,8 @@ impl OnThisCore {
                 if gathered.written.is_empty() {
                     answer.declared_length = declared;
                 }
-                answer.body.push(Part::Bytes(gathered.written));
-                Handled::Answer(answer)
+                answer.body.push(Part::Bytes(gathered.written.into()));
+                answer
             }
             (Outcome::Close, Some(head)) => {
                 // What was begun is sent, and the client sees that the end is missing.
@@ -233,10 +257,10 @@ impl OnThisCore {
                 sender.push(Bytes::from(gathered.written));
                 drop(sender);
                 let length = head.content_length;
-                Handled::Answer(head.into_answer().part(Part::Stream { body, length }))
+                head.into_answer().part(Part::Stream { body, length })
             }
             // What is delegated is answered by [`OnThisCore::delegated`].
-            (_, None) | (Outcome::Delegated(_), _) => Handled::Answer(Answer::error(502)),
+            (_, None) | (Outcome::Delegated(_), _) => Answer::error(502),
         }
     }
 
@@ -339,7 +363,7 @@ impl OnThisCore {
                 if beginning.is_empty() {
                     answer.declared_length = declared;
                 }
-                answer.body.push(Part::Bytes(beginning));
+                answer.body.push(Part::Bytes(beginning.into()));
                 Handled::Answer(answer)
             }
             Some(Message::Head(head, beginning, false)) => {
@@ -392,38 +416,77 @@ impl OnThisCore {
 /// The request as the engine takes it.
 fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
     let fields: Vec<(&[u8], &[u8])> = request.received.fields().collect();
-    let host = request.host.as_deref().unwrap_or_default();
-    let (name, port) = split_port(host);
     let target = request.path_and_query();
-    let nobody = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
-    let usual_port = request.server.port();
-    let tls = request.tls.as_deref().map(|tls| TlsFacts {
-        cipher: tls.cipher_suite.as_bytes(),
-        key_bits: key_bits(tls.cipher_suite),
-        client_certificate: None,
-        client_subject: tls.client_subject.as_deref().map(str::as_bytes),
-        client_issuer: tls.client_issuer.as_deref().map(str::as_bytes),
-    });
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-    let no_name = request.server.ip().to_string();
-    use_it(&HostRequest {
+    let asked = HostRequest {
         method: request.received.method_text(),
         path: &request.path,
         target: &target,
         query: request.query.as_deref(),
         is_http10: request.protocol == Protocol::Http10,
         fields: &fields,
-        host: if name.is_empty() { no_name.as_bytes() } else { name },
-        port: port.unwrap_or(usual_port),
-        client: request.client.unwrap_or(nobody),
+        host: request.host.as_deref().unwrap_or_default(),
+        port: request.server.port(),
+        client: request.client.unwrap_or(NOBODY),
         local: request.server,
-        tls,
+        tls: request.tls.as_deref().map(tls_facts),
         user: request.user.as_deref().map(str::as_bytes),
         keep_alive: true,
         body_length: request.body_length(),
         has_body: request.body_length() != Some(0),
         now_unix_seconds: now,
-    })
+    };
+    with_host_name(asked, use_it)
+}
+
+/// The same for one that is answered where it lies.
+fn with_host_get<T>(request: &PlainGet<'_>, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
+    let buffer = request.buffer;
+    let fields: Vec<(&[u8], &[u8])> =
+        request.head.fields.iter().map(|line| (line.name.of(buffer), line.value.of(buffer))).collect();
+    let asked = HostRequest {
+        method: b"GET",
+        path: request.path,
+        target: request.target,
+        query: request.query,
+        is_http10: request.protocol == Protocol::Http10,
+        fields: &fields,
+        host: request.host.unwrap_or_default(),
+        port: request.server.port(),
+        client: request.client.unwrap_or(NOBODY),
+        local: request.server,
+        tls: request.tls.map(tls_facts),
+        user: request.user,
+        keep_alive: true,
+        body_length: Some(0),
+        has_body: false,
+        now_unix_seconds: request.unix_seconds,
+    };
+    with_host_name(asked, use_it)
+}
+
+/// A client that is not known.
+const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
+/// Parts the port from the host; who has named none asks for the address that the server was reached at.
+fn with_host_name<T>(asked: HostRequest<'_>, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
+    let (name, port) = split_port(asked.host);
+    let port = port.unwrap_or(asked.port);
+    if name.is_empty() {
+        let address = asked.local.ip().to_string();
+        return use_it(&HostRequest { host: address.as_bytes(), port, ..asked });
+    }
+    use_it(&HostRequest { host: name, port, ..asked })
+}
+
+fn tls_facts(tls: &touchstone_interfaces::request::TlsFacts) -> TlsFacts<'_> {
+    TlsFacts {
+        cipher: tls.cipher_suite.as_bytes(),
+        key_bits: key_bits(tls.cipher_suite),
+        client_certificate: None,
+        client_subject: tls.client_subject.as_deref().map(str::as_bytes),
+        client_issuer: tls.client_issuer.as_deref().map(str::as_bytes),
+    }
 }
 
 fn key_bits(cipher_suite: &str) -> u32 {

@@ -1,5 +1,6 @@
 //! Requests of HTTP/2 and HTTP/3 as HTTP/1 would have written them: what handlers read and the log records.
 
+use bytes::Bytes;
 use touchstone_http::h2::RequestView;
 use touchstone_http::request::RequestHead;
 use touchstone_interfaces::request::ReceivedHead;
@@ -32,5 +33,5 @@ pub fn request_text(request: &RequestView<'_>, has_ended: bool) -> Vec<u8> {
 
 /// For requests of which nothing is known.
 pub fn nothing_received() -> ReceivedHead {
-    ReceivedHead { head: RequestHead::new(), buffer: Vec::new() }
+    ReceivedHead { head: RequestHead::new(), buffer: Bytes::new() }
 }

@@ -253,7 +253,7 @@ impl Http2 {
             Ok(Parsed::Partial) => Some(Answer::error(431)),
             Err(error) => Some(Answer::error(error.status())),
         };
-        let received = Rc::new(ReceivedHead { head, buffer });
+        let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });
         let under_way =
             self.connection.begin_request(&hot.snapshot, received.method_text(), received.target());
         let progress = Progress::new(&hot.snapshot, self.connection.peer, under_way);

@@ -253,7 +253,7 @@ impl Exchange<'_> {
             Ok(Parsed::Partial) => Some(Answer::error(431)),
             Err(error) => Some(Answer::error(error.status())),
         };
-        let received = Rc::new(ReceivedHead { head, buffer });
+        let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });
         if hot.snapshot.config.admin.is_on() {
             let under_way = connection.session.begin_request(received.method_text(), received.target());
             *self.progress.under_way.borrow_mut() = Some(under_way);

@@ -108,7 +108,7 @@ impl<'a> Writer<'a> {
         let mut pending = head;
         for part in parts {
             match part {
-                Part::Bytes(bytes) => self.data(&mut pending, bytes.into()).await?,
+                Part::Bytes(bytes) => self.data(&mut pending, bytes).await?,
                 Part::Cached(prepared, range) => {
                     self.data(&mut pending, cached_bytes(prepared, range)).await?;
                 }

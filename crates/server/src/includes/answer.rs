@@ -112,7 +112,7 @@ pub async fn answer(
         }
     }
     let part = if length <= TOGETHER_BYTES {
-        Part::Bytes(pieces.concat())
+        Part::Bytes(pieces.concat().into())
     } else {
         let (mut sender, body) = pipe(length);
         pieces.into_iter().for_each(|piece| sender.push(piece));

@@ -20,11 +20,12 @@ mod rules;
 mod template;
 
 pub use answer_fields::{AnswerFields, check_answer_field};
-pub use rules::{AtOnce, Outcome, Resolved, SiteRules};
+pub use rules::{AtOnce, Outcome, ProgramAtOnce, Resolved, SiteRules};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use touchstone_http::target::normalise_path;
 
@@ -113,11 +114,11 @@ pub struct Rewrite {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewritten {
     /// The path in its normal form.
-    pub path: Vec<u8>,
+    pub path: Bytes,
     /// The same as it would be sent, which is what the file handler takes.
-    pub path_as_sent: Vec<u8>,
+    pub path_as_sent: Bytes,
     /// The query.
-    pub query: Option<Vec<u8>>,
+    pub query: Option<Bytes>,
 }
 
 impl Routes {
@@ -243,7 +244,11 @@ impl Route {
         normalise_path(&target, &mut path).ok()?;
         let mut path_as_sent = Vec::with_capacity(path.len());
         escape::append_path(&path, &mut path_as_sent);
-        Some(Rewritten { path, path_as_sent, query })
+        Some(Rewritten {
+            path: path.into(),
+            path_as_sent: path_as_sent.into(),
+            query: query.map(Bytes::from),
+        })
     }
 }
 

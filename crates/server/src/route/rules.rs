@@ -37,6 +37,25 @@ pub enum AtOnce {
     Resolve,
 }
 
+/// A route whose program may answer a request at once.
+pub struct ProgramAtOnce<'r> {
+    /// The route.
+    pub route: usize,
+    /// Its program.
+    pub interface: &'r Arc<dyn Interface>,
+    gate: Option<&'r Gate>,
+}
+
+impl ProgramAtOnce<'_> {
+    /// Lets the request through if nothing is to be waited for and nothing is against it, and counts it.
+    pub fn admit(&self, request: &RequestView<'_>) -> Option<Admitted> {
+        match self.gate {
+            None => Some(Admitted::default()),
+            Some(gate) => gate.admit_at_once(request),
+        }
+    }
+}
+
 /// What the routes make of a request.
 pub struct Resolved<'r> {
     /// What it must pass before the outcome is done, see [`pass`](crate::access::pass).
@@ -90,7 +109,7 @@ impl Outcome<'_> {
                 (status, "") => Answer::new(status),
                 (status, body) => Answer::new(status)
                     .field("Content-Type", &respond.content_type)
-                    .part(Part::Bytes(body.as_bytes().to_vec())),
+                    .part(Part::Bytes(body.as_bytes().to_vec().into())),
             }),
         }
     }
@@ -142,6 +161,19 @@ impl SiteRules {
         };
         let index = route.map(|route| route.index);
         admitted.map_or(AtOnce::Resolve, |admitted| AtOnce::Serve(admitted, index))
+    }
+
+    /// The program that answers a request, where the routes say nothing else of it.
+    #[inline]
+    pub fn program_at_once(&self, request: &RequestView<'_>) -> Option<ProgramAtOnce<'_>> {
+        let route = self.routes.as_ref()?.find(request)?;
+        let interface = self.interface_of(route)?;
+        let says_nothing_else = matches!(route.action, Action::Files) && route.fields.is_empty();
+        says_nothing_else.then(|| ProgramAtOnce {
+            route: route.index,
+            interface,
+            gate: self.gate_of(Some(route)),
+        })
     }
 
     /// Goes through the routes, again after each rewrite. A route that has rewritten a request is not looked at again

@@ -128,7 +128,7 @@ fn actions() {
     let roots: Vec<&Path> = rules.roots().collect();
     assert_eq!(roots, [Path::new("/etc/downloads"), Path::new("/etc/elsewhere")]);
     let resolved = rules.resolve(&view("/user/ann&bob"));
-    assert_eq!(resolved.rewritten.unwrap().query.unwrap(), b"user=ann%26bob");
+    assert_eq!(&resolved.rewritten.unwrap().query.unwrap()[..], b"user=ann%26bob");
 }
 
 #[test]

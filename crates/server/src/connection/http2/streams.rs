@@ -238,7 +238,7 @@ impl Outgoing {
                     *promised = left;
                 }
                 engine.offer(self.stream, piece.len());
-                self.parts.push_back(Part::Bytes(piece.into()));
+                self.parts.push_back(Part::Bytes(piece));
                 Poll::Ready(Brought::More)
             }
             Poll::Ready(Some(Err(error))) => Poll::Ready(Brought::Broken(error)),
@@ -268,7 +268,7 @@ impl Outgoing {
             let (taken, is_empty) = match part {
                 Part::Bytes(bytes) => {
                     let count = bytes.len().min(missing);
-                    out.extend(bytes.drain(..count));
+                    out.extend_from_slice(&bytes.split_to(count));
                     (count, bytes.is_empty())
                 }
                 Part::Cached(prepared, range) => {
