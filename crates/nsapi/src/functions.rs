@@ -23,6 +23,9 @@ pub enum Runs {
     Asks(fn(&mut Exchange) -> bool),
 }
 
+/// Whose the functions are that are built in.
+const SERVER: &str = "the server";
+
 /// A function by its name. It stays for good, since plug-ins hold pointers to it.
 pub struct Function {
     name: CString,
@@ -47,6 +50,11 @@ impl Function {
             is_replaced: AtomicBool::new(false),
             structure: AtomicPtr::new(ptr::null_mut()),
         }))
+    }
+
+    /// Whether it is built in.
+    pub fn is_servers_own(&self) -> bool {
+        self.plugin.as_bytes() == SERVER.as_bytes()
     }
 
     /// The function itself.
@@ -121,7 +129,7 @@ impl Functions {
     pub fn new() -> Functions {
         let functions = Functions::default();
         for (name, function, runs) in crate::builtin::FUNCTIONS {
-            functions.insert(name, "the server", *function, *runs);
+            functions.insert(name, SERVER, *function, *runs);
         }
         functions
     }
