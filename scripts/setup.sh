@@ -32,6 +32,7 @@ testing|uwsgi|uwsgi-core uwsgi-plugin-python3|an SCGI server
 testing|strace|strace|counting system calls
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests
+testing|java|default-jre-headless|servlet containers
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
 rival|h2o|h2o|a system under test
 rival|lighttpd|lighttpd|a system under test
@@ -71,6 +72,7 @@ main() {
     install_rust || true
     install_go_programs $brief
     if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
+    if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
     after=$(missing "$wanted")
     remember_attempt "$after"
 

@@ -62,6 +62,51 @@ pub struct Answer {
     pub declared_length: Option<u64>,
     /// The body is the built-in page of an error, for which a site may have a page of its own.
     pub is_error_page: bool,
+    /// When whoever made it says that it was made; `None`: now.
+    pub date: Option<[u8; 29]>,
+    /// What a cache before the handler did.
+    pub cache: CacheResult,
+}
+
+/// What a cache did with a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CacheResult {
+    /// There is none.
+    #[default]
+    None,
+    /// It had the answer.
+    Hit,
+    /// It had nothing, or nothing that could be used.
+    Miss,
+    /// It had the answer, which was stale.
+    Stale,
+    /// It had the answer, and the origin has said that it is right still.
+    Revalidated,
+    /// It did not look.
+    Bypass,
+}
+
+impl CacheResult {
+    /// All that say something, in the order of their numbers.
+    pub const ALL: [CacheResult; 5] = [
+        CacheResult::Hit,
+        CacheResult::Miss,
+        CacheResult::Stale,
+        CacheResult::Revalidated,
+        CacheResult::Bypass,
+    ];
+
+    /// As in logs and metrics; empty: there is no cache.
+    pub fn word(self) -> &'static str {
+        match self {
+            CacheResult::None => "",
+            CacheResult::Hit => "hit",
+            CacheResult::Miss => "miss",
+            CacheResult::Stale => "stale",
+            CacheResult::Revalidated => "revalidated",
+            CacheResult::Bypass => "bypass",
+        }
+    }
 }
 
 /// How the end of a body is told in HTTP/1 (RFC 9112 section 6).
@@ -80,7 +125,15 @@ pub enum Framing {
 impl Answer {
     /// An answer without fields and body.
     pub fn new(status: u16) -> Answer {
-        Answer { status, fields: Vec::new(), body: Vec::new(), declared_length: None, is_error_page: false }
+        Answer {
+            status,
+            fields: Vec::new(),
+            body: Vec::new(),
+            declared_length: None,
+            is_error_page: false,
+            date: None,
+            cache: CacheResult::None,
+        }
     }
 
     /// The error page of a status.
@@ -157,7 +210,7 @@ impl Answer {
         head.push(b' ');
         head.extend_from_slice(reason(self.status).as_bytes());
         head.extend_from_slice(b"\r\nServer: touchstone\r\nDate: ");
-        head.extend_from_slice(&date.text);
+        head.extend_from_slice(self.date.as_ref().unwrap_or(&date.text));
         head.extend_from_slice(b"\r\n");
         head.extend_from_slice(&self.fields);
         let length = match framing {

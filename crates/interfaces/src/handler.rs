@@ -53,6 +53,9 @@ pub enum Handled {
         /// Path and query.
         target: Vec<u8>,
     },
+    /// The request is to be looked up again: its path is another now, as what answers would understand it, and rules for
+    /// that path must hold. Its body must not have been read.
+    Again(Box<Request>),
     /// It is a request for a file after all; so a handler may stand before a tree of files. The request comes back,
     /// because its path may lead elsewhere by now. Its body must not have been read.
     File(Box<Request>),

@@ -16,11 +16,13 @@
 //! | `meta_variables` | what a program is told about its request (RFC 3875 section 4.1); CGI, FastCGI and SCGI share it |
 //! | `cgi_response` | reads what a program answers (RFC 3875 section 6); the same three share it |
 //! | `cgi` | CGI/1.1: a program for each request |
-//! | `backend` | programs that listen: several backends, kept connections, time limits; FastCGI and SCGI share it |
+//! | `backend` | programs that listen: several backends, kept connections, time limits; the next three share it |
 //! | `fastcgi`, `scgi` | the protocols of programs that listen |
+//! | `ajp` | servlet containers, over AJP13 |
 //! | `pool` | programs that the server starts and watches itself |
 //! | `proxy` | another server answers, over HTTP/1.1 |
 
+pub mod ajp;
 pub mod answer;
 pub mod backend;
 pub mod cgi;

@@ -59,6 +59,8 @@ pub struct TlsFacts {
     pub client_serial: Option<Box<str>>,
     /// The SHA-256 of it in hexadecimal digits.
     pub client_fingerprint: Option<Box<str>>,
+    /// It and those that it was shown with, in DER form; none where none was shown.
+    pub client_certificates: Arc<[Vec<u8>]>,
 }
 
 /// A head with the bytes that it was parsed from.
@@ -223,6 +225,11 @@ impl Request {
     /// A request with this body.
     pub fn new(details: RequestDetails, body: Receiver) -> Request {
         Request { details: Rc::new(details), body }
+    }
+
+    /// The body, for whoever reads it; the request has none from then on.
+    pub fn take_body(&mut self) -> Receiver {
+        std::mem::replace(&mut self.body, Receiver::of(Bytes::new()))
     }
 
     /// The method.

@@ -336,6 +336,7 @@ async fn step(
                         finish(core, snapshot, &left, site, variant, Answer::error(500)).await
                     }
                 },
+                Handled::Again(request) => return Step::Again(request),
                 Handled::File(request) => {
                     progress.is_with_handler.set(false);
                     progress.with("files");

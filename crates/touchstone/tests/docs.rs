@@ -376,10 +376,12 @@ fn check_command_line(
 fn check_configuration(text: &str) -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = directory.path().join("touchstone.toml");
-    // What examples name beside directories: a password file, with the password "password", and a token.
+    // What examples name beside directories: a password file, with the password "password", a token and a secret.
     let users = "ada:$2y$05$lfJtylH9G4my3uZb4KQoj.RJs0HrvF2/2gBTiiKW0CbphmKGbdPRG\n";
     std::fs::write(directory.path().join("users.htpasswd"), users).map_err(|error| error.to_string())?;
     std::fs::write(directory.path().join("admin.token"), "0123456789abcdef0123456789abcdef\n")
+        .map_err(|error| error.to_string())?;
+    std::fs::write(directory.path().join("ajp.secret"), "a long secret\n")
         .map_err(|error| error.to_string())?;
     // Plug-ins, which are looked for and not loaded, and what they are configured with.
     for (name, content) in [

@@ -41,6 +41,7 @@ struct Killing<'a> {
 }
 
 impl Killing<'_> {
+    #[expect(clippy::print_stderr, reason = "the figures are what the long forms are run for")]
     fn run(mut self) {
         let server = &self.server;
         wait_until("it works", PATIENCE, || self.works());

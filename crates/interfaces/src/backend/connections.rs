@@ -93,6 +93,8 @@ pub struct Connection {
 pub enum NoConnection {
     /// The backend cannot be reached.
     Unreachable(std::io::Error),
+    /// It accepts connections, and does not answer on them.
+    Silent,
     /// All connections are in use, and too many requests wait.
     Full,
     /// All connections were in use for too long, or the program took no new one for too long.
@@ -141,13 +143,14 @@ impl Connections {
         &self.address
     }
 
-    /// A kept connection that is good as far as can be seen.
-    pub fn take_kept(&self) -> Option<Connection> {
+    /// A kept connection that is good as far as can be seen, and for how long it was idle.
+    pub fn take_kept(&self) -> Option<(Connection, Duration)> {
         loop {
             // The one used last: the others may become too old.
             let idle = self.idle.borrow_mut().pop()?;
-            if idle.since.elapsed() < self.rules.idle_timeout && idle.connection.stream.is_quiet() {
-                return Some(idle.connection);
+            let idle_for = idle.since.elapsed();
+            if idle_for < self.rules.idle_timeout && idle.connection.stream.is_quiet() {
+                return Some((idle.connection, idle_for));
             }
         }
     }

@@ -2,12 +2,19 @@
 
 use super::pairs;
 use super::record::{HEADER_BYTES, Header, LONGEST_CONTENT_BYTES, ProtocolStatus, RecordType, Role};
+use crate::meta_variables::VariableSink;
 
 /// A request from its beginning to the end of its parameters, in one buffer.
 #[derive(Debug)]
 pub struct RequestWriter {
     bytes: Vec<u8>,
     request_id: u16,
+}
+
+impl VariableSink for RequestWriter {
+    fn add_pieces(&mut self, name: &[u8], pieces: &[&[u8]]) {
+        pairs::append(name, pieces, &mut self.bytes);
+    }
 }
 
 /// BEGIN_REQUEST with its header, then the header of the first PARAMS record.
@@ -25,7 +32,7 @@ impl RequestWriter {
 
     /// Adds a parameter.
     pub fn parameter(&mut self, name: &[u8], value: &[u8]) {
-        pairs::append(name, value, &mut self.bytes);
+        pairs::append(name, &[value], &mut self.bytes);
     }
 
     /// The bytes, with the end of the parameters.

@@ -152,9 +152,9 @@ struct OnThisCore {
     workers: Workers,
     log: Arc<Messages>,
     server: Rc<dyn Server>,
-    programs: Rc<CgiHandler>,
     /// No function needs a worker.
     answers_at_once: bool,
+    programs: Rc<CgiHandler>,
     #[allow(clippy::vec_box, reason = "plug-ins hold pointers into an exchange: it must stay where it is")]
     exchanges: RefCell<Vec<Box<Exchange>>>,
 }
@@ -352,7 +352,7 @@ impl OnThisCore {
         }
         let mut first = core_end.messages.recv().await;
         if let Some(Message::WantsBody) = first {
-            core_end.send_body(std::mem::replace(&mut request.body, Receiver::of(Bytes::new())));
+            core_end.send_body(request.take_body());
             first = core_end.messages.recv().await;
         }
         self.log.write_to(&*self.server);

@@ -19,14 +19,15 @@ const AHEAD_BYTES: usize = 128 * 1024;
 /// # Errors
 /// The body broke off, or cannot be kept.
 pub async fn with_known_length(mut request: Request) -> io::Result<Request> {
-    let (sender, body) = pipe::pipe(AHEAD_BYTES);
-    let upload = Upload::new(std::mem::replace(&mut request.body, body), None).await?;
+    let upload = Upload::new(request.take_body(), None).await?;
     let length = upload.length().to_string();
     let stays = |name: &[u8]| {
         !name.eq_ignore_ascii_case(b"transfer-encoding") && !name.eq_ignore_ascii_case(b"content-length")
     };
     let received = request.received.with_fields(stays, Some((b"Content-Length", length.as_bytes())));
     request.received = Rc::new(received.ok_or_else(|| io::Error::other("the head cannot be written anew"))?);
+    let (sender, body) = pipe::pipe(AHEAD_BYTES);
+    request.body = body;
     tokio::task::spawn_local(pass_on(upload, sender));
     Ok(request)
 }

@@ -205,6 +205,7 @@ fn before_in_example(section: &str) -> &'static str {
         "site.route.cgi" => "[[site.route]]\npath = \"/cgi-bin/\"\n\n",
         "site.route.fastcgi" => "[[site.route]]\npath = \"/app/\"\n\n",
         "site.route.scgi" => "[[site.route]]\npath = \"/scgi/\"\n\n",
+        "site.route.ajp" => "[[site.route]]\npath = \"/shop/\"\n\n",
         "site.route.php" => "[[site.route]]\npath = \"/blog/\"\n\n",
         "site.route.nsapi" => "[[site.route]]\npath = \"/plug-in/\"\n\n",
         "site.route.respond" => "[[site.route]]\npath = \"/answered/\"\n\n",
@@ -215,13 +216,15 @@ fn before_in_example(section: &str) -> &'static str {
 /// Whether the example of a key stands in the complete one; otherwise it stands there as a comment, because it excludes
 /// another key, or names what only some machines have.
 fn stands_with_others(section: &str, key: &str) -> bool {
-    let calls_programs = ["site.route.cgi", "site.route.fastcgi", "site.route.scgi", "site.route.php"];
+    let calls_programs =
+        ["site.route.ajp", "site.route.cgi", "site.route.fastcgi", "site.route.scgi", "site.route.php"];
     let excludes_or_names = [
         "command",
         "directory",
         "front_controller",
         "interpreter",
         "program",
+        "secret",
         "send_files_from",
         "spool_directory",
         "user",

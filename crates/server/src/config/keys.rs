@@ -773,6 +773,10 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::config::ajp::AJP;
+            $code
+        }
+        {
             let $section = &$crate::config::proxy::PROXY;
             $code
         }

@@ -13,6 +13,7 @@
 mod access;
 mod acme;
 mod admin;
+mod ajp;
 mod cgi;
 mod documentation;
 mod fastcgi;
@@ -32,6 +33,7 @@ mod values;
 pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, ProxiesConfig, RateLimitConfig};
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use admin::{AcceptRequestId, AdminConfig, AdminListen, RequestIdConfig};
+pub use ajp::{AjpConfig, Sessions};
 pub use cgi::{CgiConfig, parse_umask};
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use fastcgi::ProgramsConfig;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::access::{self, AccessConfig};
+use super::ajp;
 use super::cgi::{self, CgiConfig};
 use super::fastcgi::{self, ProgramsConfig};
 use super::nsapi::{self, NsapiConfig};
@@ -37,6 +38,8 @@ pub struct RouteConfig {
     pub fastcgi: Option<ProgramsConfig>,
     /// Answered by SCGI programs.
     pub scgi: Option<ProgramsConfig>,
+    /// Answered by servlet containers.
+    pub ajp: Option<ProgramsConfig>,
     /// Answered by PHP scripts.
     pub php: Option<ProgramsConfig>,
     /// Answered by another server.
@@ -107,6 +110,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         fastcgi: None,
         scgi: None,
         php: None,
+        ajp: None,
         proxy: None,
         nsapi: None,
         root: None,
@@ -212,6 +216,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         fastcgi::FASTCGI_KEY,
         fastcgi::SCGI_KEY,
         fastcgi::PHP_KEY,
+        ajp::ROUTE_KEY,
         Key {
             name: "proxy",
             default: Some(ABSENT),

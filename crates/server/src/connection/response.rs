@@ -173,7 +173,12 @@ impl Connection {
         let ends = framing == Framing::Close || switches;
         let variant = if ends { Variant::Close } else { self.answer_variant(head, keeps) };
         let parts = std::mem::take(&mut answered.answer.body);
-        let head_bytes = answered.answer.head(&self.core.clock.second(), variant, framing);
+        let behind = match parts.as_slice() {
+            [Part::Bytes(bytes)] if bytes.len() <= TOGETHER_BYTES => bytes.len(),
+            _ => 0,
+        };
+        let mut head_bytes = Vec::with_capacity(256 + answered.answer.fields.len() + behind);
+        answered.answer.append_head(&self.core.clock.second(), variant, framing, &mut head_bytes);
         let has_body = switches || (head.method != Method::Head && framing != Framing::None);
         let parts = if has_body { parts } else { Vec::new() };
         let watch = progress.is_with_handler.get();

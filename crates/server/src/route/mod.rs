@@ -332,6 +332,7 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("fastcgi", config.fastcgi.is_some()),
         ("scgi", config.scgi.is_some()),
         ("php", config.php.is_some()),
+        ("ajp", config.ajp.is_some()),
         ("proxy", config.proxy.is_some()),
         ("nsapi", config.nsapi.is_some()),
         ("root", config.root.is_some()),
