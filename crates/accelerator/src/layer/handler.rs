@@ -219,7 +219,7 @@ impl AcceleratedOfCore {
         let has_any = !under.is_empty();
         let selected = under
             .into_iter()
-            .filter(|object| !facts.is_authorized || object.terms.is_for_authorized)
+            .filter(|object| object.terms.may_answer(facts.is_authorized, facts.has_cookie))
             .filter(|object| vary::matches(object.selector(), RequestFields(&request.received), &mut scratch))
             // The latest, and of those the whole one (RFC 9111 section 4.1).
             .max_by_key(|object| (object.part().is_none(), object.terms.date, object.terms.response_time));
