@@ -157,6 +157,7 @@ pub(crate) fn timeline_csv(result: &ResultFile) -> String {
     csv
 }
 
+/// Every virtual client of every mix.
 pub(crate) fn clients_csv(result: &ResultFile) -> String {
     let mut csv =
         String::from("system,interface,mix,clients,client,requests,errors,bytes,mean_us,p95_us,max_us\n");

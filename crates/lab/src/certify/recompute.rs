@@ -449,7 +449,7 @@ pub(super) mod tests {
         let mut result = result_of(&raw);
         assert!(super::result(&result, &[]).differences[0].contains("does not have it"));
         result.systems[0].mixes.clear();
-        assert!(super::result(&result, &[raw.clone()]).differences[0].contains("has 1 mixes"));
+        assert!(super::result(&result, std::slice::from_ref(&raw)).differences[0].contains("has 1 mixes"));
         let mut wrong = raw;
         wrong.clients[0].requests += 1;
         assert_eq!(contradictions(&[wrong]), ["nginx, 2_clients: the clients' requests do not add up"]);

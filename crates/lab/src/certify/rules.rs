@@ -215,10 +215,9 @@ fn separate_hosts(result: &ResultFile) -> Rule {
 /// How often a mix was run: rows of one name (and interface, where there are several) on one system.
 fn runs(result: &ResultFile) -> Rule {
     let fewest = result.systems.iter().flat_map(|system| {
-        let same = |mix: &MixResult| {
-            let same_mix = |other: &&MixResult| other.name == mix.name && other.interface == mix.interface;
-            system.mixes.iter().filter(same_mix).count()
-        };
+        let alike =
+            |one: &MixResult, other: &MixResult| one.name == other.name && one.interface == other.interface;
+        let same = |mix: &MixResult| system.mixes.iter().filter(|other| alike(mix, other)).count();
         system.mixes.iter().map(same).collect::<Vec<_>>()
     });
     let fewest = fewest.min().unwrap_or(0);

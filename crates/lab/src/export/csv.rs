@@ -27,8 +27,8 @@ fn write_row(text: &mut String, system: &SystemResult, mix: &MixResult) -> std::
     let server = |figure: fn(&crate::result::ProcessUse) -> f64| {
         mix.server.as_ref().map(|server| figure(server).to_string()).unwrap_or_default()
     };
-    let (title, interface) = (csv_text(&system.title), csv_text(&mix.interface));
-    write!(text, "{title},{interface},{},{},", csv_text(&mix.name), mix.clients)?;
+    write!(text, "{},{},", csv_text(&system.title), csv_text(&mix.interface))?;
+    write!(text, "{},{},", csv_text(&mix.name), mix.clients)?;
     write!(text, "{},{},{},", mix.window_s, mix.requests, mix.errors.total())?;
     write!(text, "{},{},{},", mix.requests_per_second, mix.bytes_per_second, mix.mean_body_bytes)?;
     write!(text, "{},{},{},", latency.mean_us, latency.p50_us, latency.p95_us)?;

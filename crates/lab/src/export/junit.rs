@@ -7,7 +7,8 @@
 use crate::certify::rules::{self, ERRORS_MAX, Evidence};
 use crate::certify::{Outcome, Rule};
 use crate::report;
-use crate::result::{MixResult, ResultFile, SystemResult};
+use crate::result::{MixResult, ResultFile};
+use crate::series::{self, Series};
 use std::fmt::Write as _;
 
 /// What became of a test.
@@ -32,18 +33,13 @@ pub fn junit(result: &ResultFile) -> String {
         .map(|rule| (rule.name.to_owned(), 0.0, of_rule(rule)))
         .collect();
     write_suite(&mut text, "run rules", &result.started_at, &of_rules);
-    for system in &result.systems {
+    for series in series::of(result) {
         let of_mixes: Vec<(String, f64, Fate)> =
-            system.mixes.iter().map(|mix| (name_of(mix), mix.length_s, of_mix(system, mix))).collect();
-        write_suite(&mut text, &system.title, &result.started_at, &of_mixes);
+            series.mixes.iter().map(|mix| (mix.name.clone(), mix.length_s, of_mix(&series, mix))).collect();
+        write_suite(&mut text, &series.title, &result.started_at, &of_mixes);
     }
     text.push_str("</testsuites>\n");
     text
-}
-
-/// A mix's name, with the interface's where several were measured.
-fn name_of(mix: &MixResult) -> String {
-    if mix.interface.is_empty() { mix.name.clone() } else { format!("{}/{}", mix.interface, mix.name) }
 }
 
 fn of_rule(rule: &Rule) -> Fate {
@@ -54,13 +50,13 @@ fn of_rule(rule: &Rule) -> Fate {
     }
 }
 
-fn of_mix(system: &SystemResult, mix: &MixResult) -> Fate {
+fn of_mix(series: &Series<'_>, mix: &MixResult) -> Fate {
     let failed = mix.errors.total() as f64;
     let share = failed / (failed + mix.requests as f64).max(1.0);
     if !mix.complete {
         Fate::Failed(format!("{} was cut short", mix.name))
     } else if mix.requests == 0 {
-        Fate::Failed(format!("{} gave no valid answer", system.title))
+        Fate::Failed(format!("{} gave no valid answer", series.title))
     } else if share > ERRORS_MAX {
         Fate::Failed(format!("{:.3} % of the requests failed", share * 100.0))
     } else {

@@ -17,7 +17,6 @@
 //! says so.
 
 use crate::result::{LatencyRecord, MixResult, ResultFile};
-use crate::series;
 use std::fmt::Write as _;
 
 /// Bits of WebStone's Mbit.
@@ -104,11 +103,10 @@ pub fn webstone(result: &ResultFile) -> String {
     } else {
         "A new connection was made for each answer, as WebStone does.\n"
     });
-    for system in &result.systems {
-        for mix in &system.mixes {
+    for series in crate::series::of(result) {
+        for mix in &series.mixes {
             // Writing to a String cannot fail.
-            let title = series::title(result, system, &mix.interface);
-            let _ = writeln!(text, "\n===== {title}, {} =====", mix.name);
+            let _ = writeln!(text, "\n===== {}, {} =====", series.title, mix.name);
             let _ = write_mix(&mut text, mix);
         }
     }

@@ -145,7 +145,8 @@ fn accelerator_us(situation: &Situation<'_>) -> Option<(f64, String)> {
         return Some((us, "as you said".to_owned()));
     }
     let cost = |system: &SystemResult| {
-        let peak = crate::verdict::peak(system)?;
+        let alike = system.mixes.iter().filter(|mix| mix.interface == situation.peak.interface);
+        let peak = crate::verdict::peak_of(alike)?;
         peak.server.as_ref().map(|server| server.cpu_us_per_request).filter(|us| *us > 0.0)
     };
     let ours = situation.result.systems.iter().filter(|system| system.name == "touchstone").find_map(cost);

@@ -7,6 +7,7 @@
 use crate::figures::{percent, significant};
 use crate::monitor::Usage;
 use crate::result::MixResult;
+use crate::verdict::OTHER_WORK_CPUS;
 use serde::Serialize;
 
 /// What it was.
@@ -187,9 +188,12 @@ fn evidence(verdict: Verdict, limit: &str, found: Option<(bool, String)>) -> Evi
     Evidence { verdict, figure, limit: limit.to_owned(), speaks }
 }
 
-/// The share of its processors that the system used, where it was watched.
+/// The share of its processors that the system used, where it was watched. One that was not pinned may use them all; its
+/// result counts in single processors.
 fn server_share(observed: &Observed<'_>) -> Option<f64> {
-    observed.mix.server.as_ref().map(|server| server.cpu_share)
+    let share = observed.mix.server.as_ref()?.cpu_share;
+    let of_all = observed.mix.machine.as_ref().map_or(1, |machine| machine.cpus.len().max(1));
+    Some(if observed.cpus.is_empty() { share / of_all as f64 } else { share })
 }
 
 fn generator(observed: &Observed<'_>) -> Evidence {
@@ -352,8 +356,11 @@ fn processors(observed: &Observed<'_>) -> Evidence {
     let found = server_share(observed).map(|share| {
         let cpus = own_processors(observed);
         let busy = cpus.iter().map(|cpu| cpu.1).fold(1.0, f64::min);
-        // Softirqs on behalf of a pinned system are counted to nobody, and fill its processors all the same.
-        let filled = !observed.cpus.is_empty() && !cpus.is_empty() && busy >= FULL && share >= 0.5;
+        let alone = crate::verdict::other_work_cpus(observed.mix).is_some_and(|cpus| cpus < OTHER_WORK_CPUS);
+        // Softirqs on behalf of a pinned system are counted to nobody, and fill its processors all the same; one that is
+        // not pinned shares all processors with the load engine.
+        let enough = if observed.cpus.is_empty() { alone && share >= 0.4 } else { share >= 0.5 };
+        let filled = !cpus.is_empty() && busy >= FULL && enough;
         (share >= FULL || filled, format!("the system used {} of its processors", percent(share)))
     });
     evidence(Verdict::ServerCpu, "95 %", found)

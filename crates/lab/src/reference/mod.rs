@@ -9,11 +9,13 @@ mod derive;
 mod derived;
 mod disagree;
 mod little;
+mod peaks;
 mod printed;
 
 pub use derived::{Derived, derived, static_classes};
 pub use disagree::{Disagreement, disagreements};
 pub use little::{LittleRow, little};
+pub use peaks::{Kind, Peak, peaks};
 pub use printed::{Printed, Range};
 
 use serde::{Deserialize, Serialize};

@@ -19,6 +19,7 @@ mod number;
 mod page;
 mod rates;
 mod read;
+mod reference;
 mod resources;
 mod scale;
 mod side_by_side;
@@ -39,6 +40,7 @@ use std::path::{Path, PathBuf};
 
 pub use audit::{AuditOutcome, audit_outcomes};
 pub use read::{ReadError, read};
+pub use reference::{REFERENCE_FILE_NAME, reference_html};
 pub use side_by_side::{SuitesDiffer, side_by_side};
 
 use crate::result::{MachineFacts, ResultFile, RunStatus, ToolFacts};

@@ -23,7 +23,7 @@ impl Generator {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,7 +33,7 @@ impl Generator {
 
     /// A number below `bound`, which is not 0. (Multiply and shift; its bias is below 2^-32 for any number of runs.)
     pub fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+        ((u128::from(self.draw()) * bound as u128) >> 64) as usize
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
         let mut generator = Generator::new(1_234_567);
         let expected: [u64; 3] =
             [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
-        assert_eq!([generator.next(), generator.next(), generator.next()], expected);
+        assert_eq!([generator.draw(), generator.draw(), generator.draw()], expected);
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
         let mut held = 0;
         for sample in 0..200 {
             let values: Vec<f64> = (0..15)
-                .map(|_| -((generator.next() >> 11) as f64 / (1u64 << 53) as f64).max(1e-300).ln())
+                .map(|_| -((generator.draw() >> 11) as f64 / (1u64 << 53) as f64).max(1e-300).ln())
                 .collect();
             let interval = of_median(&values, sample).unwrap();
             held += usize::from(interval.holds(std::f64::consts::LN_2));

@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn each_criterion_takes_the_peak_away_and_says_so() {
-        let changes: [(fn(&mut Run), &str); 5] = [
+        type Change = fn(&mut Run);
+        let changes: [(Change, &str); 5] = [
             (|run| run.errors = 0.002, "0.200 % of the requests failed"),
             (|run| run.p95_us = 99_000.0, "longer than 20.000 ms"),
             (

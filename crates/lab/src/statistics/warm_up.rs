@@ -88,7 +88,7 @@ mod tests {
         #[test]
         fn the_cut_is_the_least_of_all(series in proptest::collection::vec(0.0f64..1e5, FEWEST..120)) {
             let found = cut(&series).unwrap();
-            prop_assert!(found.cut % BATCH == 0 && found.cut <= series.len() / 2);
+            prop_assert!(found.cut.is_multiple_of(BATCH) && found.cut <= series.len() / 2);
             let means: Vec<f64> =
                 series.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
             let best = statistic(&means[found.cut / BATCH..]);
