@@ -177,7 +177,14 @@ fn undetermined(observed: &Observed<'_>) -> String {
         }
         (true, true) => "no rule speaks clearly",
     };
-    format!("{}: {why}.", told(Verdict::Undetermined))
+    let other = crate::verdict::other_work_cpus(observed.mix).filter(|cpus| *cpus >= OTHER_WORK_CPUS);
+    let other = other.map(|cpus| {
+        format!(
+            "; other work used {} processors of the machine, so the figures are a lower bound",
+            significant(cpus)
+        )
+    });
+    format!("{}: {why}{}.", told(Verdict::Undetermined), other.unwrap_or_default())
 }
 
 fn evidence(verdict: Verdict, limit: &str, found: Option<(bool, String)>) -> Evidence {
