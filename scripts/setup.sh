@@ -32,8 +32,8 @@ testing|uwsgi|uwsgi-core uwsgi-plugin-python3|an SCGI server
 testing|strace|strace|counting system calls
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests
-testing|minisign|minisign|signatures of certified results
 testing|java|default-jre-headless|servlet containers
+testing|minisign|minisign|signatures of certified results
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
 testing|h2o|h2o|a system under test
 testing|lighttpd|lighttpd|a system under test

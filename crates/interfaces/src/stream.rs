@@ -14,8 +14,8 @@ use tokio::net::{TcpStream, UnixStream};
 /// How many pieces one write takes.
 const PIECES_A_WRITE: usize = 16;
 
-/// Received at once.
-const RECEIVE_BYTES: usize = 32 * 1024;
+/// Received at once, where nobody says otherwise.
+pub const RECEIVE_BYTES: usize = 32 * 1024;
 
 /// A connection to a program or an origin.
 #[derive(Debug)]
@@ -27,14 +27,16 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Receives what is there behind what was received; 0: the other side has closed the connection.
+    /// Receives what is there behind what was received, about so many bytes at the most; 0: the other side has closed the
+    /// connection.
     pub fn poll_receive(
         &self,
         context: &mut Context<'_>,
         received: &mut BytesMut,
+        most_bytes: usize,
     ) -> Poll<io::Result<usize>> {
         loop {
-            match self.try_receive(received) {
+            match self.try_receive(received, most_bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 result => return Poll::Ready(result),
             }
@@ -72,7 +74,7 @@ impl Stream {
 
     /// Receives what is there behind what was received, and waits until something is; 0 is the other side's end.
     pub async fn receive(&self, received: &mut BytesMut) -> io::Result<usize> {
-        poll_fn(|context| self.poll_receive(context, received)).await
+        poll_fn(|context| self.poll_receive(context, received, RECEIVE_BYTES)).await
     }
 
     /// Says that nothing more will be sent.
@@ -84,8 +86,8 @@ impl Stream {
         };
     }
 
-    fn try_receive(&self, received: &mut BytesMut) -> io::Result<usize> {
-        received.reserve(RECEIVE_BYTES);
+    fn try_receive(&self, received: &mut BytesMut, most_bytes: usize) -> io::Result<usize> {
+        received.reserve(most_bytes);
         let spare = received.spare_capacity_mut();
         let mut count = None;
         let receive = || {

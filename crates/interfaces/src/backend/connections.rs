@@ -194,6 +194,8 @@ impl Connections {
         if !self.rules.keep || is_used_up || !connection.received.is_empty() {
             return;
         }
+        // The next request takes memory that is warm, and an idle connection holds none.
+        connection.received = BytesMut::new();
         let waiting_here = self.waiting.borrow().len();
         let waiting_elsewhere = self.shared.waiting.load(Relaxed) > waiting_here;
         if waiting_elsewhere && (waiting_here == 0 || self.turns.replace(self.turns.get() + 1) >= TURNS) {

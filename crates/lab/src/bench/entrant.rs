@@ -108,7 +108,7 @@ impl Entrant {
         match &self.kind {
             EntrantKind::Started { port, .. } => {
                 let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
-                Target { address, host: address.to_string() }
+                Target::plain(address, &address.to_string())
             }
             EntrantKind::Running { url, .. } => url.target.clone(),
         }

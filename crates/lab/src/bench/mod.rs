@@ -279,7 +279,7 @@ impl<'a> Run<'a> {
         // What was measured itself, so that anybody can compute every figure again (`touchstone verify`).
         let place = RawPlace {
             system: &contender.entrant.name,
-            row: self.systems[turn.contender].mixes.len(),
+            row: self.systems[contender.place].mixes.len(),
             mix: &mix.name,
             load_cpus: &self.prepared.placement.load,
             cpus: contender.cpus(),

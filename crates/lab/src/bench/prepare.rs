@@ -248,7 +248,7 @@ mod tests {
                 "there is no suite `webbench`; did you mean",
             ),
             (options(&["ngnix"]), "there is no system `ngnix`; did you mean `nginx`?"),
-            (options(&["https://127.0.0.1/"]), "does not speak TLS yet"),
+            (options(&["ftp://127.0.0.1/"]), "only http:// and https://"),
             (Options { port: Some(port), ..options(&["limit"]) }, "cannot be had for limit"),
             (Options { port: Some(65535), ..options(&["limit", "limit"]) }, "--port is too high"),
             (

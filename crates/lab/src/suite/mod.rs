@@ -183,8 +183,8 @@ impl Suite {
             ramp_up: seconds(mix.ramp_up_s),
             length: seconds(mix.length_s),
             ramp_down: seconds(mix.ramp_down_s),
-            rate: None,
             seed: drive.seed,
+            ..Plan::of_one(drive.target.clone(), "/")
         }
     }
 
@@ -203,10 +203,7 @@ impl Suite {
             files: workload.files(),
             tree_bytes: workload.tree_bytes(),
             keep_alive: self.keep_alive,
-            http_version: match self.http_version {
-                HttpVersion::Http10 => "HTTP/1.0".to_string(),
-                HttpVersion::Http11 => "HTTP/1.1".to_string(),
-            },
+            http_version: self.http_version.name().to_string(),
             seed,
         }
     }
@@ -249,7 +246,7 @@ mod tests {
     use super::*;
 
     fn drive() -> Drive<'static> {
-        let target = Target { address: ([127, 0, 0, 1], 80).into(), host: "127.0.0.1".to_string() };
+        let target = Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1");
         Drive { target, path_prefix: "/base", cores: &[1], seed: 7, check_lengths: true }
     }
 

@@ -96,7 +96,12 @@ impl Workload {
         let of_class = |(index, class): (usize, &Class)| {
             let weight = class.weight_percent / class.requests() as f64;
             let expected_body_bytes = drive.check_lengths.then_some(class.body_bytes());
-            let request = |path| PlannedRequest { class: index, path, weight, expected_body_bytes };
+            let request = |path: String| PlannedRequest {
+                class: index,
+                weight,
+                expected_body_bytes,
+                ..PlannedRequest::get(path)
+            };
             (0..class.requests())
                 .map(|number| request(format!("{}{}", drive.path_prefix, class.path(number))))
                 .collect::<Vec<_>>()
