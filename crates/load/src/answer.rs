@@ -4,6 +4,7 @@
 //! (section 9.3). Each request of the plan has a [`ResponseHead`] of its own, because the parser takes a head that is
 //! the same as the one before it, to the last byte, without reading it again.
 
+use crate::body::BodySink;
 use touchstone_http::chunked::ChunkedDecoder;
 use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
 
@@ -47,6 +48,8 @@ pub(crate) struct AnswerReader {
     partial_head: Vec<u8>,
     status: u16,
     keeps_connection: bool,
+    /// The answer to HEAD: its head speaks of a body that does not follow.
+    is_head: bool,
     bytes: u64,
     body_bytes: u64,
 }
@@ -67,14 +70,16 @@ impl AnswerReader {
             partial_head: Vec::new(),
             status: 0,
             keeps_connection: false,
+            is_head: false,
             bytes: 0,
             body_bytes: 0,
         }
     }
 
-    /// Makes ready for the next answer.
-    pub(crate) fn reset(&mut self) {
+    /// Makes ready for the answer to a request, which may be HEAD.
+    pub(crate) fn reset(&mut self, is_head: bool) {
         self.part = Part::Head;
+        self.is_head = is_head;
         self.partial_head.clear();
         self.bytes = 0;
         self.body_bytes = 0;
@@ -91,6 +96,7 @@ impl AnswerReader {
         &mut self,
         received: &[u8],
         head: &mut ResponseHead,
+        sink: &mut impl BodySink,
     ) -> Result<Option<Answer>, Malformed> {
         self.bytes += received.len() as u64;
         let mut rest = received;
@@ -100,7 +106,7 @@ impl AnswerReader {
                 None => return Ok(None),
             }
         }
-        self.receive_body(rest)
+        self.receive_body(rest, sink)
     }
 
     /// The server has ended the connection.
@@ -152,7 +158,7 @@ impl AnswerReader {
         }
         self.status = head.status;
         self.keeps_connection = head.is_persistent();
-        self.part = match body_framing(false, head) {
+        self.part = match body_framing(self.is_head, head) {
             BodyFraming::None => Part::Length { remaining: 0 },
             BodyFraming::Length(remaining) => Part::Length { remaining },
             BodyFraming::Chunked => Part::Chunked(ChunkedDecoder::default()),
@@ -164,21 +170,23 @@ impl AnswerReader {
         Ok(())
     }
 
-    fn receive_body(&mut self, bytes: &[u8]) -> Result<Option<Answer>, Malformed> {
+    fn receive_body(&mut self, bytes: &[u8], sink: &mut impl BodySink) -> Result<Option<Answer>, Malformed> {
         let complete = match &mut self.part {
             Part::Head => false,
             Part::Length { remaining } => {
                 let length = bytes.len() as u64;
                 *remaining = remaining.checked_sub(length).ok_or(Malformed)?;
+                sink.take(bytes);
                 self.body_bytes += length;
                 *remaining == 0
             }
             Part::Chunked(decoder) => {
-                let (length, complete) = count_chunks(decoder, bytes)?;
+                let (length, complete) = take_chunks(decoder, bytes, sink)?;
                 self.body_bytes += length;
                 complete
             }
             Part::UntilClose => {
+                sink.take(bytes);
                 self.body_bytes += bytes.len() as u64;
                 false
             }
@@ -197,11 +205,16 @@ impl AnswerReader {
 }
 
 /// Data bytes among the received ones, and whether the body is complete with the last of them.
-fn count_chunks(decoder: &mut ChunkedDecoder, bytes: &[u8]) -> Result<(u64, bool), Malformed> {
+fn take_chunks(
+    decoder: &mut ChunkedDecoder,
+    bytes: &[u8],
+    sink: &mut impl BodySink,
+) -> Result<(u64, bool), Malformed> {
     let (mut rest, mut data_bytes) = (bytes, 0);
     while !rest.is_empty() {
         let decoded = decoder.decode(rest).map_err(|_| Malformed)?;
         data_bytes += decoded.data.len() as u64;
+        sink.take(&rest[decoded.data.clone()]);
         rest = &rest[decoded.consumed..];
         if decoded.done && !rest.is_empty() {
             return Err(Malformed);
@@ -229,7 +242,7 @@ mod tests {
                 // Bytes behind a complete answer that came in a receive of their own.
                 return Err(Malformed);
             }
-            answer = reader.receive(received, &mut head)?;
+            answer = reader.receive(received, &mut head, &mut ())?;
             rest = behind;
         }
         Ok(answer.ok_or_else(|| reader.at_end()))
@@ -335,11 +348,37 @@ mod tests {
         ] {
             for _ in 0..3 {
                 assert!(reader.is_untouched());
-                let answer =
-                    reader.receive(text.as_bytes(), &mut head).expect("well-formed").expect("complete");
+                let answer = reader
+                    .receive(text.as_bytes(), &mut head, &mut ())
+                    .expect("well-formed")
+                    .expect("complete");
                 assert_eq!(answer.bytes, text.len() as u64);
-                reader.reset();
+                reader.reset(false);
             }
+        }
+    }
+
+    #[test]
+    fn the_answer_to_head_has_no_body() {
+        let (mut reader, mut head) = (AnswerReader::new(), ResponseHead::new());
+        reader.reset(true);
+        let text = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n";
+        let answer = reader.receive(text, &mut head, &mut ()).expect("well-formed").expect("complete");
+        assert_eq!((answer.body_bytes, answer.keeps_connection), (0, true));
+    }
+
+    #[test]
+    fn a_body_reaches_its_sink_without_its_coding() {
+        for text in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabcdefghij",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n7\r\ndefghij\r\n0\r\n\r\n",
+        ] {
+            let (mut reader, mut head) = (AnswerReader::new(), ResponseHead::new());
+            let mut body = Vec::new();
+            for piece in text.as_bytes().chunks(4) {
+                let _ = reader.receive(piece, &mut head, &mut body).expect("well-formed");
+            }
+            assert_eq!(body, b"abcdefghij");
         }
     }
 

@@ -2,7 +2,10 @@
 //!
 //! Nothing is shared between threads and nothing is averaged: counts and histograms are merged by addition only.
 
-use crate::outcome::{ClientOutcome, ErrorCounts, ErrorKind, Interval};
+use crate::outcome::{
+    ArrivalsOutcome, ClientOutcome, ErrorCounts, ErrorKind, HandshakeCounts, Interval, LATE, StageOutcome,
+};
+use crate::plan::Plan;
 use hdrhistogram::{Counter, Histogram};
 use std::time::Duration;
 
@@ -65,6 +68,8 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
 /// One valid answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerNote {
+    /// When its request was due, or started where nothing was due.
+    pub(crate) intended_ns: u64,
     pub(crate) ended_ns: u64,
     pub(crate) latency_ns: u64,
     pub(crate) service_ns: u64,
@@ -85,9 +90,19 @@ pub(crate) struct Record {
     pub(crate) started: u64,
     pub(crate) connections: u64,
     pub(crate) latency_ns: Histogram<u64>,
-    /// Only under a rate; without one it is the same as the latency.
+    /// Only in an open load; elsewhere it is the same as the latency.
     pub(crate) service_ns: Option<Histogram<u64>>,
     pub(crate) connect_ns: Histogram<u64>,
+    pub(crate) handshake_ns: Histogram<u64>,
+    pub(crate) handshakes: HandshakeCounts,
+    /// Only in an open load.
+    pub(crate) arrivals: Option<ArrivalsOutcome>,
+    pub(crate) stages: Vec<StageOutcome>,
+    /// The end of each stage.
+    stage_ends_ns: Vec<u64>,
+    /// When the last answer ended.
+    pub(crate) last_ended_ns: u64,
+    pub(crate) tls_error: Option<String>,
     pub(crate) clients: Vec<ClientOutcome>,
     pub(crate) intervals: Vec<Interval>,
     pub(crate) total_requests: u64,
@@ -98,7 +113,10 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(times: Times, clients: usize, classes: usize, with_rate: bool) -> Record {
+    pub(crate) fn new(plan: &Plan, times: Times, clients: usize) -> Record {
+        let classes = plan.requests.iter().map(|request| request.class + 1).max().unwrap_or(1);
+        let is_open = plan.rate.is_some();
+        let (stages, stage_ends_ns) = stages(plan, &times);
         Record {
             times,
             requests: 0,
@@ -109,8 +127,15 @@ impl Record {
             started: 0,
             connections: 0,
             latency_ns: whole_histogram(),
-            service_ns: with_rate.then(whole_histogram),
+            service_ns: is_open.then(whole_histogram),
             connect_ns: whole_histogram(),
+            handshake_ns: whole_histogram(),
+            handshakes: HandshakeCounts::default(),
+            arrivals: is_open.then(no_arrivals),
+            stages,
+            stage_ends_ns,
+            last_ended_ns: 0,
+            tls_error: None,
             clients: (0..clients).map(|_| empty_client()).collect(),
             intervals: Vec::new(),
             total_requests: 0,
@@ -121,9 +146,42 @@ impl Record {
         }
     }
 
-    /// A request was started.
-    pub(crate) fn started(&mut self, at_ns: u64) {
-        self.started += u64::from(self.times.counts(at_ns));
+    /// A request was started. In an open load it counts where it was due, and may have waited for a client.
+    pub(crate) fn started(&mut self, intended_ns: u64, at_ns: u64, has_waited: bool) {
+        let Some(arrivals) = &mut self.arrivals else {
+            self.started += u64::from(self.times.counts(at_ns));
+            return;
+        };
+        if !self.times.counts(intended_ns) {
+            return;
+        }
+        self.started += 1;
+        arrivals.due += 1;
+        arrivals.started += 1;
+        let late_ns = at_ns.saturating_sub(intended_ns);
+        arrivals.late += u64::from(late_ns > nanoseconds(LATE));
+        note(&mut arrivals.lateness_ns, late_ns);
+        if !has_waited {
+            note(&mut arrivals.engine_lateness_ns, late_ns);
+        }
+    }
+
+    /// Something was due and is not started any more.
+    pub(crate) fn unsent(&mut self, intended_ns: u64) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.due += u64::from(self.times.counts(intended_ns));
+        }
+    }
+
+    /// A TLS handshake is done.
+    pub(crate) fn shaken_hands(&mut self, at_ns: u64, handshake_ns: u64, is_resumed: bool) {
+        match is_resumed {
+            true => self.handshakes.resumed += 1,
+            false => self.handshakes.full += 1,
+        }
+        if self.times.counts(at_ns) {
+            note(&mut self.handshake_ns, handshake_ns);
+        }
     }
 
     /// A connection was made.
@@ -139,10 +197,22 @@ impl Record {
     pub(crate) fn answered(&mut self, client: usize, answer: &AnswerNote) {
         self.total_requests += 1;
         self.total_bytes += answer.bytes;
+        self.last_ended_ns = answer.ended_ns;
         if let Some(interval) = self.interval_at(answer.ended_ns) {
             interval.requests += 1;
             interval.bytes += answer.bytes;
             note(&mut interval.latency_ns, answer.latency_ns);
+        }
+        if !self.stages.is_empty() {
+            self.answered_in_stage(answer);
+        }
+        // An open load's latencies are those of the requests that were due in the window, so that none is left out because
+        // it took too long. Its rate is that of the answers that came in the window, as in a closed loop.
+        if let Some(service) = &mut self.service_ns
+            && self.times.counts(answer.intended_ns)
+        {
+            note(&mut self.latency_ns, answer.latency_ns);
+            note(service, answer.service_ns);
         }
         if !self.times.counts(answer.ended_ns) {
             return;
@@ -151,9 +221,8 @@ impl Record {
         self.requests_by_class[answer.class] += 1;
         self.bytes += answer.bytes;
         self.body_bytes += answer.body_bytes;
-        note(&mut self.latency_ns, answer.latency_ns);
-        if let Some(service) = &mut self.service_ns {
-            note(service, answer.service_ns);
+        if self.service_ns.is_none() {
+            note(&mut self.latency_ns, answer.latency_ns);
         }
         let client = &mut self.clients[client];
         client.requests += 1;
@@ -161,9 +230,29 @@ impl Record {
         note(&mut client.latency_ns, answer.latency_ns);
     }
 
+    fn answered_in_stage(&mut self, answer: &AnswerNote) {
+        let (ended, intended) = (self.stage_at(answer.ended_ns), self.stage_at(answer.intended_ns));
+        if let Some(stage) = ended {
+            self.stages[stage].requests += 1;
+            self.stages[stage].bytes += answer.bytes;
+        }
+        if let Some(stage) = if self.service_ns.is_some() { intended } else { ended } {
+            note(&mut self.stages[stage].latency_ns, answer.latency_ns);
+        }
+    }
+
+    fn stage_at(&self, at_ns: u64) -> Option<usize> {
+        let stage = self.stage_ends_ns.partition_point(|&end_ns| end_ns <= at_ns);
+        (stage < self.stages.len()).then_some(stage)
+    }
+
     /// A request failed.
     pub(crate) fn failed(&mut self, client: usize, kind: ErrorKind, at_ns: u64) {
         self.total_errors.count(kind);
+        self.last_ended_ns = at_ns;
+        if let Some(stage) = self.stage_at(at_ns) {
+            self.stages[stage].errors += 1;
+        }
         if let Some(interval) = self.interval_at(at_ns) {
             interval.errors += 1;
         }
@@ -189,6 +278,24 @@ impl Record {
             add(sum, service);
         }
         add(&mut self.connect_ns, &other.connect_ns);
+        add(&mut self.handshake_ns, &other.handshake_ns);
+        self.handshakes.full += other.handshakes.full;
+        self.handshakes.resumed += other.handshakes.resumed;
+        if let (Some(sum), Some(arrivals)) = (&mut self.arrivals, &other.arrivals) {
+            sum.due += arrivals.due;
+            sum.started += arrivals.started;
+            sum.late += arrivals.late;
+            add(&mut sum.lateness_ns, &arrivals.lateness_ns);
+            add(&mut sum.engine_lateness_ns, &arrivals.engine_lateness_ns);
+        }
+        for (sum, stage) in self.stages.iter_mut().zip(&other.stages) {
+            sum.requests += stage.requests;
+            sum.errors += stage.errors;
+            sum.bytes += stage.bytes;
+            add(&mut sum.latency_ns, &stage.latency_ns);
+        }
+        self.last_ended_ns = self.last_ended_ns.max(other.last_ended_ns);
+        self.tls_error = self.tls_error.take().or(other.tls_error);
         self.clients.extend(other.clients);
         for (index, interval) in other.intervals.iter().enumerate() {
             self.provide_interval(index);
@@ -244,6 +351,36 @@ impl Record {
     }
 }
 
+/// The plan's stages, and the end of each.
+fn stages(plan: &Plan, times: &Times) -> (Vec<StageOutcome>, Vec<u64>) {
+    let mut end_ns = times.start_ns;
+    let place = |stage: &crate::curve::Stage| {
+        let start_s = (end_ns - times.start_ns) as f64 / 1e9;
+        end_ns += nanoseconds(stage.length);
+        let length_s = stage.length.as_secs_f64();
+        let outcome = StageOutcome {
+            start_s,
+            length_s,
+            requests: 0,
+            errors: 0,
+            bytes: 0,
+            latency_ns: whole_histogram(),
+        };
+        (outcome, end_ns)
+    };
+    plan.stages.iter().map(place).unzip()
+}
+
+fn no_arrivals() -> ArrivalsOutcome {
+    ArrivalsOutcome {
+        due: 0,
+        started: 0,
+        late: 0,
+        lateness_ns: whole_histogram(),
+        engine_lateness_ns: whole_histogram(),
+    }
+}
+
 fn empty_client() -> ClientOutcome {
     ClientOutcome { requests: 0, errors: 0, bytes: 0, latency_ns: small_histogram() }
 }
@@ -280,17 +417,37 @@ mod tests {
     }
 
     fn answer(ended_ns: u64) -> AnswerNote {
-        AnswerNote { ended_ns, latency_ns: 1000, service_ns: 1000, class: 1, bytes: 300, body_bytes: 200 }
+        AnswerNote {
+            intended_ns: ended_ns - 1000,
+            ended_ns,
+            latency_ns: 1000,
+            service_ns: 1000,
+            class: 1,
+            bytes: 300,
+            body_bytes: 200,
+        }
+    }
+
+    /// A plan with three classes.
+    fn plan(rate: Option<f64>) -> Plan {
+        let target = crate::target::Target::plain(([127, 0, 0, 1], 80).into(), "localhost");
+        let mut plan = Plan { rate, ..Plan::of_one(target, "/") };
+        plan.requests[0].class = 2;
+        plan
+    }
+
+    fn record(clients: usize) -> Record {
+        Record::new(&plan(None), times(), clients)
     }
 
     #[test]
     fn only_what_ends_between_the_ramps_counts() {
-        let mut record = Record::new(times(), 2, 3, false);
+        let mut record = record(2);
         for ended in [5 * SECOND, 6 * SECOND - 1, 6 * SECOND, 8 * SECOND, 8_500_000_000, 9_600_000_000] {
             record.answered(1, &answer(ended));
             record.failed(0, ErrorKind::Timeout, ended);
             record.connected(ended, 50);
-            record.started(ended);
+            record.started(ended, ended, false);
         }
         assert_eq!((record.requests, record.total_requests), (2, 6));
         assert_eq!((record.errors.timeout, record.total_errors.timeout), (2, 6));
@@ -305,7 +462,7 @@ mod tests {
 
     #[test]
     fn the_time_line_covers_the_length_and_no_more() {
-        let mut record = Record::new(times(), 1, 2, false);
+        let mut record = record(1);
         record.answered(0, &answer(7 * SECOND + 5));
         record.answered(0, &answer(9_500_000_000));
         record.finish_intervals();
@@ -318,8 +475,8 @@ mod tests {
 
     #[test]
     fn merging_adds_everything() {
-        let mut sum = Record::new(times(), 1, 3, true);
-        let mut other = Record::new(times(), 2, 3, true);
+        let mut sum = Record::new(&plan(Some(1.0)), times(), 1);
+        let mut other = Record::new(&plan(Some(1.0)), times(), 2);
         sum.answered(0, &answer(7 * SECOND));
         other.answered(1, &answer(8 * SECOND));
         other.failed(0, ErrorKind::Connect, 7 * SECOND);
@@ -331,6 +488,41 @@ mod tests {
         assert_eq!(sum.clients.iter().map(|client| client.requests).collect::<Vec<_>>(), [1, 0, 1]);
         assert_eq!(sum.intervals.iter().map(|interval| interval.requests).collect::<Vec<_>>(), [0, 0, 1, 1]);
         assert_eq!(sum.intervals[2].errors, 1);
+    }
+
+    #[test]
+    fn an_open_load_counts_latency_where_it_was_due_and_answers_where_they_came() {
+        let mut record = Record::new(&plan(Some(10.0)), times(), 1);
+        // Due in the window and answered behind it; due before it and answered within; due within and never started.
+        record.started(8 * SECOND, 8 * SECOND + 5_000_000, true);
+        record.answered(
+            0,
+            &AnswerNote { intended_ns: 8 * SECOND, latency_ns: 2 * SECOND, ..answer(10 * SECOND) },
+        );
+        record.started(5 * SECOND, 5 * SECOND, false);
+        record.answered(0, &AnswerNote { intended_ns: 5 * SECOND, ..answer(7 * SECOND) });
+        record.unsent(7 * SECOND);
+        assert_eq!((record.requests, record.latency_ns.len(), record.started), (1, 1, 1));
+        assert!(record.latency_ns.max() >= 2 * SECOND);
+        let arrivals = record.arrivals.expect("an open load has arrivals");
+        assert_eq!((arrivals.due, arrivals.started, arrivals.late, arrivals.unsent()), (2, 1, 1, 1));
+        assert_eq!((arrivals.lateness_ns.len(), arrivals.engine_lateness_ns.len()), (1, 0));
+    }
+
+    #[test]
+    fn stages_have_their_own_figures() {
+        let mut plan = plan(None);
+        plan.stages =
+            [1, 3].map(|length| crate::curve::Stage::holding(Duration::from_secs(length), 1.0)).to_vec();
+        let mut record = Record::new(&plan, times(), 1);
+        record.answered(0, &answer(5 * SECOND + 5000));
+        record.answered(0, &answer(6 * SECOND));
+        record.failed(0, ErrorKind::Tls, 8 * SECOND);
+        record.failed(0, ErrorKind::Tls, 9 * SECOND);
+        let counts: Vec<(u64, u64)> =
+            record.stages.iter().map(|stage| (stage.requests, stage.errors)).collect();
+        assert_eq!(counts, [(1, 0), (1, 1)]);
+        assert_eq!((record.stages[1].start_s, record.stages[1].length_s), (1.0, 3.0));
     }
 
     #[test]
@@ -347,7 +539,7 @@ mod tests {
         for at_ns in [0, 5 * SECOND + 1] {
             let at_once = times().ended_at(at_ns);
             assert_eq!(at_once.window(), Duration::ZERO);
-            Record::new(at_once, 1, 1, false).finish_intervals();
+            Record::new(&plan(None), at_once, 1).finish_intervals();
         }
     }
 }

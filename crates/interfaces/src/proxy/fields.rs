@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
+use touchstone_http::date::{format_imf_fixdate, parse_http_date};
 use touchstone_http::grammar::list_members;
 use touchstone_http::request::Method;
 use touchstone_http::response::ResponseHead;
@@ -241,6 +242,13 @@ pub fn response_fields(head: &ResponseHead) -> Vec<u8> {
 /// Whether a field of a response, or of trailers, is for the client.
 pub fn passes_back(name: &[u8]) -> bool {
     !is_one_of(name, &["content-length", "date", "server"]) && !is_one_of(name, &CONNECTION_FIELDS)
+}
+
+/// When the origin says that its response was made: who passes it on must not say otherwise (RFC 9110 section 6.6.1).
+pub fn response_date(date: Option<&[u8]>) -> Option<[u8; 29]> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0));
+    Some(format_imf_fixdate(parse_http_date(date?, now)?))
 }
 
 fn is_one_of(name: &[u8], names: &[&str]) -> bool {

@@ -17,7 +17,7 @@ use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing,
 
 use super::connections::Connection;
 use super::failure::{Failure, Step};
-use super::fields::{Outbound, passes_back, response_fields};
+use super::fields::{Outbound, passes_back, response_date, response_fields};
 use super::lease::Lease;
 use super::request_body::RequestBody;
 use super::tunnel;
@@ -67,6 +67,7 @@ pub async fn exchange(
     let framing = body_framing(outbound.is_head, &head);
     let mut answer = Answer::new(head.status);
     answer.fields = response_fields(&head);
+    answer.date = response_date(head.field(b"date"));
     if matches!(framing, BodyFraming::None) {
         let may_declare = outbound.is_head || head.status == 304;
         answer.declared_length = head.content_length.filter(|_| may_declare);

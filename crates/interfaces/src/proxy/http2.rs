@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
 use super::failure::{Failure, Step};
-use super::fields::{Outbound, passes_back};
+use super::fields::{Outbound, passes_back, response_date};
 use super::http1::{GATHERED_BYTES, PIPE_BYTES};
 use super::lease::Lease;
 use super::origin::NewSession;
@@ -182,6 +182,7 @@ pub async fn exchange(
         return Err(Failure::Response("101, which HTTP/2 has not".to_string()));
     }
     answer.fields = lines_of(&parts.headers);
+    answer.date = response_date(parts.headers.get("date").map(HeaderValue::as_bytes));
     let length =
         parts.headers.get("content-length").and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let has_no_content = outbound.is_head || matches!(answer.status, 204 | 304);

@@ -22,6 +22,7 @@ mod read;
 mod resources;
 mod scale;
 mod side_by_side;
+mod spice;
 mod style;
 mod table;
 mod tables;
@@ -36,6 +37,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+pub use audit::{AuditOutcome, audit_outcomes};
 pub use read::{ReadError, read};
 pub use side_by_side::{SuitesDiffer, side_by_side};
 
