@@ -95,8 +95,8 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
             let seconds = compare::sides("", after);
             for first in compare::sides("", before) {
                 let Some(second) = seconds.iter().find(|side| side.label == first.label) else { continue };
-                let left = named(&first, &arguments.results[0]);
-                let right = named(second, &arguments.results[1]);
+                let (left, right) =
+                    (labelled(&first, &arguments.results[0]), labelled(second, &arguments.results[1]));
                 found.extend(compare::compare(&left, &right, floor_of(&first.label), arguments.seed));
             }
         }
@@ -108,7 +108,7 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
     Ok(found)
 }
 
-/// The same with the result that it is of.
-fn named<'r>(side: &Side<'r>, result: &Path) -> Side<'r> {
+/// The same side, with its result in its name.
+fn labelled<'a>(side: &Side<'a>, result: &Path) -> Side<'a> {
     Side { label: format!("{} ({})", side.label, result.display()), ..side.clone() }
 }
