@@ -389,6 +389,8 @@ fn check_configuration(text: &str) -> Result<(), String> {
         ("config/magnus.conf", "ServerName www.example.org\n"),
         ("usr/local/lib/nsapi/plugin.so", ""),
         ("usr/local/lib/nsapi/hello.so", ""),
+        // An application, which is looked for and not started.
+        ("shop.war", ""),
     ] {
         let path = directory.path().join(name);
         let made = std::fs::create_dir_all(path.parent().unwrap_or(directory.path()));
