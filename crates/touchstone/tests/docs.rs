@@ -385,6 +385,8 @@ fn check_configuration(text: &str) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     // Plug-ins, which are looked for and not loaded, and what they are configured with.
     for (name, content) in [
+        // An application, which is looked for and not started.
+        ("shop.war", ""),
         ("config/obj.conf", "<Object name=other>\n</Object>\n"),
         ("config/magnus.conf", "ServerName www.example.org\n"),
         ("usr/local/lib/nsapi/plugin.so", ""),
