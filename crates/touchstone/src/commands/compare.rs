@@ -5,7 +5,7 @@
 use super::print::print;
 use crate::exit::Exit;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use touchstone_lab::compare::{self, Compared, Side};
 use touchstone_lab::report;
 use touchstone_lab::result::ResultFile;
@@ -95,12 +95,8 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
             let seconds = compare::sides("", after);
             for first in compare::sides("", before) {
                 let Some(second) = seconds.iter().find(|side| side.label == first.label) else { continue };
-                let name = |side: &Side<'_>, label: &PathBuf| Side {
-                    label: format!("{} ({})", side.label, label.display()),
-                    ..side.clone()
-                };
                 let (left, right) =
-                    (name(&first, &arguments.results[0]), name(second, &arguments.results[1]));
+                    (labelled(&first, &arguments.results[0]), labelled(second, &arguments.results[1]));
                 found.extend(compare::compare(&left, &right, floor_of(&first.label), arguments.seed));
             }
         }
@@ -110,4 +106,9 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
         return Err("there is nothing that both were measured with".to_owned());
     }
     Ok(found)
+}
+
+/// The same side, with its result in its name.
+fn labelled<'a>(side: &Side<'a>, result: &Path) -> Side<'a> {
+    Side { label: format!("{} ({})", side.label, result.display()), ..side.clone() }
 }
