@@ -171,7 +171,9 @@ impl Tier for Disk {
             return;
         }
         self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let ticket = lock(&self.shared.index).next_ticket();
+        // Given within the same lock: a purge with a later ticket must not overtake it on its way to the writer.
+        let mut index = lock(&self.shared.index);
+        let ticket = index.next_ticket();
         self.give(Job::Keep { object: object.clone(), ticket, bytes });
     }
 

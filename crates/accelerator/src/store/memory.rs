@@ -189,6 +189,11 @@ impl Store {
         if let Some(tier) = &self.tier {
             tier.keep(&object);
         }
+        // A purge that came in between has swept either after this was put in, or has been counted by now.
+        if self.is_purged_since(&object, purge_count) {
+            self.remove(&object);
+            return false;
+        }
         true
     }
 
@@ -198,9 +203,12 @@ impl Store {
             return;
         }
         self.make_room_from(self.index(object.hash), object.bytes());
-        let change = lock(self.shard(object.hash)).insert(object);
+        let change = lock(self.shard(object.hash)).insert(object.clone());
         self.bytes.fetch_add(change.added, Ordering::Relaxed);
         self.bytes.fetch_sub(change.removed, Ordering::Relaxed);
+        if self.is_purged_since(&object, purge_count) {
+            self.remove(&object);
+        }
     }
 
     /// Takes a response out that is right no longer.
