@@ -149,7 +149,7 @@ impl Connections {
             // The one used last: the others may become too old.
             let idle = self.idle.borrow_mut().pop()?;
             let idle_for = idle.since.elapsed();
-            if idle_for < self.rules.idle_timeout && idle.connection.stream.is_quiet() {
+            if idle_for < self.rules.idle_timeout && idle.connection.stream.seems_quiet() {
                 return Some((idle.connection, idle_for));
             }
         }

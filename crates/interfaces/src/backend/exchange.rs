@@ -20,6 +20,12 @@ use super::upload::Upload;
 /// So much of the body may wait to be sent.
 const OUTGOING_BYTES: usize = 128 * 1024;
 
+/// Received at once to begin with: most answers.
+const RECEIVE_BYTES: usize = 8 * 1024;
+
+/// Received at once of an answer that has filled that.
+const LONG_RECEIVE_BYTES: usize = 64 * 1024;
+
 /// How long a program may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeLimits {
@@ -76,6 +82,8 @@ pub struct Exchange<P: Protocol> {
     has_heard: bool,
     /// The answer has begun.
     has_answer: bool,
+    /// Asked for at once.
+    receive_bytes: usize,
     limits: TimeLimits,
     began: Instant,
     moved: Instant,
@@ -104,6 +112,7 @@ impl<P: Protocol> Exchange<P> {
             has_sent: false,
             has_heard: false,
             has_answer: false,
+            receive_bytes: RECEIVE_BYTES,
             limits,
             began: now,
             moved: now,
@@ -112,7 +121,10 @@ impl<P: Protocol> Exchange<P> {
 
     /// The next output.
     pub async fn next(&mut self) -> Result<Output, Failure> {
-        self.moved = Instant::now();
+        if self.has_answer {
+            // What the client took is not the program's.
+            self.moved = Instant::now();
+        }
         // An answer that keeps coming never waits, and is over some time all the same.
         if let Some(total) = self.limits.total.filter(|total| self.began.elapsed() >= *total) {
             return Err(Failure { kind: FailureKind::TimedOut, reason: took_too_long(total) });
@@ -146,9 +158,13 @@ impl<P: Protocol> Exchange<P> {
                 Ok(None) => {}
                 Err(reason) => return Poll::Ready(Err(Failure { kind: FailureKind::WrongBytes, reason })),
             }
-            match self.connection.stream.poll_receive(context, &mut self.connection.received) {
+            let Connection { stream, received, .. } = &mut self.connection;
+            match stream.poll_receive(context, received, self.receive_bytes) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(self.closed(None)),
-                Poll::Ready(Ok(_)) => {
+                Poll::Ready(Ok(count)) => {
+                    if count >= self.receive_bytes {
+                        self.receive_bytes = LONG_RECEIVE_BYTES;
+                    }
                     self.has_heard = true;
                     self.moved = Instant::now();
                 }
