@@ -12,6 +12,7 @@ pub mod bench;
 mod cache;
 pub mod capability;
 pub mod certify;
+pub mod compare;
 mod definition;
 pub mod export;
 pub mod figures;

@@ -6,7 +6,7 @@ use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_interfaces::handler::Interface;
 
 use crate::config::{RouteConfig, SiteConfig};
-use crate::{accelerator, cgi, nsapi, programs, proxy};
+use crate::{accelerator, cgi, nsapi, programs, proxy, servlet};
 
 /// What answers the requests of a route.
 #[derive(Default)]
@@ -37,6 +37,7 @@ fn open_program(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn
     match route {
         RouteConfig { proxy: Some(config), .. } => Ok(Some(Arc::new(proxy::open(config, route, site)?))),
         RouteConfig { nsapi: Some(nsapi), .. } => nsapi::open(nsapi, route, site).map(Some),
+        RouteConfig { servlet: Some(servlet), .. } => servlet::open(servlet, route).map(Some),
         RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
         _ => programs::open(route, site),
     }

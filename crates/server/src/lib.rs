@@ -51,6 +51,7 @@ pub mod request_id;
 pub mod route;
 mod running;
 mod server;
+mod servlet;
 mod session;
 mod site;
 mod site_tls;

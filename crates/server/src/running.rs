@@ -33,10 +33,10 @@ use crate::log::error::ErrorLog;
 use crate::metrics::Metrics;
 use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
-use crate::programs;
 use crate::site::{Snapshot, scheme};
 use crate::systemd::{self, Notice, Notifier};
 use crate::tls::TlsShared;
+use crate::{programs, servlet};
 
 /// How long cores may take to begin with a new configuration before the answer goes out without their word.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
@@ -464,6 +464,7 @@ impl Running {
         }
         // Their requests are done; nobody is to be left behind.
         programs::stop_pools();
+        servlet::stop();
         self.parts.access_log.finish();
         self.parts.error_log.info("stopped");
         result

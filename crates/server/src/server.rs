@@ -35,12 +35,12 @@ use crate::metrics::Metrics;
 use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
 use crate::privileges::{self, Account};
-use crate::programs;
 use crate::running::{Running, RunningCore};
 use crate::site::{Snapshot, scheme};
 use crate::start_error::StartError;
 use crate::systemd::Notifier;
 use crate::tls::TlsShared;
+use crate::{programs, servlet};
 
 /// A server that holds all it needs and has answered nobody yet.
 pub struct Server {
@@ -84,6 +84,7 @@ impl Server {
         if let Err(error) = &bound {
             // What was started for a configuration that cannot be served ends before the process does.
             programs::stop_pools();
+            servlet::stop();
             inheritance.refuse(std::slice::from_ref(&error.0));
         }
         bound
@@ -126,6 +127,7 @@ impl Server {
             error_log.error(format_args!("programs cannot be started: {error}"));
         }
         programs::log_pools_to(&error_log);
+        servlet::log_to(&error_log);
         for address in in_vain {
             error_log.warning(format_args!(
                 "no site listens on {address}, whose socket was passed to this server: who connects there waits in vain"

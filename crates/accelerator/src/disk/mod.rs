@@ -160,7 +160,7 @@ impl Tier for Disk {
         let terms = &object.terms;
         let grace = i64::from(terms.stale_if_error.max(terms.stale_while_revalidate));
         let is_of_use = terms.fresh_for(terms.response_time) + grace >= LEAST_SECONDS_OF_USE
-            || crate::rules::validation::conditions(object.fields()).first().is_some();
+            || !crate::rules::validation::conditions(object.fields()).is_empty();
         let bytes = object.bytes();
         if !is_of_use {
             return;

@@ -32,6 +32,7 @@ const FLAG_PART: u8 = 1;
 const FLAG_NO_CACHE: u8 = 2;
 const FLAG_MUST_REVALIDATE: u8 = 4;
 const FLAG_FOR_AUTHORIZED: u8 = 8;
+const FLAG_ASSUMED: u8 = 16;
 
 /// A record that was read.
 #[derive(Debug)]
@@ -93,7 +94,8 @@ pub fn encode_object(object: &Object, ticket: u64) -> Option<Vec<u8>> {
     let flags = flag(object.part().is_some(), FLAG_PART)
         | flag(terms.no_cache, FLAG_NO_CACHE)
         | flag(terms.must_revalidate, FLAG_MUST_REVALIDATE)
-        | flag(terms.is_for_authorized, FLAG_FOR_AUTHORIZED);
+        | flag(terms.is_for_authorized, FLAG_FOR_AUTHORIZED)
+        | flag(terms.is_assumed, FLAG_ASSUMED);
     let payload = [object.key(), object.selector(), object.fields(), object.body()];
     let lengths = [object.key().len(), object.selector().len(), object.fields().len()];
     let part = object.part().map_or([0; 3], |part| [part.range.first, part.range.last, part.complete_length]);
@@ -213,6 +215,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
         no_cache: flags & FLAG_NO_CACHE != 0,
         must_revalidate: flags & FLAG_MUST_REVALIDATE != 0,
         is_for_authorized: flags & FLAG_FOR_AUTHORIZED != 0,
+        is_assumed: flags & FLAG_ASSUMED != 0,
     };
     let body = [Bytes::copy_from_slice(rest)];
     let object =

@@ -13,8 +13,6 @@ const SUFFIX: &str = "segment";
 /// A file of records.
 #[derive(Debug)]
 pub struct Segment {
-    /// Its number; later ones are greater.
-    pub number: u32,
     path: PathBuf,
     file: File,
     length: AtomicU64,
@@ -28,14 +26,14 @@ impl Segment {
         let path = directory.join(format!("{number:08x}.{SUFFIX}"));
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&path)?;
-        Ok(Segment { number, path, file, length: AtomicU64::new(0), first_ticket: AtomicU64::new(u64::MAX) })
+        Ok(Segment { path, file, length: AtomicU64::new(0), first_ticket: AtomicU64::new(u64::MAX) })
     }
 
     /// Opens a file that is there.
-    pub fn open(path: PathBuf, number: u32) -> io::Result<Segment> {
+    pub fn open(path: PathBuf) -> io::Result<Segment> {
         let file = OpenOptions::new().read(true).write(true).open(&path)?;
         let length = AtomicU64::new(file.metadata()?.len());
-        Ok(Segment { number, path, file, length, first_ticket: AtomicU64::new(u64::MAX) })
+        Ok(Segment { path, file, length, first_ticket: AtomicU64::new(u64::MAX) })
     }
 
     /// Its length.

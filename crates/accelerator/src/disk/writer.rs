@@ -152,7 +152,7 @@ impl Writer {
         }
         for (number, path) in segments {
             self.next_number = number.wrapping_add(1);
-            match Segment::open(path, number) {
+            match Segment::open(path) {
                 Ok(segment) => self.take_up_segment(&Arc::new(segment)),
                 Err(error) => self.failed("has a file that cannot be opened", &error),
             }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits, LAST_CHUNK, chunk_head};
 use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
 
@@ -30,6 +30,9 @@ pub const PIPE_BYTES: usize = 128 * 1024;
 
 /// A body of a known length up to this is waited for, so that one that breaks off is no answer at all.
 pub const GATHERED_BYTES: u64 = 64 * 1024;
+
+/// But only for so long: an origin that takes its time has its answer passed on as it comes.
+pub const GATHERING_TIME: Duration = Duration::from_millis(50);
 
 /// So many interim responses may come before the final one.
 const MOST_INTERIM: usize = 32;
@@ -83,8 +86,8 @@ pub async fn exchange(
     // Small responses come whole: no task, no pipe, and nothing can break off any more.
     if upload.is_none()
         && let Some(length) = length.filter(|length| *length <= GATHERED_BYTES)
+        && let Some(whole) = response.gather(length as usize).await?
     {
-        let whole = response.gather(length as usize, lease.settings().times.idle).await?;
         if !whole.is_empty() {
             answer.body.push(Part::Bytes(whole.into()));
         }
@@ -258,11 +261,11 @@ impl Response {
         self.connection.stream.receive(&mut self.input).await
     }
 
-    /// Waits for a body of this length.
-    async fn gather(&mut self, length: usize, idle_timeout: Duration) -> Result<BytesMut, Failure> {
+    /// Waits a moment for a body of this length; `None`: it takes its time.
+    async fn gather(&mut self, length: usize) -> Result<Option<BytesMut>, Failure> {
+        let until = Instant::now() + GATHERING_TIME;
         while self.input.len() < length {
-            let limit = || Failure::Timeout(Step::Body, idle_timeout);
-            let read = timeout(idle_timeout, self.read()).await.map_err(|_| limit())?;
+            let Ok(read) = timeout_at(until, self.read()).await else { return Ok(None) };
             let why = match read {
                 Ok(1..) => continue,
                 Ok(0) => "it closed the connection".to_string(),
@@ -272,7 +275,7 @@ impl Response {
             let message = format!("its response broke off after {here} of {length} bytes: {why}");
             return Err(Failure::Response(message));
         }
-        Ok(self.input.split_to(length))
+        Ok(Some(self.input.split_to(length)))
     }
 
     /// Brings the body to its client.

@@ -18,11 +18,11 @@ use h2::client::{Builder, ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use super::failure::{Failure, Step};
 use super::fields::{Outbound, passes_back, response_date};
-use super::http1::{GATHERED_BYTES, PIPE_BYTES};
+use super::http1::{GATHERED_BYTES, GATHERING_TIME, PIPE_BYTES};
 use super::lease::Lease;
 use super::origin::NewSession;
 use super::request_body::RequestBody;
@@ -194,20 +194,28 @@ pub async fn exchange(
     if download.received.is_end_stream() && download.upload.is_none() {
         return Ok(answer);
     }
+    let mut begun = Vec::new();
     if download.upload.is_none() && length.is_some_and(|length| length <= GATHERED_BYTES) {
-        let (whole, trailers) = download.gather().await?;
-        if trailers.is_empty() || !outbound.takes_trailers {
-            answer.body.push(Part::Bytes(whole.into()));
-            return Ok(answer);
+        let gathered = download.gather(&mut begun).await?;
+        let is_all = |trailers: &Vec<u8>| trailers.is_empty() || !outbound.takes_trailers;
+        match gathered {
+            Some(trailers) if is_all(&trailers) => {
+                answer.body.push(Part::Bytes(begun.into()));
+                return Ok(answer);
+            }
+            Some(trailers) => {
+                let (mut sender, receiver) = pipe(PIPE_BYTES);
+                sender.push(begun.into());
+                sender.finish_with_trailers(trailers);
+                answer.body.push(Part::Stream { body: receiver, length: None });
+                return Ok(answer);
+            }
+            None => {}
         }
-        let (mut sender, receiver) = pipe(PIPE_BYTES);
-        sender.push(whole.into());
-        sender.finish_with_trailers(trailers);
-        answer.body.push(Part::Stream { body: receiver, length: None });
-        return Ok(answer);
     }
     let takes_trailers = outbound.takes_trailers;
-    let (sender, receiver) = pipe(PIPE_BYTES);
+    let (mut sender, receiver) = pipe(PIPE_BYTES);
+    sender.push(begun.into());
     // Trailers come behind a body whose length is left open.
     let length = length.filter(|_| !takes_trailers);
     answer.body.push(Part::Stream { body: receiver, length });
@@ -351,14 +359,19 @@ impl Download {
         Ok(trailers.map_err(|error| error.to_string())?.map(|map| lines_of(&map)).unwrap_or_default())
     }
 
-    /// All of it, whose length is known to be small.
-    async fn gather(&mut self) -> Result<(Vec<u8>, Vec<u8>), Failure> {
+    /// Waits a moment for all of it, whose length is known to be small, and gives the trailers; `None`: it takes its time, and
+    /// `whole` is its beginning.
+    async fn gather(&mut self, whole: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Failure> {
         let broken = |reason: String| Failure::Response(format!("its response broke off: {reason}"));
-        let mut whole = Vec::new();
-        while let Some(piece) = self.next().await.map_err(broken)? {
-            whole.extend_from_slice(&piece);
+        let until = Instant::now() + GATHERING_TIME;
+        loop {
+            // A piece is never lost: nothing is waited for once it has been taken.
+            let Ok(next) = timeout_at(until.into(), self.next()).await else { return Ok(None) };
+            match next.map_err(broken)? {
+                Some(piece) => whole.extend_from_slice(&piece),
+                None => return self.trailers().await.map(Some).map_err(broken),
+            }
         }
-        Ok((whole, self.trailers().await.map_err(broken)?))
     }
 
     /// Brings it to its client; the error says why it broke off.

@@ -6,6 +6,7 @@
 use crate::bench::latency_record;
 use crate::raw::{RawHistogram, RawInterval, RawMix};
 use crate::result::{CpuShares, MachineUse, MixResult, ProcessUse, ResultFile};
+use crate::series;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -44,7 +45,7 @@ pub fn result(result: &ResultFile, raw: &[RawMix]) -> Recomputed {
     let mut used = 0;
     for system in &result.systems {
         for (row, mix) in system.mixes.iter().enumerate() {
-            let place = format!("{}, {}", system.title, mix.name);
+            let place = format!("{}, {}", series::title(result, system, &mix.interface), mix.name);
             let of_row = |raw: &&RawMix| raw.system == system.name && raw.row == row && raw.mix == mix.name;
             match raw.iter().find(of_row) {
                 None => comparison.differ(format!("{place}: the raw data does not have it")),
@@ -55,6 +56,7 @@ pub fn result(result: &ResultFile, raw: &[RawMix]) -> Recomputed {
             }
         }
     }
+    comparison.spice(result);
     if used < raw.len() {
         comparison.differ(format!("the raw data has {} mixes, and the result {used} of them", raw.len()));
     }
@@ -80,6 +82,13 @@ impl Comparison {
             Err(message) => self.differ(format!("{place}: {message}")),
             Ok(expected) => self.value(place, &stated, &expected),
         }
+    }
+
+    /// The SPICE measures follow from the mixes, which were compared before.
+    fn spice(&mut self, result: &ResultFile) {
+        let stated = serde_json::to_value(&result.spice).unwrap_or_default();
+        let expected = serde_json::to_value(crate::spice::rows(result)).unwrap_or_default();
+        self.value("the SPICE measures", &stated, &expected);
     }
 
     fn value(&mut self, place: &str, stated: &Value, expected: &Value) {
@@ -343,6 +352,8 @@ pub(super) mod tests {
                 ("short_body", 0),
                 ("bad_status", 0),
                 ("malformed", 0),
+                ("tls", 0),
+                ("wrong_body", 0),
             ]
             .map(|(name, count)| (name.to_owned(), count))
             .into_iter()

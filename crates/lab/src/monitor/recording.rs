@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub processes: Vec<ProcessReading>,
     /// What the system under test's control group held it back by.
     pub control_group: Option<ControlGroupReading>,
+    /// What the load engine's own control group held it back by; absent where it is the system's, too.
+    pub own_control_group: Option<ControlGroupReading>,
     /// The run queue.
     pub scheduler: SchedulerReading,
     /// Memory.
@@ -78,6 +80,7 @@ impl Snapshot {
             own_cpu_s,
             processes: tree.as_deref().map(ProcessTree::processes).unwrap_or_default(),
             control_group: root.and_then(scheduler::control_group),
+            own_control_group: scheduler::own_control_group(root),
             scheduler: SchedulerReading::take(),
             memory: MemoryReading::take(),
             network: NetworkReading::take(root),

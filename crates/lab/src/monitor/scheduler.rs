@@ -119,6 +119,14 @@ pub fn control_group(pid: u32) -> Option<ControlGroupReading> {
     (found != ControlGroupReading::default()).then_some(found)
 }
 
+/// The control group of this process, where it is not the one of the process that is named.
+pub fn own_control_group(other: Option<u32>) -> Option<ControlGroupReading> {
+    let membership = |pid: u32| fs::read_to_string(format!("/proc/{pid}/cgroup")).ok();
+    let own = std::process::id();
+    let is_shared = other.is_some_and(|other| membership(other) == membership(own));
+    if is_shared { None } else { control_group(own) }
+}
+
 /// Where the files of a process's groups may lie, from the lines `number:controllers:path` of /proc/PID/cgroup.
 fn places(membership: &str) -> Vec<(String, bool)> {
     let mut places = Vec::new();
@@ -180,6 +188,8 @@ mod tests {
         assert!(reading.running.unwrap() >= 1 && reading.context_switches.unwrap() > 0);
         let _ = (disks(), control_group(std::process::id()));
         assert_eq!(control_group(u32::MAX), None);
+        assert_eq!(own_control_group(Some(std::process::id())), None);
+        assert_eq!(own_control_group(None), control_group(std::process::id()));
     }
 
     proptest! {

@@ -53,6 +53,8 @@ pub struct Usage {
     pub pressure: [Option<f64>; 3],
     /// Share of the time for which the system under test's quota of processor time held it back.
     pub throttled: Option<f64>,
+    /// Share of the time for which the load engine's own quota held it back.
+    pub engine_throttled: Option<f64>,
     /// Every process of the system under test, the busiest first.
     pub processes: Vec<ProcessRow>,
     /// Its busiest thread.
@@ -251,6 +253,8 @@ impl Between<'_> {
         ];
         let throttled = self.grown(|snapshot| snapshot.control_group.as_ref()?.throttled_us);
         usage.throttled = throttled.map(|microseconds| microseconds as f64 / 1e6 / self.window_s);
+        let engine = self.grown(|snapshot| snapshot.own_control_group.as_ref()?.throttled_us);
+        usage.engine_throttled = engine.map(|microseconds| microseconds as f64 / 1e6 / self.window_s);
         usage.softirq_max = self.softirq_max();
     }
 

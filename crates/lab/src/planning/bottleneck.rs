@@ -177,7 +177,14 @@ fn undetermined(observed: &Observed<'_>) -> String {
         }
         (true, true) => "no rule speaks clearly",
     };
-    format!("{}: {why}.", told(Verdict::Undetermined))
+    let other = crate::verdict::other_work_cpus(observed.mix).filter(|cpus| *cpus >= OTHER_WORK_CPUS);
+    let other = other.map(|cpus| {
+        format!(
+            "; other work used {} processors of the machine, so the figures are a lower bound",
+            significant(cpus)
+        )
+    });
+    format!("{}: {why}{}.", told(Verdict::Undetermined), other.unwrap_or_default())
 }
 
 fn evidence(verdict: Verdict, limit: &str, found: Option<(bool, String)>) -> Evidence {
@@ -200,16 +207,21 @@ fn generator(observed: &Observed<'_>) -> Evidence {
     let sign = observed.mix.generator_saturated.as_deref();
     // An engine that is full beside a server that is full did not decide.
     let server_full = server_share(observed).is_some_and(|share| share >= FULL);
-    let figure = match sign {
-        Some(sign) => sign.trim_end_matches('.').to_owned(),
-        None => {
+    let throttled =
+        observed.usage.and_then(|usage| usage.engine_throttled).filter(|share| *share >= THROTTLED);
+    let figure = match (sign, throttled) {
+        (Some(sign), _) => sign.trim_end_matches('.').to_owned(),
+        (None, Some(share)) => {
+            format!("a quota of processor time held it back {} of the time", percent(share))
+        }
+        (None, None) => {
             format!("its busiest thread used {} of a processor", percent(observed.mix.load.busiest_thread))
         }
     };
     evidence(
         Verdict::Generator,
         "no sign of saturation, or a server whose processors are full",
-        Some((sign.is_some() && !server_full, figure)),
+        Some(((sign.is_some() || throttled.is_some()) && !server_full, figure)),
     )
 }
 
@@ -411,7 +423,8 @@ mod tests {
     #[test]
     fn each_bottleneck_is_named_by_its_signs() {
         type Change = fn(&mut MixResult, &mut Usage);
-        let cases: [(Verdict, Change); 14] = [
+        let cases: [(Verdict, Change); 15] = [
+            (Verdict::Generator, |_, usage| usage.engine_throttled = Some(0.3)),
             (Verdict::Generator, |mix, _| mix.generator_saturated = Some("a thread was 99 % busy".into())),
             (Verdict::AcceptQueue, |_, usage| usage.listen_overflows = Some(40)),
             (Verdict::Memory, |_, usage| usage.swapped_pages_per_second = Some(5000.0)),

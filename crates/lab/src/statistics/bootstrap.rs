@@ -5,7 +5,7 @@
 //! seeded: the same figures always give the same interval.
 
 use super::Interval;
-use super::quantile::{median, quantile};
+use super::quantile::{median, quantile, rank_bounds, sorted};
 
 /// How often is drawn: the ends of a 95 % interval then move by far less than their own uncertainty.
 pub const RESAMPLES: usize = 10_000;
@@ -57,10 +57,18 @@ pub fn of_statistic(
 
 /// The interval of the median of a few runs.
 ///
-/// With fewer than six runs no method can bound a median at 95 %; the interval is then the range of the runs at most,
-/// and a report says how many runs there were.
+/// Of few values the bootstrap's interval of a median is too narrow, so it is widened to the order statistics that bound
+/// the median whatever the distribution (binomial). With fewer than six runs no method can bound a median at 95 %; the
+/// interval is then the range of the runs, and a report says how many runs there were.
 pub fn of_median(values: &[f64], seed: u64) -> Option<Interval> {
-    of_statistic(values, median, CONFIDENCE, seed)
+    let drawn = of_statistic(values, median, CONFIDENCE, seed)?;
+    let sorted = sorted(values)?;
+    let (low, high) = rank_bounds(sorted.len() as u64, 0.5, CONFIDENCE).unwrap_or((1, sorted.len() as u64));
+    Some(Interval {
+        low: drawn.low.min(sorted[low as usize - 1]),
+        estimate: drawn.estimate,
+        high: drawn.high.max(sorted[high as usize - 1]),
+    })
 }
 
 /// The interval of the mean of a series whose neighbours are alike (one-second rates of a run): whole blocks are drawn

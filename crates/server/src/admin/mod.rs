@@ -42,6 +42,9 @@ use crate::accelerator::purge::PurgeOrder;
 use crate::metrics::Metrics;
 use crate::session::CoreSessions;
 
+/// Carries out a purge; gives how many stored responses it was for. `None`: no route has a cache.
+pub type CarryOut = Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>;
+
 /// Where the pages find what they show.
 #[derive(Clone)]
 pub struct Sources {
@@ -57,5 +60,5 @@ pub struct Sources {
     /// The limits of the file cache, as they are now: files and bytes.
     pub cache_limits: Arc<dyn Fn() -> Option<(u64, u64)> + Send + Sync>,
     /// Takes something out of the cache before programs and origins; gives how many responses that were.
-    pub purge: Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>,
+    pub purge: CarryOut,
 }

@@ -209,6 +209,7 @@ fn before_in_example(section: &str) -> &'static str {
         "site.route.ajp" => "[[site.route]]\npath = \"/shop/\"\n\n",
         "site.route.php" => "[[site.route]]\npath = \"/blog/\"\n\n",
         "site.route.nsapi" => "[[site.route]]\npath = \"/plug-in/\"\n\n",
+        "site.route.servlet" => "[[site.route]]\npath = \"/shop/\"\n\n",
         "site.route.respond" => "[[site.route]]\npath = \"/answered/\"\n\n",
         _ => "",
     }
@@ -230,6 +231,9 @@ fn stands_with_others(section: &str, key: &str) -> bool {
         "spool_directory",
         "user",
     ];
+    if section == "site.route.servlet" {
+        return !["directory", "users"].contains(&key);
+    }
     let of_origins = section == "site.route.proxy" && key == "proxy_protocol";
     !(calls_programs.contains(&section) && excludes_or_names.contains(&key) || of_origins)
 }

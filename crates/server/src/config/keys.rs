@@ -729,6 +729,10 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::config::servlet::JAVA;
+            $code
+        }
+        {
             let $section = &$crate::config::keys::SITE;
             $code
         }
@@ -810,6 +814,10 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::config::nsapi::NSAPI;
+            $code
+        }
+        {
+            let $section = &$crate::config::servlet::SERVLET;
             $code
         }
     }};

@@ -28,6 +28,7 @@ mod proxy;
 mod route;
 mod section;
 mod server;
+mod servlet;
 mod surroundings;
 mod values;
 
@@ -47,6 +48,7 @@ pub use proxy::ProxyConfig;
 pub use proxy::tables::{ProxyCheckConfig, ProxyForwardConfig, ProxyHealthConfig, ProxyRetryConfig};
 pub use route::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use server::{ControlSocket, ServerConfig};
+pub use servlet::{JavaConfig, ServletConfig};
 pub use surroundings::check_surroundings;
 
 pub use crate::log_line::LineFormat as AccessLogFormat;
@@ -82,6 +84,8 @@ pub struct Config {
     pub request_id: RequestIdConfig,
     /// `[admin]`
     pub admin: AdminConfig,
+    /// `[java]`
+    pub java: JavaConfig,
     /// `[[site]]`, at least one.
     pub sites: Vec<SiteConfig>,
 }
@@ -309,6 +313,7 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         proxies: ProxiesConfig::default(),
         request_id: RequestIdConfig::default(),
         admin: AdminConfig::default(),
+        java: JavaConfig::default(),
         acme: AcmeConfig::default(),
         sites: vec![site],
     }

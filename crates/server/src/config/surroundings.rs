@@ -201,6 +201,14 @@ fn check_access_and_routes(
         }
     }
     for (index, route) in site.routes.iter().enumerate() {
+        let Some(servlet) = &route.servlet else { continue };
+        let within = site_places.and_then(|places| places.table("route", index));
+        for (key, message) in crate::servlet::problems(servlet) {
+            let place = within.map(|within| within.key_below(&format!("servlet.{key}")));
+            problems.push(problem_at(&places.file, place, format!("'servlet.{key}': {message}")));
+        }
+    }
+    for (index, route) in site.routes.iter().enumerate() {
         let Some(root) = &route.root else { continue };
         if let Err(reason) = check_root(root) {
             let within = site_places.and_then(|places| places.table("route", index));

@@ -346,6 +346,7 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("ajp", config.ajp.is_some()),
         ("proxy", config.proxy.is_some()),
         ("nsapi", config.nsapi.is_some()),
+        ("servlet", config.servlet.is_some()),
         ("root", config.root.is_some()),
     ];
     let given: Vec<&'static str> = set.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();

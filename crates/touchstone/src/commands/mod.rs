@@ -6,6 +6,7 @@ mod accelerate;
 mod bench;
 mod certify;
 mod check;
+mod compare;
 mod limit;
 mod load;
 mod nsapi_host;
@@ -16,6 +17,7 @@ mod reload;
 mod report;
 mod running_server;
 mod serve;
+mod servlet_host;
 mod spawner;
 mod status;
 mod stop;
@@ -52,6 +54,8 @@ pub enum Command {
     Bench(bench::Arguments),
     /// Make the report of a result again, or one of several results side by side
     Report(report::Arguments),
+    /// Say whether systems or results differ by more than noise
+    Compare(compare::Arguments),
     /// Say what held a system back, what to expect of it, and what to change first
     Plan(plan::Arguments),
     /// Sign a result, with what the run rules say of it
@@ -70,6 +74,9 @@ pub enum Command {
     /// Run NSAPI plug-ins for a server, which starts this itself
     #[command(hide = true)]
     NsapiHost(nsapi_host::Arguments),
+    /// Run Java applications for a server, which starts this itself
+    #[command(hide = true)]
+    ServletHost(servlet_host::Arguments),
 }
 
 impl Command {
@@ -88,6 +95,7 @@ impl Command {
             Command::Load(arguments) => load::run(*arguments),
             Command::Bench(arguments) => bench::run(arguments),
             Command::Report(arguments) => report::run(arguments),
+            Command::Compare(arguments) => compare::run(arguments),
             Command::Plan(arguments) => plan::run(arguments),
             Command::Certify(arguments) => certify::run(arguments),
             Command::Verify(arguments) => verify::run(arguments),
@@ -96,6 +104,7 @@ impl Command {
             Command::Limit(arguments) => limit::run(arguments),
             Command::Spawner(arguments) => spawner::run(arguments),
             Command::NsapiHost(arguments) => nsapi_host::run(arguments),
+            Command::ServletHost(arguments) => servlet_host::run(arguments),
         }
     }
 }
