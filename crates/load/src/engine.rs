@@ -103,6 +103,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) plaintext: Vec<u8>,
     pub(crate) stream_events: Vec<StreamEvent>,
     pub(crate) timers: Timers,
+    /// Moments that connections of QUIC wait for.
+    pub(crate) quic_timers: Timers,
     /// Connections that have more to receive without a new event: a long body is received in parts, in turns with others.
     pub(crate) unfinished: VecDeque<usize>,
     /// Connections that are begun and whose first request is to be sent.
@@ -170,6 +172,7 @@ impl<'a> Engine<'a> {
             plaintext: Vec::new(),
             stream_events: Vec::new(),
             timers: Timers::with_capacity(count),
+            quic_timers: Timers::with_capacity(0),
             unfinished: VecDeque::with_capacity(connections.len()),
             unsent: Vec::with_capacity(connections.len()),
             dirty: Vec::with_capacity(connections.len()),
@@ -209,6 +212,7 @@ impl<'a> Engine<'a> {
             }
             self.receive_unfinished();
             self.now_ns = now_ns();
+            self.on_quic_time();
             self.start_due();
             self.send_all_first();
             self.flush_dirty();
@@ -254,6 +258,7 @@ impl<'a> Engine<'a> {
         if self.now_ns >= self.stop_ns || self.left_to_start == 0 {
             next_start_ns = u64::MAX;
         }
+        next_start_ns = next_start_ns.min(self.quic_timers.next_ns().unwrap_or(u64::MAX));
         if !self.unfinished.is_empty() || next_start_ns <= self.now_ns {
             return Ok(false);
         }
@@ -401,6 +406,7 @@ impl<'a> Engine<'a> {
     fn finish(mut self) -> ThreadOutcome {
         self.note_window_edges();
         self.publish_progress();
+        self.connections.iter_mut().for_each(Connection::close);
         if let Pacing::Open(arrivals) = self.pacing {
             for intended_ns in arrivals.left_over(self.stop_ns) {
                 self.record.unsent(intended_ns);

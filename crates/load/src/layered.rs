@@ -33,7 +33,7 @@ impl Engine<'_> {
     }
 
     /// The clients that share a connection.
-    fn group(&self, index: usize) -> Range<usize> {
+    pub(crate) fn group(&self, index: usize) -> Range<usize> {
         let first = self.connections[index].first_client;
         first..(first + self.streams).min(self.clients.len())
     }
@@ -91,7 +91,7 @@ impl Engine<'_> {
     }
 
     /// Puts waiting requests onto the connection, as many as it takes.
-    fn start_waiting(&mut self, index: usize) {
+    pub(crate) fn start_waiting(&mut self, index: usize) {
         loop {
             let connection = &mut self.connections[index];
             let (phase, first_client) = (connection.phase, connection.first_client);
@@ -107,6 +107,14 @@ impl Engine<'_> {
                     return;
                 }
                 h2.start(client - first_client, request, &mut layers.frames);
+            } else if let Some(h3) = &mut layers.h3 {
+                if h3.is_ending() && h3.open_streams() == 0 {
+                    connection.close();
+                    return self.open_connection(index, now_ns());
+                }
+                if !h3.start(client - first_client, request) {
+                    return;
+                }
             } else if phase == Phase::Open {
                 let is_last = self.clients[client].is_last && !request.last_bytes.is_empty();
                 let bytes = if is_last { &request.last_bytes } else { &request.bytes };
@@ -134,6 +142,9 @@ impl Engine<'_> {
         let connection = &mut self.connections[index];
         let layers = connection.layers.get_or_insert_default();
         let Some(socket) = &connection.socket else { return };
+        if layers.h3.is_some() {
+            return self.drive_quic(index);
+        }
         if let Err(failure) = layers.seal() {
             return self.tls_failed(index, failure);
         }
@@ -176,6 +187,10 @@ impl Engine<'_> {
     // ---- receiving
 
     pub(crate) fn on_layered_event(&mut self, index: usize, flags: EventFlags) {
+        if self.layers(index).h3.is_some() {
+            self.receive_quic(index);
+            return self.flush_dirty();
+        }
         if flags.contains(EventFlags::OUT) || self.connections[index].phase == Phase::Connecting {
             self.flush(index);
         }
@@ -187,6 +202,9 @@ impl Engine<'_> {
     }
 
     pub(crate) fn receive_layered(&mut self, index: usize) {
+        if self.layers(index).h3.is_some() {
+            return self.receive_quic(index);
+        }
         for _ in 0..RECEIVES_AT_ONCE {
             let connection = &self.connections[index];
             let Some(socket) = &connection.socket else { return };
@@ -314,7 +332,7 @@ impl Engine<'_> {
         After::GoesOn
     }
 
-    fn on_stream_event(&mut self, first_client: usize, event: StreamEvent) {
+    pub(crate) fn on_stream_event(&mut self, first_client: usize, event: StreamEvent) {
         match event {
             StreamEvent::Answered { slot, answer } => self.complete(first_client + slot, &answer),
             StreamEvent::ShortBody { slot } => self.end_failed(first_client + slot, ErrorKind::ShortBody),
@@ -351,7 +369,7 @@ impl Engine<'_> {
     // ---- ends
 
     /// The server has ended the connection, or it broke.
-    fn layered_ended(&mut self, index: usize) {
+    pub(crate) fn layered_ended(&mut self, index: usize) {
         let group = self.group(index);
         let connection = &mut self.connections[index];
         match connection.phase {
@@ -365,14 +383,15 @@ impl Engine<'_> {
         }
         let was_reused = connection.reused;
         let layers = connection.layers.get_or_insert_default();
-        let untouched = |client: usize| match &layers.h2 {
-            Some(h2) => h2.is_untouched(client - group.start),
-            None => self.clients[client].answer.is_untouched(),
+        let untouched = |client: usize| match (&layers.h2, &layers.h3) {
+            (Some(h2), _) => h2.is_untouched(client - group.start),
+            (_, Some(h3)) => h3.is_untouched(client - group.start),
+            _ => self.clients[client].answer.is_untouched(),
         };
         let is_on_it = |client: &usize| {
             self.clients[*client].connection == index && self.clients[*client].state == ClientState::Receiving
         };
-        let is_http1 = layers.h2.is_none();
+        let is_http1 = layers.h2.is_none() && layers.h3.is_none();
         let victims: Vec<(usize, bool)> =
             group.clone().filter(is_on_it).map(|client| (client, untouched(client))).collect();
         connection.close();
@@ -403,7 +422,7 @@ impl Engine<'_> {
         }
     }
 
-    fn tls_failed(&mut self, index: usize, failure: TlsFailure) {
+    pub(crate) fn tls_failed(&mut self, index: usize, failure: TlsFailure) {
         self.record.tls_error.get_or_insert(failure.0);
         self.fail_layered(index, ErrorKind::Tls);
     }
@@ -417,13 +436,17 @@ impl Engine<'_> {
         let layers = connection.layers.get_or_insert_default();
         layers.waiting.retain(|waiting| *waiting != client);
         let nobody_waits = layers.waiting.is_empty();
-        match &mut layers.h2 {
-            Some(h2) if is_open => {
+        match (&mut layers.h2, &mut layers.h3) {
+            (Some(h2), _) if is_open => {
                 h2.cancel(slot, &mut layers.frames);
                 self.mark_dirty(index);
             }
+            (_, Some(h3)) if is_open => {
+                h3.cancel(slot);
+                self.mark_dirty(index);
+            }
             // It took too long to be made.
-            Some(_) | None if !is_open && !nobody_waits => {}
+            _ if !is_open && !nobody_waits => {}
             _ => connection.close(),
         }
         self.end_failed(client, kind);

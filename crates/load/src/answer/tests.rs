@@ -56,19 +56,14 @@ fn the_head_decides_whether_the_connection_is_kept() {
         ("HTTP/1.0 200 OK\r\n", false),
         ("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n", true),
     ] {
-        assert_eq!(
-            complete(&format!("{head}Content-Length: 0\r\n\r\n")).keeps_connection,
-            keeps,
-            "{head}"
-        );
+        assert_eq!(complete(&format!("{head}Content-Length: 0\r\n\r\n")).keeps_connection, keeps, "{head}");
     }
 }
 
 #[test]
 fn a_body_without_a_length_ends_with_the_connection() {
-    let AtEnd::Complete(answer) = whole("HTTP/1.1 200 OK\r\n\r\nhello")
-        .expect("well-formed")
-        .expect_err("not complete before the end")
+    let AtEnd::Complete(answer) =
+        whole("HTTP/1.1 200 OK\r\n\r\nhello").expect("well-formed").expect_err("not complete before the end")
     else {
         panic!("the end should complete the answer");
     };
@@ -115,16 +110,13 @@ fn what_is_not_http_or_too_long_is_malformed() {
 #[test]
 fn one_reader_serves_many_answers() {
     let (mut reader, mut head) = (AnswerReader::new(), ResponseHead::new());
-    for text in [
-        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na",
-        "HTTP/1.1 404 No\r\nContent-Length: 3\r\n\r\nabc",
-    ] {
+    for text in
+        ["HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", "HTTP/1.1 404 No\r\nContent-Length: 3\r\n\r\nabc"]
+    {
         for _ in 0..3 {
             assert!(reader.is_untouched());
-            let answer = reader
-                .receive(text.as_bytes(), &mut head, &mut ())
-                .expect("well-formed")
-                .expect("complete");
+            let answer =
+                reader.receive(text.as_bytes(), &mut head, &mut ()).expect("well-formed").expect("complete");
             assert_eq!(answer.bytes, text.len() as u64);
             reader.reset(false);
         }

@@ -87,10 +87,8 @@ fn an_open_load_counts_latency_where_it_was_due_and_answers_where_they_came() {
     let mut record = Record::new(&plan(Some(10.0)), times(), 1);
     // Due in the window and answered behind it; due before it and answered within; due within and never started.
     record.started(8 * SECOND, 8 * SECOND + 5_000_000, true);
-    record.answered(
-        0,
-        &AnswerNote { intended_ns: 8 * SECOND, latency_ns: 2 * SECOND, ..answer(10 * SECOND) },
-    );
+    record
+        .answered(0, &AnswerNote { intended_ns: 8 * SECOND, latency_ns: 2 * SECOND, ..answer(10 * SECOND) });
     record.started(5 * SECOND, 5 * SECOND, false);
     record.answered(0, &AnswerNote { intended_ns: 5 * SECOND, ..answer(7 * SECOND) });
     record.unsent(7 * SECOND);
@@ -111,8 +109,7 @@ fn stages_have_their_own_figures() {
     record.answered(0, &answer(6 * SECOND));
     record.failed(0, 2, ErrorKind::Tls, 8 * SECOND);
     record.failed(0, 2, ErrorKind::Tls, 9 * SECOND);
-    let counts: Vec<(u64, u64)> =
-        record.stages.iter().map(|stage| (stage.requests, stage.errors)).collect();
+    let counts: Vec<(u64, u64)> = record.stages.iter().map(|stage| (stage.requests, stage.errors)).collect();
     assert_eq!(counts, [(1, 0), (1, 1)]);
     assert_eq!((record.stages[1].start_s, record.stages[1].length_s), (1.0, 3.0));
 }
