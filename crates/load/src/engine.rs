@@ -242,27 +242,44 @@ impl<'a> Engine<'a> {
     }
 
     fn goes_on(&self) -> bool {
-        if self.now_ns < self.stop_ns && (self.left_to_start > 0 || self.under_way > 0) {
+        let is_before_end = self.now_ns < self.stop_ns || self.next_arrival_ns() < self.stop_ns;
+        if is_before_end && (self.left_to_start > 0 || self.under_way > 0) {
             return true;
         }
         let stopped_ns = self.shared.stopped_ns.load(Ordering::Relaxed);
         self.under_way > 0 && (stopped_ns == 0 || self.now_ns < stopped_ns + STOP_GRACE_NS)
     }
 
+    /// When the next arrival of an open load is due; the end of time where there is none.
+    fn next_arrival_ns(&self) -> u64 {
+        match &self.pacing {
+            Pacing::Open(arrivals) => arrivals.next_ns(),
+            Pacing::Closed(_) => u64::MAX,
+        }
+    }
+
+    /// When the next request is to start. After the end that is only what was due before it: a thread that was late
+    /// itself leaves none of that out.
+    fn next_start_ns(&self) -> u64 {
+        let arrival_ns = self.next_arrival_ns();
+        if self.left_to_start == 0 {
+            u64::MAX
+        } else if self.now_ns < self.stop_ns {
+            arrival_ns.min(self.timers.next_ns().unwrap_or(u64::MAX))
+        } else if arrival_ns < self.stop_ns {
+            arrival_ns
+        } else {
+            u64::MAX
+        }
+    }
+
     /// Whether to wait for an event at all; if so, the timer is set to end the wait in time.
     fn prepare_wait(&mut self) -> Result<bool, PlanError> {
-        let mut next_start_ns = self.timers.next_ns().unwrap_or(u64::MAX);
-        if let Pacing::Open(arrivals) = &self.pacing {
-            next_start_ns = next_start_ns.min(arrivals.next_ns());
-        }
-        if self.now_ns >= self.stop_ns || self.left_to_start == 0 {
-            next_start_ns = u64::MAX;
-        }
-        next_start_ns = next_start_ns.min(self.quic_timers.next_ns().unwrap_or(u64::MAX));
-        if !self.unfinished.is_empty() || next_start_ns <= self.now_ns {
+        let next_ns = self.next_start_ns().min(self.quic_timers.next_ns().unwrap_or(u64::MAX));
+        if !self.unfinished.is_empty() || next_ns <= self.now_ns {
             return Ok(false);
         }
-        let until_ns = self.housekeeping_ns.min(next_start_ns);
+        let until_ns = self.housekeeping_ns.min(next_ns);
         if until_ns < self.timer_ns {
             self.set_timer(until_ns)?;
         }
@@ -309,19 +326,16 @@ impl<'a> Engine<'a> {
     /// Starts what is due, the clients' own moments first.
     fn start_due(&mut self) {
         for _ in 0..STARTS_AT_ONCE {
-            if self.now_ns >= self.stop_ns || self.left_to_start == 0 {
+            if self.next_start_ns() > self.now_ns {
                 return;
             }
-            if let Some((due_ns, index)) = self.timers.take_due(self.now_ns) {
+            let own = if self.now_ns < self.stop_ns { self.timers.take_due(self.now_ns) } else { None };
+            if let Some((due_ns, index)) = own {
                 self.on_moment(index, due_ns);
-            } else if let Pacing::Open(arrivals) = &mut self.pacing {
-                match arrivals.take_due(self.now_ns) {
-                    Due::Nothing => return,
-                    Due::Waits => {}
-                    Due::Start { client, intended_ns } => self.begin_session(client, intended_ns, false),
-                }
-            } else {
-                return;
+            } else if let Pacing::Open(arrivals) = &mut self.pacing
+                && let Due::Start { client, intended_ns } = arrivals.take_due(self.now_ns)
+            {
+                self.begin_session(client, intended_ns, false);
             }
             self.now_ns = now_ns();
         }

@@ -246,9 +246,12 @@ fn http_3_agrees_with_the_log() {
         assert_eq!(number(&value, "/errors"), 0.0, "{way:?}: {value:#}");
         assert!(number(&value, "/connections") <= connections, "{way:?}: {value:#}");
         assert_eq!(value["plan"]["http_version"], Value::from("3"));
-        all += number(&value, "/requests") as usize;
+        // On a machine that stands still for a moment something may be left that found no client.
+        let unsent = value.pointer("/arrivals/unsent").and_then(Value::as_u64).unwrap_or_default() as usize;
+        let wanted = if way[0] == "--rate" { 50 - unsent } else { way[1].parse().expect("a number") };
+        assert_eq!(number(&value, "/requests") as usize, wanted, "{way:?}: {value:#}");
+        all += wanted;
     }
-    assert_eq!(all, 60 + 120 + 50 + 12);
     let value = json(&[&url, "--http3", "--requests", "3", "--clients", "1"]);
     assert_eq!(number(&value, "/errors_by_kind/tls"), 3.0, "{value:#}");
     assert_eq!(logged(&tree, &mut server), all);
