@@ -15,7 +15,7 @@ use crate::client::{Client, ClientState, Connection};
 use crate::clock::{ThreadTime, now_ns};
 use crate::curve::Curve;
 use crate::h2::StreamEvent;
-use crate::outcome::ErrorKind;
+use crate::housekeeping::Published;
 use crate::parts::{EngineTarget, Part, connections};
 use crate::plan::{Plan, PlanError, Progress};
 use crate::record::{Record, Times, nanoseconds};
@@ -39,10 +39,6 @@ const EVENTS_AT_ONCE: usize = 256;
 /// Clients whose moment has come are started in parts of this size, with a look at the sockets between, so that a
 /// start of very many clients does not hold up the answers to the first.
 const STARTS_AT_ONCE: usize = 64;
-/// How often a thread looks at what is not tied to a socket: progress, the caller's stop, time limits. A timer of the
-/// thread brings an event then. Waits for sockets have no time limit of their own: it would be in milliseconds, and
-/// the kernel would have to set and clear a timer for each wait.
-const HOUSEKEEPING_NS: u64 = 10_000_000;
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// What marks the timer's events; sockets are marked by [`Connection::mark`].
 const TIMER: u64 = u64::MAX;
@@ -117,11 +113,11 @@ pub(crate) struct Engine<'a> {
     /// The latest reading of the clock.
     pub(crate) now_ns: u64,
     pub(crate) stop_ns: u64,
-    housekeeping_ns: u64,
-    sweep_ns: u64,
-    published: Published,
-    window_start: Option<ThreadTime>,
-    window_end: Option<ThreadTime>,
+    pub(crate) housekeeping_ns: u64,
+    pub(crate) sweep_ns: u64,
+    pub(crate) published: Published,
+    pub(crate) window_start: Option<ThreadTime>,
+    pub(crate) window_end: Option<ThreadTime>,
 }
 
 /// What makes a client start its next request.
@@ -130,14 +126,6 @@ pub(crate) enum Pacing {
     Closed(Option<Curve>),
     /// An arrival.
     Open(Box<ArrivalQueue>),
-}
-
-/// What the shared counters already know of this thread.
-#[derive(Default)]
-struct Published {
-    requests: u64,
-    errors: u64,
-    bytes: u64,
 }
 
 impl<'a> Engine<'a> {
@@ -341,23 +329,6 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// What is done every few milliseconds, whatever the sockets do.
-    fn keep_house(&mut self) {
-        self.look_for_stop();
-        self.note_window_edges();
-        if self.now_ns >= self.sweep_ns {
-            self.sweep_time_limits();
-            self.flush_dirty();
-        }
-        self.publish_progress();
-        self.housekeeping_ns = self.now_ns + HOUSEKEEPING_NS;
-        for edge_ns in [self.record.times.window_start_ns, self.record.times.window_end_ns] {
-            if edge_ns > self.now_ns {
-                self.housekeeping_ns = self.housekeeping_ns.min(edge_ns);
-            }
-        }
-    }
-
     /// Setting the timer again also clears what it brought, so that it need not be read.
     fn set_timer(&mut self, at_ns: u64) -> Result<(), PlanError> {
         let once = Itimerspec { it_interval: NO_WAIT, it_value: timespec(at_ns) };
@@ -366,55 +337,6 @@ impl<'a> Engine<'a> {
             Ok(_) => Ok(()),
             Err(error) => Err(PlanError(format!("the timer of an engine thread cannot be set: {error}"))),
         }
-    }
-
-    fn look_for_stop(&mut self) {
-        let shared = self.shared;
-        if !shared.progress.stop.load(Ordering::Relaxed) {
-            return;
-        }
-        // The first thread that sees the stop sets the end for all of them.
-        let _ = shared.stopped_ns.compare_exchange(0, self.now_ns, Ordering::Relaxed, Ordering::Relaxed);
-        let stopped_ns = shared.stopped_ns.load(Ordering::Relaxed);
-        self.stop_ns = self.stop_ns.min(stopped_ns);
-        self.record.times = self.record.times.ended_at(stopped_ns);
-    }
-
-    fn note_window_edges(&mut self) {
-        if self.window_start.is_none() && self.now_ns >= self.record.times.window_start_ns {
-            self.window_start = Some(ThreadTime::read());
-        }
-        if self.window_end.is_none() && self.now_ns >= self.record.times.window_end_ns {
-            self.window_end = Some(ThreadTime::read());
-        }
-    }
-
-    /// Ends the requests whose time is over. Coarse on purpose: a timer a request would cost more than it tells.
-    fn sweep_time_limits(&mut self) {
-        let timeout_ns = nanoseconds(self.shared.plan.timeout);
-        for index in 0..self.clients.len() {
-            let client = &self.clients[index];
-            if client.state != ClientState::Resting
-                && self.now_ns.saturating_sub(client.service_started_ns) > timeout_ns
-            {
-                self.fail(index, ErrorKind::Timeout);
-            }
-        }
-        self.sweep_ns = self.now_ns + (timeout_ns / 20).clamp(HOUSEKEEPING_NS, 250_000_000);
-    }
-
-    fn publish_progress(&mut self) {
-        let progress = self.shared.progress;
-        let now = Published {
-            requests: self.record.total_requests,
-            errors: self.record.total_errors.total(),
-            bytes: self.record.total_bytes,
-        };
-        let before = &self.published;
-        progress.requests.fetch_add(now.requests - before.requests, Ordering::Relaxed);
-        progress.errors.fetch_add(now.errors - before.errors, Ordering::Relaxed);
-        progress.bytes.fetch_add(now.bytes - before.bytes, Ordering::Relaxed);
-        self.published = now;
     }
 
     fn finish(mut self) -> ThreadOutcome {
