@@ -237,6 +237,17 @@ extern "C" {
 #define ISMTRACE(r) ((r)->method_num == METHOD_TRACE)
 #define ISMOPTIONS(r) ((r)->method_num == METHOD_OPTIONS)
 
+/* Of NSPR, the few types that plug-ins use without its headers. */
+#ifndef prtypes_h___
+#ifndef PR_TRUE
+typedef int PRInt32;
+typedef unsigned int PRUint32;
+typedef int PRBool;
+#define PR_TRUE 1
+#define PR_FALSE 0
+#endif
+#endif
+
 /* ---- Types ---------------------------------------------------------------------------------------------------- */
 
 /* Files, sockets, locks and threads are known by handles only. */

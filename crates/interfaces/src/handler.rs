@@ -25,17 +25,17 @@ pub trait Interface: Send + Sync {
 
     /// Makes the handler of a core. Called once on each core, when the first request for it comes.
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler>;
+
+    /// Whether its handlers never wait: [`Handler::answer_at_once`] may be called.
+    fn answers_at_once(&self) -> bool {
+        false
+    }
 }
 
 /// Answers requests on one core.
 pub trait Handler {
     /// Answers a request. Dropping the future, or the body of its answer, ends what was begun.
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled>;
-
-    /// Whether [`Handler::answer_at_once`] may be called.
-    fn answers_at_once(&self) -> bool {
-        false
-    }
 
     /// Answers a request where it lies, before anything is made of it that could wait: for handlers that never do.
     fn answer_at_once(&self, _request: &PlainGet<'_>) -> Answer {

@@ -4,7 +4,7 @@
 //! `Host` for `:authority`, and `Transfer-Encoding: chunked` where a body has no known length; so handlers, routes and
 //! logs look at one thing.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use bytes::Bytes;
 use touchstone_http::request::{Limits, Method, Parsed, RequestBody as Framing, RequestHead};
 use touchstone_http::target::normalise_path;
 
+use crate::interim::TakesInterim;
 use crate::pipe::Receiver;
 
 /// The version of HTTP that the client speaks.
@@ -141,6 +142,8 @@ pub struct Request {
     details: Rc<RequestDetails>,
     /// The body. Reading it asks the client for it, where that waits to be asked (`Expect: 100-continue`).
     pub body: Receiver,
+    /// Where a handler leaves interim responses for the client.
+    pub interim: Option<Rc<dyn TakesInterim>>,
 }
 
 impl Deref for Request {
@@ -176,6 +179,8 @@ pub struct RequestDetails {
     pub site: usize,
     /// The client's address, behind proxies that are trusted; the port is 0 where only the address is known.
     pub client: Option<SocketAddr>,
+    /// The proxy that brought it, if that is trusted: what its fields say of the client is true.
+    pub trusted_proxy: Option<IpAddr>,
     /// The address that the server was reached at, as configured.
     pub server: SocketAddr,
     /// The TLS session; `None`: plain HTTP.
@@ -224,7 +229,7 @@ pub struct PlainGet<'a> {
 impl Request {
     /// A request with this body.
     pub fn new(details: RequestDetails, body: Receiver) -> Request {
-        Request { details: Rc::new(details), body }
+        Request { details: Rc::new(details), body, interim: None }
     }
 
     /// The body, for whoever reads it; the request has none from then on.
@@ -248,7 +253,7 @@ impl Request {
 
     /// The same request, whose body somebody else has.
     pub fn without_body(&self) -> Request {
-        Request { details: self.details.clone(), body: Receiver::of(Bytes::new()) }
+        Request { details: self.details.clone(), body: Receiver::of(Bytes::new()), interim: None }
     }
 
     /// Path and query as they were sent, or as a rewrite made them: what an origin is asked for.
@@ -342,6 +347,7 @@ mod tests {
             host: Some(Bytes::from_static(b"a")),
             site: 0,
             client: None,
+            trusted_proxy: None,
             server: "127.0.0.1:80".parse().unwrap(),
             tls: None,
             user: None,

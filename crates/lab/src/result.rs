@@ -336,14 +336,19 @@ pub struct ErrorRecord {
     pub bad_status: u64,
     /// Not HTTP.
     pub malformed: u64,
+    /// TLS could not be agreed on, or its certificate was refused.
+    #[serde(default)]
+    pub tls: u64,
+    /// A body of the right length that holds something else.
+    #[serde(default)]
+    pub wrong_body: u64,
 }
 
 impl ErrorRecord {
     /// All kinds together.
     pub fn total(&self) -> u64 {
-        [self.connect, self.reset, self.timeout, self.short_body, self.bad_status, self.malformed]
-            .into_iter()
-            .fold(0, u64::saturating_add)
+        let http = [self.connect, self.reset, self.timeout, self.short_body, self.bad_status, self.malformed];
+        http.into_iter().chain([self.tls, self.wrong_body]).fold(0, u64::saturating_add)
     }
 }
 

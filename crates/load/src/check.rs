@@ -6,7 +6,7 @@
 use crate::machine::{check_cores, local_port_range, provide_open_files, reuses_waiting_ports};
 use crate::plan::{ConnectionUse, HttpVersion, Plan, PlanError, PlannedRequest};
 use crate::target::Target;
-use crate::tls_setup::TlsSetup;
+use crate::tls_setup::TlsBase;
 use std::time::Duration;
 
 /// The most virtual clients of one run.
@@ -248,7 +248,7 @@ fn check_target(target: &Target) -> Result<(), PlanError> {
     if !(0.0..=1.0).contains(&tls.resumption_share) {
         return refuse(format!("a resumption share of {}: it is from 0 to 1", tls.resumption_share));
     }
-    TlsSetup::new(tls, b"").map_err(PlanError)?;
+    TlsBase::new(tls, b"").map_err(PlanError)?;
     Ok(())
 }
 

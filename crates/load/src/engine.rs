@@ -16,12 +16,12 @@ use crate::clock::{ThreadTime, now_ns};
 use crate::curve::Curve;
 use crate::h2::StreamEvent;
 use crate::outcome::ErrorKind;
-use crate::plan::{HttpVersion, Plan, PlanError, Progress};
+use crate::parts::{EngineTarget, Part, connections};
+use crate::plan::{Plan, PlanError, Progress};
 use crate::record::{Record, Times, nanoseconds};
 use crate::request::PreparedRequest;
-use crate::target::Target;
 use crate::timers::Timers;
-use crate::tls_setup::TlsSetup;
+use crate::tls_setup::TlsBase;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -31,8 +31,6 @@ use rustix::time::{
 };
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use touchstone_http::response::ResponseHead;
 
@@ -55,6 +53,8 @@ const STOP_GRACE_NS: u64 = 50_000_000;
 pub(crate) struct Shared<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) requests: &'a [PreparedRequest],
+    /// Of each target that has it.
+    pub(crate) tls: &'a [Option<TlsBase>],
     pub(crate) choice: &'a Choice,
     pub(crate) times: Times,
     pub(crate) progress: &'a Progress,
@@ -122,13 +122,6 @@ pub(crate) struct Engine<'a> {
     window_end: Option<ThreadTime>,
 }
 
-/// A target as a thread sees it.
-pub(crate) struct EngineTarget {
-    pub(crate) address: SocketAddr,
-    pub(crate) is_loopback: bool,
-    pub(crate) tls: Option<TlsSetup>,
-}
-
 /// What makes a client start its next request.
 pub(crate) enum Pacing {
     /// The end of its last one; with stages, only while so many clients are to work.
@@ -151,8 +144,11 @@ impl<'a> Engine<'a> {
         let plan = shared.plan;
         let (epoll, timer) = new_epoll_with_timer()
             .map_err(|error| PlanError(format!("an engine thread cannot be made ready: {error}")))?;
-        let targets = plan.targets().map(|target| EngineTarget::new(target, plan.version));
-        let targets = targets.collect::<Result<Vec<_>, _>>().map_err(PlanError)?;
+        let targets: Vec<EngineTarget> = plan
+            .targets()
+            .zip(shared.tls)
+            .map(|(target, tls)| EngineTarget::new(target, tls.as_ref()))
+            .collect();
         let count = part.clients.len();
         let pacing = match plan.rate_stages() {
             Some(rate) => {
@@ -417,58 +413,6 @@ impl<'a> Engine<'a> {
         let (busy, waiting) = (end.share_since(&start), end.waiting_share_since(&start));
         ThreadOutcome { record: self.record, user_s, system_s, busy, waiting }
     }
-}
-
-/// What one thread is to do.
-pub(crate) struct Part {
-    pub(crate) clients: Range<usize>,
-    pub(crate) thread: usize,
-    pub(crate) threads: usize,
-    /// Requests that it may start.
-    pub(crate) request_limit: u64,
-}
-
-/// The clients of one thread out of `threads`: consecutive numbers, as many as there are groups of `streams` clients for
-/// it; the parts differ by one group at most and together make the whole.
-pub(crate) fn clients_of_thread(
-    clients: usize,
-    streams: usize,
-    threads: usize,
-    thread: usize,
-) -> Range<usize> {
-    let groups = clients.div_ceil(streams);
-    let (share, rest) = (groups / threads, groups % threads);
-    let first = thread * share + thread.min(rest);
-    let last = first + share + usize::from(thread < rest);
-    (first * streams).min(clients)..(last * streams).min(clients)
-}
-
-impl EngineTarget {
-    fn new(target: &Target, version: HttpVersion) -> Result<EngineTarget, String> {
-        let protocol: &[u8] = match version {
-            HttpVersion::Http10 => b"http/1.0",
-            HttpVersion::Http11 => b"http/1.1",
-            HttpVersion::Http2 => b"h2",
-        };
-        let tls = target.tls.as_ref().map(|tls| TlsSetup::new(tls, protocol)).transpose()?;
-        Ok(EngineTarget { address: target.address, is_loopback: target.address.ip().is_loopback(), tls })
-    }
-}
-
-/// The connections of all groups, those of a group next to each other.
-fn connections(
-    clients: usize,
-    streams: usize,
-    targets: &[EngineTarget],
-    version: HttpVersion,
-) -> Vec<Connection> {
-    let of_group = |group: usize| {
-        targets.iter().enumerate().map(move |(number, target)| {
-            let has_layers = target.tls.is_some() || version == HttpVersion::Http2;
-            Connection::new(number, group * streams, has_layers)
-        })
-    };
-    (0..clients.div_ceil(streams)).flat_map(of_group).collect()
 }
 
 fn new_epoll_with_timer() -> Result<(OwnedFd, OwnedFd), Errno> {

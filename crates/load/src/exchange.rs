@@ -140,11 +140,11 @@ impl Engine<'_> {
             _ => true,
         };
         if !expected.has_status(answer.status) {
-            self.record.failed(index, ErrorKind::BadStatus, now_ns);
+            self.record.failed(index, expected.class, ErrorKind::BadStatus, now_ns);
         } else if expected.body_bytes.is_some_and(|bytes| bytes != answer.body_bytes) {
-            self.record.failed(index, ErrorKind::ShortBody, now_ns);
+            self.record.failed(index, expected.class, ErrorKind::ShortBody, now_ns);
         } else if !has_right_hash {
-            self.record.failed(index, ErrorKind::WrongBody, now_ns);
+            self.record.failed(index, expected.class, ErrorKind::WrongBody, now_ns);
         } else {
             let note = AnswerNote {
                 intended_ns: client.started_ns,
@@ -185,7 +185,8 @@ impl Engine<'_> {
     pub(crate) fn end_failed(&mut self, index: usize, kind: ErrorKind) {
         let now_ns = now_ns();
         self.now_ns = now_ns;
-        self.record.failed(index, kind, now_ns);
+        let class = self.shared.requests[self.clients[index].request].expected.class;
+        self.record.failed(index, class, kind, now_ns);
         let pause_ns = match kind {
             ErrorKind::Connect | ErrorKind::Reset | ErrorKind::Tls => PAUSE_AFTER_ERROR_NS,
             _ => 0,

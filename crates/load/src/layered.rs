@@ -79,9 +79,14 @@ impl Engine<'_> {
         self.clients[client].state = ClientState::Waiting;
         self.layers(index).waiting.push_back(client);
         if self.connections[index].phase == Phase::Closed {
-            self.open_connection(index, now_ns);
-        } else {
-            self.start_waiting(index);
+            return self.open_connection(index, now_ns);
+        }
+        self.start_waiting(index);
+        let is_full = |h2: &Http2| !h2.is_ending() && !h2.can_start();
+        if self.clients[client].state == ClientState::Waiting
+            && self.layers(index).h2.as_ref().is_some_and(is_full)
+        {
+            self.record.stream_waits += 1;
         }
     }
 

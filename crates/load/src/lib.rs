@@ -16,11 +16,14 @@ mod curve;
 mod engine;
 mod exchange;
 mod export;
+#[doc(hidden)]
+pub mod fuzzing;
 mod h2;
 mod http1;
 mod layered;
 mod machine;
 mod outcome;
+mod parts;
 mod plan;
 mod record;
 mod request;
@@ -41,8 +44,8 @@ pub use curve::Stage;
 pub use export::{interval_log, percentile_text};
 pub use machine::allowed_cores;
 pub use outcome::{
-    ArrivalsOutcome, ClientOutcome, EngineUse, ErrorCounts, HandshakeCounts, Interval, LATE, Outcome,
-    Saturation, StageOutcome, TimeSummary,
+    ArrivalsOutcome, ClassOutcome, ClientOutcome, EngineUse, ErrorCounts, HandshakeCounts, Interval, LATE,
+    Outcome, Saturation, StageOutcome, TimeSummary,
 };
 pub use plan::{
     ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, HttpVersion, Plan, PlanError,

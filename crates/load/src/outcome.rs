@@ -95,6 +95,19 @@ pub struct ClientOutcome {
     pub latency_ns: Histogram<u32>,
 }
 
+/// The share of one class of requests.
+#[derive(Debug, Clone)]
+pub struct ClassOutcome {
+    /// Valid answers between the ramps.
+    pub requests: u64,
+    /// Errors between the ramps.
+    pub errors: u64,
+    /// Bytes received between the ramps, heads included; not kept where there is one class only.
+    pub bytes: u64,
+    /// Latency in nanoseconds, two significant digits; empty where there is one class only.
+    pub latency_ns: Histogram<u32>,
+}
+
 /// One second of the run (ramps included), from its start.
 #[derive(Debug, Clone)]
 pub struct Interval {
@@ -202,6 +215,8 @@ pub struct Outcome {
     pub requests: u64,
     /// Valid answers for each class of [`crate::PlannedRequest::class`].
     pub requests_by_class: Vec<u64>,
+    /// The same with more figures.
+    pub classes: Vec<ClassOutcome>,
     /// Failed requests.
     pub errors: ErrorCounts,
     /// Bytes received, heads included.

@@ -2,11 +2,14 @@
 
 use crate::choice::Choice;
 use crate::clock::now_ns;
-use crate::engine::{Engine, Part, Shared, ThreadOutcome, clients_of_thread};
-use crate::outcome::{ArrivalsOutcome, EngineUse, LATE, Outcome, Saturation};
-use crate::plan::{Plan, PlanError, Progress};
+use crate::engine::{Engine, Shared, ThreadOutcome};
+use crate::outcome::{ArrivalsOutcome, EngineUse, HandshakeCounts, LATE, Outcome, Saturation};
+use crate::parts::{Part, clients_of_thread};
+use crate::plan::{HttpVersion, Plan, PlanError, Progress};
 use crate::record::{Record, Times};
 use crate::request::prepare;
+use crate::target::Target;
+use crate::tls_setup::TlsBase;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A thread that is busier than this has no room left: what it measures is partly itself.
@@ -21,10 +24,12 @@ const KEPT_RATE: f64 = 0.99;
 pub fn run(plan: &Plan, progress: &Progress) -> Result<Outcome, PlanError> {
     let warnings = plan.check()?;
     let requests = prepare(plan);
+    let tls = prepare_tls(plan)?;
     let choice = Choice::new(&plan.requests);
     let shared = Shared {
         plan,
         requests: &requests,
+        tls: &tls,
         choice: &choice,
         times: Times::new(now_ns() + time_to_prepare_ns(plan), plan.ramp_up, plan.length, plan.ramp_down),
         progress,
@@ -37,6 +42,16 @@ pub fn run(plan: &Plan, progress: &Progress) -> Result<Outcome, PlanError> {
 /// The run starts this long from now: by then every thread has made its clients ready, so that all start together.
 fn time_to_prepare_ns(plan: &Plan) -> u64 {
     10_000_000 + plan.clients as u64 * 5_000
+}
+
+fn prepare_tls(plan: &Plan) -> Result<Vec<Option<TlsBase>>, PlanError> {
+    let protocol: &[u8] = match plan.version {
+        HttpVersion::Http10 => b"http/1.0",
+        HttpVersion::Http11 => b"http/1.1",
+        HttpVersion::Http2 => b"h2",
+    };
+    let of_target = |target: &Target| target.tls.as_ref().map(|tls| TlsBase::new(tls, protocol)).transpose();
+    plan.targets().map(of_target).collect::<Result<_, _>>().map_err(PlanError)
 }
 
 fn run_threads(shared: &Shared<'_>) -> Result<Vec<ThreadOutcome>, PlanError> {
@@ -105,12 +120,14 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         record.merge(thread.record);
     }
     record.finish_intervals();
+    let warnings = [warnings, signs_of_the_server(shared.plan, &record)].concat();
     let window = times.window();
     Outcome {
         window,
         saturation: saturation(shared.plan, &record, &engine),
         requests: record.requests,
-        requests_by_class: record.requests_by_class,
+        requests_by_class: record.classes.iter().map(|class| class.requests).collect(),
+        classes: record.classes,
         errors: record.errors,
         bytes: record.bytes,
         body_bytes: record.body_bytes,
@@ -135,6 +152,32 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         engine,
         interrupted: stopped_ns > 0,
     }
+}
+
+/// Where the server did not do what the plan takes for granted.
+fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
+    let mut signs = Vec::new();
+    if record.stream_waits > 0 {
+        signs.push(format!(
+            "{} requests waited because the server takes fewer than {} requests at once on a connection: use fewer \
+             --streams",
+            record.stream_waits, plan.streams
+        ));
+    }
+    let HandshakeCounts { full, resumed } = record.handshakes;
+    let commanded = plan.targets().filter_map(|target| target.tls.as_ref()).map(|tls| tls.resumption_share);
+    // The first connections of all clients have no session to take up.
+    let could = (full + resumed).saturating_sub((plan.clients * plan.targets().len()) as u64) as f64;
+    let fewest = commanded.fold(1.0, f64::min) * could * 0.95 - 2.0;
+    if (resumed as f64) < fewest {
+        signs.push(format!(
+            "only {resumed} of {} TLS handshakes took up an earlier session, and {:.0} should have: the server refuses \
+             sessions, or gives none",
+            full + resumed,
+            fewest
+        ));
+    }
+    signs
 }
 
 /// Whether the engine, and not the server, set the figures: every sign of it.

@@ -19,20 +19,17 @@ use std::sync::{Arc, Mutex};
 /// connection, so that as many are needed as connections are made at once.
 const MAXIMUM_KEPT_SESSIONS: usize = 4096;
 
-/// The TLS of one target, for one engine thread.
-pub(crate) struct TlsSetup {
+/// The TLS of one target: what takes time to make, made once before the run.
+#[derive(Debug)]
+pub(crate) struct TlsBase {
     name: ServerName<'static>,
-    resuming: Arc<ClientConfig>,
-    full: Arc<ClientConfig>,
-    sessions: Arc<Sessions>,
+    config: ClientConfig,
     share: f64,
-    begun: u64,
-    resumptions: u64,
 }
 
-impl TlsSetup {
-    /// Reads certificates and makes the configurations; `protocol` is the one that is offered (ALPN).
-    pub(crate) fn new(target: &TlsTarget, protocol: &[u8]) -> Result<TlsSetup, String> {
+impl TlsBase {
+    /// Reads certificates and makes the configuration; `protocol` is the one that is offered (ALPN).
+    pub(crate) fn new(target: &TlsTarget, protocol: &[u8]) -> Result<TlsBase, String> {
         let name = server_name(&target.server_name)?;
         let provider = Arc::new(aws_lc_rs::default_provider());
         let versions: &[&SupportedProtocolVersion] = match target.versions {
@@ -49,21 +46,38 @@ impl TlsSetup {
         };
         let mut config = builder.with_no_client_auth();
         config.alpn_protocols = vec![protocol.to_vec()];
+        Ok(TlsBase { name, config, share: target.resumption_share })
+    }
+}
+
+/// The TLS of one target, for one engine thread.
+pub(crate) struct TlsSetup {
+    name: ServerName<'static>,
+    resuming: Arc<ClientConfig>,
+    full: Arc<ClientConfig>,
+    sessions: Arc<Sessions>,
+    share: f64,
+    begun: u64,
+    resumptions: u64,
+}
+
+impl TlsSetup {
+    pub(crate) fn new(base: &TlsBase) -> TlsSetup {
         let sessions = Arc::new(Sessions::default());
         let with_store = |gives| {
-            let mut config = config.clone();
+            let mut config = base.config.clone();
             config.resumption = Resumption::store(Arc::new(Store { sessions: sessions.clone(), gives }));
             Arc::new(config)
         };
-        Ok(TlsSetup {
-            name,
+        TlsSetup {
+            name: base.name.clone(),
             resuming: with_store(true),
             full: with_store(false),
-            share: target.resumption_share,
+            share: base.share,
             begun: 0,
             resumptions: 0,
             sessions,
-        })
+        }
     }
 
     /// What the next connection begins its handshake with. It resumes as long as fewer did than should have, and there is
@@ -78,7 +92,7 @@ impl TlsSetup {
 }
 
 /// A name as it can stand in a certificate.
-pub(crate) fn server_name(name: &str) -> Result<ServerName<'static>, String> {
+fn server_name(name: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(name.to_string())
         .map_err(|_| format!("{name:?} is neither a name nor an address that a certificate can have"))
 }

@@ -151,6 +151,11 @@ fn no_more_streams_are_open_than_the_server_takes() {
     // The last one of an odd number has no partner to be answered with.
     assert!(outcome.total_errors <= 1 && outcome.total_retries == 0, "{:?}", outcome.total_errors_by_kind);
     assert_eq!(most.load(Ordering::SeqCst), 2);
+    assert!(
+        outcome.warnings.iter().any(|text| text.contains("fewer than 5 requests at once")),
+        "{:?}",
+        outcome.warnings
+    );
 }
 
 #[test]

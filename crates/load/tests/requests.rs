@@ -173,6 +173,9 @@ fn requests_go_to_their_targets() {
     assert_eq!((outcome.total_requests, outcome.total_errors), (400, 0));
     // Each client has a connection to each.
     assert_eq!(servers.iter().map(|(server, _)| server.connections()).collect::<Vec<_>>(), [2, 2]);
+    let by_class: Vec<u64> = outcome.classes.iter().map(|class| class.latency_ns.len()).collect();
+    assert_eq!(by_class, outcome.requests_by_class);
+    assert_eq!(outcome.classes.iter().map(|class| class.bytes).sum::<u64>(), outcome.bytes);
     assert_eq!(outcome.requests_by_class, [servers[0].0.requests(), servers[1].0.requests()]);
     assert!((220..380).contains(&servers[1].0.requests()), "{}", servers[1].0.requests());
     let lines = servers[1].1.lock().expect("no panic");

@@ -16,7 +16,7 @@ use crate::conf::{Configuration, Init, Parameters, Place, Problem, Stage, parame
 use crate::current;
 use crate::directive::{ClientRules, Directive, permanent_block};
 use crate::exchange::Exchange;
-use crate::functions::{Functions, Runs};
+use crate::functions::{Function, Functions, Runs};
 use crate::pattern::Pattern;
 use crate::pblock;
 use crate::plugin::Plugin;
@@ -295,7 +295,7 @@ impl Engine {
             .ok_or(format!("{stage} needs fn=, the name of a function"))?;
         let name = String::from_utf8_lossy(name).into_owned();
         // A plug-in may have one of the same name.
-        if self.functions.find(&name).is_none()
+        if self.functions.find(&name).is_none_or(Function::is_servers_own)
             && let Some(instead) = crate::builtin::directive_without_effect(&name, &directive.parameters)?
         {
             self.log(LOG_INFORM, &format!("{}: {name} is left out: {instead}", directive.place));

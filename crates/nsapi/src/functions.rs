@@ -23,6 +23,9 @@ pub enum Runs {
     Asks(fn(&mut Exchange) -> bool),
 }
 
+/// Whose the functions are that are built in.
+const SERVER: &str = "the server";
+
 /// A function by its name. It stays for good, since plug-ins hold pointers to it.
 pub struct Function {
     name: CString,
@@ -49,6 +52,11 @@ impl Function {
         }))
     }
 
+    /// Whether it is built in.
+    pub fn is_servers_own(&self) -> bool {
+        self.plugin.as_bytes() == SERVER.as_bytes()
+    }
+
     /// The function itself.
     pub fn pointer(&self) -> FuncPtr {
         // SAFETY: only pointers of functions of this type are stored.
@@ -68,7 +76,8 @@ impl Function {
 
     /// Whether it may run on a core whatever the request is, and the request's answer is made there.
     pub fn always_answers_on_core(&self) -> bool {
-        self.is_inline.load(Ordering::Relaxed) || matches!(self.runs, Runs::Anywhere)
+        let is_anywhere = matches!(self.runs, Runs::Anywhere) && !self.is_replaced.load(Ordering::Relaxed);
+        self.is_inline.load(Ordering::Relaxed) || is_anywhere
     }
 
     /// Lets it run on cores, for those who know that it never waits.
@@ -120,7 +129,7 @@ impl Functions {
     pub fn new() -> Functions {
         let functions = Functions::default();
         for (name, function, runs) in crate::builtin::FUNCTIONS {
-            functions.insert(name, "the server", *function, *runs);
+            functions.insert(name, SERVER, *function, *runs);
         }
         functions
     }

@@ -225,12 +225,24 @@ impl Way<'_> {
                     // A Service function that says PROCEED and has sent nothing means an empty answer.
                     self.exchange().start_response();
                 }
+                self.show_status();
                 self.walk(ADD_LOG)?;
                 self.pipeline().phase = Phase::Done;
             }
             Phase::Done => return Ok(Some(self.outcome())),
         }
         Ok(None)
+    }
+
+    /// AddLog functions read the status in the answer's fields, whoever has written the head.
+    fn show_status(&mut self) {
+        // SAFETY: the request lives, and its blocks are ones.
+        unsafe {
+            if pblock::find((*self.request).srvhdrs, b"status").is_none() {
+                let number = u16::try_from((*self.request).status_num).ok().filter(|number| *number >= 100);
+                self.set_status(number.unwrap_or(200));
+            }
+        }
     }
 
     fn outcome(&mut self) -> Outcome {

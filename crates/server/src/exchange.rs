@@ -19,8 +19,9 @@ use touchstone_files::cache::{DateSecond, Variant};
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
 use touchstone_http::target::{PathError, RequestTarget, is_plain_path, normalise_path, parse_target};
 use touchstone_http::trace_context;
-use touchstone_interfaces::answer::Answer;
+use touchstone_interfaces::answer::{Answer, CacheResult};
 use touchstone_interfaces::handler::{self, Handled, Interface, Level, OnCore};
+use touchstone_interfaces::interim::{InterimResponses, TakesInterim};
 use touchstone_interfaces::pipe::Receiver;
 use touchstone_interfaces::request::{
     MOST_DERIVED, Protocol, ReceivedHead, Request, RequestDetails, TlsFacts,
@@ -79,12 +80,22 @@ pub struct Progress {
     pub route: Cell<Option<usize>>,
     /// What answers, for logs.
     pub handler: Cell<&'static str>,
+    /// What a cache before the handler did.
+    pub cache: Cell<CacheResult>,
     /// The request's id, where somebody has asked for it.
     pub id: RefCell<Option<RequestId>>,
     /// Field lines to be sent ahead of the answer, if that is not there at once.
     early_hints: RefCell<Option<Arc<[u8]>>>,
+    /// Interim responses of the handler's own.
+    pub interim: InterimResponses,
     /// The request among those under way, while it is.
     pub under_way: RefCell<Option<UnderWayGuard>>,
+}
+
+impl TakesInterim for Progress {
+    fn interim(&self) -> &InterimResponses {
+        &self.interim
+    }
 }
 
 impl Progress {
@@ -187,6 +198,7 @@ pub fn begin(
     let (query, host) = (query.map(|query| received.share(query)), host.map(|host| received.share(host)));
     let fields = HeadFields { head, buffer: &received.buffer };
     let client = client_of(snapshot, arrival.peer, &fields);
+    let is_trusted = |peer: &IpAddr| snapshot.connection_gate.trusts_fields_of(*peer);
     let details = RequestDetails {
         protocol: arrival.protocol,
         path,
@@ -195,6 +207,7 @@ pub fn begin(
         host,
         site,
         client,
+        trusted_proxy: arrival.peer.map(|peer| peer.ip()).filter(is_trusted),
         server: arrival.listener,
         tls: arrival.tls,
         user: None,
@@ -241,6 +254,7 @@ pub async fn answer(
         under_way.request().set_client(answered.client);
     }
     identify(&core, &snapshot, &mut request, &progress);
+    request.interim = Some(progress.clone());
     loop {
         match step(&core, &snapshot, request, variant, &progress, &mut answered).await {
             Step::Answer(mut answer) => {
@@ -325,7 +339,10 @@ async fn step(
             hand_on(snapshot, &mut request);
             let handled = handler_of(core, snapshot, interface).handle(request).await;
             match handled {
-                Handled::Answer(answer) => finish(core, snapshot, &left, site, variant, answer).await,
+                Handled::Answer(answer) => {
+                    progress.cache.set(answer.cache);
+                    finish(core, snapshot, &left, site, variant, answer).await
+                }
                 Handled::LocalRedirect { target } => match left.derive(&target) {
                     Some(next) => return Step::Again(Box::new(next)),
                     None => {

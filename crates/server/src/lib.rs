@@ -6,6 +6,7 @@
 //! The life of the process: `server` starts it, `running` does what signals and [`control`] ask of it, `handover` makes
 //! another process its successor, `systemd` hears of all that.
 
+pub mod accelerator;
 pub mod access;
 mod account;
 mod account_name;
@@ -45,10 +46,12 @@ mod pid_file;
 mod private_file;
 mod privileges;
 mod programs;
+mod proxy;
 pub mod request_id;
 pub mod route;
 mod running;
 mod server;
+mod servlet;
 mod session;
 mod site;
 mod site_tls;

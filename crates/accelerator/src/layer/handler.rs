@@ -4,8 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use touchstone_http::date::parse_http_date;
 use touchstone_http::request::Method;
-use touchstone_interfaces::answer::{Answer, CacheResult};
+use touchstone_http::target::normalise_path;
+use touchstone_interfaces::answer::{Answer, CacheResult, Part};
 use touchstone_interfaces::handler::{Handled, Handler, OnCore, Server};
 use touchstone_interfaces::request::Request;
 
@@ -24,7 +26,7 @@ use crate::rules::partial::strong_etag;
 use crate::rules::reuse::{self, Reuse, is_origin_error, may_serve_on_error, request_directives};
 use crate::rules::validation::{conditions, is_same_representation};
 use crate::rules::{fields, storing, vary};
-use crate::store::{Object, Purge, PurgeMode, State, hash_of};
+use crate::store::{NewObject, Object, Purge, PurgeMode, State, hash_of};
 
 /// How often a request may find that what it waited for is not for it.
 const MOST_ROUNDS: usize = 4;
@@ -65,6 +67,17 @@ impl Handler for AcceleratedOfCore {
     }
 }
 
+/// Whether rules were asked about another path than the one that the client has sent, because what answers reads that
+/// differently (path parameters of servlet containers). Stored under what was sent, its response would be found without
+/// asking them.
+fn means_another_path(request: &Request) -> bool {
+    if memchr::memchr(b';', &request.path_as_sent).is_none() {
+        return false;
+    }
+    let mut normal = Vec::with_capacity(request.path_as_sent.len());
+    normalise_path(&request.path_as_sent, &mut normal).is_err() || request.path != normal
+}
+
 impl AcceleratedOfCore {
     /// The second that it is.
     pub(super) fn now(&self) -> i64 {
@@ -81,7 +94,8 @@ impl AcceleratedOfCore {
             && request.body_length() == Some(0)
             && request.host.is_some()
             && !received.has("upgrade")
-            && !is_for_origin(received);
+            && !is_for_origin(received)
+            && !means_another_path(&request);
         if !is_plain {
             return self.pass(request, Outcome::Bypass).await;
         }
@@ -204,13 +218,13 @@ impl AcceleratedOfCore {
     async fn stored(&self, request: &Request, facts: &Facts) -> (Option<Arc<Object>>, bool) {
         let store = &self.route.accelerator.store;
         let mut under = store.under(facts.hash, &facts.key);
-        if under.is_empty()
-            && let Some(tier) = store.tier().filter(|tier| tier.may_hold(facts.hash)).cloned()
-        {
-            let (hash, key) = (facts.hash, facts.key.clone());
+        // There may be more of them on disk than in memory.
+        if let Some(tier) = store.tier().filter(|tier| tier.held(facts.hash) > under.len()).cloned() {
+            let (hash, key, purge_count) = (facts.hash, facts.key.clone(), store.purge_count());
             let loaded = tokio::task::spawn_blocking(move || tier.load(hash, &key)).await;
-            for object in loaded.unwrap_or_default() {
-                store.promote(Arc::new(object));
+            let is_new = |object: &Object| under.iter().all(|known| known.selector() != object.selector());
+            for object in loaded.unwrap_or_default().into_iter().filter(is_new) {
+                store.promote(Arc::new(object), purge_count);
             }
             under = store.under(facts.hash, &facts.key);
         }
@@ -218,7 +232,7 @@ impl AcceleratedOfCore {
         let has_any = !under.is_empty();
         let selected = under
             .into_iter()
-            .filter(|object| !facts.is_authorized || object.terms.is_for_authorized)
+            .filter(|object| object.terms.may_answer(facts.is_authorized, facts.has_cookie))
             .filter(|object| vary::matches(object.selector(), RequestFields(&request.received), &mut scratch))
             // The latest, and of those the whole one (RFC 9111 section 4.1).
             .max_by_key(|object| (object.part().is_none(), object.terms.date, object.terms.response_time));
@@ -286,7 +300,12 @@ impl AcceleratedOfCore {
                 let forward_status = is_validated.then_some(304);
                 let result = if is_validated { CacheResult::Revalidated } else { CacheResult::Miss };
                 let status = CacheStatus { forward_status, is_stored: true, ..status };
-                match self.of_object(&object, request, status, result, self.now()) {
+                let says = self.route.policy.cache_status.then_some(status);
+                let answer = self.of_object(&object, request, status, result, self.now()).or_else(|| {
+                    let part = answer::of_part(&object, says, self.now())?;
+                    Some(Answer { cache: result, ..part })
+                });
+                match answer {
                     Some(answer) => Round::Done(Handled::Answer(answer)),
                     None => Round::Again,
                 }
@@ -405,14 +424,69 @@ impl AcceleratedOfCore {
 
     /// A request that may change something (RFC 9111 section 4.4).
     async fn change(&self, request: Request) -> Handled {
+        let request_time = self.now();
         let left = request.without_body();
         let handled = self.inner.clone().handle(request).await;
         if let Handled::Answer(answer) = &handled
             && is_success(answer.status)
         {
             self.invalidate(&left, &answer.fields);
+            if left.method() == Method::Post {
+                self.store_of_post(&left, answer, request_time);
+            }
         }
         self.marked(handled, CacheStatus::new(Outcome::Method))
+    }
+
+    /// An answer to POST that says that it is what GET would give, and for how long, is stored as that (RFC 9110 section
+    /// 9.3.3); where all of it is there, which is so for the short ones that say so.
+    fn store_of_post(&self, request: &Request, answer: &Answer, request_time: i64) {
+        let facts = self.facts(request);
+        let answer_fields = fields::FieldText(&answer.fields);
+        let host = request.host.as_deref().unwrap_or_default();
+        let own = answer_fields.first("content-location").and_then(|location| {
+            same_origin_target(location, request.tls.is_some(), host, &request.path_as_sent)
+        });
+        let names_itself = own.is_some_and(|(path, query)| {
+            path == *request.path_as_sent && query.as_deref() == request.query.as_deref()
+        });
+        let says_how_long = answer_fields.has("expires") || answer_fields.has("cache-control");
+        let body: Option<Vec<_>> = answer
+            .body
+            .iter()
+            .map(|part| if let Part::Bytes(bytes) = part { Some(bytes.clone()) } else { None })
+            .collect();
+        let (true, true, 200, Some(body)) = (names_itself, says_how_long, answer.status, body) else {
+            return;
+        };
+        let now = self.now();
+        let response = storing::Response {
+            status: 200,
+            fields: &answer.fields,
+            date: answer.date.and_then(|text| parse_http_date(&text, now)),
+            request_time,
+            response_time: now,
+            is_authorized: facts.is_authorized,
+            has_cookie: facts.has_cookie,
+            request_no_store: facts.directives.no_store,
+        };
+        let policy = &*self.route.policy;
+        let Ok(storable) = storing::judge(&response, policy) else { return };
+        let Some(selector) = vary::selector(&answer.fields, RequestFields(&request.received), policy) else {
+            return;
+        };
+        let store = &self.route.accelerator.store;
+        let object = Object::new(NewObject {
+            hash: facts.hash,
+            key: &facts.key,
+            selector: &selector,
+            status: 200,
+            terms: storable.terms,
+            fields: &fields::stored_fields(&answer.fields, &storable.left_out),
+            part: None,
+            body: &body,
+        });
+        store.insert(Arc::new(object), store.purge_count());
     }
 
     fn invalidate(&self, request: &Request, answer_fields: &[u8]) {
@@ -481,7 +555,7 @@ impl AcceleratedOfCore {
         let response = storing::Response {
             status: 200,
             fields: &fields,
-            date: answer.date.and_then(|text| touchstone_http::date::parse_http_date(&text, now)),
+            date: answer.date.and_then(|text| parse_http_date(&text, now)),
             request_time,
             response_time: now,
             is_authorized: facts.is_authorized,

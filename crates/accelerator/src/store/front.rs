@@ -12,6 +12,7 @@ use super::memory::{Store, hash_of};
 use super::object::{Object, State};
 use crate::rules::directives::RequestDirectives;
 use crate::rules::fields::Fields;
+use crate::rules::key::{self, Target};
 use crate::rules::policy::Policy;
 use crate::rules::reuse::{self, Reuse};
 use crate::rules::vary;
@@ -22,6 +23,7 @@ pub struct Front {
     slots: FxHashMap<Box<[u8]>, Vec<Slot>>,
     removals_seen: u64,
     scratch: Vec<u8>,
+    key: Vec<u8>,
 }
 
 /// A response that this core has given within this second or the one before.
@@ -35,7 +37,7 @@ struct Slot {
 #[derive(Clone, Copy)]
 pub struct PlainRequest<'a, F> {
     /// What it asks for.
-    pub key: &'a [u8],
+    pub target: Target<'a>,
     /// Its fields.
     pub fields: F,
     /// What the route's configuration says.
@@ -47,7 +49,7 @@ pub struct PlainRequest<'a, F> {
 impl Front {
     /// A view of a store for one core.
     pub fn new(store: Arc<Store>) -> Front {
-        Front { store, slots: FxHashMap::default(), removals_seen: 0, scratch: Vec::new() }
+        Front { store, slots: FxHashMap::default(), removals_seen: 0, scratch: Vec::new(), key: Vec::new() }
     }
 
     /// The answer to a plain request, if a response is stored that is fresh.
@@ -58,12 +60,13 @@ impl Front {
         variant: Variant,
         date: &DateSecond,
     ) -> Option<&Arc<Prepared>> {
-        let is_authorized = authorization(&request)?;
-        let index = match self.find(&request, is_authorized, variant, date) {
+        let brings = look_at(&request)?;
+        key::write(&request.target, request.policy, &mut self.key);
+        let index = match self.find(&request, brings, variant, date) {
             Some(index) => index,
-            None => self.renew(&request, is_authorized, variant, date)?,
+            None => self.renew(&request, brings, variant, date)?,
         };
-        let slot = self.slots.get_mut(request.key)?.get_mut(index)?;
+        let slot = self.slots.get_mut(&*self.key)?.get_mut(index)?;
         slot.is_used = true;
         slot.object.mark_used();
         slot.by_variant[variant as usize].as_ref()
@@ -74,16 +77,16 @@ impl Front {
     fn find<F: Fields>(
         &mut self,
         request: &PlainRequest<'_, F>,
-        is_authorized: bool,
+        brings: Brings,
         variant: Variant,
         date: &DateSecond,
     ) -> Option<usize> {
         let scratch = &mut self.scratch;
-        self.slots.get(request.key)?.iter().position(|slot| {
+        self.slots.get(&*self.key)?.iter().position(|slot| {
             let prepared = &slot.by_variant[variant as usize];
             prepared.as_ref().is_some_and(|prepared| prepared.second() == date.unix_seconds)
                 && slot.object.state() == State::Stored
-                && (!is_authorized || slot.object.terms.is_for_authorized)
+                && slot.object.terms.may_answer(brings.authorization, brings.cookie)
                 && (slot.object.selector().is_empty()
                     || vary::matches(slot.object.selector(), request.fields, scratch))
         })
@@ -94,16 +97,13 @@ impl Front {
     fn renew<F: Fields>(
         &mut self,
         request: &PlainRequest<'_, F>,
-        is_authorized: bool,
+        brings: Brings,
         variant: Variant,
         date: &DateSecond,
     ) -> Option<usize> {
-        let object = self.current(request, is_authorized, date)?;
+        let object = self.current(request, brings, date)?;
         let prepared = object.prepare(variant, date, request.policy.cache_status, request.site_fields);
-        let slots = match self.slots.get_mut(request.key) {
-            Some(slots) => slots,
-            None => self.slots.entry(request.key.into()).or_default(),
-        };
+        let slots = self.slots.entry(self.key.as_slice().into()).or_default();
         // What has been replaced is of no use to anybody.
         slots.retain(|slot| slot.object.state() == State::Stored);
         let index = slots.iter().position(|slot| Arc::ptr_eq(&slot.object, &object)).unwrap_or_else(|| {
@@ -118,10 +118,10 @@ impl Front {
     fn current<F: Fields>(
         &mut self,
         request: &PlainRequest<'_, F>,
-        is_authorized: bool,
+        brings: Brings,
         date: &DateSecond,
     ) -> Option<Arc<Object>> {
-        let stored = self.store.under(hash_of(request.key), request.key);
+        let stored = self.store.under(hash_of(&self.key), &self.key);
         let scratch = &mut self.scratch;
         let selected = stored
             .into_iter()
@@ -134,7 +134,7 @@ impl Front {
         };
         let serves = selected.status() == 200
             && selected.state() == State::Stored
-            && (!is_authorized || selected.terms.is_for_authorized)
+            && selected.terms.may_answer(brings.authorization, brings.cookie)
             && is_fresh();
         serves.then_some(selected)
     }
@@ -163,18 +163,30 @@ impl Front {
     }
 }
 
-/// Whether the request has credentials; `None` where it asks caches for something, which takes the longer way.
+/// What a request brings that not every stored response may answer.
+#[derive(Clone, Copy)]
+struct Brings {
+    authorization: bool,
+    cookie: bool,
+}
+
+/// What the request brings; `None` where it asks caches for something, which takes the longer way.
 #[inline]
-fn authorization<F: Fields>(request: &PlainRequest<'_, F>) -> Option<bool> {
-    let (mut is_authorized, mut asks) = (false, false);
+fn look_at<F: Fields>(request: &PlainRequest<'_, F>) -> Option<Brings> {
+    let mut brings = Brings { authorization: false, cookie: false };
+    let (mut asks, mut upgrades) = (false, false);
     request.fields.each(&mut |name, _| match name.len() {
         13 => {
-            is_authorized |= name.eq_ignore_ascii_case(b"authorization");
+            brings.authorization |= name.eq_ignore_ascii_case(b"authorization");
             asks |= name.eq_ignore_ascii_case(b"cache-control");
         }
-        6 => asks |= name.eq_ignore_ascii_case(b"pragma"),
-        7 => asks |= name.eq_ignore_ascii_case(b"upgrade"),
+        6 => {
+            brings.cookie |= name.eq_ignore_ascii_case(b"cookie");
+            asks |= name.eq_ignore_ascii_case(b"pragma");
+        }
+        7 => upgrades |= name.eq_ignore_ascii_case(b"upgrade"),
         _ => {}
     });
-    (!asks || !request.policy.client_directives).then_some(is_authorized)
+    brings.cookie &= !request.policy.ignore_cookies;
+    (!upgrades && (!asks || !request.policy.client_directives)).then_some(brings)
 }

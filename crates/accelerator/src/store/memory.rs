@@ -10,6 +10,7 @@ use super::object::{Object, State};
 use super::shard::Shard;
 use super::tags::tags;
 use super::tier::Tier;
+use crate::rules::key::SPACE_BYTES;
 
 /// Most shards, so that cores seldom meet at one.
 const MOST_SHARDS: u64 = 32;
@@ -48,12 +49,19 @@ struct Purges {
 }
 
 /// What is purged.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Purge {
     /// What is stored under a key.
     Key(Vec<u8>),
     /// What is stored under keys that begin so.
     Prefix(Vec<u8>),
+    /// What is stored for a path and query, or for paths that begin so, of any host and space.
+    Path {
+        /// The path, and the query if there is one.
+        path: Vec<u8>,
+        /// It is a beginning.
+        is_prefix: bool,
+    },
     /// What has a tag.
     Tag(Vec<u8>),
     /// Everything of a space.
@@ -184,8 +192,11 @@ impl Store {
         true
     }
 
-    /// Takes in a response that the storage behind the memory has given.
-    pub fn promote(&self, object: Arc<Object>) {
+    /// Takes in a response that the storage behind the memory has given, which was asked when there had been so many purges.
+    pub fn promote(&self, object: Arc<Object>, purge_count: u64) {
+        if self.is_purged_since(&object, purge_count) {
+            return;
+        }
         self.make_room_from(self.index(object.hash), object.bytes());
         let change = lock(self.shard(object.hash)).insert(object);
         self.bytes.fetch_add(change.added, Ordering::Relaxed);
@@ -198,7 +209,7 @@ impl Store {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.removals.fetch_add(1, Ordering::Release);
         if let Some(tier) = &self.tier {
-            tier.forget(object.hash, object.key());
+            tier.purge(&Purge::Key(object.key().to_vec()));
         }
     }
 
@@ -217,13 +228,9 @@ impl Store {
             Purge::Key(key) => self.purge_shard(self.shard(hash_of(key)), purge, mode),
             _ => self.shards.iter().map(|shard| self.purge_shard(shard, purge, mode)).sum(),
         };
-        if mode == PurgeMode::Remove
-            && let Some(tier) = &self.tier
-        {
-            match purge {
-                Purge::Key(key) => tier.forget(hash_of(key), key),
-                _ => _ = tier.forget_where(&|key, fields| purge.takes(key, fields)),
-            }
+        // What is on disk alone is not made stale, but goes: it is no answer to anything before it has been read.
+        if let Some(tier) = &self.tier {
+            tier.purge(purge);
         }
         self.purged.fetch_add(found as u64, Ordering::Relaxed);
         self.removals.fetch_add(1, Ordering::Release);
@@ -305,6 +312,12 @@ impl Purge {
         match self {
             Purge::Key(other) => key == other,
             Purge::Prefix(beginning) => key.starts_with(beginning),
+            Purge::Path { path, is_prefix } => {
+                let behind_space = key.get(SPACE_BYTES + 1..).unwrap_or_default();
+                let slash = memchr::memchr(b'/', behind_space).unwrap_or(behind_space.len());
+                let target = &behind_space[slash..];
+                if *is_prefix { target.starts_with(path) } else { target == path }
+            }
             Purge::Tag(tag) => tags(fields).any(|other| other == tag),
             Purge::Space(space) => key.starts_with(&space.to_le_bytes()),
             Purge::All => true,

@@ -149,7 +149,7 @@ impl Connections {
             // The one used last: the others may become too old.
             let idle = self.idle.borrow_mut().pop()?;
             let idle_for = idle.since.elapsed();
-            if idle_for < self.rules.idle_timeout && idle.connection.stream.is_quiet() {
+            if idle_for < self.rules.idle_timeout && idle.connection.stream.seems_quiet() {
                 return Some((idle.connection, idle_for));
             }
         }
@@ -194,8 +194,6 @@ impl Connections {
         if !self.rules.keep || is_used_up || !connection.received.is_empty() {
             return;
         }
-        // The next request takes memory that is warm, and an idle connection holds none.
-        connection.received = BytesMut::new();
         let waiting_here = self.waiting.borrow().len();
         let waiting_elsewhere = self.shared.waiting.load(Relaxed) > waiting_here;
         if waiting_elsewhere && (waiting_here == 0 || self.turns.replace(self.turns.get() + 1) >= TURNS) {

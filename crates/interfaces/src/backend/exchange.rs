@@ -20,7 +20,7 @@ use super::upload::Upload;
 /// So much of the body may wait to be sent.
 const OUTGOING_BYTES: usize = 128 * 1024;
 
-/// Received at once to begin with: most answers, in memory that the last one has left warm.
+/// Received at once to begin with: most answers.
 const RECEIVE_BYTES: usize = 8 * 1024;
 
 /// Received at once of an answer that has filled that.
@@ -121,7 +121,10 @@ impl<P: Protocol> Exchange<P> {
 
     /// The next output.
     pub async fn next(&mut self) -> Result<Output, Failure> {
-        self.moved = Instant::now();
+        if self.has_answer {
+            // What the client took is not the program's.
+            self.moved = Instant::now();
+        }
         // An answer that keeps coming never waits, and is over some time all the same.
         if let Some(total) = self.limits.total.filter(|total| self.began.elapsed() >= *total) {
             return Err(Failure { kind: FailureKind::TimedOut, reason: took_too_long(total) });

@@ -17,13 +17,16 @@ impl VariableSink for RequestWriter {
     }
 }
 
+/// Room for a usual request.
+const USUAL_BYTES: usize = 1024;
+
 /// BEGIN_REQUEST with its header, then the header of the first PARAMS record.
 const PARAMS_START: usize = 3 * HEADER_BYTES;
 
 impl RequestWriter {
     /// Begins a request.
     pub fn new(request_id: u16, role: Role, flags: u8) -> RequestWriter {
-        let mut bytes = Vec::with_capacity(4096);
+        let mut bytes = Vec::with_capacity(USUAL_BYTES);
         append_begin(request_id, role, flags, &mut bytes);
         // The header of the first record is filled in when its length is known.
         bytes.extend_from_slice(&[0; HEADER_BYTES]);

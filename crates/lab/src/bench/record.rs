@@ -105,6 +105,8 @@ fn error_record(errors: &ErrorCounts) -> ErrorRecord {
         short_body: errors.short_body,
         bad_status: errors.bad_status,
         malformed: errors.malformed,
+        tls: errors.tls,
+        wrong_body: errors.wrong_body,
     }
 }
 

@@ -118,6 +118,8 @@ fn errors(title: &str, mix: &MixResult) -> Option<String> {
         (errors.short_body, "had a body of the wrong length"),
         (errors.bad_status, "had a bad status"),
         (errors.malformed, "were not HTTP"),
+        (errors.tls, "failed in TLS"),
+        (errors.wrong_body, "had a wrong body"),
     ];
     let named: Vec<String> = kinds
         .iter()

@@ -362,6 +362,8 @@ pub(super) mod tests {
                 ("short_body", 0),
                 ("bad_status", 0),
                 ("malformed", 0),
+                ("tls", 0),
+                ("wrong_body", 0),
             ]
             .map(|(name, count)| (name.to_owned(), count))
             .into_iter()

@@ -3,6 +3,7 @@
 //! What Touchstone does otherwise (logs, caches, threads) is taken note of and left out; what would open what a
 //! configuration closes (access control lists, passwords) is refused when the configuration is read.
 
+pub mod auth;
 pub mod error;
 pub mod imagemap;
 pub mod name_trans;
@@ -17,6 +18,7 @@ use crate::functions::Runs;
 
 /// The functions by their names.
 pub const FUNCTIONS: &[(&str, FuncPtr, Runs)] = &[
+    ("basic-auth", auth::basic_auth, Runs::OnWorker),
     ("document-root", name_trans::document_root, Runs::Anywhere),
     ("pfx2dir", name_trans::pfx2dir, Runs::Anywhere),
     ("assign-name", name_trans::assign_name, Runs::Anywhere),
@@ -126,6 +128,7 @@ pub fn directive_without_effect(name: &str, parameters: &Parameters) -> Result<O
                 and basic_authentication of a route, and take the line out",
             );
         }
+        "basic-auth" if parameter(parameters, "userfn").is_some() => return Ok(None),
         "basic-auth" | "basic-ncsa" | "set-basic-auth" | "user2name" => {
             return refused(
                 "basic_authentication of the site or its routes asks for passwords; plug-ins find the user \

@@ -102,11 +102,14 @@ impl Interface for Nsapi {
             Runs::Here(engine) => Runs::Here(engine.clone()),
             Runs::InChild(child) => Runs::InChild(child.clone()),
         };
-        let answers_at_once = matches!(&runs, Runs::Here(engine) if engine.always_answers_on_core());
         let (workers, log) = (self.workers.clone(), self.log.clone());
         let programs = self.programs.on_core(server.clone());
         let exchanges = RefCell::default();
-        Rc::new(OnThisCore { runs, workers, log, server, programs, answers_at_once, exchanges })
+        Rc::new(OnThisCore { runs, workers, log, server, programs, exchanges })
+    }
+
+    fn answers_at_once(&self) -> bool {
+        matches!(&self.runs, Runs::Here(engine) if engine.always_answers_on_core())
     }
 }
 
@@ -152,8 +155,6 @@ struct OnThisCore {
     workers: Workers,
     log: Arc<Messages>,
     server: Rc<dyn Server>,
-    /// No function needs a worker.
-    answers_at_once: bool,
     programs: Rc<CgiHandler>,
     #[allow(clippy::vec_box, reason = "plug-ins hold pointers into an exchange: it must stay where it is")]
     exchanges: RefCell<Vec<Box<Exchange>>>,
@@ -185,10 +186,6 @@ impl Handler for OnThisCore {
             return Box::pin(async move { self.on_worker(exchange, gathered, request, has_body).await });
         }
         Box::pin(async move { self.in_child(request).await })
-    }
-
-    fn answers_at_once(&self) -> bool {
-        self.answers_at_once
     }
 
     fn answer_at_once(&self, request: &PlainGet<'_>) -> Answer {

@@ -7,7 +7,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, SyncSender};
@@ -33,6 +33,12 @@ const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a child may take to end by itself.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What the directory of a child is called, before the number of its server.
+const DIRECTORY_PREFIX: &str = "touchstone-nsapi-";
+
+/// A directory that is younger may be of a server that is just starting.
+const DEAD_AFTER: Duration = Duration::from_secs(60);
 
 /// How often a worker that waits for the child looks whether the client is still there.
 const LOOK: Duration = Duration::from_millis(500);
@@ -210,7 +216,9 @@ impl Child {
         // What is there of the child before must not be in the way.
         let _ = std::fs::remove_file(self.socket());
         let listener = UnixListener::bind(self.socket())?;
-        let mut child = Command::new(std::env::current_exe()?)
+        // The link leads to the file that is being executed, also when another has taken its place since.
+        let mut child = Command::new("/proc/self/exe")
+            .arg0("touchstone")
             .arg("nsapi-host")
             .arg(&self.directory)
             .stdin(Stdio::from(OwnedFd::from(listener)))
@@ -360,11 +368,34 @@ fn fill(stream: &mut UnixStream, to: &mut [u8], client: &WorkerEnd) -> Result<()
 fn private_directory() -> io::Result<PathBuf> {
     let mut random = [0u8; 8];
     crate::api::md5::fill_random(&mut random);
-    let name = format!("touchstone-nsapi-{}-{:016x}", process::id(), u64::from_le_bytes(random));
+    let name = format!("{DIRECTORY_PREFIX}{}-{:016x}", process::id(), u64::from_le_bytes(random));
+    remove_dead_directories(&temporary_directory());
     let path = temporary_directory().join(name);
     // It must be new: one that somebody else has made is not used.
     std::fs::DirBuilder::new().mode(0o700).create(&path)?;
     Ok(path)
+}
+
+/// Removes what servers have left behind that were killed: directories of ours whose process is gone.
+fn remove_dead_directories(temporary: &Path) {
+    use std::os::unix::fs::MetadataExt as _;
+    // SAFETY: it only asks.
+    let ours = unsafe { libc::geteuid() };
+    for entry in std::fs::read_dir(temporary).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let number = name.strip_prefix(DIRECTORY_PREFIX).and_then(|rest| rest.split('-').next());
+        let Some(Ok(server)) = number.map(str::parse::<u32>) else { continue };
+        // Not through a link: what it leads to is somebody else's.
+        let Ok(facts) = std::fs::symlink_metadata(entry.path()) else { continue };
+        let age = facts.modified().ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
+        let is_old = facts.is_dir() && facts.uid() == ours && age >= DEAD_AFTER;
+        // A server that this process cannot see (another container) may still listen.
+        let listens = || UnixStream::connect(entry.path().join("socket")).is_ok();
+        if is_old && !Path::new(&format!("/proc/{server}")).exists() && !listens() {
+            // Whatever cannot be removed does no harm.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 fn temporary_directory() -> PathBuf {

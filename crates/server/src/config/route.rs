@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use touchstone_accelerator::rules::policy::Policy;
+
+use super::accelerator::read_cache;
 use super::access::{self, AccessConfig};
 use super::ajp;
 use super::cgi::{self, CgiConfig};
@@ -11,6 +14,7 @@ use super::nsapi::{self, NsapiConfig};
 use super::parse::{Reader, Value};
 use super::proxy::{ProxyConfig, read_proxy};
 use super::section::{ABSENT, Key, Kind, Section};
+use super::servlet::{self, ServletConfig};
 use super::{SectionPlaces, values};
 
 /// `[[site.route]]`: which requests, and what is done with them.
@@ -44,8 +48,12 @@ pub struct RouteConfig {
     pub php: Option<ProgramsConfig>,
     /// Answered by another server.
     pub proxy: Option<ProxyConfig>,
+    /// How its answers are cached.
+    pub cache: Option<Policy>,
     /// Answered by plug-ins.
     pub nsapi: Option<NsapiConfig>,
+    /// Answered by Java applications.
+    pub servlet: Option<ServletConfig>,
     /// Files below another directory.
     pub root: Option<PathBuf>,
     /// Header fields that the answer gets.
@@ -112,7 +120,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
         php: None,
         ajp: None,
         proxy: None,
+        cache: None,
         nsapi: None,
+        servlet: None,
         root: None,
         headers: BTreeMap::new(),
         early_hints: Vec::new(),
@@ -226,12 +236,28 @@ pub static ROUTE: Section<RouteConfig> = Section {
             kind: Kind::Table { read: read_proxy },
         },
         Key {
+            name: "cache",
+            default: Some(ABSENT),
+            example: "{ stale_while_revalidate = \"10s\" }",
+            documentation: "Has the answers of a program or of another server cached, see `[site.route.cache]`. \
+                Together with `proxy`, `cgi`, `fastcgi`, `scgi`, `php`, `ajp` or `nsapi`.",
+            kind: Kind::Table { read: read_cache },
+        },
+        Key {
             name: "nsapi",
             default: Some(ABSENT),
             example: "{ obj_conf = \"config/obj.conf\" }",
             documentation: "Has plug-ins answer, see `[site.route.nsapi]`. \
                 Not together with `redirect`, `rewrite` or `respond`.",
             kind: Kind::Table { read: nsapi::read },
+        },
+        Key {
+            name: "servlet",
+            default: Some(ABSENT),
+            example: "{ app = \"shop.war\" }",
+            documentation: "Has Java web applications answer, see `[site.route.servlet]`. \
+                Not together with `redirect`, `rewrite`, `respond` or `root`.",
+            kind: Kind::Table { read: servlet::read },
         },
         Key {
             name: "root",

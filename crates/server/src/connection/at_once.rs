@@ -38,6 +38,9 @@ impl Connection {
         path: &[u8],
         last: bool,
     ) -> Hit {
+        if hot.snapshot.sites[site].rules.as_ref().is_none_or(|rules| !rules.has_programs_at_once()) {
+            return Hit::Not;
+        }
         let snapshot = hot.snapshot.clone();
         let site_now = &snapshot.sites[site];
         let Some(rules) = &site_now.rules else { return Hit::Not };
@@ -62,7 +65,7 @@ impl Connection {
         let Some(program) = rules.program_at_once(&view) else { return Hit::Not };
         let handler = exchange::handler_of(&self.core, &snapshot, program.interface);
         let is_handed_on = |line: &FieldLine| trace_context::is_handed_on(line.name.of(bytes), None);
-        if !handler.answers_at_once() || !head.fields.iter().all(is_handed_on) {
+        if !head.fields.iter().all(is_handed_on) {
             return Hit::Not;
         }
         let Some(admitted) = program.admit(&view) else { return Hit::Not };

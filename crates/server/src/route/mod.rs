@@ -307,6 +307,17 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         }
         action = Action::Respond(respond.clone());
     }
+    let has_program = config.proxy.is_some()
+        || config.cgi.is_some()
+        || config.fastcgi.is_some()
+        || config.scgi.is_some()
+        || config.php.is_some()
+        || config.ajp.is_some()
+        || config.nsapi.is_some();
+    if config.cache.is_some() && !has_program {
+        let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files have a cache already";
+        problem("cache", message.to_string());
+    }
     for (key, message) in contradictions(config) {
         problem(key, message);
     }
@@ -335,6 +346,7 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("ajp", config.ajp.is_some()),
         ("proxy", config.proxy.is_some()),
         ("nsapi", config.nsapi.is_some()),
+        ("servlet", config.servlet.is_some()),
         ("root", config.root.is_some()),
     ];
     let given: Vec<&'static str> = set.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();

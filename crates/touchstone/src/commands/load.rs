@@ -192,6 +192,10 @@ pub struct Arguments {
     #[arg(long, help_heading = "Output")]
     per_client: bool,
 
+    /// Print a row for each URL of the list
+    #[arg(long, requires = "urls", help_heading = "Output")]
+    per_url: bool,
+
     /// Print a row for each second
     #[arg(long, help_heading = "Output")]
     timeline: bool,
@@ -221,6 +225,7 @@ struct Finished {
     outcome: Outcome,
     started: SystemTime,
     per_client: bool,
+    per_url: bool,
     timeline: bool,
 }
 
@@ -241,8 +246,8 @@ pub fn run(arguments: Arguments) -> Exit {
         Err(error) => return refuse(&error.0),
     };
     let answered = outcome.total_requests > 0;
-    let Arguments { json, per_client, timeline, .. } = arguments;
-    let finished = Finished { subject, plan, outcome, started, per_client, timeline };
+    let Arguments { json, per_client, per_url, timeline, .. } = arguments;
+    let finished = Finished { subject, plan, outcome, started, per_client, per_url, timeline };
     print(&if json { format!("{:#}", json::of(&finished)) } else { text::of(&finished) });
     let written = [
         arguments.hdr_log.map(|path| write(&path, &interval_log(&finished.outcome, finished.started))),

@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 
+mod accelerate;
 mod bench;
 mod certify;
 mod check;
@@ -11,10 +12,12 @@ mod load;
 mod nsapi_host;
 mod plan;
 mod print;
+mod purge;
 mod reload;
 mod report;
 mod running_server;
 mod serve;
+mod servlet_host;
 mod spawner;
 mod status;
 mod stop;
@@ -22,16 +25,23 @@ mod suites;
 mod systems;
 mod upgrade;
 mod verify;
+mod warm;
 
 /// What to do.
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Serve sites: from a configuration file, or one directory at once
     Serve(serve::Arguments),
+    /// Accelerate another server: a cache in front of it, started with one line
+    Accelerate(accelerate::Arguments),
     /// Say what is wrong with a configuration, with file and line
     Check(check::Arguments),
     /// Make a running server take up its configuration, certificates and logs anew
     Reload(reload::Arguments),
+    /// Take stored responses out of a running server's accelerator
+    Purge(purge::Arguments),
+    /// Ask an accelerator for a list of URLs, or those of a sitemap, so that they are stored
+    Warm(warm::Arguments),
     /// Replace a running server by a new process that takes over its sockets
     Upgrade(upgrade::Arguments),
     /// Say how a running server is
@@ -39,7 +49,7 @@ pub enum Command {
     /// Stop a running server: requests under way are finished
     Stop(stop::Arguments),
     /// Drive one URL with virtual clients and print the figures
-    Load(load::Arguments),
+    Load(Box<load::Arguments>),
     /// Run a suite on one or more systems under test and write a report
     Bench(bench::Arguments),
     /// Make the report of a result again, or one of several results side by side
@@ -64,6 +74,9 @@ pub enum Command {
     /// Run NSAPI plug-ins for a server, which starts this itself
     #[command(hide = true)]
     NsapiHost(nsapi_host::Arguments),
+    /// Run Java applications for a server, which starts this itself
+    #[command(hide = true)]
+    ServletHost(servlet_host::Arguments),
 }
 
 impl Command {
@@ -71,12 +84,15 @@ impl Command {
     pub fn run(self) -> Exit {
         match self {
             Command::Serve(arguments) => serve::run(arguments),
+            Command::Accelerate(arguments) => accelerate::run(arguments),
             Command::Check(arguments) => check::run(arguments),
             Command::Reload(arguments) => reload::run(&arguments),
+            Command::Purge(arguments) => purge::run(&arguments),
+            Command::Warm(arguments) => warm::run(&arguments),
             Command::Upgrade(arguments) => upgrade::run(&arguments),
             Command::Status(arguments) => status::run(&arguments),
             Command::Stop(arguments) => stop::run(&arguments),
-            Command::Load(arguments) => load::run(arguments),
+            Command::Load(arguments) => load::run(*arguments),
             Command::Bench(arguments) => bench::run(arguments),
             Command::Report(arguments) => report::run(arguments),
             Command::Compare(arguments) => compare::run(arguments),
@@ -88,6 +104,7 @@ impl Command {
             Command::Limit(arguments) => limit::run(arguments),
             Command::Spawner(arguments) => spawner::run(arguments),
             Command::NsapiHost(arguments) => nsapi_host::run(arguments),
+            Command::ServletHost(arguments) => servlet_host::run(arguments),
         }
     }
 }

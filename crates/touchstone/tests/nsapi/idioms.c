@@ -349,6 +349,29 @@ NSAPI_PUBLIC int idioms_virtual(pblock *pb, Session *sn, Request *rq)
     return REQ_PROCEED;
 }
 
+/* The SDK's hardcoded-auth: the server asks for the password, the plug-in says whether it is right. */
+NSAPI_PUBLIC int idioms_user(pblock *pb, Session *sn, Request *rq)
+{
+    char *user = pblock_findval("user", pb), *pw = pblock_findval("pw", pb);
+    PRBool is_right = PR_FALSE;
+
+    if (!strcmp(user, "joe") && !strcmp(pw, "shmoe") && !strcmp(pblock_findval("userdb", pb), "garbage"))
+        is_right = PR_TRUE;
+    if (!is_right)
+        log_error(LOG_SECURITY, "idioms-user", sn, rq, "user %s entered wrong password", user);
+    return is_right ? REQ_PROCEED : REQ_NOACTION;
+}
+
+/* Some write the whole answer themselves. */
+NSAPI_PUBLIC int idioms_raw(pblock *pb, Session *sn, Request *rq)
+{
+    static char answer[] = "HTTP/1.0 203 Mine\r\nContent-type: text/plain\r\n\r\nraw";
+
+    (void)pb;
+    (void)rq;
+    return net_write(sn->csd, answer, (int)strlen(answer)) == IO_ERROR ? REQ_EXIT : REQ_PROCEED;
+}
+
 /* Disney's cookie logger: what was answered is known in AddLog. */
 NSAPI_PUBLIC int idioms_log(pblock *pb, Session *sn, Request *rq)
 {

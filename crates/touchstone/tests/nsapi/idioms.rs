@@ -14,6 +14,8 @@ NameTrans fn=assign-name from=/idioms/post name=post
 NameTrans fn=assign-name from=/idioms/redirect name=redirect
 NameTrans fn=assign-name from=/idioms/conflict name=conflict
 NameTrans fn=assign-name from=/idioms/virtual name=virtual
+NameTrans fn=assign-name from=/idioms/raw name=raw
+NameTrans fn=assign-name from=/secret.txt name=secret
 PathCheck fn=unix-uri-clean
 PathCheck fn=find-pathinfo
 ObjectType fn=type-by-extension
@@ -37,6 +39,14 @@ Service fn=idioms-conflict
 <Object name=virtual>
 Service fn=idioms-virtual
 </Object>
+<Object name=raw>
+Service fn=idioms-raw
+</Object>
+<Object name=secret>
+AuthTrans fn=basic-auth auth-type=basic userdb=garbage
+          userfn=idioms-user
+PathCheck fn=require-auth realm=\"test realm\" auth-type=basic
+</Object>
 ";
 
 fn start(tree: &Tree, host: &str) -> Option<Server> {
@@ -48,7 +58,7 @@ fn start(tree: &Tree, host: &str) -> Option<Server> {
     tree.write("obj.conf", OBJ_CONF.replace("ROOT", shown).as_bytes());
     let magnus = format!(
         "Init fn=load-modules shlib=idioms.so funcs=\"idioms-init,idioms-name,idioms-check,idioms-post,idioms-redirect,\
-         idioms-error,idioms-conflict,idioms-virtual,idioms-log\"\nInit fn=idioms-init log=\"{shown}/plugin.log\"\n"
+         idioms-error,idioms-conflict,idioms-virtual,idioms-user,idioms-raw,idioms-log\"\nInit fn=idioms-init log=\"{shown}/plugin.log\"\n"
     );
     tree.write("magnus.conf", magnus.as_bytes());
     let config = format!(
@@ -123,11 +133,34 @@ fn redirects_errors_and_logs_are_as_plugins_expect() {
         assert_eq!(text(&answer.body), "[first\nsecond] 200 1", "{host}");
         let answer = server.get("/idioms/virtual?/none.txt");
         assert_eq!(text(&answer.body), "[] 404 1", "{host}");
+        assert_eq!(text(&server.get("/idioms/raw").body), "raw", "{host}");
         server.stop();
         let log = fs::read_to_string(tree.root().join("plugin.log")).expect("the plug-in has written a log");
         let expected = "302 Moved Temporarily /idioms/redirect\n409 Conflict /idioms/conflict\n200 OK /lines.txt\n\
-                        200 OK /idioms/virtual\n200 OK /idioms/virtual\nended\nended\n";
+                        200 OK /idioms/virtual\n200 OK /idioms/virtual\n203 Non-Authoritative Information /idioms/raw\nended\nended\n";
         assert_eq!(log.replace("302 Found", "302 Moved Temporarily"), expected, "{host}");
+    }
+}
+
+#[test]
+fn a_plugin_says_which_passwords_are_right() {
+    for host in ["server", "process"] {
+        let tree = Tree::empty();
+        let Some(server) = start(&tree, host) else { return };
+        tree.write("secret.txt", b"the secret");
+        let mut client = server.connect();
+        // joe:shmoe and joe:wrong
+        for (authorization, status, body) in [
+            ("", 401, None),
+            ("Authorization: Basic am9lOndyb25n\r\n", 401, None),
+            ("Authorization: Basic am9lOnNobW9l\r\n", 200, Some("the secret")),
+        ] {
+            let answer = client.ask(format!("GET /secret.txt HTTP/1.1\r\nHost: a\r\n{authorization}\r\n"));
+            assert_eq!(answer.status, status, "{host} {authorization}");
+            let challenge = (status == 401).then_some("Basic realm=\"test realm\"");
+            assert_eq!(answer.field("www-authenticate"), challenge, "{host} {authorization}");
+            assert!(body.is_none_or(|body| text(&answer.body) == body), "{host}");
+        }
     }
 }
 

@@ -3,13 +3,13 @@
 use super::Finished;
 use serde_json::{Value, json};
 use touchstone_load::{
-    Arrivals, ArrivalsOutcome, ClientOutcome, ConnectionUse, ErrorCounts, Interval, Outcome, Plan,
-    Saturation, StageOutcome, TimeSpread, TimeSummary,
+    Arrivals, ArrivalsOutcome, ClassOutcome, ClientOutcome, ConnectionUse, ErrorCounts, Interval, Outcome,
+    Plan, PlannedRequest, Saturation, StageOutcome, TimeSpread, TimeSummary,
 };
 
 /// Everything that is printed.
 pub(super) fn of(finished: &Finished) -> Value {
-    let Finished { subject, plan, outcome, per_client, .. } = finished;
+    let Finished { subject, plan, outcome, per_client, per_url, .. } = finished;
     let mut value = json!({
         "url": subject,
         "address": plan.target.address.to_string(),
@@ -45,7 +45,29 @@ pub(super) fn of(finished: &Finished) -> Value {
         let window_s = outcome.window.as_secs_f64();
         value["per_client"] = outcome.clients.iter().map(|one| client(one, window_s)).collect();
     }
+    if *per_url {
+        let (requests, classes) = (plan.requests.iter(), outcome.classes.iter());
+        value["per_url"] =
+            requests.zip(classes).map(|(request, class)| url(plan, request, class, outcome)).collect();
+    }
     value
+}
+
+fn url(plan: &Plan, request: &PlannedRequest, class: &ClassOutcome, outcome: &Outcome) -> Value {
+    // Of a list of one URL the figures are those of the whole.
+    let is_alone = outcome.classes.len() == 1;
+    let latency =
+        if is_alone { TimeSummary::of(&outcome.latency_ns) } else { TimeSummary::of(&class.latency_ns) };
+    json!({
+        "method": request.method,
+        "host": plan.targets().nth(request.target).map(|target| &target.host),
+        "path": request.path,
+        "weight": request.weight,
+        "requests": class.requests,
+        "errors": class.errors,
+        "bytes": if is_alone { outcome.bytes } else { class.bytes },
+        "latency_us": times(latency),
+    })
 }
 
 fn planned(plan: &Plan) -> Value {

@@ -122,6 +122,8 @@ fn requests(arguments: &Arguments, entries: &[Entry]) -> Result<(Vec<Target>, Ve
             None => entry.weight.unwrap_or(1.0),
         };
         requests.push(PlannedRequest {
+            // Each line of a list is a class, so that its figures can be told.
+            class: rank,
             target: place,
             body: body.clone().filter(|_| has_body || arguments.urls.is_none()),
             method,

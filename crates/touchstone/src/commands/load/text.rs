@@ -8,7 +8,7 @@ use touchstone_load::{
 
 /// Everything that is printed.
 pub(super) fn of(finished: &Finished) -> String {
-    let Finished { subject, plan, outcome, per_client, timeline, .. } = finished;
+    let Finished { subject, plan, outcome, per_client, per_url, timeline, .. } = finished;
     let mut text = format!("{subject}\n{}\n\n", what_was_done(plan, outcome));
     text += &totals(plan, outcome);
     text += &times(plan, outcome);
@@ -16,6 +16,9 @@ pub(super) fn of(finished: &Finished) -> String {
     text += &each_stage(outcome);
     if *timeline {
         text += &each_second(outcome);
+    }
+    if *per_url {
+        text += &each_url(plan, outcome);
     }
     if *per_client {
         text += &each_client(outcome);
@@ -242,6 +245,31 @@ fn each_second(outcome: &Outcome) -> String {
             rate(interval.requests as f64 / interval.length_s),
             rate(interval.bytes as f64 * 8.0 / 1e6 / interval.length_s),
             mean_p99_max(TimeSummary::of(&interval.latency_ns))
+        );
+    }
+    text
+}
+
+fn each_url(plan: &Plan, outcome: &Outcome) -> String {
+    let mut text = format!(
+        "\n{:>12}{:>10}{:>12}{:>10}{:>10}{:>10}  {}\n",
+        "requests", "errors", "a second", "mean ms", "p99 ms", "max ms", "URL"
+    );
+    for (request, class) in plan.requests.iter().zip(&outcome.classes) {
+        let a_second = class.requests as f64 / outcome.window.as_secs_f64().max(1e-9);
+        // Of a list of one URL the figures are those of the whole.
+        let times = match outcome.classes.len() {
+            1 => TimeSummary::of(&outcome.latency_ns),
+            _ => TimeSummary::of(&class.latency_ns),
+        };
+        text += &format!(
+            "{:>12}{:>10}{:>12}{}  {} {}\n",
+            count(class.requests),
+            count(class.errors),
+            rate(a_second),
+            mean_p99_max(times),
+            request.method,
+            request.path
         );
     }
     text
