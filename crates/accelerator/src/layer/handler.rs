@@ -208,9 +208,10 @@ impl AcceleratedOfCore {
             && let Some(tier) = store.tier().filter(|tier| tier.may_hold(facts.hash)).cloned()
         {
             let (hash, key) = (facts.hash, facts.key.clone());
+            let purge_count = store.purge_count();
             let loaded = tokio::task::spawn_blocking(move || tier.load(hash, &key)).await;
             for object in loaded.unwrap_or_default() {
-                store.promote(Arc::new(object));
+                store.promote(Arc::new(object), purge_count);
             }
             under = store.under(facts.hash, &facts.key);
         }

@@ -184,8 +184,12 @@ impl Store {
         true
     }
 
-    /// Takes in a response that the storage behind the memory has given.
-    pub fn promote(&self, object: Arc<Object>) {
+    /// Takes in a response that the storage behind the memory has given, and that was asked of it when there had been so
+    /// many purges.
+    pub fn promote(&self, object: Arc<Object>, purge_count: u64) {
+        if self.is_purged_since(&object, purge_count) {
+            return;
+        }
         self.make_room_from(self.index(object.hash), object.bytes());
         let change = lock(self.shard(object.hash)).insert(object);
         self.bytes.fetch_add(change.added, Ordering::Relaxed);
@@ -217,12 +221,10 @@ impl Store {
             Purge::Key(key) => self.purge_shard(self.shard(hash_of(key)), purge, mode),
             _ => self.shards.iter().map(|shard| self.purge_shard(shard, purge, mode)).sum(),
         };
-        if mode == PurgeMode::Remove
-            && let Some(tier) = &self.tier
-        {
+        if let Some(tier) = &self.tier {
             match purge {
-                Purge::Key(key) => tier.forget(hash_of(key), key),
-                _ => _ = tier.forget_where(&|key, fields| purge.takes(key, fields)),
+                Purge::Key(key) if mode == PurgeMode::Remove => tier.forget(hash_of(key), key),
+                _ => tier.purge(purge, mode),
             }
         }
         self.purged.fetch_add(found as u64, Ordering::Relaxed);

@@ -196,7 +196,7 @@ impl Object {
         }
     }
 
-    pub(super) fn set_state(&self, state: State) {
+    pub(crate) fn set_state(&self, state: State) {
         self.state.store(state as u8, Ordering::Release);
     }
 

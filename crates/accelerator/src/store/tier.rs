@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::memory::{Purge, PurgeMode};
 use super::object::Object;
 
 /// A storage behind the memory. It keeps copies: what is in it may be lost at any time, and what it gives has been checked.
@@ -21,6 +22,6 @@ pub trait Tier: Send + Sync {
     /// Forgets what is stored under a key.
     fn forget(&self, hash: u64, key: &[u8]);
 
-    /// Forgets everything for which `goes` says so of its key and its fields; gives how many there were.
-    fn forget_where(&self, goes: &dyn Fn(&[u8], &[u8]) -> bool) -> usize;
+    /// Forgets all that a purge is for, or gives it as stale from now on.
+    fn purge(&self, purge: &Purge, mode: PurgeMode);
 }
