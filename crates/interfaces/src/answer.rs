@@ -88,8 +88,13 @@ pub enum CacheResult {
 
 impl CacheResult {
     /// All that say something, in the order of their numbers.
-    pub const ALL: [CacheResult; 5] =
-        [CacheResult::Hit, CacheResult::Miss, CacheResult::Stale, CacheResult::Revalidated, CacheResult::Bypass];
+    pub const ALL: [CacheResult; 5] = [
+        CacheResult::Hit,
+        CacheResult::Miss,
+        CacheResult::Stale,
+        CacheResult::Revalidated,
+        CacheResult::Bypass,
+    ];
 
     /// As in logs and metrics; empty: there is no cache.
     pub fn word(self) -> &'static str {
@@ -120,7 +125,15 @@ pub enum Framing {
 impl Answer {
     /// An answer without fields and body.
     pub fn new(status: u16) -> Answer {
-        Answer { status, fields: Vec::new(), body: Vec::new(), declared_length: None, is_error_page: false, date: None, cache: CacheResult::None }
+        Answer {
+            status,
+            fields: Vec::new(),
+            body: Vec::new(),
+            declared_length: None,
+            is_error_page: false,
+            date: None,
+            cache: CacheResult::None,
+        }
     }
 
     /// The error page of a status.

@@ -231,7 +231,9 @@ impl Request {
 
     /// Path and query as they were sent, or as a rewrite made them: what an origin is asked for.
     pub fn path_and_query(&self) -> Vec<u8> {
-        let mut text = Vec::with_capacity(self.path_as_sent.len() + self.query.as_ref().map_or(0, |query| query.len() + 1));
+        let mut text = Vec::with_capacity(
+            self.path_as_sent.len() + self.query.as_ref().map_or(0, |query| query.len() + 1),
+        );
         text.extend_from_slice(&self.path_as_sent);
         if let Some(query) = &self.query {
             text.push(b'?');

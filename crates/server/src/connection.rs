@@ -5,6 +5,7 @@
 //! ([`Connection::serve_hits`]). Whatever else is asked takes [`Connection::answer_request`], where every step may
 //! wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
 
+mod accelerated;
 pub mod as_http1;
 mod at_once;
 mod http2;
@@ -27,7 +28,7 @@ use touchstone_http::target::is_plain_path;
 use touchstone_interfaces::request::{Protocol, TlsFacts};
 
 use crate::access::{ConnectionPermit, HeadFields, MinimumPace, Pace, RequestView};
-use crate::account::{self, Account, Origin};
+use crate::account::{self, Account, HitOf, Origin};
 use crate::answer::{Answer, Part};
 use crate::core::{Core, Hot};
 use crate::deadline::DeadlineGuard;
@@ -38,8 +39,8 @@ use crate::session::{Opened, UnderWayGuard};
 use crate::site::Snapshot;
 use crate::transport::Transport;
 
-use http2::Http2;
 use at_once::Made;
+use http2::Http2;
 use request_body::BodyFeed;
 
 /// Answers to pipelined requests are gathered up to this size before they are written.
@@ -430,6 +431,12 @@ impl Connection {
         }
         let variant = self.variant(hot);
         let date = self.core.clock.second();
+        if hot.front.is_some()
+            && let Some(hit) = self.try_accelerated(hot, bytes, site, path, last)
+        {
+            return hit;
+        }
+        let head = &hot.head;
         let cached =
             hot.caches.get_mut(site).and_then(|cache| cache.hit(path, head.accept_encoding, variant, &date));
         let Some(prepared) = cached else { return self.ask_program(hot, bytes, site, path, last) };
@@ -462,7 +469,7 @@ impl Connection {
         if hot.log.is_on() {
             self.tls_facts();
         }
-        account::note_hit(hot, self.origin(protocol), (site, route), body_bytes, |_| None, bytes);
+        account::note_hit(hot, self.origin(protocol), HitOf::file(site, route), body_bytes, |_| None, bytes);
         Hit::Answered { persistent: variant != Variant::Close }
     }
 

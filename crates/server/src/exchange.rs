@@ -19,7 +19,7 @@ use touchstone_files::cache::{DateSecond, Variant};
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
 use touchstone_http::target::{PathError, RequestTarget, is_plain_path, normalise_path, parse_target};
 use touchstone_http::trace_context;
-use touchstone_interfaces::answer::Answer;
+use touchstone_interfaces::answer::{Answer, CacheResult};
 use touchstone_interfaces::handler::{self, Handled, Interface, Level, OnCore};
 use touchstone_interfaces::pipe::Receiver;
 use touchstone_interfaces::request::{MOST_DERIVED, Protocol, ReceivedHead, Request, TlsFacts};
@@ -76,6 +76,8 @@ pub struct Progress {
     pub route: Cell<Option<usize>>,
     /// What answers, for logs.
     pub handler: Cell<&'static str>,
+    /// What a cache before the handler did.
+    pub cache: Cell<CacheResult>,
     /// The request's id, where somebody has asked for it.
     pub id: RefCell<Option<RequestId>>,
     /// Field lines to be sent ahead of the answer, if that is not there at once.
@@ -321,7 +323,10 @@ async fn step(
             hand_on(snapshot, &mut request);
             let handled = handler_of(core, snapshot, interface).handle(request).await;
             match handled {
-                Handled::Answer(answer) => finish(core, snapshot, &left, site, variant, answer).await,
+                Handled::Answer(answer) => {
+                    progress.cache.set(answer.cache);
+                    finish(core, snapshot, &left, site, variant, answer).await
+                }
                 Handled::LocalRedirect { target } => match left.derive(&target) {
                     Some(next) => return Step::Again(Box::new(next)),
                     None => {

@@ -6,6 +6,7 @@
 //! The life of the process: `server` starts it, `running` does what signals and [`control`] ask of it, `handover` makes
 //! another process its successor, `systemd` hears of all that.
 
+pub mod accelerator;
 pub mod access;
 mod account;
 mod account_name;

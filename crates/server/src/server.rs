@@ -13,6 +13,8 @@ use std::thread::JoinHandle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::unbounded_channel;
+use touchstone_accelerator::layer::Accelerator;
+use touchstone_accelerator::store::Store;
 
 use crate::access::AccessShared;
 use crate::acme::AcmeManager;
@@ -45,6 +47,7 @@ pub struct Server {
     snapshot: Arc<Snapshot>,
     tls: Arc<TlsShared>,
     access: Arc<AccessShared>,
+    accelerator: Arc<Accelerator>,
     acme: AcmeManager,
     /// Read again on a reload.
     config_file: Option<PathBuf>,
@@ -147,9 +150,11 @@ impl Server {
                 error_log.limited(LogLevel::Warning, "password file", problem);
             }))
         };
+        let accelerator = Arc::new(Accelerator::new(Store::new(config.accelerator.memory_bytes, None)));
         let acme = AcmeManager::new(tls.clone(), error_log.clone());
-        let snapshot = Snapshot::open(config, &tls, &access, acme.http_challenges(), &error_log)
-            .map_err(|unusable| StartError(unusable.0))?;
+        let snapshot =
+            Snapshot::open(config, &tls, &access, &accelerator, acme.http_challenges(), &error_log)
+                .map_err(|unusable| StartError(unusable.0))?;
         let snapshot = Arc::new(snapshot);
         if let Some(problem) = &snapshot.watcher_problem {
             error_log.warning(format_args!(
@@ -172,6 +177,7 @@ impl Server {
             snapshot,
             tls,
             access,
+            accelerator,
             acme,
             config_file,
             access_log,
@@ -201,6 +207,7 @@ impl Server {
             snapshot,
             tls,
             access,
+            accelerator,
             acme,
             config_file,
             access_log,
@@ -277,6 +284,7 @@ impl Server {
             snapshot,
             tls,
             access,
+            accelerator,
             acme,
             admin,
             view,

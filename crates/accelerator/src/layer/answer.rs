@@ -6,7 +6,9 @@ use bytes::Bytes;
 use touchstone_files::cache::{Prepared, SharedBody};
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::decimal;
-use touchstone_http::range::{ByteRange, MultipartByteRanges, append_content_range, append_unsatisfied_range};
+use touchstone_http::range::{
+    ByteRange, MultipartByteRanges, append_content_range, append_unsatisfied_range,
+};
 use touchstone_http::request::Method;
 use touchstone_interfaces::answer::{Answer, Part};
 use touchstone_interfaces::pipe::pipe;
@@ -125,6 +127,16 @@ fn of_ranges(object: &Arc<Object>, fields: Vec<u8>, ranges: &[ByteRange]) -> Ans
     framing.append_closing(&mut closing);
     answer.body.push(Part::Bytes(closing.into()));
     answer
+}
+
+/// The part that is stored, whichever was asked for: an origin may give another than that (RFC 9110 section 15.3.7).
+pub fn of_part(object: &Arc<Object>, cache_status: Option<CacheStatus>, now: i64) -> Option<Answer> {
+    let part = object.part()?;
+    let mut fields = Vec::with_capacity(object.fields().len() + 128);
+    object.append_fields(now, cache_status, &mut fields);
+    let mut answer = of_ranges(object, fields, &[part.range]);
+    answer.date = Some(format_imf_fixdate(object.terms.date));
+    Some(answer)
 }
 
 /// A boundary that a body cannot hold unless its author knows the process's random key.

@@ -239,8 +239,7 @@ impl Fetched<'_> {
     fn draft(&self, answer: &Answer) -> Option<Draft> {
         let storable = self.judge(answer.status, &answer.fields, answer)?;
         let policy = &*self.core.route.policy;
-        let is_bytes =
-            |part: &Part| matches!(part, Part::Bytes(_) | Part::Stream { .. });
+        let is_bytes = |part: &Part| matches!(part, Part::Bytes(_) | Part::Stream { .. });
         let length = answer.body_length();
         if !answer.body.iter().all(is_bytes) || length.is_some_and(|length| length > policy.object_bytes) {
             return None;
@@ -303,9 +302,10 @@ impl Fetched<'_> {
         let store = &self.core.route.accelerator.store;
         let stored = match self.completing {
             Some(object) => object.clone(),
-            None => store.under(self.facts.hash, &self.facts.key).into_iter().find(|object| {
-                object.part().is_some() && object.selector() == head.selector
-            })?,
+            None => store
+                .under(self.facts.hash, &self.facts.key)
+                .into_iter()
+                .find(|object| object.part().is_some() && object.selector() == head.selector)?,
         };
         let stored_part = stored.part()?;
         if strong_etag(stored.fields())? != etag {

@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use touchstone_http::date::parse_http_date;
 use touchstone_http::request::Method;
-use touchstone_interfaces::answer::{Answer, CacheResult};
+use touchstone_interfaces::answer::{Answer, CacheResult, Part};
 use touchstone_interfaces::handler::{Handled, Handler, OnCore, Server};
 use touchstone_interfaces::request::Request;
 
@@ -24,7 +25,7 @@ use crate::rules::partial::strong_etag;
 use crate::rules::reuse::{self, Reuse, is_origin_error, may_serve_on_error, request_directives};
 use crate::rules::validation::{conditions, is_same_representation};
 use crate::rules::{fields, storing, vary};
-use crate::store::{Object, Purge, PurgeMode, State, hash_of};
+use crate::store::{NewObject, Object, Purge, PurgeMode, State, hash_of};
 
 /// How often a request may find that what it waited for is not for it.
 const MOST_ROUNDS: usize = 4;
@@ -287,7 +288,12 @@ impl AcceleratedOfCore {
                 let forward_status = is_validated.then_some(304);
                 let result = if is_validated { CacheResult::Revalidated } else { CacheResult::Miss };
                 let status = CacheStatus { forward_status, is_stored: true, ..status };
-                match self.of_object(&object, request, status, result, self.now()) {
+                let says = self.route.policy.cache_status.then_some(status);
+                let answer = self.of_object(&object, request, status, result, self.now()).or_else(|| {
+                    let part = answer::of_part(&object, says, self.now())?;
+                    Some(Answer { cache: result, ..part })
+                });
+                match answer {
                     Some(answer) => Round::Done(Handled::Answer(answer)),
                     None => Round::Again,
                 }
@@ -406,14 +412,69 @@ impl AcceleratedOfCore {
 
     /// A request that may change something (RFC 9111 section 4.4).
     async fn change(&self, request: Request) -> Handled {
+        let request_time = self.now();
         let left = request.without_body();
         let handled = self.inner.clone().handle(request).await;
         if let Handled::Answer(answer) = &handled
             && is_success(answer.status)
         {
             self.invalidate(&left, &answer.fields);
+            if left.method() == Method::Post {
+                self.store_of_post(&left, answer, request_time);
+            }
         }
         self.marked(handled, CacheStatus::new(Outcome::Method))
+    }
+
+    /// An answer to POST that says that it is what GET would give, and for how long, is stored as that (RFC 9110 section
+    /// 9.3.3); where all of it is there, which is so for the short ones that say so.
+    fn store_of_post(&self, request: &Request, answer: &Answer, request_time: i64) {
+        let facts = self.facts(request);
+        let answer_fields = fields::FieldText(&answer.fields);
+        let host = request.host.as_deref().unwrap_or_default();
+        let own = answer_fields.first("content-location").and_then(|location| {
+            same_origin_target(location, request.tls.is_some(), host, &request.path_as_sent)
+        });
+        let names_itself = own.is_some_and(|(path, query)| {
+            path == *request.path_as_sent && query.as_deref() == request.query.as_deref()
+        });
+        let says_how_long = answer_fields.has("expires") || answer_fields.has("cache-control");
+        let body: Option<Vec<_>> = answer
+            .body
+            .iter()
+            .map(|part| if let Part::Bytes(bytes) = part { Some(bytes.clone()) } else { None })
+            .collect();
+        let (true, true, 200, Some(body)) = (names_itself, says_how_long, answer.status, body) else {
+            return;
+        };
+        let now = self.now();
+        let response = storing::Response {
+            status: 200,
+            fields: &answer.fields,
+            date: answer.date.and_then(|text| parse_http_date(&text, now)),
+            request_time,
+            response_time: now,
+            is_authorized: facts.is_authorized,
+            has_cookie: facts.has_cookie,
+            request_no_store: facts.directives.no_store,
+        };
+        let policy = &*self.route.policy;
+        let Ok(storable) = storing::judge(&response, policy) else { return };
+        let Some(selector) = vary::selector(&answer.fields, RequestFields(&request.received), policy) else {
+            return;
+        };
+        let store = &self.route.accelerator.store;
+        let object = Object::new(NewObject {
+            hash: facts.hash,
+            key: &facts.key,
+            selector: &selector,
+            status: 200,
+            terms: storable.terms,
+            fields: &fields::stored_fields(&answer.fields, &storable.left_out),
+            part: None,
+            body: &body,
+        });
+        store.insert(Arc::new(object), store.purge_count());
     }
 
     fn invalidate(&self, request: &Request, answer_fields: &[u8]) {
@@ -482,7 +543,7 @@ impl AcceleratedOfCore {
         let response = storing::Response {
             status: 200,
             fields: &fields,
-            date: answer.date.and_then(|text| touchstone_http::date::parse_http_date(&text, now)),
+            date: answer.date.and_then(|text| parse_http_date(&text, now)),
             request_time,
             response_time: now,
             is_authorized: facts.is_authorized,

@@ -26,7 +26,8 @@ const OF_CLIENT: [&str; 4] = ["if-none-match", "if-modified-since", "if-range", 
 /// no request.
 pub fn for_origin(request: &Request, added: &[(&str, Vec<u8>)]) -> Option<Request> {
     let mut next = request.without_body();
-    let is_of_client = |name: &[u8]| OF_CLIENT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+    let is_of_client =
+        |name: &[u8]| OF_CLIENT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
     if added.is_empty() && !request.received.fields().any(|(name, _)| is_of_client(name)) {
         return Some(next);
     }

@@ -6,6 +6,7 @@
 //! | `fields` | walking over field lines, and leaving out those that are not stored |
 //! | `directives` | `Cache-Control` as it is sent (RFC 9111 section 5.2) |
 //! | `targeted` | `CDN-Cache-Control`, a structured field (RFC 9213) |
+//! | `surrogate` | `Surrogate-Control`, which came before that |
 //! | `policy` | what a route's configuration says beyond the rules |
 //! | `storing` | whether a response may be stored, and how long it is fresh (sections 3 and 4.2) |
 //! | `reuse` | what a stored response is good for when a request comes (section 4) |
@@ -27,6 +28,7 @@ pub mod partial;
 pub mod policy;
 pub mod reuse;
 pub mod storing;
+pub mod surrogate;
 pub mod targeted;
 pub mod validation;
 pub mod vary;

@@ -6,7 +6,7 @@ use touchstone_http::grammar::{list_members, trim_optional_white_space};
 use super::directives::{MOST_SECONDS, ResponseDirectives, seconds};
 use super::fields::{FieldText, Fields};
 use super::policy::Policy;
-use super::targeted;
+use super::{surrogate, targeted};
 
 /// A response, and what of its request matters here.
 #[derive(Debug, Clone, Copy)]
@@ -111,6 +111,11 @@ fn directives(fields: FieldText<'_>) -> (ResponseDirectives, bool) {
     let mut targeted = Vec::new();
     fields.values("cdn-cache-control", &mut |value| targeted.push(value));
     if let Some(directives) = targeted::parse(&targeted) {
+        return (directives, true);
+    }
+    let mut surrogate = Vec::new();
+    fields.values("surrogate-control", &mut |value| surrogate.push(value));
+    if let Some(directives) = surrogate::parse(&surrogate) {
         return (directives, true);
     }
     let mut directives = ResponseDirectives::default();
@@ -312,6 +317,11 @@ mod tests {
             (modified.clone(), Ok(100)),
             (format!("{modified}Expires: 0\r\n"), Ok(0)),
             ("CDN-Cache-Control: max-age=9\r\nCache-Control: no-store\r\n".to_string(), Ok(9)),
+            ("Surrogate-Control: max-age=9\r\nCache-Control: no-store\r\n".to_string(), Ok(9)),
+            (
+                "Surrogate-Control: no-store\r\nCache-Control: max-age=3\r\n".to_string(),
+                Err(NotStored::NoStore),
+            ),
             (format!("CDN-Cache-Control: public\r\n{expires}ETag: \"a\"\r\n"), Ok(0)),
             ("CDN-Cache-Control: Bad, max-age=9\r\nCache-Control: max-age=3\r\n".to_string(), Ok(3)),
             ("X: 1\r\n".to_string(), Err(NotStored::Useless)),

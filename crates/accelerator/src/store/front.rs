@@ -12,6 +12,7 @@ use super::memory::{Store, hash_of};
 use super::object::{Object, State};
 use crate::rules::directives::RequestDirectives;
 use crate::rules::fields::Fields;
+use crate::rules::key::{self, Target};
 use crate::rules::policy::Policy;
 use crate::rules::reuse::{self, Reuse};
 use crate::rules::vary;
@@ -22,6 +23,7 @@ pub struct Front {
     slots: FxHashMap<Box<[u8]>, Vec<Slot>>,
     removals_seen: u64,
     scratch: Vec<u8>,
+    key: Vec<u8>,
 }
 
 /// A response that this core has given within this second or the one before.
@@ -35,7 +37,7 @@ struct Slot {
 #[derive(Clone, Copy)]
 pub struct PlainRequest<'a, F> {
     /// What it asks for.
-    pub key: &'a [u8],
+    pub target: Target<'a>,
     /// Its fields.
     pub fields: F,
     /// What the route's configuration says.
@@ -47,7 +49,7 @@ pub struct PlainRequest<'a, F> {
 impl Front {
     /// A view of a store for one core.
     pub fn new(store: Arc<Store>) -> Front {
-        Front { store, slots: FxHashMap::default(), removals_seen: 0, scratch: Vec::new() }
+        Front { store, slots: FxHashMap::default(), removals_seen: 0, scratch: Vec::new(), key: Vec::new() }
     }
 
     /// The answer to a plain request, if a response is stored that is fresh.
@@ -59,11 +61,12 @@ impl Front {
         date: &DateSecond,
     ) -> Option<&Arc<Prepared>> {
         let is_authorized = authorization(&request)?;
+        key::write(&request.target, request.policy, &mut self.key);
         let index = match self.find(&request, is_authorized, variant, date) {
             Some(index) => index,
             None => self.renew(&request, is_authorized, variant, date)?,
         };
-        let slot = self.slots.get_mut(request.key)?.get_mut(index)?;
+        let slot = self.slots.get_mut(&*self.key)?.get_mut(index)?;
         slot.is_used = true;
         slot.object.mark_used();
         slot.by_variant[variant as usize].as_ref()
@@ -79,7 +82,7 @@ impl Front {
         date: &DateSecond,
     ) -> Option<usize> {
         let scratch = &mut self.scratch;
-        self.slots.get(request.key)?.iter().position(|slot| {
+        self.slots.get(&*self.key)?.iter().position(|slot| {
             let prepared = &slot.by_variant[variant as usize];
             prepared.as_ref().is_some_and(|prepared| prepared.second() == date.unix_seconds)
                 && slot.object.state() == State::Stored
@@ -100,10 +103,7 @@ impl Front {
     ) -> Option<usize> {
         let object = self.current(request, is_authorized, date)?;
         let prepared = object.prepare(variant, date, request.policy.cache_status, request.site_fields);
-        let slots = match self.slots.get_mut(request.key) {
-            Some(slots) => slots,
-            None => self.slots.entry(request.key.into()).or_default(),
-        };
+        let slots = self.slots.entry(self.key.as_slice().into()).or_default();
         // What has been replaced is of no use to anybody.
         slots.retain(|slot| slot.object.state() == State::Stored);
         let index = slots.iter().position(|slot| Arc::ptr_eq(&slot.object, &object)).unwrap_or_else(|| {
@@ -121,7 +121,7 @@ impl Front {
         is_authorized: bool,
         date: &DateSecond,
     ) -> Option<Arc<Object>> {
-        let stored = self.store.under(hash_of(request.key), request.key);
+        let stored = self.store.under(hash_of(&self.key), &self.key);
         let scratch = &mut self.scratch;
         let selected = stored
             .into_iter()

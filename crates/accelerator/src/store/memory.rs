@@ -10,6 +10,7 @@ use super::object::{Object, State};
 use super::shard::Shard;
 use super::tags::tags;
 use super::tier::Tier;
+use crate::rules::key::SPACE_BYTES;
 
 /// Most shards, so that cores seldom meet at one.
 const MOST_SHARDS: u64 = 32;
@@ -54,6 +55,13 @@ pub enum Purge {
     Key(Vec<u8>),
     /// What is stored under keys that begin so.
     Prefix(Vec<u8>),
+    /// What is stored for a path and query, or for paths that begin so, of any host and space.
+    Path {
+        /// The path, and the query if there is one.
+        path: Vec<u8>,
+        /// It is a beginning.
+        is_prefix: bool,
+    },
     /// What has a tag.
     Tag(Vec<u8>),
     /// Everything of a space.
@@ -307,6 +315,12 @@ impl Purge {
         match self {
             Purge::Key(other) => key == other,
             Purge::Prefix(beginning) => key.starts_with(beginning),
+            Purge::Path { path, is_prefix } => {
+                let behind_space = key.get(SPACE_BYTES + 1..).unwrap_or_default();
+                let slash = memchr::memchr(b'/', behind_space).unwrap_or(behind_space.len());
+                let target = &behind_space[slash..];
+                if *is_prefix { target.starts_with(path) } else { target == path }
+            }
             Purge::Tag(tag) => tags(fields).any(|other| other == tag),
             Purge::Space(space) => key.starts_with(&space.to_le_bytes()),
             Purge::All => true,

@@ -103,7 +103,7 @@ fn decoded(path: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-use touchstone_files::root::SymlinkPolicy;
+    use touchstone_files::root::SymlinkPolicy;
 
     #[test]
     fn files_that_programs_name() {

@@ -3,6 +3,7 @@
 //! Fields that belong to one connection end here (RFC 9110 section 7.6.1). What a client says of itself in the fields that
 //! proxies add (`X-Forwarded-For` and its kin) is replaced by what the server knows: an origin trusts these fields.
 
+use touchstone_http::date::{format_imf_fixdate, parse_http_date};
 use touchstone_http::grammar::list_members;
 use touchstone_http::response::ResponseHead;
 
@@ -110,6 +111,14 @@ pub fn response_fields(head: &ResponseHead) -> Vec<u8> {
         }
     }
     lines
+}
+
+/// When the origin says that its response was made: who passes it on must not say otherwise (RFC 9110 section 6.6.1).
+pub fn response_date(head: &ResponseHead) -> Option<[u8; 29]> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0));
+    let date = parse_http_date(head.field(b"date")?, now)?;
+    Some(format_imf_fixdate(date))
 }
 
 fn is_one_of(name: &[u8], names: &[&str]) -> bool {

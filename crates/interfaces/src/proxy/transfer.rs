@@ -17,7 +17,7 @@ use touchstone_http::response::{
     BodyFraming, Parsed, ResponseHead, ResponseLimits, body_framing, parse_response_head,
 };
 
-use super::fields::response_fields;
+use super::fields::{self, response_fields};
 use super::settings::ProxySettings;
 use crate::answer::{Answer, Part};
 use crate::pipe::{Receiver, Sender, pipe};
@@ -114,6 +114,7 @@ impl Transfer {
         let framing = body_framing(is_head, &head);
         let mut answer = Answer::new(head.status);
         answer.fields = response_fields(&head);
+        answer.date = fields::response_date(&head);
         if matches!(framing, BodyFraming::None) {
             answer.declared_length = head.content_length.filter(|_| is_head || head.status == 304);
         }

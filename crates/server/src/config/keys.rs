@@ -697,6 +697,10 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::config::accelerator::ACCELERATOR;
+            $code
+        }
+        {
             let $section = &$crate::config::keys::ACCESS_LOG;
             $code
         }
@@ -778,6 +782,10 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::config::proxy::PROXY;
+            $code
+        }
+        {
+            let $section = &$crate::config::accelerator::CACHE_OF_ROUTE;
             $code
         }
         {

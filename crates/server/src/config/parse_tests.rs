@@ -279,8 +279,8 @@ fn unknown_names() {
     );
     assert_eq!(
         problem_beside_a_site("[upstream]\nranges = 1"),
-        "site.toml:4:2: unknown section 'upstream'; the sections are [server], [limits], [cache], [access_log], \
-         [error_log], [proxies], [acme], [request_id], [admin] and [[site]]"
+        "site.toml:4:2: unknown section 'upstream'; the sections are [server], [limits], [cache], [accelerator], \
+         [access_log], [error_log], [proxies], [acme], [request_id], [admin] and [[site]]"
     );
     assert_eq!(
         problems("[[sites]]\nroot = 'x'\n"),

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use touchstone_accelerator::rules::policy::Policy;
+
+use super::accelerator::read_cache;
 use super::access::{self, AccessConfig};
 use super::ajp;
 use super::cgi::{self, CgiConfig};
@@ -44,6 +47,8 @@ pub struct RouteConfig {
     pub php: Option<ProgramsConfig>,
     /// Answered by another server.
     pub proxy: Option<ProxyConfig>,
+    /// How its answers are cached.
+    pub cache: Option<Policy>,
     /// Answered by plug-ins.
     pub nsapi: Option<NsapiConfig>,
     /// Files below another directory.
@@ -112,6 +117,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         php: None,
         ajp: None,
         proxy: None,
+        cache: None,
         nsapi: None,
         root: None,
         headers: BTreeMap::new(),
@@ -224,6 +230,14 @@ pub static ROUTE: Section<RouteConfig> = Section {
             documentation: "Has another server answer, see `[site.route.proxy]`. \
                 Not together with `redirect`, `respond` or `root`.",
             kind: Kind::Table { read: read_proxy },
+        },
+        Key {
+            name: "cache",
+            default: Some(ABSENT),
+            example: "{ stale_while_revalidate = \"10s\" }",
+            documentation: "Has the answers of a program or of another server cached, see `[site.route.cache]`. \
+                Together with `proxy`, `cgi`, `fastcgi`, `scgi` or `php`.",
+            kind: Kind::Table { read: read_cache },
         },
         Key {
             name: "nsapi",

@@ -26,11 +26,13 @@ use touchstone_interfaces::request::{Protocol, ReceivedHead};
 
 use super::Connection;
 use super::as_http1::{nothing_received, request_text};
-use crate::account::{self, Account};
+use crate::accelerator::{self, ListedFields, Ready};
+use crate::access::RequestView;
+use crate::account::{self, Account, HitOf};
 use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
 use crate::exchange::{self, Arrival, Progress};
-use crate::header_blocks::{encode_fields, split_field};
+use crate::header_blocks::{encode_fields, encode_head, split_field};
 use crate::metrics::Timeout;
 use streams::{Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 
@@ -207,6 +209,9 @@ impl Http2 {
         if !self.connection.transport.may_serve(Some(request.authority())) {
             return false;
         }
+        if hot.front.is_some() && self.try_accelerated(hot, request, site, path) {
+            return true;
+        }
         // Rules look at more than this way has at hand.
         if hot.snapshot.sites[site].rules.is_some() || hot.snapshot.config.request_id.answer {
             return false;
@@ -238,7 +243,59 @@ impl Http2 {
             head.parse(&text, &limits).is_ok().then_some(text)
         };
         let origin = self.connection.origin(Protocol::Http2);
-        account::note_hit(hot, origin, (site, None), body_bytes, written, &[]);
+        account::note_hit(hot, origin, HitOf::file(site, None), body_bytes, written, &[]);
+        true
+    }
+
+    /// Answers a plain GET from the cache before programs and origins.
+    fn try_accelerated(&mut self, hot: &mut Hot, request: &Request<'_>, site: usize, path: &[u8]) -> bool {
+        let date = self.connection.core.clock.second();
+        let is_secure = self.connection.transport.scheme() != "http";
+        let listed: Vec<(&[u8], &[u8])> = request.fields().map(|field| (field.name, field.value)).collect();
+        let fields = ListedFields(&listed);
+        let target = request.path();
+        let snapshot = &hot.snapshot;
+        let view = RequestView {
+            client: self.connection.peer.map(|peer| snapshot.connection_gate.client(peer.ip(), &fields)),
+            method: b"GET",
+            path,
+            query: (path.len() < target.len()).then(|| &target[path.len() + 1..]),
+            host: Some(request.authority()),
+            fields: &fields,
+        };
+        if snapshot.config.request_id.answer {
+            return false;
+        }
+        let Some(front) = hot.front.as_mut() else { return false };
+        let when = (Variant::Persistent, &date);
+        let Some(Ready { prepared, route }) =
+            accelerator::ready(front, &snapshot.sites[site], &view, fields, is_secure, when)
+        else {
+            return false;
+        };
+        // Not kept for the second, as those of files are: the same path has other answers for other fields and queries.
+        let block = encode_head(prepared.head());
+        let body = prepared.body();
+        match self.engine.respond(request.stream(), &block, Body::Bytes(body), &mut self.output) {
+            Responded::Complete | Responded::Gone => {}
+            Responded::Queued => {
+                let part = Part::Cached(prepared.clone(), 0..body.len());
+                self.outgoing.push(Outgoing::new(request.stream(), vec![part]));
+            }
+        }
+        let body_bytes = body.len() as u64;
+        self.connection.requests += 1;
+        if hot.log.is_on() {
+            self.connection.tls_facts();
+        }
+        let limits = hot.limits;
+        let written = |head: &mut RequestHead| {
+            let text = request_text(request, request.end_of_stream());
+            head.parse(&text, &limits).is_ok().then_some(text)
+        };
+        let of = HitOf { site, route: Some(route), is_accelerated: true };
+        let origin = self.connection.origin(Protocol::Http2);
+        account::note_hit(hot, origin, of, body_bytes, written, &[]);
         true
     }
 
@@ -382,7 +439,8 @@ impl Http2 {
         };
         let length_text = length.unwrap_or_default().to_string();
         let lines = answer.fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-        let own: [(&[u8], &[u8]); 2] = [(b"server", b"touchstone"), (b"date", &date.text)];
+        let own: [(&[u8], &[u8]); 2] =
+            [(b"server", b"touchstone"), (b"date", answer.date.as_ref().unwrap_or(&date.text))];
         let length_field = length.map(|_| (&b"content-length"[..], length_text.as_bytes()));
         let fields = own.into_iter().chain(lines.filter_map(split_field)).chain(length_field);
         let block = encode_fields(answer.status, fields);

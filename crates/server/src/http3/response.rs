@@ -66,7 +66,8 @@ pub fn encode_answer(answer: &Answer, framing: Framing, core: &Core) -> Vec<u8> 
     };
     let length_text = length.unwrap_or_default().to_string();
     let lines = answer.fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-    let own: [(&[u8], &[u8]); 2] = [(b"server", b"touchstone"), (b"date", &date.text)];
+    let own: [(&[u8], &[u8]); 2] =
+        [(b"server", b"touchstone"), (b"date", answer.date.as_ref().unwrap_or(&date.text))];
     let length_field = length.map(|_| (&b"content-length"[..], length_text.as_bytes()));
     encode_fields(answer.status, own.into_iter().chain(lines.filter_map(split_field)).chain(length_field))
 }

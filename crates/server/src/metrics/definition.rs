@@ -3,6 +3,8 @@
 //! Each metric is defined once, here. The exposition and the page of the book are made from this table, so a new
 //! metric is one new entry.
 
+use touchstone_interfaces::answer::CacheResult;
+
 use super::core_counts::{
     ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,
 };
@@ -301,6 +303,94 @@ pub static METRICS: &[Definition] = &[
         collect: |totals, samples| {
             if let Some(cache) = totals.cache {
                 samples.add(&[], cache.compressions);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_requests",
+        kind: Kind::Counter,
+        help: "Requests of routes with a cache, by what the cache did.",
+        labels: &[
+            SITE,
+            ROUTE,
+            (
+                "result",
+                "`hit`: answered from what is stored, or with a response that another request had asked for; `miss`: from \
+                 the origin or program; `stale`: from what is stored although it was stale; `revalidated`: from what is \
+                 stored, which the origin has said to be right; `bypass`: of a kind that the cache has nothing to do with",
+            ),
+        ],
+        collect: |totals, samples| {
+            for route in totals.routes.iter().filter(|route| route.cache_results != [0; 5]) {
+                for (result, count) in CacheResult::ALL.iter().zip(route.cache_results) {
+                    samples.add(&[&route.labels.site, &route.labels.route, result.word()], count);
+                }
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_objects",
+        kind: Kind::Gauge,
+        help: "Responses that are stored in memory.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator {
+                samples.add(&[], counters.objects);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_bytes",
+        kind: Kind::Gauge,
+        help: "Memory that stored responses take.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator {
+                samples.add(&[], counters.bytes);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_limit_bytes",
+        kind: Kind::Gauge,
+        help: "The most memory that they may take: accelerator.memory.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator {
+                samples.add(&[], counters.budget_bytes);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_evictions",
+        kind: Kind::Counter,
+        help: "Stored responses that left to make room.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator {
+                samples.add(&[], counters.evictions);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_refused",
+        kind: Kind::Counter,
+        help: "Responses that were not stored because they are too large for what is known of their use.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator {
+                samples.add(&[], counters.refused);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_purged",
+        kind: Kind::Counter,
+        help: "Stored responses that were purged, or that an unsafe request has made stale.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator {
+                samples.add(&[], counters.purged);
             }
         },
     },

@@ -244,7 +244,11 @@ impl Route {
         normalise_path(&target, &mut path).ok()?;
         let mut path_as_sent = Vec::with_capacity(path.len());
         escape::append_path(&path, &mut path_as_sent);
-        Some(Rewritten { path: path.into(), path_as_sent: path_as_sent.into(), query: query.map(Bytes::from) })
+        Some(Rewritten {
+            path: path.into(),
+            path_as_sent: path_as_sent.into(),
+            query: query.map(Bytes::from),
+        })
     }
 }
 
@@ -302,6 +306,16 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
             problem("respond.status", format!("'status' must be from 200 to 599, not {}", respond.status));
         }
         action = Action::Respond(respond.clone());
+    }
+    let has_program = config.proxy.is_some()
+        || config.cgi.is_some()
+        || config.fastcgi.is_some()
+        || config.scgi.is_some()
+        || config.php.is_some();
+    if config.cache.is_some() && !has_program {
+        let message =
+            "'cache' needs 'proxy', 'cgi', 'fastcgi', 'scgi' or 'php' beside it: files have a cache already";
+        problem("cache", message.to_string());
     }
     for (key, message) in contradictions(config) {
         problem(key, message);

@@ -2,12 +2,14 @@
 
 use crate::exit::Exit;
 
+mod accelerate;
 mod bench;
 mod check;
 mod limit;
 mod load;
 mod nsapi_host;
 mod print;
+mod purge;
 mod reload;
 mod report;
 mod running_server;
@@ -18,16 +20,23 @@ mod stop;
 mod suites;
 mod systems;
 mod upgrade;
+mod warm;
 
 /// What to do.
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Serve sites: from a configuration file, or one directory at once
     Serve(serve::Arguments),
+    /// Accelerate another server: a cache in front of it, started with one line
+    Accelerate(accelerate::Arguments),
     /// Say what is wrong with a configuration, with file and line
     Check(check::Arguments),
     /// Make a running server take up its configuration, certificates and logs anew
     Reload(reload::Arguments),
+    /// Take stored responses out of a running server's accelerator
+    Purge(purge::Arguments),
+    /// Ask an accelerator for a list of URLs, or those of a sitemap, so that they are stored
+    Warm(warm::Arguments),
     /// Replace a running server by a new process that takes over its sockets
     Upgrade(upgrade::Arguments),
     /// Say how a running server is
@@ -59,8 +68,11 @@ impl Command {
     pub fn run(self) -> Exit {
         match self {
             Command::Serve(arguments) => serve::run(arguments),
+            Command::Accelerate(arguments) => accelerate::run(arguments),
             Command::Check(arguments) => check::run(arguments),
             Command::Reload(arguments) => reload::run(&arguments),
+            Command::Purge(arguments) => purge::run(&arguments),
+            Command::Warm(arguments) => warm::run(&arguments),
             Command::Upgrade(arguments) => upgrade::run(&arguments),
             Command::Status(arguments) => status::run(&arguments),
             Command::Stop(arguments) => stop::run(&arguments),

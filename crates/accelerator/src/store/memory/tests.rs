@@ -1,5 +1,6 @@
 use super::*;
 use crate::rules::fields::FieldText;
+use crate::rules::key::Target;
 use crate::rules::policy::Policy;
 use crate::rules::storing::Terms;
 use crate::store::{Front, NewObject, PlainRequest};
@@ -92,6 +93,8 @@ fn purges_take_what_they_name() {
     for (purge, left) in [
         (Purge::Key(key("ha/1")), [false, true, true]),
         (Purge::Prefix(key("ha/")), [false, false, true]),
+        (Purge::Path { path: b"/1".to_vec(), is_prefix: false }, [false, true, false]),
+        (Purge::Path { path: b"/".to_vec(), is_prefix: true }, [false; 3]),
         (Purge::Tag(b"y".to_vec()), [false, false, true]),
         (Purge::Tag(b"z".to_vec()), [true, false, true]),
         (Purge::Space(0), [false; 3]),
@@ -129,10 +132,10 @@ fn a_core_gives_what_is_fresh_and_lets_go_of_what_nobody_wants() {
     let mut front = Front::new(store.clone());
     let stored = object("ha/", "X: 1\r\n", 5);
     store.insert(stored.clone(), 0);
-    let key = stored.key().to_vec();
+    let target = Target { space: 0, is_secure: false, host: b"a", path: b"/", query: None };
     let policy = Policy::default();
     let plain = |fields| PlainRequest {
-        key: &key,
+        target,
         fields: FieldText(fields),
         policy: &policy,
         site_fields: b"S: 1\r\n",
