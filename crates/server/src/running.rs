@@ -41,6 +41,9 @@ use crate::tls::TlsShared;
 /// How long cores may take to begin with a new configuration before the answer goes out without their word.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long the disk of the accelerator may take to write what waits, at the end.
+const CLOSE_DISK: Duration = Duration::from_secs(3);
+
 /// A core and the way to it.
 pub struct RunningCore {
     /// What it is told.
@@ -396,6 +399,10 @@ impl Running {
         self.parts.pid_file = None;
         self.parts.admin.end();
         self.order_to_drain(Departure { left: ready.taken.clone().into(), patient: true });
+        // The new process waits for the disk, and has use of it sooner than we have ended.
+        if let Some(tier) = self.parts.accelerator.store.tier().cloned() {
+            std::thread::spawn(move || tier.close(CLOSE_DISK));
+        }
         // Should it be gone by now, nobody is left to go on; its end is in its own log.
         let _ = successor.go();
         for reply in replies {
@@ -464,6 +471,9 @@ impl Running {
         }
         // Their requests are done; nobody is to be left behind.
         programs::stop_pools();
+        if let Some(tier) = self.parts.accelerator.store.tier() {
+            tier.close(CLOSE_DISK);
+        }
         self.parts.access_log.finish();
         self.parts.error_log.info("stopped");
         result

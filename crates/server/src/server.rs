@@ -14,7 +14,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::unbounded_channel;
 use touchstone_accelerator::layer::Accelerator;
-use touchstone_accelerator::store::Store;
 
 use crate::access::AccessShared;
 use crate::acme::AcmeManager;
@@ -150,7 +149,8 @@ impl Server {
                 error_log.limited(LogLevel::Warning, "password file", problem);
             }))
         };
-        let accelerator = Arc::new(Accelerator::new(Store::new(config.accelerator.memory_bytes, None)));
+        let accelerator =
+            Arc::new(Accelerator::new(crate::accelerator::open_store(&config.accelerator, &error_log)));
         let acme = AcmeManager::new(tls.clone(), error_log.clone());
         let snapshot =
             Snapshot::open(config, &tls, &access, &accelerator, acme.http_challenges(), &error_log)

@@ -66,6 +66,12 @@ impl Index {
         Index { parts: (0..PARTS).map(|_| Mutex::default()).collect(), count: AtomicUsize::new(0) }
     }
 
+    /// Takes out all of them.
+    pub fn clear(&self) {
+        self.parts.iter().for_each(|part| lock(part).clear());
+        self.count.store(0, Relaxed);
+    }
+
     /// How many entries there are.
     pub fn count(&self) -> usize {
         self.count.load(Relaxed)

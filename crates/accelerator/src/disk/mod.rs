@@ -40,7 +40,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use touchstone_interfaces::handler::Level;
 
-use crate::store::{Object, Purge, PurgeMode, State, Tier, lock};
+use crate::store::{Object, Purge, PurgeMode, State, Tier, TierCounters, lock};
 use entry::selector_hash;
 use index::{Index, PLACE_BYTES, Place};
 use purges::{Purges, Remembered};
@@ -100,29 +100,6 @@ impl Settings {
     fn most_entries(&self) -> usize {
         usize::try_from(self.index_bytes / PLACE_BYTES).unwrap_or(usize::MAX).max(1)
     }
-}
-
-/// Figures for the operator.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct DiskCounters {
-    /// Responses that are there.
-    pub objects: u64,
-    /// What they take on the disk, with what will leave with its segment.
-    pub bytes: u64,
-    /// The most that they may take.
-    pub budget_bytes: u64,
-    /// Responses that were written, since the start.
-    pub written: u64,
-    /// Responses that were read, since the start.
-    pub read: u64,
-    /// Responses that left with their segment, since the start.
-    pub evicted: u64,
-    /// Responses that were not kept because the disk was too slow or the index full, or they are too large.
-    pub refused: u64,
-    /// Records and entries that were not as they were written; they are gone.
-    pub corrupt: u64,
-    /// Reads and writes that failed.
-    pub failures: u64,
 }
 
 #[derive(Default)]
@@ -189,49 +166,12 @@ impl Disk {
         Disk { shared, writer: Mutex::new(writer.ok()) }
     }
 
-    /// Figures for the operator.
-    pub fn counters(&self) -> DiskCounters {
-        let cells = &self.shared.cells;
-        let of = |cell: &AtomicU64| cell.load(Relaxed);
-        DiskCounters {
-            objects: self.shared.index.count() as u64,
-            bytes: of(&cells.bytes),
-            budget_bytes: self.shared.settings.size_bytes,
-            written: of(&cells.written),
-            read: of(&cells.read),
-            evicted: of(&cells.evicted),
-            refused: of(&cells.refused),
-            corrupt: of(&cells.corrupt),
-            failures: of(&cells.failures),
-        }
-    }
-
-    /// Waits until everything that was forgotten and purged so far would stay so if the process were killed; `false`: it
-    /// took longer. Not for a core.
-    pub fn settle(&self, most: Duration) -> bool {
-        self.shared.wait_until(most, |queue, asked| queue.urgent_done >= asked)
-    }
-
     /// Waits until everything is written that waits to be, and what was there is found; `false`: it took longer. Not for a
     /// core.
     pub fn flush(&self, most: Duration) -> bool {
         self.shared.wait_until(most, |queue, asked| {
             queue.is_loaded && queue.keeps.is_empty() && !queue.is_writing && queue.urgent_done >= asked
         })
-    }
-
-    /// Writes what waits, as far as that goes in this time, and closes the storage, so that it is good after a start of the
-    /// machine too.
-    pub fn close(&self, most: Duration) {
-        {
-            let mut queue = lock(&self.shared.queue);
-            queue.closing.get_or_insert(Instant::now() + most);
-        }
-        self.shared.wake.notify_all();
-        if let Some(writer) = lock(&self.writer).take() {
-            // A writer that has panicked has closed nothing, which the next start will see.
-            let _ = writer.join();
-        }
     }
 }
 
@@ -278,7 +218,9 @@ impl Tier for Disk {
     fn purge(&self, purge: &Purge, mode: PurgeMode) {
         let shared = &*self.shared;
         let is_long = match purge {
-            Purge::Key(text) | Purge::Prefix(text) | Purge::Tag(text) => text.len() > MOST_PURGE_BYTES,
+            Purge::Key(text) | Purge::Prefix(text) | Purge::Tag(text) | Purge::Path { path: text, .. } => {
+                text.len() > MOST_PURGE_BYTES
+            }
             Purge::Space(_) | Purge::All => false,
         };
         let purge = if is_long { Purge::All } else { purge.clone() };
@@ -287,6 +229,36 @@ impl Tier for Disk {
         write_lock(&shared.purges).add(remembered.clone());
         queue.add_urgent(Urgent::Purge(remembered));
         shared.wake.notify_all();
+    }
+
+    fn settle(&self, most: Duration) -> bool {
+        self.shared.wait_until(most, |queue, asked| queue.urgent_done >= asked)
+    }
+
+    /// The storage is good after a start of the machine, too, where there was time enough.
+    fn close(&self, most: Duration) {
+        lock(&self.shared.queue).closing.get_or_insert(Instant::now() + most);
+        self.shared.wake.notify_all();
+        if let Some(writer) = lock(&self.writer).take() {
+            // A writer that has panicked has closed nothing, which the next start will see.
+            let _ = writer.join();
+        }
+    }
+
+    fn counters(&self) -> TierCounters {
+        let cells = &self.shared.cells;
+        let of = |cell: &AtomicU64| cell.load(Relaxed);
+        TierCounters {
+            objects: self.shared.index.count() as u64,
+            bytes: of(&cells.bytes),
+            budget_bytes: self.shared.settings.size_bytes,
+            written: of(&cells.written),
+            read: of(&cells.read),
+            evicted: of(&cells.evicted),
+            refused: of(&cells.refused),
+            corrupt: of(&cells.corrupt),
+            failures: of(&cells.failures),
+        }
     }
 }
 
@@ -322,6 +294,11 @@ impl Shared {
             (object.hash, *sequence) == (place.entry.hash, place.entry.sequence)
         }) else {
             count(&self.cells.corrupt);
+            let directory = self.settings.directory.display();
+            let message = format!(
+                "a response in the disk cache in {directory} was not as it was written; it is dropped"
+            );
+            (self.log)(Level::Warning, "disk cache corrupt", &message);
             self.drop_place(place);
             return None;
         };

@@ -134,6 +134,8 @@ fn bytes_of(remembered: &Remembered) -> Vec<u8> {
         Purge::Tag(tag) => (2, tag),
         Purge::Space(space) => (3, &space.to_le_bytes()),
         Purge::All => (4, &[]),
+        Purge::Path { path, is_prefix: false } => (5, path),
+        Purge::Path { path, is_prefix: true } => (6, path),
     };
     let mode = u8::from(remembered.mode == PurgeMode::Soft);
     let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
@@ -167,6 +169,7 @@ fn read_one(bytes: &[u8]) -> Option<(Remembered, usize)> {
         2 => Purge::Tag(text.to_vec()),
         3 => Purge::Space(u64::from_le_bytes(text.try_into().ok()?)),
         4 => Purge::All,
+        5 | 6 => Purge::Path { path: text.to_vec(), is_prefix: kind == 6 },
         _ => return None,
     };
     let mode = if mode == 0 { PurgeMode::Remove } else { PurgeMode::Soft };
@@ -181,12 +184,13 @@ mod tests {
 
     fn remembered() -> impl Strategy<Value = Remembered> {
         let text = vec(any::<u8>(), 0..20);
-        let purge = (0..5, text, any::<u64>()).prop_map(|(kind, text, space)| match kind {
+        let purge = (0..7, text, any::<u64>()).prop_map(|(kind, text, space)| match kind {
             0 => Purge::Key(text),
             1 => Purge::Prefix(text),
             2 => Purge::Tag(text),
             3 => Purge::Space(space),
-            _ => Purge::All,
+            4 => Purge::All,
+            _ => Purge::Path { path: text, is_prefix: kind == 6 },
         });
         (any::<u64>(), purge, any::<bool>()).prop_map(|(sequence, purge, is_soft)| Remembered {
             sequence,

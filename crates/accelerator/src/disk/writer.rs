@@ -411,6 +411,8 @@ impl<'s> Writer<'s> {
             self.purge_file.sync()?;
             self.directory.close()
         };
+        // Another process may change the files from now on.
+        self.shared.index.clear();
         if let Err(error) = sync() {
             let message = format!("the disk cache could not be closed: {error}");
             (self.shared.log)(Level::Warning, "disk cache not closed", &message);

@@ -211,10 +211,14 @@ impl AcceleratedOfCore {
             let (hash, key) = (facts.hash, facts.key.clone());
             let purge_count = store.purge_count();
             let loaded = tokio::task::spawn_blocking(move || tier.load(hash, &key)).await;
-            for object in loaded.unwrap_or_default() {
-                store.promote(Arc::new(object), purge_count);
-            }
+            let loaded = loaded.unwrap_or_default().into_iter().map(Arc::new);
+            let loaded: Vec<Arc<Object>> =
+                loaded.filter(|object| store.promote(object.clone(), purge_count)).collect();
             under = store.under(facts.hash, &facts.key);
+            // Somebody may have stored newer ones meanwhile; and not all have room in memory.
+            if under.is_empty() {
+                under = loaded;
+            }
         }
         let mut scratch = Vec::new();
         let has_any = !under.is_empty();

@@ -3,6 +3,7 @@
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustc_hash::FxHasher;
 
@@ -175,7 +176,11 @@ impl Store {
             if bytes > budget || (is_full && bytes > budget / LARGE_PART && !is_known) {
                 shard.add_ghost(hash);
                 self.refused.fetch_add(1, Ordering::Relaxed);
-                return false;
+                // The disk has room for what is asked for once.
+                return self.tier.as_ref().is_some_and(|tier| {
+                    tier.keep(&object);
+                    true
+                });
             }
         }
         // Before the newcomer is in: it has had no time to be used.
@@ -189,19 +194,28 @@ impl Store {
         if let Some(tier) = &self.tier {
             tier.keep(&object);
         }
+        // A purge may have come by just now, and have seen it nowhere.
+        if self.is_purged_since(&object, purge_count) {
+            self.remove(&object);
+            return false;
+        }
         true
     }
 
     /// Takes in a response that the storage behind the memory has given, and that was asked of it when there had been so
-    /// many purges.
-    pub fn promote(&self, object: Arc<Object>, purge_count: u64) {
+    /// many purges; `false`: it was purged meanwhile. What is too large for the memory is not taken in.
+    pub fn promote(&self, object: Arc<Object>, purge_count: u64) -> bool {
         if self.is_purged_since(&object, purge_count) {
-            return;
+            return false;
+        }
+        if object.bytes() > self.budget_bytes.load(Ordering::Relaxed) / LARGE_PART {
+            return true;
         }
         self.make_room_from(self.index(object.hash), object.bytes());
         let change = lock(self.shard(object.hash)).insert(object);
         self.bytes.fetch_add(change.added, Ordering::Relaxed);
         self.bytes.fetch_sub(change.removed, Ordering::Relaxed);
+        true
     }
 
     /// Takes a response out that is right no longer.
@@ -211,6 +225,13 @@ impl Store {
         self.removals.fetch_add(1, Ordering::Release);
         if let Some(tier) = &self.tier {
             tier.forget(object.hash, object.key());
+        }
+    }
+
+    /// Waits until purges would hold if the process were killed, within this time. Not for a core.
+    pub fn settle(&self, most: Duration) {
+        if let Some(tier) = &self.tier {
+            tier.settle(most);
         }
     }
 

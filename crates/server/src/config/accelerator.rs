@@ -1,5 +1,6 @@
 //! `[accelerator]` and `[site.route.cache]`: what is cached of programs and origins, how much of it, and for how long.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use touchstone_accelerator::rules::policy::Policy;
@@ -15,6 +16,12 @@ use super::values;
 pub struct AcceleratorConfig {
     /// Most bytes of stored responses in memory.
     pub memory_bytes: u64,
+    /// The directory of the disk behind the memory; none: there is no such disk.
+    pub disk: Option<PathBuf>,
+    /// Most bytes there.
+    pub disk_bytes: u64,
+    /// Most bytes of memory for the index of what is there; 0: by its size.
+    pub disk_index_bytes: u64,
 }
 
 impl Default for AcceleratorConfig {
@@ -33,16 +40,43 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
     repeated: false,
     documentation: "What all routes with a `cache` share, see [the accelerator](accelerator.md). \
         What is stored stays over a reload.",
-    blank: || AcceleratorConfig { memory_bytes: 0 },
-    keys: &[Key {
-        name: "memory",
-        default: Some("\"256MiB\""),
-        example: "\"2GiB\"",
-        documentation: "The most memory that stored responses may take, all together, in bytes. \
+    blank: || AcceleratorConfig { memory_bytes: 0, disk: None, disk_bytes: 0, disk_index_bytes: 0 },
+    keys: &[
+        Key {
+            name: "memory",
+            default: Some("\"256MiB\""),
+            example: "\"2GiB\"",
+            documentation: "The most memory that stored responses may take, all together, in bytes. \
             Those that are used least make room for new ones. The number of locks that cores share follows from the size \
             at the start.",
-        kind: Kind::Size { least: MIB, most: 16 * TIB, set: |config, value| config.memory_bytes = value },
-    }],
+            kind: Kind::Size { least: MIB, most: 16 * TIB, set: |config, value| config.memory_bytes = value },
+        },
+        Key {
+            name: "disk",
+            default: Some("\"\""),
+            example: "\"/var/cache/touchstone\"",
+            documentation: "A directory that stored responses are kept in as well, and found in after a restart; it is made \
+                for its owner alone, and is no other server's. Empty: they are in memory only. \
+                It changes only when the server is started anew or upgraded.",
+            kind: Kind::File(|config, value| config.disk = value),
+        },
+        Key {
+            name: "disk_size",
+            default: Some("\"1GiB\""),
+            example: "\"100GiB\"",
+            documentation: "The most that is kept in `disk`, in bytes. What is oldest and was not asked for makes room.",
+            kind: Kind::Size { least: MIB, most: 1024 * TIB, set: |config, value| config.disk_bytes = value },
+        },
+        Key {
+            name: "disk_index",
+            default: Some("0"),
+            example: "\"512MiB\"",
+            documentation: "The most memory that finding responses in `disk` may take, in bytes: 112 for each at the most. \
+                What is more leaves, as if the disk were full. 0: 14 MiB for each GiB of `disk_size`, which is enough for \
+                responses of 8 KiB on average.",
+            kind: Kind::Size { least: 0, most: TIB, set: |config, value| config.disk_index_bytes = value },
+        },
+    ],
 };
 
 const fn seconds(

@@ -95,6 +95,9 @@ fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
             }
         }
     }
+    if let Some(message) = crate::accelerator::problem(&config.accelerator) {
+        problems.push(places.problem_in_section("accelerator", "disk", message));
+    }
     let logs = [("access_log", &config.access_log.destination), ("error_log", &config.error_log.destination)];
     for (section, destination) in logs {
         if let LogDestination::File(path) = destination

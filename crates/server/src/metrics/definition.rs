@@ -395,6 +395,105 @@ pub static METRICS: &[Definition] = &[
         },
     },
     Definition {
+        name: "touchstone_accelerator_disk_objects",
+        kind: Kind::Gauge,
+        help: "Responses that are kept on the disk.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.objects);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_bytes",
+        kind: Kind::Gauge,
+        help: "Bytes on the disk, with those that will leave with their segment.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.bytes);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_limit_bytes",
+        kind: Kind::Gauge,
+        help: "The most that they may be: accelerator.disk_size.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.budget_bytes);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_written",
+        kind: Kind::Counter,
+        help: "Responses that were written to the disk.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.written);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_read",
+        kind: Kind::Counter,
+        help: "Responses that were read from the disk and were right.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.read);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_evicted",
+        kind: Kind::Counter,
+        help: "Responses that left the disk to make room.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.evicted);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_refused",
+        kind: Kind::Counter,
+        help: "Responses that were not kept on the disk: too much waited to be written, it failed, or they are too large.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.refused);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_corrupt",
+        kind: Kind::Counter,
+        help: "Records on the disk that were not as they were written, and were dropped.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.corrupt);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_failures",
+        kind: Kind::Counter,
+        help: "Reads and writes of the disk that failed.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.failures);
+            }
+        },
+    },
+    Definition {
         name: "touchstone_access_log_lost_lines",
         kind: Kind::Counter,
         help: "Lines of the access log that were dropped because they could not be written, or not fast enough.",

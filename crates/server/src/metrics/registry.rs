@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use touchstone_accelerator::store::{Counters, Store};
+use touchstone_accelerator::store::{Counters, Store, TierCounters};
 use touchstone_files::cache::{CacheCounters, FileCache};
 
 use super::core_counts::CoreCounts;
@@ -73,6 +73,12 @@ impl Metrics {
     pub fn accelerator_counters(&self) -> Option<Counters> {
         let store = lock(&self.accelerator).clone();
         store.map(|store| store.counters())
+    }
+
+    /// The counts of the disk behind it, if there is one.
+    pub fn accelerator_disk_counters(&self) -> Option<TierCounters> {
+        let store = lock(&self.accelerator).clone()?;
+        store.tier().map(|tier| tier.counters())
     }
 
     /// The cache that is in use from now on.

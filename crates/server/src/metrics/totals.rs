@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use touchstone_accelerator::store::Counters;
+use touchstone_accelerator::store::{Counters, TierCounters};
 use touchstone_files::cache::CacheCounters;
 
 use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
@@ -52,6 +52,8 @@ pub struct Totals {
     pub cache: Option<CacheCounters>,
     /// The counts of the cache before programs and origins.
     pub accelerator: Option<Counters>,
+    /// The disk behind it.
+    pub accelerator_disk: Option<TierCounters>,
     /// Each route that was asked for anything.
     pub routes: Vec<RouteTotals>,
     /// Each core.
@@ -116,6 +118,7 @@ impl Totals {
         let mut totals = Totals {
             cache: metrics.cache_counters(),
             accelerator: metrics.accelerator_counters(),
+            accelerator_disk: metrics.accelerator_disk_counters(),
             process: ProcessFacts::now(),
             reloads: metrics.reloads(),
             generation,

@@ -37,6 +37,14 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size_text)]
     memory: u64,
 
+    /// A directory in which stored responses are kept as well, and found after a restart
+    #[arg(long, value_name = "DIR")]
+    disk: Option<PathBuf>,
+
+    /// The most that is kept there
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size_text, requires = "disk")]
+    disk_size: u64,
+
     /// A PEM file with a certificate and those that lead to its authority; the address then speaks HTTPS
     #[arg(long, value_name = "PEM")]
     cert: Option<PathBuf>,
@@ -95,6 +103,8 @@ pub fn run(arguments: Arguments) -> Exit {
 fn configuration(arguments: Arguments) -> Config {
     let mut config = accelerate(arguments.origin, arguments.listen);
     config.accelerator.memory_bytes = arguments.memory;
+    config.accelerator.disk_bytes = arguments.disk_size;
+    config.accelerator.disk = arguments.disk;
     for site in &mut config.sites {
         site.tls.certificate = arguments.cert.clone();
         site.tls.key = arguments.key.clone();

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod control;
+mod disk;
 mod origin;
 #[path = "../support/mod.rs"]
 mod support;
