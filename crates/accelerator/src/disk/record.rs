@@ -19,6 +19,9 @@ pub const HEADER_BYTES: usize = 128;
 /// What a record begins with; the last digit is the version of the form.
 const MAGIC: [u8; 8] = *b"TSdisk01";
 
+/// Where the checksum of what follows the header stands.
+pub const PAYLOAD_SUM_AT: usize = 100;
+
 /// Where the checksum of the rest of the header stands.
 const HEADER_SUM_AT: usize = HEADER_BYTES - 8;
 
@@ -66,9 +69,11 @@ pub fn head_of(object: &Object, sequence: u64) -> Option<Vec<u8>> {
     writer.u64(terms.date as u64);
     let (range, complete_length) =
         part.map_or((ByteRange { first: 0, last: 0 }, 0), |part| (part.range, part.complete_length));
-    for number in [range.first, range.last, complete_length, checksum(payload)] {
+    for number in [range.first, range.last, complete_length] {
         writer.u64(number);
     }
+    debug_assert_eq!(writer.0.len(), PAYLOAD_SUM_AT);
+    writer.u64(checksum(payload));
     writer.0.resize(HEADER_SUM_AT, 0);
     let sum = checksum([&writer.0[..]]);
     writer.u64(sum);
