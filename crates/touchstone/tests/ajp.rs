@@ -351,6 +351,40 @@ fn paths_lead_where_rules_say() {
 }
 
 #[test]
+fn what_is_cached_is_no_way_around_a_rule() {
+    let Some(tomcat) = Tomcat::shared() else { return };
+    let tree = Tree::empty();
+    let line = "ada:$2b$05$/xQhyvcKyBjD2E2McLGEwuZQfxGxxl6NKxp3z3ogIbXxECKJa/LDO\n";
+    fs::write(tree.beside("users"), line).unwrap();
+    let ajp = format!("ajp = {{ backends = [{:?}], secret = {SECRET:?} }}", tomcat.address());
+    let fresh = "cache = {}";
+    let routes = format!(
+        "[[site.route]]\npath = \"/shop/private/\"\n{ajp}\n{fresh}\n[site.route.basic_authentication]\nfile = {:?}\n\
+         realm = \"r\"\n[[site.route]]\npath = \"/shop/\"\n{ajp}\n{fresh}\n",
+        tree.beside("users")
+    );
+    let server = Server::configured(tree.around(), &(tree.configuration("[server]\ncores = 1") + &routes));
+    let ask = |target: &str, fields: &str| {
+        server.connect().ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
+    };
+    let ada = "Authorization: Basic YWRhOnNlY3JldA==\r\n";
+    for target in ["/shop/private/probe.jsp", "/shop/private;x/probe.jsp", "/shop/x/..;/private/probe.jsp"] {
+        let target = format!("{target}?do=public");
+        for _ in 0..3 {
+            // What it says is for every cache, and still nobody else gets it here.
+            assert_eq!(ask(&target, ada).status, 200, "{target}");
+            assert_eq!(ask(&target, "").status, 401, "{target}");
+        }
+    }
+    // What needs nobody's leave is answered from the cache, unless its path has parameters.
+    let bodies = |target: &str| [0, 1, 2].map(|_| text(&ask(target, "")));
+    let [first, second, third] = bodies("/shop/probe.jsp?do=public");
+    assert!(first == second && second == third, "{first} {second} {third}");
+    let [first, second, third] = bodies("/shop/probe.jsp;x?do=public");
+    assert!(first != second && second != third, "{first} {second} {third}");
+}
+
+#[test]
 fn a_wrong_secret_is_refused_by_the_container() {
     let Some(tomcat) = Tomcat::shared() else { return };
     let tree = Tree::empty();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use touchstone_http::date::parse_http_date;
 use touchstone_http::request::Method;
+use touchstone_http::target::normalise_path;
 use touchstone_interfaces::answer::{Answer, CacheResult, Part};
 use touchstone_interfaces::handler::{Handled, Handler, OnCore, Server};
 use touchstone_interfaces::request::Request;
@@ -66,6 +67,17 @@ impl Handler for AcceleratedOfCore {
     }
 }
 
+/// Whether rules were asked about another path than the one that the client has sent, because what answers reads that
+/// differently (path parameters of servlet containers). Stored under what was sent, its response would be found without
+/// asking them.
+fn means_another_path(request: &Request) -> bool {
+    if memchr::memchr(b';', &request.path_as_sent).is_none() {
+        return false;
+    }
+    let mut normal = Vec::with_capacity(request.path_as_sent.len());
+    normalise_path(&request.path_as_sent, &mut normal).is_err() || request.path != normal
+}
+
 impl AcceleratedOfCore {
     /// The second that it is.
     pub(super) fn now(&self) -> i64 {
@@ -82,7 +94,8 @@ impl AcceleratedOfCore {
             && request.body_length() == Some(0)
             && request.host.is_some()
             && !received.has("upgrade")
-            && !is_for_origin(received);
+            && !is_for_origin(received)
+            && !means_another_path(&request);
         if !is_plain {
             return self.pass(request, Outcome::Bypass).await;
         }

@@ -311,10 +311,10 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         || config.cgi.is_some()
         || config.fastcgi.is_some()
         || config.scgi.is_some()
-        || config.php.is_some();
+        || config.php.is_some()
+        || config.ajp.is_some();
     if config.cache.is_some() && !has_program {
-        let message =
-            "'cache' needs 'proxy', 'cgi', 'fastcgi', 'scgi' or 'php' beside it: files have a cache already";
+        let message = "'cache' needs 'proxy', 'cgi', 'fastcgi', 'scgi', 'php' or 'ajp' beside it: files have a cache already";
         problem("cache", message.to_string());
     }
     for (key, message) in contradictions(config) {

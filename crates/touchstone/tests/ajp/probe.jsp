@@ -56,6 +56,10 @@ if (what.equals("info")) {
         if (back) to.write(buffer, 0, count);
     }
     if (!back) out.print(total + " " + HexFormat.of().formatHex(digest.digest()));
+} else if (what.equals("public")) {
+    // For every cache, and another one each time.
+    response.setHeader("Cache-Control", "public, max-age=600");
+    out.print(System.nanoTime());
 } else if (what.equals("ignore")) {
     out.print("not read");
 } else if (what.equals("bytes")) {

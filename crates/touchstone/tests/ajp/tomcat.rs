@@ -151,11 +151,25 @@ fn prepare(base: &Path, home: &Path, options: &Options, port: u16) {
     );
     fs::write(base.join("conf/server.xml"), server).unwrap();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ajp/probe.jsp");
-    fs::copy(page, base.join("webapps/shop/probe.jsp")).unwrap();
+    fs::copy(&page, base.join("webapps/shop/probe.jsp")).unwrap();
+    // Compiled before it says that it has started: on a busy machine that takes longer than a client waits.
+    let servlet = |name: &str, path: &str| {
+        format!(
+            "<servlet><servlet-name>{name}</servlet-name><jsp-file>{path}</jsp-file>\
+             <load-on-startup>9</load-on-startup></servlet>\
+             <servlet-mapping><servlet-name>{name}</servlet-name><url-pattern>{path}</url-pattern></servlet-mapping>"
+        )
+    };
+    let servlets = servlet("probe", "/probe.jsp") + &servlet("private", "/private/probe.jsp");
+    let application =
+        format!("<web-app xmlns='https://jakarta.ee/xml/ns/jakartaee' version='6.1'>{servlets}</web-app>");
+    fs::create_dir_all(base.join("webapps/shop/WEB-INF")).unwrap();
+    fs::write(base.join("webapps/shop/WEB-INF/web.xml"), application).unwrap();
     // A second application, that no test's route leads to.
     fs::create_dir_all(base.join("webapps/inner")).unwrap();
     fs::write(base.join("webapps/inner/index.html"), "for nobody").unwrap();
     fs::create_dir_all(base.join("webapps/shop/private")).unwrap();
+    fs::copy(&page, base.join("webapps/shop/private/probe.jsp")).unwrap();
     fs::write(base.join("webapps/shop/private/page.html"), "private").unwrap();
     fs::write(base.join("webapps/shop/page.html"), "a page").unwrap();
 }
