@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build package programs demo test bench lint fmt clean
+.PHONY: help setup rivals build java package programs demo test bench lint fmt clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -16,6 +16,9 @@ rivals: ## Install the other servers to measure against as well
 build: ## Build the program: target/release/touchstone
 	@. scripts/environment.sh && cargo build --release --locked -p touchstone
 
+java: ## Build the Java side of servlets and run its tests: target/java
+	@scripts/java.sh
+
 package: ## Build the Debian package and look into it: target/debian/*.deb
 	@scripts/setup.sh --brief
 	@scripts/package.sh
@@ -23,8 +26,11 @@ package: ## Build the Debian package and look into it: target/debian/*.deb
 programs: ## Build the SPICE programs: target/programs
 	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/cgi
 	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/fastcgi
+	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/nsapi
+	@scripts/java.sh --brief && . scripts/environment.sh && $(MAKE) --no-print-directory -C programs/servlet && \
+	    $(MAKE) --no-print-directory -C programs/jsp || [ $$? = 3 ]
 
-demo: ## Measure touchstone beside nginx and the kernel's limit; write a report
+demo: ## Measure touchstone and its interfaces beside nginx and the kernel's limit
 	@scripts/setup.sh --brief
 	@scripts/demo.sh
 

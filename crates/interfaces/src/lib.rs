@@ -11,6 +11,7 @@
 //! | `request` | a request as handlers get it |
 //! | `answer` | an answer before it is written |
 //! | `pipe` | a body on its way |
+//! | `interim` | interim responses ahead of an answer |
 //! | `includes` | server-parsed HTML: pages with directives in them |
 //! | `stream` | a connection to a program or an origin; FastCGI, SCGI and the proxy share it |
 //! | `meta_variables` | what a program is told about its request (RFC 3875 section 4.1); CGI, FastCGI and SCGI share it |
@@ -20,7 +21,7 @@
 //! | `fastcgi`, `scgi` | the protocols of programs that listen |
 //! | `ajp` | servlet containers, over AJP13 |
 //! | `pool` | programs that the server starts and watches itself |
-//! | `proxy` | another server answers, over HTTP/1.1 |
+//! | `proxy` | other servers answer, over HTTP/1.1 or HTTP/2 |
 
 pub mod ajp;
 pub mod answer;
@@ -30,6 +31,7 @@ pub mod cgi_response;
 pub mod fastcgi;
 pub mod handler;
 pub mod includes;
+pub mod interim;
 pub mod meta_variables;
 pub mod pipe;
 pub mod pool;

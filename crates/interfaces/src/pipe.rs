@@ -41,6 +41,8 @@ struct Shared {
     held_bytes: usize,
     capacity_bytes: usize,
     end: End,
+    /// Field lines behind the body, each with its CRLF.
+    trailers: Vec<u8>,
     /// Somebody has asked for a piece.
     is_wanted: bool,
     receiver_is_gone: bool,
@@ -64,6 +66,7 @@ pub fn pipe(capacity_bytes: usize) -> (Sender, Receiver) {
         held_bytes: 0,
         capacity_bytes,
         end: End::Open,
+        trailers: Vec::new(),
         is_wanted: false,
         receiver_is_gone: false,
         sender_waker: None,
@@ -120,6 +123,12 @@ impl Sender {
 
     /// Says that what was sent is all.
     pub fn finish(self) {
+        self.end(End::Finished);
+    }
+
+    /// Says that what was sent is all but for trailers (RFC 9110 section 6.5): field lines, each with its CRLF.
+    pub fn finish_with_trailers(self, trailers: Vec<u8>) {
+        self.shared.borrow_mut().trailers = trailers;
         self.end(End::Finished);
     }
 
@@ -221,6 +230,14 @@ impl Receiver {
             whole.extend_from_slice(&piece);
         }
         Ok(whole)
+    }
+
+    /// The trailers behind the body, once its end was received: field lines, each with its CRLF.
+    pub fn take_trailers(&mut self) -> Vec<u8> {
+        match &self.source {
+            Source::Whole(_) => Vec::new(),
+            Source::Pipe(shared) => std::mem::take(&mut shared.borrow_mut().trailers),
+        }
     }
 
     /// Whether the end is known and nothing is left before it.

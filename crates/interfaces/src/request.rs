@@ -4,7 +4,8 @@
 //! `Host` for `:authority`, and `Transfer-Encoding: chunked` where a body has no known length; so handlers, routes and
 //! logs look at one thing.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use touchstone_http::request::{Limits, Method, Parsed, RequestBody as Framing, RequestHead};
 use touchstone_http::target::normalise_path;
 
+use crate::interim::TakesInterim;
 use crate::pipe::Receiver;
 
 /// The version of HTTP that the client speaks.
@@ -134,8 +136,33 @@ impl ReceivedHead {
     }
 }
 
-/// A request.
+/// A request: what is known of it, and its body.
 pub struct Request {
+    /// Shared with whoever needs it while a handler has the request; a change makes a copy of its own.
+    details: Rc<RequestDetails>,
+    /// The body. Reading it asks the client for it, where that waits to be asked (`Expect: 100-continue`).
+    pub body: Receiver,
+    /// Where a handler leaves interim responses for the client.
+    pub interim: Option<Rc<dyn TakesInterim>>,
+}
+
+impl Deref for Request {
+    type Target = RequestDetails;
+
+    fn deref(&self) -> &RequestDetails {
+        &self.details
+    }
+}
+
+impl DerefMut for Request {
+    fn deref_mut(&mut self) -> &mut RequestDetails {
+        Rc::make_mut(&mut self.details)
+    }
+}
+
+/// What is known of a request before its body.
+#[derive(Clone)]
+pub struct RequestDetails {
     /// The head, which the connection keeps for its log.
     pub received: Rc<ReceivedHead>,
     /// The version of HTTP that the client speaks.
@@ -152,6 +179,8 @@ pub struct Request {
     pub site: usize,
     /// The client's address, behind proxies that are trusted; the port is 0 where only the address is known.
     pub client: Option<SocketAddr>,
+    /// The proxy that brought it, if that is trusted: what its fields say of the client is true.
+    pub trusted_proxy: Option<IpAddr>,
     /// The address that the server was reached at, as configured.
     pub server: SocketAddr,
     /// The TLS session; `None`: plain HTTP.
@@ -160,11 +189,14 @@ pub struct Request {
     pub user: Option<Box<str>>,
     /// What tells it from others in logs; empty where nobody asked for that.
     pub id: Box<str>,
-    /// The body. Reading it asks the client for it, where that waits to be asked (`Expect: 100-continue`).
-    pub body: Receiver,
     /// Requests that were made for the sake of one from a client: 0 for that one itself.
     pub depth: u32,
+    /// What a page has set that includes a program: names with values.
+    pub page_variables: Option<PageVariables>,
 }
+
+/// Variables that a page has set.
+pub type PageVariables = Rc<[(Vec<u8>, Vec<u8>)]>;
 
 /// A GET without a body, conditions or expectations, as it lies in the connection's buffer.
 pub struct PlainGet<'a> {
@@ -195,6 +227,16 @@ pub struct PlainGet<'a> {
 }
 
 impl Request {
+    /// A request with this body.
+    pub fn new(details: RequestDetails, body: Receiver) -> Request {
+        Request { details: Rc::new(details), body, interim: None }
+    }
+
+    /// The body, for whoever reads it; the request has none from then on.
+    pub fn take_body(&mut self) -> Receiver {
+        std::mem::replace(&mut self.body, Receiver::of(Bytes::new()))
+    }
+
     /// The method.
     pub fn method(&self) -> Method {
         self.received.head.method
@@ -211,22 +253,7 @@ impl Request {
 
     /// The same request, whose body somebody else has.
     pub fn without_body(&self) -> Request {
-        Request {
-            received: self.received.clone(),
-            protocol: self.protocol,
-            path: self.path.clone(),
-            path_as_sent: self.path_as_sent.clone(),
-            query: self.query.clone(),
-            host: self.host.clone(),
-            site: self.site,
-            client: self.client,
-            server: self.server,
-            tls: self.tls.clone(),
-            user: self.user.clone(),
-            id: self.id.clone(),
-            body: Receiver::of(Bytes::new()),
-            depth: self.depth,
-        }
+        Request { details: self.details.clone(), body: Receiver::of(Bytes::new()), interim: None }
     }
 
     /// Path and query as they were sent, or as a rewrite made them: what an origin is asked for.
@@ -264,22 +291,15 @@ impl Request {
             }
         }
         buffer.extend_from_slice(b"\r\n");
-        Some(Request {
+        let details = RequestDetails {
             received: Rc::new(ReceivedHead::parse_own(buffer)?),
-            protocol: self.protocol,
             path: path.into(),
             path_as_sent,
             query,
-            host: self.host.clone(),
-            site: self.site,
-            client: self.client,
-            server: self.server,
-            tls: self.tls.clone(),
-            user: self.user.clone(),
-            id: self.id.clone(),
-            body: Receiver::of(Bytes::new()),
             depth: self.depth + 1,
-        })
+            ..RequestDetails::clone(self)
+        };
+        Some(Request::new(details, Receiver::of(Bytes::new())))
     }
 }
 
@@ -318,7 +338,7 @@ mod tests {
         let mut head = RequestHead::new();
         let limits = Limits { request_line_bytes: 100, header_bytes: 1000, header_fields: 20 };
         assert_eq!(head.parse(&buffer, &limits), Ok(Parsed::Complete(text.len())));
-        Request {
+        let details = RequestDetails {
             received: Rc::new(ReceivedHead { head, buffer: buffer.into() }),
             protocol: Protocol::Http11,
             path: Bytes::from_static(b"/"),
@@ -327,13 +347,15 @@ mod tests {
             host: Some(Bytes::from_static(b"a")),
             site: 0,
             client: None,
+            trusted_proxy: None,
             server: "127.0.0.1:80".parse().unwrap(),
             tls: None,
             user: None,
             id: "".into(),
-            body: Receiver::of(Bytes::new()),
             depth: 0,
-        }
+            page_variables: None,
+        };
+        Request::new(details, Receiver::of(Bytes::new()))
     }
 
     #[test]
@@ -365,7 +387,8 @@ mod tests {
         for target in [&b"http://other/"[..], b"", b"/../x", b"/a b", b"/a\r\nX: y"] {
             assert!(get.derive(target).is_none(), "{}", target.escape_ascii());
         }
-        let deep = Request { depth: MOST_DERIVED, ..get };
+        let mut deep = get.without_body();
+        deep.depth = MOST_DERIVED;
         assert!(deep.derive(b"/").is_none());
     }
 }

@@ -23,6 +23,9 @@ pub enum Runs {
     Asks(fn(&mut Exchange) -> bool),
 }
 
+/// Whose the functions are that are built in.
+const SERVER: &str = "the server";
+
 /// A function by its name. It stays for good, since plug-ins hold pointers to it.
 pub struct Function {
     name: CString,
@@ -30,6 +33,8 @@ pub struct Function {
     pointer: AtomicPtr<()>,
     runs: Runs,
     is_inline: AtomicBool,
+    /// A plug-in has put a function of its own here, which may wait.
+    is_replaced: AtomicBool,
     structure: AtomicPtr<FuncStruct>,
 }
 
@@ -42,8 +47,14 @@ impl Function {
             pointer: AtomicPtr::new(function as *mut ()),
             runs,
             is_inline: AtomicBool::new(false),
+            is_replaced: AtomicBool::new(false),
             structure: AtomicPtr::new(ptr::null_mut()),
         }))
+    }
+
+    /// Whether it is built in.
+    pub fn is_servers_own(&self) -> bool {
+        self.plugin.as_bytes() == SERVER.as_bytes()
     }
 
     /// The function itself.
@@ -56,6 +67,7 @@ impl Function {
     pub fn runs_on_core(&self, exchange: &mut Exchange) -> bool {
         self.is_inline.load(Ordering::Relaxed)
             || match self.runs {
+                _ if self.is_replaced.load(Ordering::Relaxed) => false,
                 Runs::OnWorker => false,
                 Runs::Anywhere | Runs::Delegates => true,
                 Runs::Asks(ask) => ask(exchange),
@@ -64,7 +76,8 @@ impl Function {
 
     /// Whether it may run on a core whatever the request is, and the request's answer is made there.
     pub fn always_answers_on_core(&self) -> bool {
-        self.is_inline.load(Ordering::Relaxed) || matches!(self.runs, Runs::Anywhere)
+        let is_anywhere = matches!(self.runs, Runs::Anywhere) && !self.is_replaced.load(Ordering::Relaxed);
+        self.is_inline.load(Ordering::Relaxed) || is_anywhere
     }
 
     /// Lets it run on cores, for those who know that it never waits.
@@ -116,7 +129,7 @@ impl Functions {
     pub fn new() -> Functions {
         let functions = Functions::default();
         for (name, function, runs) in crate::builtin::FUNCTIONS {
-            functions.insert(name, "the server", *function, *runs);
+            functions.insert(name, SERVER, *function, *runs);
         }
         functions
     }
@@ -137,6 +150,7 @@ impl Functions {
     pub fn replace(&self, name: &str, function: FuncPtr) -> Option<FuncPtr> {
         let known = self.find(name)?;
         let before = known.pointer();
+        known.is_replaced.store(true, Ordering::Relaxed);
         known.pointer.store(function as *mut (), Ordering::Release);
         Some(before)
     }

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use rustc_hash::FxHasher;
-use touchstone_accelerator::disk;
+use touchstone_accelerator::disk::Disk;
 use touchstone_accelerator::layer::{Accelerated, Accelerator, CachedRoute};
 use touchstone_accelerator::rules::fields::Fields;
 use touchstone_accelerator::rules::key::Target;
@@ -16,7 +16,7 @@ use touchstone_files::cache::{DateSecond, Prepared, Variant};
 use touchstone_interfaces::handler::Interface;
 
 use crate::access::{HeadFields, RequestFields, RequestView};
-use crate::config::{AcceleratorConfig, RouteConfig, SiteConfig};
+use crate::config::{AcceleratorConfig, LogLevel, RouteConfig, SiteConfig};
 use crate::log::error::ErrorLog;
 use crate::site::Site;
 
@@ -36,6 +36,22 @@ pub fn open(
     (cached.clone(), Arc::new(Accelerated::new(cached, interface)))
 }
 
+/// The store with its copies on disk, if there are to be any; the error says why there cannot be.
+pub fn start(config: &AcceleratorConfig, error_log: &ErrorLog) -> Result<Arc<Accelerator>, String> {
+    let disk = match &config.disk {
+        None => None,
+        Some(directory) => {
+            let log = error_log.clone();
+            let report = move |message: &str| log.limited(LogLevel::Info, "cache on disk", message);
+            let disk = Disk::open(directory, config.disk_bytes, report).map_err(|error| {
+                format!("cannot use {} for the cache on disk: {error}", directory.display())
+            })?;
+            Some(Arc::new(disk) as Arc<dyn Tier>)
+        }
+    };
+    Ok(Arc::new(Accelerator::new(Store::new(config.memory_bytes, disk))))
+}
+
 /// Tells the stored answers of a site and of what answers from those of others. The same over reloads and restarts, unless
 /// it is another origin or program that answers.
 fn space(site: &SiteConfig, route: &RouteConfig) -> u64 {
@@ -43,40 +59,9 @@ fn space(site: &SiteConfig, route: &RouteConfig) -> u64 {
     site.hosts.hash(&mut hasher);
     site.listen.hash(&mut hasher);
     route.proxy.as_ref().map(|proxy| (&proxy.to, &proxy.strip_prefix)).hash(&mut hasher);
-    format!("{:?}{:?}{:?}{:?}", route.cgi, route.fastcgi, route.scgi, route.php).hash(&mut hasher);
-    format!("{:?}", route.ajp.as_ref().map(|ajp| &ajp.backends)).hash(&mut hasher);
+    let RouteConfig { cgi, fastcgi, scgi, php, ajp, nsapi, .. } = route;
+    format!("{cgi:?}{fastcgi:?}{scgi:?}{php:?}{ajp:?}{nsapi:?}").hash(&mut hasher);
     hasher.finish()
-}
-
-/// The store, with the disk behind it where there is one.
-pub fn open_store(config: &AcceleratorConfig, error_log: &ErrorLog) -> Store {
-    let tier = config.disk.as_ref().map(|directory| {
-        let mut settings = disk::Settings::new(directory.clone(), config.disk_bytes);
-        if config.disk_index_bytes > 0 {
-            settings.index_bytes = config.disk_index_bytes;
-        }
-        let error_log = error_log.clone();
-        let log: disk::DiskLog =
-            Arc::new(move |level, what, message| error_log.limited(level.into(), what, message));
-        Arc::new(disk::Disk::open(settings, log)) as Arc<dyn Tier>
-    });
-    Store::new(config.memory_bytes, tier)
-}
-
-/// What is wrong with the disk on this machine.
-pub fn problem(config: &AcceleratorConfig) -> Option<String> {
-    let directory = config.disk.as_ref()?;
-    let shown = directory.display();
-    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
-    match (directory.metadata(), parent) {
-        (Ok(found), _) if found.is_dir() => None,
-        (Ok(_), _) => Some(format!("accelerator.disk '{shown}' is not a directory")),
-        (Err(_), Some(parent)) if !parent.is_dir() => Some(format!(
-            "accelerator.disk '{shown}' cannot be made: '{}' is not a directory",
-            parent.display()
-        )),
-        (Err(_), _) => None,
-    }
 }
 
 /// An answer that is ready.

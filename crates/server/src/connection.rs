@@ -57,8 +57,8 @@ pub enum Next {
     Receive,
     /// Look at what was received already.
     Buffered,
-    /// Answer the request at the start of the input, which is not a plain hit.
-    Answer,
+    /// Answer the request at the start of the input, which is not a plain hit, and whose head this is.
+    Answer(Box<ParsedHead>),
     /// Write the rest of a response that did not fit at once; the input begins with its request.
     Finish {
         /// The response.
@@ -76,6 +76,12 @@ pub enum Next {
     Linger,
     /// End.
     Close,
+}
+
+/// A head and how many bytes of the input it takes.
+pub struct ParsedHead {
+    head: RequestHead,
+    length: usize,
 }
 
 /// Why a request head is not answered as such.
@@ -221,7 +227,7 @@ impl Connection {
             next = match next {
                 Next::Receive => poll_fn(|context| self.poll_receive(context)).await,
                 Next::Buffered => self.serve_buffered(),
-                Next::Answer => Box::pin(self.answer_request()).await,
+                Next::Answer(parsed) => Box::pin(self.answer_request(*parsed)).await,
                 Next::Give(made) => Box::pin(self.give_made(*made)).await,
                 Next::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,
                 Next::Refuse(refusal) => Box::pin(self.refuse(refusal)).await,
@@ -384,7 +390,10 @@ impl Connection {
                 Hit::Answered { persistent: false } => return (at + length, Next::Linger),
                 Hit::Partly { prepared, sent } => return (at, Next::Finish { prepared, sent }),
                 Hit::Made(made) => return (at, Next::Give(made)),
-                Hit::Not => return (at, Next::Answer),
+                Hit::Not => {
+                    let parsed = ParsedHead { head: std::mem::take(&mut hot.head), length };
+                    return (at, Next::Answer(Box::new(parsed)));
+                }
                 Hit::Broken => return (bytes.len(), Next::Close),
             }
             if hot.gathered.len() > GATHER_BYTES {

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_interfaces::handler::Interface;
-use touchstone_interfaces::proxy::{OriginUrl, Proxy, ProxySettings};
 
-use crate::config::{ProxyConfig, RouteConfig, SiteConfig};
-use crate::{accelerator, cgi, nsapi, programs};
+use crate::config::{RouteConfig, SiteConfig};
+use crate::{accelerator, cgi, nsapi, programs, proxy, servlet};
 
 /// What answers the requests of a route.
 #[derive(Default)]
@@ -36,22 +35,10 @@ pub fn open(
 
 fn open_program(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Interface>>, String> {
     match route {
-        RouteConfig { proxy: Some(proxy), .. } => Ok(Some(Arc::new(open_proxy(proxy)?))),
-        RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
+        RouteConfig { proxy: Some(config), .. } => Ok(Some(Arc::new(proxy::open(config, route, site)?))),
         RouteConfig { nsapi: Some(nsapi), .. } => nsapi::open(nsapi, route, site).map(Some),
+        RouteConfig { servlet: Some(servlet), .. } => servlet::open(servlet, route).map(Some),
+        RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
         _ => programs::open(route, site),
     }
-}
-
-fn open_proxy(config: &ProxyConfig) -> Result<Proxy, String> {
-    Ok(Proxy::new(ProxySettings {
-        origin: OriginUrl::parse(&config.to).map_err(|problem| format!("'proxy.to': {problem}"))?,
-        strip_prefix: config.strip_prefix.clone().into_bytes(),
-        host: config.host,
-        connect_timeout: config.connect_timeout,
-        response_timeout: config.response_timeout,
-        idle_timeout: config.idle_timeout,
-        keep_alive_timeout: config.keep_alive_timeout,
-        idle_connections: config.idle_connections,
-    }))
 }

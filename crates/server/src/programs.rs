@@ -77,16 +77,18 @@ pub fn problems(route: &RouteConfig) -> Vec<(String, String)> {
     let mut problem = |key: &str, message: String| problems.push((format!("{}.{key}", kind.key()), message));
     let is_managed = config.backends.is_empty();
     match (kind, is_managed, config.command.as_slice()) {
-        (Kind::FastCgi, true, []) => {
+        (Kind::FastCgi | Kind::Scgi, true, []) => {
             problem("backends", "there are neither 'backends' nor a 'command'".to_string());
         }
-        (Kind::FastCgi, false, [_, ..]) => {
+        (Kind::FastCgi | Kind::Scgi, false, [_, ..]) => {
             problem("command", "'command' and 'backends' cannot both be set".to_string());
         }
-        (Kind::FastCgi, true, [program, ..]) if pool::find_program(program, Path::new("")).is_none() => {
+        (Kind::FastCgi | Kind::Scgi, true, [program, ..])
+            if pool::find_program(program, Path::new("")).is_none() =>
+        {
             problem("command", format!("there is no program {program:?}"));
         }
-        (Kind::Scgi | Kind::Ajp, true, _) => problem("backends", "there is none".to_string()),
+        (Kind::Ajp, true, _) => problem("backends", "there is none".to_string()),
         (Kind::Php, true, _) if find_php_fpm(&config.program).is_none() => {
             let wanted = if config.program.is_empty() { "php-fpm" } else { &config.program };
             problem("program", format!("there is no program {wanted:?}; install php-fpm, or name it"));

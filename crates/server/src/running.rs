@@ -33,16 +33,13 @@ use crate::log::error::ErrorLog;
 use crate::metrics::Metrics;
 use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
-use crate::programs;
 use crate::site::{Snapshot, scheme};
 use crate::systemd::{self, Notice, Notifier};
 use crate::tls::TlsShared;
+use crate::{programs, servlet};
 
 /// How long cores may take to begin with a new configuration before the answer goes out without their word.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long the disk of the accelerator may take to write what waits, at the end.
-const CLOSE_DISK: Duration = Duration::from_secs(3);
 
 /// A core and the way to it.
 pub struct RunningCore {
@@ -399,10 +396,6 @@ impl Running {
         self.parts.pid_file = None;
         self.parts.admin.end();
         self.order_to_drain(Departure { left: ready.taken.clone().into(), patient: true });
-        // The new process waits for the disk, and has use of it sooner than we have ended.
-        if let Some(tier) = self.parts.accelerator.store.tier().cloned() {
-            std::thread::spawn(move || tier.close(CLOSE_DISK));
-        }
         // Should it be gone by now, nobody is left to go on; its end is in its own log.
         let _ = successor.go();
         for reply in replies {
@@ -471,9 +464,7 @@ impl Running {
         }
         // Their requests are done; nobody is to be left behind.
         programs::stop_pools();
-        if let Some(tier) = self.parts.accelerator.store.tier() {
-            tier.close(CLOSE_DISK);
-        }
+        servlet::stop();
         self.parts.access_log.finish();
         self.parts.error_log.info("stopped");
         result
@@ -511,6 +502,7 @@ impl Running {
             "connections": parts.connections.open(),
             "listening": parts.listening.bound().map(|(_, bound)| bound.to_string()).collect::<Vec<_>>(),
             "sites": parts.snapshot.config.sites.len(),
+            "origins": crate::admin::origins_json(&crate::metrics::origin_totals()),
             "reloads": self.reloads,
             "user": rustix::process::geteuid().as_raw(),
             "drain_timeout_s": parts.snapshot.config.server.drain_timeout.as_secs(),

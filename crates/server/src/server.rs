@@ -15,6 +15,7 @@ use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::unbounded_channel;
 use touchstone_accelerator::layer::Accelerator;
 
+use crate::accelerator;
 use crate::access::AccessShared;
 use crate::acme::AcmeManager;
 use crate::admin::Admin;
@@ -34,12 +35,12 @@ use crate::metrics::Metrics;
 use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
 use crate::privileges::{self, Account};
-use crate::programs;
 use crate::running::{Running, RunningCore};
 use crate::site::{Snapshot, scheme};
 use crate::start_error::StartError;
 use crate::systemd::Notifier;
 use crate::tls::TlsShared;
+use crate::{programs, servlet};
 
 /// A server that holds all it needs and has answered nobody yet.
 pub struct Server {
@@ -83,6 +84,7 @@ impl Server {
         if let Err(error) = &bound {
             // What was started for a configuration that cannot be served ends before the process does.
             programs::stop_pools();
+            servlet::stop();
             inheritance.refuse(std::slice::from_ref(&error.0));
         }
         bound
@@ -125,6 +127,7 @@ impl Server {
             error_log.error(format_args!("programs cannot be started: {error}"));
         }
         programs::log_pools_to(&error_log);
+        servlet::log_to(&error_log);
         for address in in_vain {
             error_log.warning(format_args!(
                 "no site listens on {address}, whose socket was passed to this server: who connects there waits in vain"
@@ -149,8 +152,7 @@ impl Server {
                 error_log.limited(LogLevel::Warning, "password file", problem);
             }))
         };
-        let accelerator =
-            Arc::new(Accelerator::new(crate::accelerator::open_store(&config.accelerator, &error_log)));
+        let accelerator = accelerator::start(&config.accelerator, &error_log).map_err(StartError)?;
         let acme = AcmeManager::new(tls.clone(), error_log.clone());
         let snapshot =
             Snapshot::open(config, &tls, &access, &accelerator, acme.http_challenges(), &error_log)

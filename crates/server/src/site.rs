@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::config::{self, AccessConfig, Config, SiteConfig};
 use crate::includes::SiteIncludes;
 use crate::log::error::ErrorLog;
 use crate::metrics::RouteTable;
+use crate::on_disk;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
 use crate::tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
@@ -64,6 +66,8 @@ pub struct Site {
     pub rules: Option<SiteRules>,
     /// Where the sites begin in [`Snapshot::sites`] that stand for directories of its routes.
     pub first_root: usize,
+    /// The sites in [`Snapshot::sites`] that stand for places of the disk which handlers find in ways of their own.
+    pub places: Range<usize>,
     /// Pages with directives, if it has any.
     pub includes: Option<SiteIncludes>,
     /// What it wants of content codings.
@@ -136,6 +140,11 @@ impl Snapshot {
         accelerator.store.set_budget(config.accelerator.memory_bytes);
         let has_caches =
             sites.iter().filter_map(|site| site.rules.as_ref()).any(|rules| rules.caches().next().is_some());
+        for index in 0..config.sites.len() {
+            let begin = sites.len();
+            sites.extend(on_disk::places(&config.sites[index]).iter().filter_map(|below| open(below).ok()));
+            sites[index].places = begin..sites.len();
+        }
         let connection_gate = ConnectionGate::new(&config, access);
         let wants_peers = connection_gate.wants_peers()
             || sites.iter().filter_map(|site| site.rules.as_ref()).any(SiteRules::wants_peers);
@@ -206,6 +215,7 @@ fn open_site(
         content_types,
         rules,
         first_root: 0,
+        places: 0..0,
         includes: config.includes.as_ref().map(SiteIncludes::new),
         codings: coding_settings(config),
         fields: field_lines(config),

@@ -394,6 +394,17 @@ fn check_configuration(text: &str) -> Result<(), String> {
         let made = std::fs::create_dir_all(path.parent().unwrap_or(directory.path()));
         made.and_then(|()| std::fs::write(&path, content)).map_err(|error| error.to_string())?;
     }
+    // Certificates for origins, which are read.
+    let own =
+        rcgen::generate_simple_self_signed(["localhost".to_string()]).map_err(|error| error.to_string())?;
+    let pem = own.cert.pem();
+    for (name, content) in
+        [("internal.pem", &pem), ("edge.pem", &pem), ("edge.key", &own.signing_key.serialize_pem())]
+    {
+        let tls = directory.path().join("tls");
+        let made = std::fs::create_dir_all(&tls).and_then(|()| std::fs::write(tls.join(name), content));
+        made.map_err(|error| error.to_string())?;
+    }
     let mut placed = String::new();
     let mut in_server = false;
     for line in text.lines() {

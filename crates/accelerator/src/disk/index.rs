@@ -1,236 +1,238 @@
-//! Which records there are: a table in memory, in parts with a lock each. What it takes is bounded by the number of entries.
+//! Where which response is, and what has been purged since it was written.
+//!
+//! Everything that is given to the disk gets a *ticket*, a number that only grows and is part of its record. A purge takes
+//! what has a lower ticket than its own: so it holds for what is written, for what waits to be written, and after a restart.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
 
-use super::entry::Entry;
-use crate::store::lock;
+use super::segment::Segment;
+use crate::store::{Purge, hash_of, tags};
 
-/// What an entry takes in memory, at the most: 48 bytes and one of the table's own, in a table that has just grown and is
-/// seven sixteenths full.
-pub const PLACE_BYTES: u64 = 112;
-
-/// So many parts, each locked by itself; enough that going through one delays nobody.
-const PARTS: usize = 256;
-
-/// Most responses under one hash.
-const MOST_VARIANTS: usize = 64;
-
-/// An entry and where it is.
-#[derive(Debug)]
+/// Where a record is.
+#[derive(Debug, Clone)]
 pub struct Place {
-    /// The entry.
-    pub entry: Entry,
-    /// The segment.
-    pub segment: u32,
-    /// Its position in the segment's index.
-    pub number: u32,
-    /// It was asked for since it was written.
-    is_used: AtomicBool,
+    /// The file.
+    pub segment: Arc<Segment>,
+    /// Where it begins there.
+    pub offset: u64,
+    /// Its length.
+    pub length: u32,
+    /// When it was given.
+    pub ticket: u64,
 }
 
-impl Place {
-    /// A place that nobody has asked for.
-    pub fn new(entry: Entry, segment: u32, number: u32) -> Place {
-        Place { entry, segment, number, is_used: AtomicBool::new(false) }
-    }
-
-    /// Whether it was asked for since it was written.
-    pub fn is_used(&self) -> bool {
-        self.is_used.load(Relaxed)
-    }
-
-    /// Whether both are the same place.
-    pub fn is_at(&self, other: &Place) -> bool {
-        (self.segment, self.number) == (other.segment, other.number)
-    }
+struct Entry {
+    hash: u64,
+    selector_sum: u32,
+    /// It was read since it was written.
+    is_used: bool,
+    place: Place,
 }
 
-impl Clone for Place {
-    fn clone(&self) -> Place {
-        Place { is_used: AtomicBool::new(self.is_used()), ..*self }
-    }
-}
-
-/// The table.
+/// Where everything is.
+#[derive(Default)]
 pub struct Index {
-    parts: Box<[Mutex<HashTable<Place>>]>,
-    count: AtomicUsize,
+    entries: HashTable<Entry>,
+    segments: Vec<Arc<Segment>>,
+    purges: Purges,
+    last_ticket: u64,
+}
+
+/// What has been purged, each with the ticket of the last time.
+#[derive(Default)]
+struct Purges {
+    all: u64,
+    /// By the hash of the key: what is written is taken out of the index at once, so these are for what waits.
+    keys: HashMap<u64, u64, FxBuildHasher>,
+    tags: HashMap<Vec<u8>, u64, FxBuildHasher>,
+    /// Prefixes, paths and spaces.
+    others: Vec<(Purge, u64)>,
+}
+
+impl Purges {
+    fn add(&mut self, purge: &Purge, ticket: u64) {
+        match purge {
+            Purge::All => self.all = self.all.max(ticket),
+            Purge::Key(key) => {
+                let last = self.keys.entry(hash_of(key)).or_default();
+                *last = ticket.max(*last);
+            }
+            Purge::Tag(tag) => {
+                let last = self.tags.entry(tag.clone()).or_default();
+                *last = ticket.max(*last);
+            }
+            other => match self.others.iter_mut().find(|(known, _)| known == other) {
+                Some((_, last)) => *last = ticket.max(*last),
+                None => self.others.push((other.clone(), ticket)),
+            },
+        }
+    }
+
+    fn take(&self, ticket: u64, hash: u64, key: &[u8], fields: &[u8]) -> bool {
+        self.take_by_key(ticket, hash)
+            || (!self.tags.is_empty()
+                && tags(fields).any(|tag| self.tags.get(tag).is_some_and(|last| *last > ticket)))
+            || self.others.iter().any(|(purge, last)| *last > ticket && purge.takes(key, fields))
+    }
+
+    fn take_by_key(&self, ticket: u64, hash: u64) -> bool {
+        self.all > ticket || self.keys.get(&hash).is_some_and(|last| *last > ticket)
+    }
 }
 
 impl Index {
-    /// An empty one.
-    pub fn new() -> Index {
-        Index { parts: (0..PARTS).map(|_| Mutex::default()).collect(), count: AtomicUsize::new(0) }
+    /// How many responses there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
     }
 
-    /// Takes out all of them.
-    pub fn clear(&self) {
-        self.parts.iter().for_each(|part| lock(part).clear());
-        self.count.store(0, Relaxed);
+    /// The length of all files.
+    pub fn bytes_on_disk(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.length()).sum()
     }
 
-    /// How many entries there are.
-    pub fn count(&self) -> usize {
-        self.count.load(Relaxed)
+    /// The next ticket.
+    pub fn next_ticket(&mut self) -> u64 {
+        self.last_ticket += 1;
+        self.last_ticket
     }
 
-    /// Whether there is an entry with this hash.
-    pub fn has(&self, hash: u64) -> bool {
-        lock(self.part(hash)).find(hash, |place| place.entry.hash == hash).is_some()
+    /// A ticket was found on disk.
+    pub fn note_ticket(&mut self, ticket: u64) {
+        self.last_ticket = self.last_ticket.max(ticket);
     }
 
-    /// The entries with this hash; they count as used from now on.
-    pub fn under(&self, hash: u64) -> Vec<Place> {
-        let part = lock(self.part(hash));
-        let places = part.iter_hash(hash).filter(|place| place.entry.hash == hash);
-        places.inspect(|place| place.is_used.store(true, Relaxed)).cloned().collect()
+    /// How many responses there are with this hash.
+    pub fn count(&self, hash: u64) -> usize {
+        self.entries.iter_hash(hash).filter(|entry| entry.hash == hash).count()
     }
 
-    /// Whether this entry is still there.
-    pub fn contains(&self, place: &Place) -> bool {
-        lock(self.part(place.entry.hash)).find(place.entry.hash, |other| other.is_at(place)).is_some()
+    /// Where they are.
+    pub fn places(&self, hash: u64) -> Vec<Place> {
+        let found = self.entries.iter_hash(hash).filter(|entry| entry.hash == hash);
+        found.map(|entry| entry.place.clone()).collect()
     }
 
-    /// Whether there is a later one of the same selector.
-    pub fn has_newer(&self, entry: &Entry) -> bool {
-        let is_newer = |place: &Place| {
-            (place.entry.hash, place.entry.selector) == (entry.hash, entry.selector)
-                && place.entry.sequence > entry.sequence
-        };
-        lock(self.part(entry.hash)).find(entry.hash, is_newer).is_some()
+    /// A response was read.
+    pub fn mark_used(&mut self, hash: u64, place: &Place) {
+        if let Some(entry) = self.entries.find_mut(hash, |entry| entry.place.ticket == place.ticket) {
+            entry.is_used = true;
+        }
     }
 
-    /// Adds an entry; gives those that have to make room for it: of the same selector, and of too many variants.
-    pub fn insert(&self, place: Place) -> Vec<Place> {
-        let hash = place.entry.hash;
-        let mut gone = self.take(hash, Some(place.entry.selector));
-        let mut part = lock(self.part(hash));
-        let variants: Vec<&Place> = part.iter_hash(hash).filter(|other| other.entry.hash == hash).collect();
-        if variants.len() >= MOST_VARIANTS {
-            let oldest = variants.into_iter().min_by_key(|other| other.entry.sequence).cloned();
-            if let Some(oldest) = oldest {
-                gone.extend(self.remove_from(&mut part, &oldest));
+    /// A response is not what it should be; `false`: it had gone already.
+    pub fn remove_place(&mut self, hash: u64, place: &Place) -> bool {
+        self.remove(hash, |entry| entry.place.ticket == place.ticket)
+    }
+
+    /// A newer response has come that is not written: the older is not given any more.
+    pub fn remove_replaced(&mut self, hash: u64, selector_sum: u32) {
+        self.remove(hash, |entry| entry.selector_sum == selector_sum);
+    }
+
+    fn remove(&mut self, hash: u64, is_it: impl Fn(&Entry) -> bool) -> bool {
+        match self.entries.find_entry(hash, |entry| entry.hash == hash && is_it(entry)) {
+            Ok(entry) => {
+                entry.remove();
+                true
             }
+            Err(_) => false,
         }
-        part.insert_unique(hash, place, |place| place.entry.hash);
-        self.count.fetch_add(1, Relaxed);
-        gone
     }
 
-    /// Takes out the entries with this hash, or those of them with this selector.
-    pub fn take(&self, hash: u64, selector: Option<u32>) -> Vec<Place> {
-        let mut part = lock(self.part(hash));
-        let is_it = |place: &Place| {
-            place.entry.hash == hash && selector.is_none_or(|selector| place.entry.selector == selector)
-        };
-        let mut gone = Vec::new();
-        while let Ok(found) = part.find_entry(hash, is_it) {
-            gone.push(found.remove().0);
-            self.count.fetch_sub(1, Relaxed);
+    /// A response is written, or was found, and takes the place of an older one that the same requests select; unless it
+    /// was purged by its key since.
+    pub fn insert(&mut self, hash: u64, selector_sum: u32, place: Place) {
+        if self.purges.take_by_key(place.ticket, hash) {
+            return;
         }
-        gone
+        let is_same = |entry: &Entry| entry.hash == hash && entry.selector_sum == selector_sum;
+        if let Ok(entry) = self.entries.find_entry(hash, is_same) {
+            if entry.get().place.ticket > place.ticket {
+                return;
+            }
+            entry.remove();
+        }
+        let entry = Entry { hash, selector_sum, is_used: false, place };
+        self.entries.insert_unique(hash, entry, |entry| entry.hash);
     }
 
-    /// Takes out this entry, if it is still there.
-    pub fn remove(&self, place: &Place) -> Option<Place> {
-        self.remove_from(&mut lock(self.part(place.entry.hash)), place)
-    }
-
-    /// Takes out all entries of a segment; gives those that were used.
-    pub fn remove_segment(&self, segment: u32) -> Vec<Place> {
-        let mut used = Vec::new();
-        for part in &self.parts {
-            let mut part = lock(part);
-            let before = part.len();
-            part.retain(|place| {
-                if place.segment == segment && place.is_used() {
-                    used.push(place.clone());
+    /// Takes out what a purge is for, as far as that is known without reading; the rest is found out when it is read.
+    /// Gives whether there can be anything on disk that it is for.
+    pub fn purge(&mut self, purge: &Purge, ticket: u64) -> bool {
+        self.note_ticket(ticket);
+        self.purges.add(purge, ticket);
+        match purge {
+            Purge::Key(key) => {
+                let hash = hash_of(key);
+                let mut was_there = false;
+                while self.remove(hash, |entry| entry.place.ticket < ticket) {
+                    was_there = true;
                 }
-                place.segment != segment
-            });
-            self.count.fetch_sub(before - part.len(), Relaxed);
+                was_there
+            }
+            Purge::All => {
+                self.entries.clear();
+                true
+            }
+            _ => true,
         }
-        used
     }
 
-    /// How many parts there are.
-    pub fn parts(&self) -> usize {
-        self.parts.len()
+    /// Whether a response that was given with this ticket has been purged since.
+    pub fn is_purged(&self, ticket: u64, hash: u64, key: &[u8], fields: &[u8]) -> bool {
+        self.purges.take(ticket, hash, key, fields)
     }
 
-    /// All entries of a part.
-    pub fn part_of(&self, part: usize) -> Vec<Place> {
-        self.parts.get(part).map_or_else(Vec::new, |part| lock(part).iter().cloned().collect())
+    /// Everything that was given before this ticket is written or forgotten: purges by key have nothing left to wait for.
+    pub fn forget_key_purges(&mut self, before: u64) {
+        self.purges.keys.retain(|_, last| *last >= before);
     }
 
-    fn remove_from(&self, part: &mut HashTable<Place>, place: &Place) -> Option<Place> {
-        let found = part.find_entry(place.entry.hash, |other| other.is_at(place)).ok()?;
-        self.count.fetch_sub(1, Relaxed);
-        Some(found.remove().0)
+    /// The lowest ticket of what may be on disk.
+    pub fn oldest_ticket(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.first_ticket()).min().unwrap_or(u64::MAX)
     }
 
-    fn part(&self, hash: u64) -> &Mutex<HashTable<Place>> {
-        // Not the bits that a table goes by.
-        &self.parts[(hash >> 44) as usize % PARTS]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn place(hash: u64, selector: u32, segment: u32, number: u32) -> Place {
-        let entry = Entry { hash, sequence: u64::from(number), offset: 0, length: 0, selector };
-        Place::new(entry, segment, number)
+    /// A file was begun or found.
+    pub fn add_segment(&mut self, segment: Arc<Segment>) {
+        self.segments.push(segment);
     }
 
-    fn numbers(places: &[Place]) -> Vec<u32> {
-        let mut numbers: Vec<u32> = places.iter().map(|place| place.number).collect();
-        numbers.sort_unstable();
-        numbers
+    /// The oldest file.
+    pub fn oldest(&self) -> Option<Arc<Segment>> {
+        self.segments.first().cloned()
     }
 
-    #[test]
-    fn entries_by_hash_and_selector() {
-        let index = Index::new();
-        assert!(index.insert(place(1, 1, 0, 0)).is_empty());
-        assert!(index.insert(place(1, 2, 0, 1)).is_empty());
-        assert!(index.insert(place(2, 1, 0, 2)).is_empty());
-        assert_eq!(numbers(&index.insert(place(1, 1, 1, 3))), [0]);
-        assert_eq!((numbers(&index.under(1)), index.count()), (vec![1, 3], 3));
-        assert!(index.has(2) && !index.has(3));
-        assert_eq!(numbers(&index.take(1, Some(2))), [1]);
-        assert_eq!(numbers(&index.take(1, None)), [3]);
-        assert_eq!(index.count(), 1);
+    /// How many files there are.
+    pub fn segment_count(&self) -> usize {
+        self.segments.len()
     }
 
-    #[test]
-    fn a_segment_leaves_and_says_what_of_it_was_used() {
-        let index = Index::new();
-        for number in 0..100 {
-            index.insert(place(number.into(), 0, number % 2, number));
-        }
-        index.under(4);
-        index.under(5);
-        assert_eq!(numbers(&index.remove_segment(0)), [4]);
-        assert_eq!((index.count(), index.has(4), index.has(5)), (50, false, true));
+    /// Where the responses of a file are that were read since they were written, up to so many bytes.
+    pub fn used_in(&self, segment: &Arc<Segment>, most_bytes: u64) -> Vec<(u64, u32, Place)> {
+        let mut bytes = 0;
+        let used =
+            self.entries.iter().filter(|entry| entry.is_used && Arc::ptr_eq(&entry.place.segment, segment));
+        used.take_while(|entry| {
+            bytes += u64::from(entry.place.length);
+            bytes <= most_bytes
+        })
+        .map(|entry| (entry.hash, entry.selector_sum, entry.place.clone()))
+        .collect()
     }
 
-    #[test]
-    fn variants_are_bounded() {
-        let index = Index::new();
-        for number in 0..1000 {
-            index.insert(place(9, number, 0, number));
-        }
-        assert_eq!(index.under(9).len(), MOST_VARIANTS);
-        assert!(numbers(&index.under(9)).contains(&999));
-    }
-
-    #[test]
-    fn a_place_takes_what_is_said() {
-        assert!((size_of::<Place>() as u64 + 1) * 16 / 7 <= PLACE_BYTES);
+    /// A file goes, with all that is in it. `first_waiting`: the lowest ticket of what waits to be written.
+    pub fn remove_segment(&mut self, segment: &Arc<Segment>, first_waiting: u64) {
+        self.entries.retain(|entry| !Arc::ptr_eq(&entry.place.segment, segment));
+        self.segments.retain(|other| !Arc::ptr_eq(other, segment));
+        // Purges that are older than everything that is there have nothing left to do.
+        let oldest = self.oldest_ticket().min(first_waiting);
+        self.purges.tags.retain(|_, last| *last > oldest);
+        self.purges.others.retain(|(_, last)| *last > oldest);
     }
 }

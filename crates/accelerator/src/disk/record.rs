@@ -1,297 +1,245 @@
-//! A response as it lies on the disk: a header of fixed length with two checksums, then key, selector, field lines and body.
+//! What a record is in bytes: a head of a fixed length with a checksum of its own, so that its lengths can be trusted, then
+//! what it is about. A checksum over all of it comes first.
 //!
-//! Nothing that is read is believed before its checksums are right and its lengths fit: what a killed process, a full disk
-//! or a failing one has left is found out here.
-
-use std::hash::Hasher;
+//! ```text
+//!  0 checksum of everything behind it, 16 bytes of SHA-256
+//! 16 mark of the format, u32 | kind, u8 | flags, u8 | status, u16
+//! 24 length of the record, u32 | of key, selector, fields, u32 each
+//! 40 hash of the key, u64 | checksum of the selector, u32 | reserved, u32
+//! 56 response time, i64 | date, i64
+//! 72 initial age, lifetime, stale while revalidate, stale if error, u32 each
+//! 88 first, last and complete length of a part, u64 each
+//! 112 ticket, u64
+//! 120 checksum of bytes 16 to 120, u64
+//! 128 key, selector, fields, body
+//! ```
 
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 use touchstone_http::range::ByteRange;
-use twox_hash::XxHash3_64;
 
 use crate::rules::partial::Part;
 use crate::rules::storing::Terms;
-use crate::store::{NewObject, Object};
+use crate::store::{NewObject, Object, Purge, hash_of};
 
-/// Length of the header.
-pub const HEADER_BYTES: usize = 128;
+/// The length of a head.
+pub const HEAD_BYTES: usize = 128;
 
-/// What a record begins with; the last digit is the version of the form.
-const MAGIC: [u8; 8] = *b"TSdisk01";
+const KIND_OBJECT: u8 = 1;
+const KIND_PURGE: u8 = 2;
 
-/// Where the checksum of what follows the header stands.
-pub const PAYLOAD_SUM_AT: usize = 100;
+const FLAG_PART: u8 = 1;
+const FLAG_NO_CACHE: u8 = 2;
+const FLAG_MUST_REVALIDATE: u8 = 4;
+const FLAG_FOR_AUTHORIZED: u8 = 8;
+const FLAG_ASSUMED: u8 = 16;
 
-/// Where the checksum of the rest of the header stands.
-const HEADER_SUM_AT: usize = HEADER_BYTES - 8;
+/// A record that was read.
+#[derive(Debug)]
+pub enum Record {
+    /// A response.
+    Object {
+        /// The response.
+        object: Object,
+        /// Which of several under its key it is.
+        selector_sum: u32,
+    },
+    /// Something that was purged.
+    Purge {
+        /// What.
+        purge: Purge,
+        /// When: it is for everything with a lower ticket.
+        ticket: u64,
+    },
+}
 
-const NO_CACHE: u8 = 1;
-const MUST_REVALIDATE: u8 = 2;
-const FOR_AUTHORIZED: u8 = 4;
-const IS_PART: u8 = 8;
-
-/// The bytes are no record, or not the one that was written.
+/// Why bytes are no record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Corrupt;
-
-/// A checksum of bytes in pieces.
-pub fn checksum<'b>(pieces: impl IntoIterator<Item = &'b [u8]>) -> u64 {
-    let mut hasher = XxHash3_64::with_seed(0);
-    pieces.into_iter().for_each(|piece| hasher.write(piece));
-    hasher.finish()
+pub enum RecordError {
+    /// The head is none of this format, or was changed.
+    Head,
+    /// There are fewer bytes than it says, or they were changed.
+    Body,
 }
 
-/// A record up to its body, which follows it. `None`: it is too long to be written.
-pub fn head_of(object: &Object, sequence: u64) -> Option<Vec<u8>> {
-    let length = |bytes: &[u8]| u32::try_from(bytes.len()).ok();
-    let payload = [object.key(), object.selector(), object.fields(), object.body()];
-    let mut writer = Writer(Vec::with_capacity(HEADER_BYTES + 512));
-    writer.0.extend_from_slice(&MAGIC);
-    writer.u64(sequence);
-    writer.u64(object.hash);
-    for piece in payload {
-        writer.u32(length(piece)?);
-    }
+/// What the head of a record says.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordHead {
+    /// The length of the whole record.
+    pub length: u32,
+    /// It is a response.
+    pub is_object: bool,
+    /// The hash of its key.
+    pub hash: u64,
+    /// Which of several under its key it is.
+    pub selector_sum: u32,
+    /// When it was given to be written.
+    pub ticket: u64,
+}
+
+/// The mark of the format, which takes in how keys are hashed: records of another are none.
+fn mark() -> u32 {
+    0x5453_4301 ^ (hash_of(b"touchstone") >> 32) as u32
+}
+
+/// A checksum of the fields that select a response.
+pub fn selector_sum(selector: &[u8]) -> u32 {
+    (hash_of(selector) >> 32) as u32
+}
+
+/// A response as a record; `None`: it is too large for one.
+pub fn encode_object(object: &Object, ticket: u64) -> Option<Vec<u8>> {
     let terms = &object.terms;
-    let part = object.part();
-    let flags = [
-        (NO_CACHE, terms.no_cache),
-        (MUST_REVALIDATE, terms.must_revalidate),
-        (FOR_AUTHORIZED, terms.is_for_authorized),
-        (IS_PART, part.is_some()),
-    ];
-    let flags = flags.iter().filter(|(_, is_set)| *is_set).fold(0, |all, (flag, _)| all | flag);
-    writer.u32(u32::from(object.status()) | u32::from(flags) << 16);
-    for seconds in [terms.initial_age, terms.lifetime, terms.stale_while_revalidate, terms.stale_if_error] {
-        writer.u32(seconds);
-    }
-    writer.u64(terms.response_time as u64);
-    writer.u64(terms.date as u64);
-    let (range, complete_length) =
-        part.map_or((ByteRange { first: 0, last: 0 }, 0), |part| (part.range, part.complete_length));
-    for number in [range.first, range.last, complete_length] {
-        writer.u64(number);
-    }
-    debug_assert_eq!(writer.0.len(), PAYLOAD_SUM_AT);
-    writer.u64(checksum(payload));
-    writer.0.resize(HEADER_SUM_AT, 0);
-    let sum = checksum([&writer.0[..]]);
-    writer.u64(sum);
-    payload[..3].iter().for_each(|piece| writer.0.extend_from_slice(piece));
-    Some(writer.0)
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+    let flags = flag(object.part().is_some(), FLAG_PART)
+        | flag(terms.no_cache, FLAG_NO_CACHE)
+        | flag(terms.must_revalidate, FLAG_MUST_REVALIDATE)
+        | flag(terms.is_for_authorized, FLAG_FOR_AUTHORIZED)
+        | flag(terms.is_assumed, FLAG_ASSUMED);
+    let payload = [object.key(), object.selector(), object.fields(), object.body()];
+    let lengths = [object.key().len(), object.selector().len(), object.fields().len()];
+    let part = object.part().map_or([0; 3], |part| [part.range.first, part.range.last, part.complete_length]);
+    let times = [terms.response_time, terms.date];
+    let spans = [terms.initial_age, terms.lifetime, terms.stale_while_revalidate, terms.stale_if_error];
+    let names = (object.hash, selector_sum(object.selector()));
+    assemble(KIND_OBJECT, flags, object.status(), lengths, names, times, spans, part, ticket, &payload)
 }
 
-/// Reads a record back: the response, and its sequence number.
-///
-/// # Errors
-/// It is not as it was written.
-pub fn read(bytes: &[u8]) -> Result<(Object, u64), Corrupt> {
-    let head = Head::read(bytes)?;
-    let payload = bytes.get(HEADER_BYTES..).ok_or(Corrupt)?;
-    if checksum([payload]) != head.payload_sum {
-        return Err(Corrupt);
-    }
-    let (key, rest) = payload.split_at_checked(head.lengths[0]).ok_or(Corrupt)?;
-    let (selector, rest) = rest.split_at_checked(head.lengths[1]).ok_or(Corrupt)?;
-    let (fields, body) = rest.split_at_checked(head.lengths[2]).ok_or(Corrupt)?;
-    let is_whole = body.len() == head.lengths[3]
-        && head.part.is_none_or(|part| {
-            let span = part.range.last.checked_sub(part.range.first).and_then(|span| span.checked_add(1));
-            span == Some(body.len() as u64) && part.range.last < part.complete_length
-        });
-    if !is_whole {
-        return Err(Corrupt);
-    }
-    let object = Object::new(NewObject {
-        hash: head.hash,
-        key,
-        selector,
-        status: head.status,
-        terms: head.terms,
-        fields,
-        part: head.part,
-        body: &[Bytes::copy_from_slice(body)],
-    });
-    Ok((object, head.sequence))
+/// A purge as a record.
+pub fn encode_purge(purge: &Purge, ticket: u64) -> Option<Vec<u8>> {
+    let (kind, text): (u16, &[u8]) = match purge {
+        Purge::Key(key) => (1, key),
+        Purge::Prefix(prefix) => (2, prefix),
+        Purge::Path { path, is_prefix: false } => (3, path),
+        Purge::Path { path, is_prefix: true } => (4, path),
+        Purge::Tag(tag) => (5, tag),
+        Purge::Space(space) => return assemble_purge(6, &space.to_le_bytes(), ticket),
+        Purge::All => (7, b""),
+    };
+    assemble_purge(kind, text, ticket)
 }
 
-/// Key and field lines of the record that begins with these bytes, as far as they are needed to tell whether a purge is
-/// for it; the body need not be there, and is not checked.
-pub fn key_and_fields(bytes: &[u8]) -> Result<(&[u8], &[u8]), Corrupt> {
-    let head = Head::read(bytes)?;
-    let payload = bytes.get(HEADER_BYTES..).ok_or(Corrupt)?;
-    let (key, rest) = payload.split_at_checked(head.lengths[0]).ok_or(Corrupt)?;
-    let fields = rest.get(head.lengths[1]..).and_then(|rest| rest.get(..head.lengths[2])).ok_or(Corrupt)?;
-    Ok((key, fields))
+fn assemble_purge(kind: u16, text: &[u8], ticket: u64) -> Option<Vec<u8>> {
+    assemble(KIND_PURGE, 0, kind, [text.len(), 0, 0], (0, 0), [0; 2], [0; 4], [0; 3], ticket, &[text])
 }
 
-/// How many bytes [`key_and_fields`] wants, by a header.
-pub fn head_bytes(header: &[u8]) -> Result<usize, Corrupt> {
-    let head = Head::read(header)?;
-    Ok(HEADER_BYTES + head.lengths[..3].iter().sum::<usize>())
-}
-
-struct Head {
-    sequence: u64,
-    hash: u64,
-    /// Of key, selector, fields and body.
-    lengths: [usize; 4],
+#[allow(clippy::too_many_arguments)] // One for each row of the table above.
+fn assemble(
+    kind: u8,
+    flags: u8,
     status: u16,
-    terms: Terms,
-    part: Option<Part>,
-    payload_sum: u64,
+    lengths: [usize; 3],
+    (hash, selector_sum): (u64, u32),
+    times: [i64; 2],
+    spans: [u32; 4],
+    part: [u64; 3],
+    ticket: u64,
+    payload: &[&[u8]],
+) -> Option<Vec<u8>> {
+    let length = HEAD_BYTES + payload.iter().map(|piece| piece.len()).sum::<usize>();
+    let mut record = Vec::with_capacity(length);
+    record.extend_from_slice(&[0; 16]);
+    record.extend_from_slice(&mark().to_le_bytes());
+    record.extend_from_slice(&[kind, flags]);
+    record.extend_from_slice(&status.to_le_bytes());
+    record.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
+    for length in lengths {
+        record.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
+    }
+    record.extend_from_slice(&hash.to_le_bytes());
+    record.extend_from_slice(&selector_sum.to_le_bytes());
+    record.extend_from_slice(&[0; 4]);
+    times.iter().for_each(|time| record.extend_from_slice(&time.to_le_bytes()));
+    spans.iter().for_each(|span| record.extend_from_slice(&span.to_le_bytes()));
+    part.iter().for_each(|number| record.extend_from_slice(&number.to_le_bytes()));
+    record.extend_from_slice(&ticket.to_le_bytes());
+    let head_sum: [u8; 8] = sum(&record[16..120]);
+    record.extend_from_slice(&head_sum);
+    payload.iter().for_each(|piece| record.extend_from_slice(piece));
+    let whole: [u8; 16] = sum(&record[16..]);
+    record[..16].copy_from_slice(&whole);
+    Some(record)
 }
 
-impl Head {
-    fn read(bytes: &[u8]) -> Result<Head, Corrupt> {
-        let header = bytes.get(..HEADER_BYTES).ok_or(Corrupt)?;
-        let (head, sum) = header.split_at(HEADER_SUM_AT);
-        if !head.starts_with(&MAGIC) || checksum([head]).to_le_bytes() != sum {
-            return Err(Corrupt);
-        }
-        let mut reader = Reader(&head[MAGIC.len()..]);
-        let (sequence, hash) = (reader.u64()?, reader.u64()?);
-        let mut lengths = [0; 4];
-        for length in &mut lengths {
-            *length = reader.u32()? as usize;
-        }
-        let status_and_flags = reader.u32()?;
-        let flags = (status_and_flags >> 16) as u8;
-        let is_set = |flag| flags & flag != 0;
-        let mut seconds = [0; 4];
-        for each in &mut seconds {
-            *each = reader.u32()?;
-        }
-        let [initial_age, lifetime, stale_while_revalidate, stale_if_error] = seconds;
-        let terms = Terms {
-            response_time: reader.u64()? as i64,
-            date: reader.u64()? as i64,
-            initial_age,
-            lifetime,
-            stale_while_revalidate,
-            stale_if_error,
-            no_cache: is_set(NO_CACHE),
-            must_revalidate: is_set(MUST_REVALIDATE),
-            is_for_authorized: is_set(FOR_AUTHORIZED),
-        };
-        let range = ByteRange { first: reader.u64()?, last: reader.u64()? };
-        let part = Part { range, complete_length: reader.u64()? };
-        let part = is_set(IS_PART).then_some(part);
-        let payload_sum = reader.u64()?;
-        let status = status_and_flags as u16;
-        Ok(Head { sequence, hash, lengths, status, terms, part, payload_sum })
-    }
+fn sum<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
+    let digest = Sha256::digest(bytes);
+    std::array::from_fn(|index| digest[index])
 }
 
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn u32(&mut self, number: u32) {
-        self.0.extend_from_slice(&number.to_le_bytes());
+/// Reads a head alone: what it says is what was written, whatever is behind it.
+pub fn decode_head(bytes: &[u8]) -> Option<RecordHead> {
+    let head = bytes.get(..HEAD_BYTES)?;
+    let head_sum: [u8; 8] = sum(&head[16..120]);
+    if head[120..] != head_sum || number(head, 16) != mark() {
+        return None;
     }
-
-    fn u64(&mut self, number: u64) {
-        self.0.extend_from_slice(&number.to_le_bytes());
-    }
+    Some(RecordHead {
+        length: number(head, 24),
+        is_object: head[20] == KIND_OBJECT,
+        hash: long(head, 40),
+        selector_sum: number(head, 48),
+        ticket: long(head, 112),
+    })
 }
 
-struct Reader<'b>(&'b [u8]);
-
-impl Reader<'_> {
-    fn u32(&mut self) -> Result<u32, Corrupt> {
-        let (number, rest) = self.0.split_first_chunk::<4>().ok_or(Corrupt)?;
-        self.0 = rest;
-        Ok(u32::from_le_bytes(*number))
+/// Reads a whole record.
+pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
+    let head = decode_head(bytes).ok_or(RecordError::Head)?;
+    if bytes.len() != head.length as usize || sum::<16>(&bytes[16..]) != bytes[..16] {
+        return Err(RecordError::Body);
     }
-
-    fn u64(&mut self) -> Result<u64, Corrupt> {
-        let (number, rest) = self.0.split_first_chunk::<8>().ok_or(Corrupt)?;
-        self.0 = rest;
-        Ok(u64::from_le_bytes(*number))
+    let mut rest = &bytes[HEAD_BYTES..];
+    let mut take = |at: usize| -> Result<&[u8], RecordError> {
+        let (piece, after) = rest.split_at_checked(number(bytes, at) as usize).ok_or(RecordError::Body)?;
+        rest = after;
+        Ok(piece)
+    };
+    let (key, selector, fields) = (take(28)?, take(32)?, take(36)?);
+    let status = u16::from_le_bytes([bytes[22], bytes[23]]);
+    if !head.is_object {
+        let ticket = head.ticket;
+        return purge(status, key).map(|purge| Record::Purge { purge, ticket }).ok_or(RecordError::Body);
     }
+    let flags = bytes[21];
+    let part = (flags & FLAG_PART != 0).then(|| Part {
+        range: ByteRange { first: long(bytes, 88), last: long(bytes, 96) },
+        complete_length: long(bytes, 104),
+    });
+    let terms = Terms {
+        response_time: long(bytes, 56) as i64,
+        date: long(bytes, 64) as i64,
+        initial_age: number(bytes, 72),
+        lifetime: number(bytes, 76),
+        stale_while_revalidate: number(bytes, 80),
+        stale_if_error: number(bytes, 84),
+        no_cache: flags & FLAG_NO_CACHE != 0,
+        must_revalidate: flags & FLAG_MUST_REVALIDATE != 0,
+        is_for_authorized: flags & FLAG_FOR_AUTHORIZED != 0,
+        is_assumed: flags & FLAG_ASSUMED != 0,
+    };
+    let body = [Bytes::copy_from_slice(rest)];
+    let object =
+        Object::new(NewObject { hash: head.hash, key, selector, status, terms, fields, part, body: &body });
+    Ok(Record::Object { object, selector_sum: head.selector_sum })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::collection::vec;
-    use proptest::prelude::*;
+fn purge(kind: u16, text: &[u8]) -> Option<Purge> {
+    let owned = text.to_vec();
+    Some(match kind {
+        1 => Purge::Key(owned),
+        2 => Purge::Prefix(owned),
+        3 | 4 => Purge::Path { path: owned, is_prefix: kind == 4 },
+        5 => Purge::Tag(owned),
+        6 => Purge::Space(u64::from_le_bytes(text.try_into().ok()?)),
+        7 => Purge::All,
+        _ => return None,
+    })
+}
 
-    fn terms() -> impl Strategy<Value = Terms> {
-        (any::<[i64; 2]>(), any::<[u32; 4]>(), any::<[bool; 3]>()).prop_map(|(times, seconds, flags)| Terms {
-            response_time: times[0],
-            date: times[1],
-            initial_age: seconds[0],
-            lifetime: seconds[1],
-            stale_while_revalidate: seconds[2],
-            stale_if_error: seconds[3],
-            no_cache: flags[0],
-            must_revalidate: flags[1],
-            is_for_authorized: flags[2],
-        })
-    }
+fn number(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
 
-    fn objects() -> impl Strategy<Value = Object> {
-        let texts = (vec(any::<u8>(), 0..40), vec(any::<u8>(), 0..40), vec(any::<u8>(), 0..80));
-        // Long bodies are kept in another way than short ones.
-        let body = prop_oneof![vec(any::<u8>(), 1..50), vec(any::<u8>(), 70_000..70_010)];
-        (texts, body, terms(), any::<u64>(), 200_u16..600, any::<Option<(u32, u32)>>()).prop_map(
-            |((key, selector, fields), body, terms, hash, status, part)| {
-                let part = part.map(|(first, behind)| {
-                    let range =
-                        ByteRange { first: first.into(), last: u64::from(first) + body.len() as u64 - 1 };
-                    Part { range, complete_length: range.last + 1 + u64::from(behind) }
-                });
-                let body = [Bytes::from(body)];
-                Object::new(NewObject {
-                    hash,
-                    key: &key,
-                    selector: &selector,
-                    status,
-                    terms,
-                    fields: &fields,
-                    part,
-                    body: &body,
-                })
-            },
-        )
-    }
-
-    fn written(object: &Object, sequence: u64) -> Vec<u8> {
-        [&head_of(object, sequence).unwrap()[..], object.body()].concat()
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-
-        #[test]
-        fn what_is_written_comes_back(object in objects(), sequence: u64) {
-            let bytes = written(&object, sequence);
-            let (again, found) = read(&bytes).unwrap();
-            prop_assert_eq!(found, sequence);
-            prop_assert_eq!(written(&again, sequence), bytes.clone());
-            prop_assert_eq!((again.hash, again.status(), again.part()), (object.hash, object.status(), object.part()));
-            prop_assert_eq!(again.terms, object.terms);
-            prop_assert!(again.body() == object.body());
-            let head = head_bytes(&bytes).unwrap();
-            prop_assert_eq!(key_and_fields(&bytes[..head]).unwrap(), (object.key(), object.fields()));
-        }
-
-        /// Whichever bit is flipped and wherever it ends, it is found out.
-        #[test]
-        fn what_has_changed_is_found_out(object in objects(), place: prop::sample::Index, bit in 0..8) {
-            let mut bytes = written(&object, 7);
-            let at = place.index(bytes.len());
-            prop_assert!(read(&bytes[..at]).is_err());
-            bytes[at] ^= 1_u8 << bit;
-            prop_assert!(read(&bytes).is_err());
-        }
-
-        #[test]
-        fn any_bytes(bytes in vec(any::<u8>(), 0..300)) {
-            prop_assert!(read(&bytes).is_err());
-            let bytes = [&MAGIC[..], &bytes].concat();
-            prop_assert!(read(&bytes).is_err() && key_and_fields(&bytes).is_err());
-        }
-    }
+fn long(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }

@@ -1,165 +1,114 @@
-//! A segment: a file of records and a file of entries, both written only at their ends, but for the byte that says that an
-//! entry counts no longer. The oldest segment leaves as a whole when room is needed.
+//! Files of records.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::entry::{ENTRY_BYTES, Entry, STATE_AT};
+use rustix::fs::{FlockOperation, flock};
 
-/// Entries that are read at once.
-const ENTRIES_A_READ: usize = 4096;
+const SUFFIX: &str = "segment";
 
-/// The longest segment: positions in it have four bytes.
-pub const MOST_BYTES: u64 = 1 << 30;
-
-/// A segment, read by many and written by one.
+/// A file of records.
 #[derive(Debug)]
 pub struct Segment {
-    /// Its number; a later one has a higher number.
-    pub id: u32,
-    records: File,
-    entries: File,
-    record_bytes: AtomicU64,
-    entry_count: AtomicU32,
-    directory: PathBuf,
+    path: PathBuf,
+    file: File,
+    length: AtomicU64,
+    /// The lowest ticket of its records; the greatest number: it has none.
+    first_ticket: AtomicU64,
 }
 
 impl Segment {
-    /// A new one.
-    pub fn create(directory: &Path, id: u32) -> io::Result<Segment> {
-        let paths = paths(directory, id);
-        let create = |path: &Path| {
-            OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(path)
-        };
-        let (records, entries) = (create(&paths[0])?, create(&paths[1])?);
-        Ok(Segment {
-            id,
-            records,
-            entries,
-            record_bytes: AtomicU64::new(0),
-            entry_count: AtomicU32::new(0),
-            directory: directory.to_path_buf(),
-        })
+    /// Begins a file.
+    pub fn create(directory: &Path, number: u32) -> io::Result<Segment> {
+        let path = directory.join(format!("{number:08x}.{SUFFIX}"));
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        Ok(Segment { path, file, length: AtomicU64::new(0), first_ticket: AtomicU64::new(u64::MAX) })
     }
 
-    /// One that is there; its entries are given, each with its position and whether it counts.
-    pub fn open(
-        directory: &Path,
-        id: u32,
-        mut each: impl FnMut(Option<(Entry, bool)>, u32),
-    ) -> io::Result<Segment> {
-        let paths = paths(directory, id);
-        let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
-        let (records, entries) = (open(&paths[0])?, open(&paths[1])?);
-        let record_bytes = records.metadata()?.len();
-        // What a killed process has left of an entry is none.
-        let count = u32::try_from(entries.metadata()?.len() / ENTRY_BYTES as u64).unwrap_or(u32::MAX);
-        let mut number = 0;
-        let mut buffer = vec![0; ENTRIES_A_READ * ENTRY_BYTES];
-        while number < count {
-            let here = (count - number).min(ENTRIES_A_READ as u32) as usize * ENTRY_BYTES;
-            entries.read_exact_at(&mut buffer[..here], u64::from(number) * ENTRY_BYTES as u64)?;
-            for bytes in buffer[..here].as_chunks::<ENTRY_BYTES>().0 {
-                let is_inside =
-                    |entry: &Entry| u64::from(entry.offset) + u64::from(entry.length) <= record_bytes;
-                each(Entry::read(bytes, id).filter(|(entry, _)| is_inside(entry)), number);
-                number += 1;
-            }
-        }
-        Ok(Segment {
-            id,
-            records,
-            entries,
-            record_bytes: AtomicU64::new(record_bytes),
-            entry_count: AtomicU32::new(count),
-            directory: directory.to_path_buf(),
-        })
+    /// Opens a file that is there.
+    pub fn open(path: PathBuf) -> io::Result<Segment> {
+        let file = OpenOptions::new().read(true).write(true).open(&path)?;
+        let length = AtomicU64::new(file.metadata()?.len());
+        Ok(Segment { path, file, length, first_ticket: AtomicU64::new(u64::MAX) })
     }
 
-    /// What it takes on the disk.
-    pub fn bytes(&self) -> u64 {
-        self.record_bytes() + u64::from(self.entry_count.load(Relaxed)) * ENTRY_BYTES as u64
+    /// Its length.
+    pub fn length(&self) -> u64 {
+        self.length.load(Ordering::Relaxed)
     }
 
-    /// What its records take.
-    pub fn record_bytes(&self) -> u64 {
-        self.record_bytes.load(Relaxed)
+    /// The lowest ticket of its records; the greatest number: it has none.
+    pub fn first_ticket(&self) -> u64 {
+        self.first_ticket.load(Ordering::Relaxed)
     }
 
-    /// Writes a record, given in pieces, and then its entry; gives the entry's position. Where that fails nothing of it is
-    /// found any more.
-    pub fn append(&self, pieces: &[&[u8]], mut entry: Entry) -> io::Result<(Entry, u32)> {
-        let start = self.record_bytes();
-        entry.offset = u32::try_from(start).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        let result = self.write(pieces, start, &entry);
-        if result.is_err() {
-            // Room that a full disk has given for nothing. If this fails too, the next record is written over it.
-            let _ = self.records.set_len(start);
-            let _ = self.entries.set_len(u64::from(self.entry_count.load(Relaxed)) * ENTRY_BYTES as u64);
-        }
-        result.map(|number| (entry, number))
+    /// Notes a ticket of a record in it.
+    pub fn note_ticket(&self, ticket: u64) {
+        self.first_ticket.fetch_min(ticket, Ordering::Relaxed);
     }
 
-    fn write(&self, pieces: &[&[u8]], start: u64, entry: &Entry) -> io::Result<u32> {
-        let mut at = start;
-        for piece in pieces {
-            self.records.write_all_at(piece, at)?;
-            at += piece.len() as u64;
-        }
-        let number = self.entry_count.load(Relaxed);
-        self.entries.write_all_at(&entry.bytes(self.id), u64::from(number) * ENTRY_BYTES as u64)?;
-        self.record_bytes.store(at, Relaxed);
-        self.entry_count.store(number + 1, Relaxed);
-        Ok(number)
-    }
-
-    /// The bytes of a record.
-    pub fn read(&self, entry: &Entry) -> io::Result<Vec<u8>> {
-        self.read_some(entry, entry.length as usize)
-    }
-
-    /// The first bytes of a record, as many as there are up to this.
-    pub fn read_some(&self, entry: &Entry, most: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; most.min(entry.length as usize)];
-        self.records.read_exact_at(&mut bytes, u64::from(entry.offset))?;
+    /// Reads so many bytes.
+    pub fn read(&self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length as usize];
+        self.file.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
     }
 
-    /// Says that the entry at this position counts no longer.
-    pub fn cancel(&self, number: u32) -> io::Result<()> {
-        self.entries.write_all_at(&[0], u64::from(number) * ENTRY_BYTES as u64 + STATE_AT as u64)
+    /// Appends a record; gives where it is. What was written of one that failed is cut off again, and would be no record
+    /// if it could not be.
+    pub fn append(&self, record: &[u8]) -> io::Result<u64> {
+        let offset = self.length();
+        if let Err(error) = self.file.write_all_at(record, offset) {
+            let _ = self.file.set_len(offset);
+            return Err(error);
+        }
+        self.length.store(offset + record.len() as u64, Ordering::Relaxed);
+        Ok(offset)
     }
 
-    /// Has it written to the disk itself.
-    pub fn sync(&self) -> io::Result<()> {
-        self.records.sync_data()?;
-        self.entries.sync_data()
+    /// Leaves out what is behind this.
+    pub fn cut(&self, length: u64) {
+        let _ = self.file.set_len(length);
+        self.length.store(length, Ordering::Relaxed);
     }
 
-    /// Removes its files. Who reads it reads on.
+    /// Takes the file away. Who reads from it still can.
     pub fn remove(&self) {
-        Segment::remove_files(&self.directory, self.id);
+        let _ = fs::remove_file(&self.path);
     }
+}
 
-    /// Removes the files of a segment.
-    pub fn remove_files(directory: &Path, id: u32) {
-        // The entries first: records without entries are nothing.
-        for path in paths(directory, id).iter().rev() {
-            let _ = std::fs::remove_file(path);
+/// Makes the directory, for its owner alone.
+pub fn make_directory(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+/// The files in a directory, in their order.
+pub fn found_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let number = path.file_stem().and_then(|stem| u32::from_str_radix(stem.to_str()?, 16).ok());
+        let is_segment = path.extension().is_some_and(|extension| extension == SUFFIX);
+        if let (Some(number), true) = (number, is_segment) {
+            found.push((number, path));
         }
     }
+    found.sort();
+    Ok(found)
 }
 
-fn paths(directory: &Path, id: u32) -> [PathBuf; 2] {
-    ["records", "entries"].map(|ending| directory.join(format!("{id:08x}.{ending}")))
-}
-
-/// The number of the segment that a file of this name belongs to; the name of a file that is none of ours gives `None`.
-pub fn id_of(name: &str) -> Option<u32> {
-    let (id, ending) = name.split_once('.')?;
-    let is_ours = id.len() == 8 && matches!(ending, "records" | "entries");
-    u32::from_str_radix(id, 16).ok().filter(|_| is_ours)
+/// Has the directory to itself while the file is open; `None`: another process has it.
+pub fn lock_directory(directory: &Path) -> io::Result<Option<File>> {
+    let path = directory.join("lock");
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }

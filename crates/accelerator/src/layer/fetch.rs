@@ -320,7 +320,10 @@ impl Fetched<'_> {
             return;
         }
         let accelerator = &self.core.route.accelerator;
-        accelerator.passing.remember(self.facts.hash, self.core.now());
+        // Who comes with one of these waits for nobody in any case, and says nothing of who comes without.
+        if !self.facts.has_cookie && !self.facts.is_authorized {
+            accelerator.passing.remember(self.facts.hash, self.core.now());
+        }
         if let Some(object) = self.validating {
             accelerator.store.remove(object);
         }

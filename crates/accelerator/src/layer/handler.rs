@@ -218,26 +218,21 @@ impl AcceleratedOfCore {
     async fn stored(&self, request: &Request, facts: &Facts) -> (Option<Arc<Object>>, bool) {
         let store = &self.route.accelerator.store;
         let mut under = store.under(facts.hash, &facts.key);
-        if under.is_empty()
-            && let Some(tier) = store.tier().filter(|tier| tier.may_hold(facts.hash)).cloned()
-        {
-            let (hash, key) = (facts.hash, facts.key.clone());
-            let purge_count = store.purge_count();
+        // There may be more of them on disk than in memory.
+        if let Some(tier) = store.tier().filter(|tier| tier.held(facts.hash) > under.len()).cloned() {
+            let (hash, key, purge_count) = (facts.hash, facts.key.clone(), store.purge_count());
             let loaded = tokio::task::spawn_blocking(move || tier.load(hash, &key)).await;
-            let loaded = loaded.unwrap_or_default().into_iter().map(Arc::new);
-            let loaded: Vec<Arc<Object>> =
-                loaded.filter(|object| store.promote(object.clone(), purge_count)).collect();
-            under = store.under(facts.hash, &facts.key);
-            // Somebody may have stored newer ones meanwhile; and not all have room in memory.
-            if under.is_empty() {
-                under = loaded;
+            let is_new = |object: &Object| under.iter().all(|known| known.selector() != object.selector());
+            for object in loaded.unwrap_or_default().into_iter().filter(is_new) {
+                store.promote(Arc::new(object), purge_count);
             }
+            under = store.under(facts.hash, &facts.key);
         }
         let mut scratch = Vec::new();
         let has_any = !under.is_empty();
         let selected = under
             .into_iter()
-            .filter(|object| !facts.is_authorized || object.terms.is_for_authorized)
+            .filter(|object| object.terms.may_answer(facts.is_authorized, facts.has_cookie))
             .filter(|object| vary::matches(object.selector(), RequestFields(&request.received), &mut scratch))
             // The latest, and of those the whole one (RFC 9111 section 4.1).
             .max_by_key(|object| (object.part().is_none(), object.terms.date, object.terms.response_time));

@@ -50,9 +50,18 @@ pub struct Terms {
     pub must_revalidate: bool,
     /// It may answer requests with `Authorization`.
     pub is_for_authorized: bool,
+    /// It has said nothing of caching: that it is fresh is assumed by the policy alone.
+    pub is_assumed: bool,
 }
 
 impl Terms {
+    /// Whether it may answer a request with or without `Authorization` and `Cookie`. What never said that it may be cached
+    /// is not given to somebody who may be known to the program.
+    #[inline]
+    pub fn may_answer(&self, is_authorized: bool, has_cookie: bool) -> bool {
+        (!is_authorized || self.is_for_authorized) && (!has_cookie || !self.is_assumed)
+    }
+
     /// Its age in seconds (section 4.2.3).
     #[inline]
     pub fn age(&self, now: i64) -> u32 {
@@ -154,12 +163,17 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
     }
     let date = response.date.unwrap_or(response.response_time);
     let explicit = explicit_lifetime(&directives, is_targeted, fields, date, response.response_time);
+    let mut is_assumed = false;
     let implicit = || implicit_lifetime(response, &directives, fields, date, policy);
     let sets_cookie = fields.has("set-cookie") && !policy.ignore_cookies;
     let mut lifetime = match explicit {
         Some(lifetime) => lifetime,
         None if sets_cookie => return Err(NotStored::SetsCookie),
-        None => implicit(),
+        None => {
+            let implicit = implicit();
+            is_assumed = implicit.is_assumed && !policy.ignore_cookies;
+            implicit.lifetime
+        }
     };
     if !directives.no_cache && !directives.must_revalidate && explicit != Some(0) {
         lifetime = lifetime.max(policy.minimum_freshness);
@@ -184,6 +198,7 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
         no_cache: directives.no_cache,
         must_revalidate,
         is_for_authorized,
+        is_assumed,
     };
     let has_validator = fields.has("etag") || fields.has("last-modified");
     let is_of_use = has_validator
@@ -230,6 +245,13 @@ fn explicit_lifetime(
     Some(u32::try_from(lifetime).unwrap_or(MOST_SECONDS).min(MOST_SECONDS))
 }
 
+/// How long a response is fresh that does not say it.
+struct Implicit {
+    lifetime: u32,
+    /// For no reason but that the policy says so.
+    is_assumed: bool,
+}
+
 /// What is assumed where it says nothing (section 4.2.2).
 fn implicit_lifetime(
     response: &Response<'_>,
@@ -237,29 +259,30 @@ fn implicit_lifetime(
     fields: FieldText<'_>,
     date: i64,
     policy: &Policy,
-) -> u32 {
+) -> Implicit {
+    let known = |lifetime| Implicit { lifetime, is_assumed: false };
     if !may_be_heuristic(response.status, directives) || directives.no_cache {
-        return 0;
+        return known(0);
     }
     // Section 5.4: where nothing else is said, Pragma in a response is taken for what it means.
     let mut is_pragma = false;
     fields.values("pragma", &mut |value| is_pragma |= value.eq_ignore_ascii_case(b"no-cache"));
     if is_pragma && !fields.has("cache-control") {
-        return 0;
+        return known(0);
     }
     if response.status >= 400 && policy.negative_freshness > 0 {
-        return policy.negative_freshness;
+        return known(policy.negative_freshness);
     }
     let modified = fields.first("last-modified").and_then(|value| parse_http_date(value, date));
     if let Some(modified) = modified {
         let part = (date - modified).max(0).saturating_mul(i64::from(policy.heuristic_percent)) / 100;
-        return u32::try_from(part).unwrap_or(MOST_SECONDS).min(policy.heuristic_maximum);
+        return known(u32::try_from(part).unwrap_or(MOST_SECONDS).min(policy.heuristic_maximum));
     }
     // What may be somebody's own is not given to others for nobody having said so.
     if response.status < 400 && (policy.ignore_cookies || !response.has_cookie) {
-        return policy.default_freshness;
+        return Implicit { lifetime: policy.default_freshness, is_assumed: true };
     }
-    0
+    known(0)
 }
 
 /// How old the response was when it came (section 4.2.3). An Age that is not one number makes it stale: two caches on

@@ -60,11 +60,11 @@ impl Front {
         variant: Variant,
         date: &DateSecond,
     ) -> Option<&Arc<Prepared>> {
-        let is_authorized = authorization(&request)?;
+        let brings = look_at(&request)?;
         key::write(&request.target, request.policy, &mut self.key);
-        let index = match self.find(&request, is_authorized, variant, date) {
+        let index = match self.find(&request, brings, variant, date) {
             Some(index) => index,
-            None => self.renew(&request, is_authorized, variant, date)?,
+            None => self.renew(&request, brings, variant, date)?,
         };
         let slot = self.slots.get_mut(&*self.key)?.get_mut(index)?;
         slot.is_used = true;
@@ -77,7 +77,7 @@ impl Front {
     fn find<F: Fields>(
         &mut self,
         request: &PlainRequest<'_, F>,
-        is_authorized: bool,
+        brings: Brings,
         variant: Variant,
         date: &DateSecond,
     ) -> Option<usize> {
@@ -86,7 +86,7 @@ impl Front {
             let prepared = &slot.by_variant[variant as usize];
             prepared.as_ref().is_some_and(|prepared| prepared.second() == date.unix_seconds)
                 && slot.object.state() == State::Stored
-                && (!is_authorized || slot.object.terms.is_for_authorized)
+                && slot.object.terms.may_answer(brings.authorization, brings.cookie)
                 && (slot.object.selector().is_empty()
                     || vary::matches(slot.object.selector(), request.fields, scratch))
         })
@@ -97,11 +97,11 @@ impl Front {
     fn renew<F: Fields>(
         &mut self,
         request: &PlainRequest<'_, F>,
-        is_authorized: bool,
+        brings: Brings,
         variant: Variant,
         date: &DateSecond,
     ) -> Option<usize> {
-        let object = self.current(request, is_authorized, date)?;
+        let object = self.current(request, brings, date)?;
         let prepared = object.prepare(variant, date, request.policy.cache_status, request.site_fields);
         let slots = self.slots.entry(self.key.as_slice().into()).or_default();
         // What has been replaced is of no use to anybody.
@@ -118,7 +118,7 @@ impl Front {
     fn current<F: Fields>(
         &mut self,
         request: &PlainRequest<'_, F>,
-        is_authorized: bool,
+        brings: Brings,
         date: &DateSecond,
     ) -> Option<Arc<Object>> {
         let stored = self.store.under(hash_of(&self.key), &self.key);
@@ -134,7 +134,7 @@ impl Front {
         };
         let serves = selected.status() == 200
             && selected.state() == State::Stored
-            && (!is_authorized || selected.terms.is_for_authorized)
+            && selected.terms.may_answer(brings.authorization, brings.cookie)
             && is_fresh();
         serves.then_some(selected)
     }
@@ -163,18 +163,30 @@ impl Front {
     }
 }
 
-/// Whether the request has credentials; `None` where it asks caches for something, which takes the longer way.
+/// What a request brings that not every stored response may answer.
+#[derive(Clone, Copy)]
+struct Brings {
+    authorization: bool,
+    cookie: bool,
+}
+
+/// What the request brings; `None` where it asks caches for something, which takes the longer way.
 #[inline]
-fn authorization<F: Fields>(request: &PlainRequest<'_, F>) -> Option<bool> {
-    let (mut is_authorized, mut asks) = (false, false);
+fn look_at<F: Fields>(request: &PlainRequest<'_, F>) -> Option<Brings> {
+    let mut brings = Brings { authorization: false, cookie: false };
+    let (mut asks, mut upgrades) = (false, false);
     request.fields.each(&mut |name, _| match name.len() {
         13 => {
-            is_authorized |= name.eq_ignore_ascii_case(b"authorization");
+            brings.authorization |= name.eq_ignore_ascii_case(b"authorization");
             asks |= name.eq_ignore_ascii_case(b"cache-control");
         }
-        6 => asks |= name.eq_ignore_ascii_case(b"pragma"),
-        7 => asks |= name.eq_ignore_ascii_case(b"upgrade"),
+        6 => {
+            brings.cookie |= name.eq_ignore_ascii_case(b"cookie");
+            asks |= name.eq_ignore_ascii_case(b"pragma");
+        }
+        7 => upgrades |= name.eq_ignore_ascii_case(b"upgrade"),
         _ => {}
     });
-    (!asks || !request.policy.client_directives).then_some(is_authorized)
+    brings.cookie &= !request.policy.ignore_cookies;
+    (!upgrades && (!asks || !request.policy.client_directives)).then_some(brings)
 }

@@ -3,7 +3,6 @@
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rustc_hash::FxHasher;
 
@@ -50,7 +49,7 @@ struct Purges {
 }
 
 /// What is purged.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Purge {
     /// What is stored under a key.
     Key(Vec<u8>),
@@ -176,11 +175,7 @@ impl Store {
             if bytes > budget || (is_full && bytes > budget / LARGE_PART && !is_known) {
                 shard.add_ghost(hash);
                 self.refused.fetch_add(1, Ordering::Relaxed);
-                // The disk has room for what is asked for once.
-                return self.tier.as_ref().is_some_and(|tier| {
-                    tier.keep(&object);
-                    true
-                });
+                return false;
             }
         }
         // Before the newcomer is in: it has had no time to be used.
@@ -194,28 +189,18 @@ impl Store {
         if let Some(tier) = &self.tier {
             tier.keep(&object);
         }
-        // A purge may have come by just now, and have seen it nowhere.
-        if self.is_purged_since(&object, purge_count) {
-            self.remove(&object);
-            return false;
-        }
         true
     }
 
-    /// Takes in a response that the storage behind the memory has given, and that was asked of it when there had been so
-    /// many purges; `false`: it was purged meanwhile. What is too large for the memory is not taken in.
-    pub fn promote(&self, object: Arc<Object>, purge_count: u64) -> bool {
+    /// Takes in a response that the storage behind the memory has given, which was asked when there had been so many purges.
+    pub fn promote(&self, object: Arc<Object>, purge_count: u64) {
         if self.is_purged_since(&object, purge_count) {
-            return false;
-        }
-        if object.bytes() > self.budget_bytes.load(Ordering::Relaxed) / LARGE_PART {
-            return true;
+            return;
         }
         self.make_room_from(self.index(object.hash), object.bytes());
         let change = lock(self.shard(object.hash)).insert(object);
         self.bytes.fetch_add(change.added, Ordering::Relaxed);
         self.bytes.fetch_sub(change.removed, Ordering::Relaxed);
-        true
     }
 
     /// Takes a response out that is right no longer.
@@ -224,14 +209,7 @@ impl Store {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.removals.fetch_add(1, Ordering::Release);
         if let Some(tier) = &self.tier {
-            tier.forget(object.hash, object.key());
-        }
-    }
-
-    /// Waits until purges would hold if the process were killed, within this time. Not for a core.
-    pub fn settle(&self, most: Duration) {
-        if let Some(tier) = &self.tier {
-            tier.settle(most);
+            tier.purge(&Purge::Key(object.key().to_vec()));
         }
     }
 
@@ -250,11 +228,9 @@ impl Store {
             Purge::Key(key) => self.purge_shard(self.shard(hash_of(key)), purge, mode),
             _ => self.shards.iter().map(|shard| self.purge_shard(shard, purge, mode)).sum(),
         };
+        // What is on disk alone is not made stale, but goes: it is no answer to anything before it has been read.
         if let Some(tier) = &self.tier {
-            match purge {
-                Purge::Key(key) if mode == PurgeMode::Remove => tier.forget(hash_of(key), key),
-                _ => tier.purge(purge, mode),
-            }
+            tier.purge(purge);
         }
         self.purged.fetch_add(found as u64, Ordering::Relaxed);
         self.removals.fetch_add(1, Ordering::Release);

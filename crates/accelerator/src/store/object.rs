@@ -196,7 +196,7 @@ impl Object {
         }
     }
 
-    pub(crate) fn set_state(&self, state: State) {
+    pub(super) fn set_state(&self, state: State) {
         self.state.store(state as u8, Ordering::Release);
     }
 

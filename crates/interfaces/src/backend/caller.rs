@@ -105,7 +105,7 @@ impl<P: Protocol> Caller<P> {
             match self.try_backend(index, &call, upload).await {
                 Attempt::Begun { response, rest, exchange } => {
                     self.group.succeeded(index);
-                    return self.respond(index, busy, call, response, rest, *exchange).await;
+                    return self.respond(index, busy, call, response, rest, exchange).await;
                 }
                 Attempt::Failed(failed) => {
                     let address = self.group.connections(index).address();
@@ -209,13 +209,13 @@ impl<P: Protocol> Caller<P> {
         is_kept: bool,
     ) -> Attempt<P> {
         let (head, decoder) = ((call.head)(index), call.decoder.clone());
-        let mut exchange = Exchange::<P>::new(connection, decoder, head, upload, self.rules.times);
+        let mut exchange = Box::new(Exchange::<P>::new(connection, decoder, head, upload, self.rules.times));
         let mut parser = ResponseParser::new(self.rules.header);
         loop {
             let (status, reason) = match exchange.next().await {
                 Ok(Output::Head(head)) => {
                     let response = ProgramResponse::Document(*head);
-                    return Attempt::Begun { response, rest: Bytes::new(), exchange: Box::new(exchange) };
+                    return Attempt::Begun { response, rest: Bytes::new(), exchange };
                 }
                 // The exchange has done what there is to be done.
                 Ok(Output::BodyWanted) => continue,
@@ -223,7 +223,7 @@ impl<P: Protocol> Caller<P> {
                     Ok(None) => continue,
                     Ok(Some((response, end))) => {
                         let rest = bytes.slice(end..);
-                        return Attempt::Begun { response, rest, exchange: Box::new(exchange) };
+                        return Attempt::Begun { response, rest, exchange };
                     }
                     Err(error) => (502, error.to_string()),
                 },
@@ -252,7 +252,7 @@ impl<P: Protocol> Caller<P> {
         &self,
         index: usize,
         call: &Call<P>,
-        exchange: Exchange<P>,
+        exchange: Box<Exchange<P>>,
         failure: &Failure,
         is_kept: bool,
     ) -> Attempt<P> {
@@ -280,7 +280,7 @@ impl<P: Protocol> Caller<P> {
         call: Call<P>,
         response: ProgramResponse,
         rest: Bytes,
-        mut exchange: Exchange<P>,
+        mut exchange: Box<Exchange<P>>,
     ) -> Handled {
         let mut head = match response {
             ProgramResponse::Document(head) => head,
@@ -391,7 +391,7 @@ impl<P: Protocol> Caller<P> {
         respond::answer(head, call.is_head, Body::Whole(body))
     }
 
-    fn give_back(&self, index: usize, exchange: Exchange<P>, keeps: bool) {
+    fn give_back(&self, index: usize, exchange: Box<Exchange<P>>, keeps: bool) {
         if keeps && exchange.is_all_sent() {
             self.group.connections(index).give_back(exchange.into_connection());
         }

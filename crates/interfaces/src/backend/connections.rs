@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::Sleep;
 
 use super::address::Address;
 use crate::stream::Stream;
@@ -81,6 +83,8 @@ pub struct Connection {
     pub received: BytesMut,
     /// Requests that it has served.
     pub requests: u64,
+    /// The timer of its requests, kept because most never see it go off.
+    pub timer: Option<Pin<Box<Sleep>>>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -145,7 +149,7 @@ impl Connections {
             // The one used last: the others may become too old.
             let idle = self.idle.borrow_mut().pop()?;
             let idle_for = idle.since.elapsed();
-            if idle_for < self.rules.idle_timeout && idle.connection.stream.is_quiet() {
+            if idle_for < self.rules.idle_timeout && idle.connection.stream.seems_quiet() {
                 return Some((idle.connection, idle_for));
             }
         }
@@ -165,7 +169,10 @@ impl Connections {
         };
         let connected = tokio::time::timeout(self.rules.connect_timeout, self.connect()).await;
         let stream = connected.unwrap_or(Err(NoConnection::WaitedTooLong))?;
-        Ok((Connection { stream, received: BytesMut::new(), requests: 0, _permit: permit }, false))
+        Ok((
+            Connection { stream, received: BytesMut::new(), requests: 0, timer: None, _permit: permit },
+            false,
+        ))
     }
 
     async fn connect(&self) -> Result<Stream, NoConnection> {

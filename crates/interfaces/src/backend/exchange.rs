@@ -7,12 +7,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 use super::connections::Connection;
 use super::protocol::{Output, Protocol};
@@ -20,6 +19,12 @@ use super::upload::Upload;
 
 /// So much of the body may wait to be sent.
 const OUTGOING_BYTES: usize = 128 * 1024;
+
+/// Received at once to begin with: most answers.
+const RECEIVE_BYTES: usize = 8 * 1024;
+
+/// Received at once of an answer that has filled that.
+const LONG_RECEIVE_BYTES: usize = 64 * 1024;
 
 /// How long a program may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,10 +82,11 @@ pub struct Exchange<P: Protocol> {
     has_heard: bool,
     /// The answer has begun.
     has_answer: bool,
+    /// Asked for at once.
+    receive_bytes: usize,
     limits: TimeLimits,
     began: Instant,
     moved: Instant,
-    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<P: Protocol> Exchange<P> {
@@ -93,27 +99,32 @@ impl<P: Protocol> Exchange<P> {
         limits: TimeLimits,
     ) -> Exchange<P> {
         let now = Instant::now();
+        let has_no_body = upload.length() == 0 && !P::ASKS_FOR_BODY;
         Exchange {
             connection,
             decoder,
             outgoing: VecDeque::from([head]),
             upload,
             unasked: Bytes::new(),
-            upload_ended: false,
+            // The head has said so.
+            upload_ended: has_no_body,
             refuses_more: None,
             has_sent: false,
             has_heard: false,
             has_answer: false,
+            receive_bytes: RECEIVE_BYTES,
             limits,
             began: now,
             moved: now,
-            timer: None,
         }
     }
 
     /// The next output.
     pub async fn next(&mut self) -> Result<Output, Failure> {
-        self.moved = Instant::now();
+        if self.has_answer {
+            // What the client took is not the program's.
+            self.moved = Instant::now();
+        }
         // An answer that keeps coming never waits, and is over some time all the same.
         if let Some(total) = self.limits.total.filter(|total| self.began.elapsed() >= *total) {
             return Err(Failure { kind: FailureKind::TimedOut, reason: took_too_long(total) });
@@ -147,9 +158,13 @@ impl<P: Protocol> Exchange<P> {
                 Ok(None) => {}
                 Err(reason) => return Poll::Ready(Err(Failure { kind: FailureKind::WrongBytes, reason })),
             }
-            match self.connection.stream.poll_receive(context, &mut self.connection.received) {
+            let Connection { stream, received, .. } = &mut self.connection;
+            match stream.poll_receive(context, received, self.receive_bytes) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(self.closed(None)),
-                Poll::Ready(Ok(_)) => {
+                Poll::Ready(Ok(count)) => {
+                    if count >= self.receive_bytes {
+                        self.receive_bytes = LONG_RECEIVE_BYTES;
+                    }
                     self.has_heard = true;
                     self.moved = Instant::now();
                 }
@@ -269,7 +284,8 @@ impl<P: Protocol> Exchange<P> {
             let due = self.moved + limit;
             let due = total.map_or(due, |total| due.min(total));
             let waits_for_client = self.waits_for_client();
-            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+            // It may be that of an earlier request on this connection: then it goes off too early, and is set again.
+            let timer = self.connection.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
             if timer.deadline() > due {
                 timer.as_mut().reset(due);
             }

@@ -19,10 +19,9 @@ use super::protocol::ProgramProtocol;
 use super::script::{Script, Target};
 use super::settings::{Paths, Settings};
 use super::upload::Upload;
-use super::variables::variables_of;
+use super::variables::ProgramVariables;
 use crate::answer::Answer;
 use crate::handler::{Handled, Handler, Interface, Level, OnCore, Server};
-use crate::pipe::Receiver;
 use crate::request::Request;
 
 /// Programs that listen, as a configuration has them.
@@ -88,7 +87,7 @@ impl<P: ProgramProtocol> Gateway<P> {
             self.server.log(Level::Warning, "pool not running", &message);
             return Handled::Answer(unavailable());
         }
-        let body = std::mem::replace(&mut request.body, Receiver::of(Bytes::new()));
+        let body = request.take_body();
         let upload = match Upload::new(body, request.body_length()).await {
             Ok(upload) => upload,
             Err(error) => {
@@ -100,15 +99,14 @@ impl<P: ProgramProtocol> Gateway<P> {
                 return Handled::Answer(Answer::error(400));
             }
         };
-        let variables = match variables_of(&request, &script, settings, upload.length()) {
-            Ok(variables) => variables,
+        let variables = ProgramVariables::new(&request, &script, settings, upload.length());
+        let head = match P::request_head(&variables, settings.group.connections.keep) {
+            Ok(head) => Bytes::from(head),
             Err(error) => {
                 self.server.log(Level::Warning, "request refused", &error.to_string());
                 return Handled::Answer(Answer::error(400));
             }
         };
-        let keep = settings.group.connections.keep;
-        let head = Bytes::from(P::request_head(&variables, upload.length(), keep));
         let call = Call {
             head: Box::new(move |_| head.clone()),
             decoder: P::Decoder::default(),

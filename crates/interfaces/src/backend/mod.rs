@@ -48,4 +48,5 @@ pub use settings::{Backend, GroupRules, Paths, Settings};
 
 pub(crate) use caller::{About, Call, CallRules, Caller, Owner, is_idempotent};
 pub(crate) use group::{Group, SharedGroup};
-pub(crate) use upload::Upload;
+pub use upload::Upload;
+pub use variables::ProgramVariables;

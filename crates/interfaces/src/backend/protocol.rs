@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
+use super::variables::ProgramVariables;
 use crate::cgi_response::DocumentHead;
-use crate::meta_variables::MetaVariables;
+use crate::meta_variables::ZeroByte;
 
 /// A protocol between the server and a program that listens.
 pub trait Protocol: 'static {
@@ -44,8 +45,11 @@ pub trait Protocol: 'static {
 
 /// A protocol whose programs get the variables of CGI, and answer as CGI programs do.
 pub trait ProgramProtocol: Protocol<Decoder: Default> {
-    /// A request up to its body.
-    fn request_head(variables: &MetaVariables, body_bytes: u64, keep: bool) -> Vec<u8>;
+    /// A request up to its body; all of it, where it has none.
+    ///
+    /// # Errors
+    /// A variable cannot be passed on.
+    fn request_head(variables: &ProgramVariables<'_>, keep: bool) -> Result<Vec<u8>, ZeroByte>;
 }
 
 /// What a program sends.

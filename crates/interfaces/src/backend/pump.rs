@@ -25,7 +25,7 @@ pub struct Pump<P: Protocol> {
     /// For log lines.
     pub about: About,
     /// The request on its connection.
-    pub exchange: Exchange<P>,
+    pub exchange: Box<Exchange<P>>,
 }
 
 impl<P: Protocol> Pump<P> {

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::backend::{Output, ProgramProtocol, Programs, Protocol};
-use crate::meta_variables::MetaVariables;
+use crate::backend::{Output, ProgramProtocol, ProgramVariables, Programs, Protocol};
+use crate::meta_variables::ZeroByte;
 
 /// SCGI programs, as a configuration has them.
 pub type ScgiPrograms = Programs<Scgi>;
@@ -38,7 +38,7 @@ impl Protocol for Scgi {
 }
 
 impl ProgramProtocol for Scgi {
-    fn request_head(variables: &MetaVariables, body_bytes: u64, _keep: bool) -> Vec<u8> {
-        request::request_head(body_bytes, variables.iter())
+    fn request_head(variables: &ProgramVariables<'_>, _keep: bool) -> Result<Vec<u8>, ZeroByte> {
+        Ok(request::request_head(variables.body_bytes(), variables.in_one_piece()?.iter()))
     }
 }

@@ -1,7 +1,5 @@
 //! What an operator wants out of the cache before programs and origins: by URL, by the beginning of URLs, by tag, or all.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use touchstone_accelerator::layer::CachedRoute;
 use touchstone_accelerator::rules::key::{self, Target};
@@ -19,9 +17,6 @@ pub enum Wanted {
     /// Everything.
     All,
 }
-
-/// How long a purge may take to be written down, where there is a disk.
-const SETTLE: Duration = Duration::from_secs(2);
 
 /// What is to go, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +77,7 @@ impl PurgeOrder {
         let mode = if self.is_soft { PurgeMode::Soft } else { PurgeMode::Remove };
         let Some(first) = routes.first() else { return 0 };
         let store = &first.accelerator.store;
-        let found = match &self.wanted {
+        match &self.wanted {
             Wanted::Tag(tag) => store.purge(&Purge::Tag(tag.clone().into_bytes()), mode),
             Wanted::All => store.purge(&Purge::All, mode),
             Wanted::Url(text) | Wanted::Prefix(text) => {
@@ -96,10 +91,7 @@ impl PurgeOrder {
                 }
                 purges.iter().map(|purge| store.purge(purge, mode)).sum()
             }
-        };
-        // Whoever has asked for it may rely on it from now on.
-        store.settle(SETTLE);
-        found
+        }
     }
 }
 

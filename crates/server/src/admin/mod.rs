@@ -34,12 +34,16 @@ mod status_page;
 mod words;
 
 pub use listener::Admin;
+pub use status_json::origins_json;
 
 use std::sync::Arc;
 
 use crate::accelerator::purge::PurgeOrder;
 use crate::metrics::Metrics;
 use crate::session::CoreSessions;
+
+/// Carries out a purge; gives how many stored responses it was for. `None`: no route has a cache.
+pub type CarryOut = Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>;
 
 /// Where the pages find what they show.
 #[derive(Clone)]
@@ -56,5 +60,5 @@ pub struct Sources {
     /// The limits of the file cache, as they are now: files and bytes.
     pub cache_limits: Arc<dyn Fn() -> Option<(u64, u64)> + Send + Sync>,
     /// Takes something out of the cache before programs and origins; gives how many responses that were.
-    pub purge: Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>,
+    pub purge: CarryOut,
 }

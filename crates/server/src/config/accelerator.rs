@@ -16,12 +16,10 @@ use super::values;
 pub struct AcceleratorConfig {
     /// Most bytes of stored responses in memory.
     pub memory_bytes: u64,
-    /// The directory of the disk behind the memory; none: there is no such disk.
+    /// Where copies are kept on disk; none: nowhere.
     pub disk: Option<PathBuf>,
-    /// Most bytes there.
+    /// Most bytes of them.
     pub disk_bytes: u64,
-    /// Most bytes of memory for the index of what is there; 0: by its size.
-    pub disk_index_bytes: u64,
 }
 
 impl Default for AcceleratorConfig {
@@ -40,7 +38,7 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
     repeated: false,
     documentation: "What all routes with a `cache` share, see [the accelerator](accelerator.md). \
         What is stored stays over a reload.",
-    blank: || AcceleratorConfig { memory_bytes: 0, disk: None, disk_bytes: 0, disk_index_bytes: 0 },
+    blank: || AcceleratorConfig { memory_bytes: 0, disk: None, disk_bytes: 0 },
     keys: &[
         Key {
             name: "memory",
@@ -55,26 +53,22 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
             name: "disk",
             default: Some("\"\""),
             example: "\"/var/cache/touchstone\"",
-            documentation: "A directory that stored responses are kept in as well, and found in after a restart; it is made \
-                for its owner alone, and is no other server's. Empty: they are in memory only. \
-                It changes only when the server is started anew or upgraded.",
+            documentation: "A directory for copies of what is stored, which are there after a restart. \
+                It is made if it is not there; the server must be able to write to it, and nobody else should. It counts when \
+                the server starts, not on a reload. Empty: there are no copies.",
             kind: Kind::File(|config, value| config.disk = value),
         },
         Key {
             name: "disk_size",
-            default: Some("\"1GiB\""),
+            default: Some("\"10GiB\""),
             example: "\"100GiB\"",
-            documentation: "The most that is kept in `disk`, in bytes. What is oldest and was not asked for makes room.",
-            kind: Kind::Size { least: MIB, most: 1024 * TIB, set: |config, value| config.disk_bytes = value },
-        },
-        Key {
-            name: "disk_index",
-            default: Some("0"),
-            example: "\"512MiB\"",
-            documentation: "The most memory that finding responses in `disk` may take, in bytes: 112 for each at the most. \
-                What is more leaves, as if the disk were full. 0: 14 MiB for each GiB of `disk_size`, which is enough for \
-                responses of 8 KiB on average.",
-            kind: Kind::Size { least: 0, most: TIB, set: |config, value| config.disk_index_bytes = value },
+            documentation: "The most that the copies may take on disk, all together, in bytes. \
+                Where there is less room the oldest go earlier.",
+            kind: Kind::Size {
+                least: 8 * MIB,
+                most: 1024 * TIB,
+                set: |config, value| config.disk_bytes = value,
+            },
         },
     ],
 };

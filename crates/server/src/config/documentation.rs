@@ -179,9 +179,10 @@ fn value_of<C>(kind: &Kind<C>) -> String {
         Kind::ErrorPages(_) => "table from status codes to paths that begin with `/`".to_string(),
         Kind::SocketAddresses(_) => "array of `\"ADDRESS:PORT\"`".to_string(),
         Kind::Networks(_) => "array of addresses and networks".to_string(),
-        Kind::Checked { what, .. } | Kind::CheckedArray { what, .. } | Kind::Fields { what, .. } => {
-            what.to_string()
-        }
+        Kind::Checked { what, .. }
+        | Kind::CheckedArray { what, .. }
+        | Kind::CheckedOneOrMore { what, .. }
+        | Kind::Fields { what, .. } => what.to_string(),
         Kind::Table { .. } => "table".to_string(),
         Kind::Tables { .. } => "array of tables".to_string(),
     }
@@ -208,6 +209,7 @@ fn before_in_example(section: &str) -> &'static str {
         "site.route.ajp" => "[[site.route]]\npath = \"/shop/\"\n\n",
         "site.route.php" => "[[site.route]]\npath = \"/blog/\"\n\n",
         "site.route.nsapi" => "[[site.route]]\npath = \"/plug-in/\"\n\n",
+        "site.route.servlet" => "[[site.route]]\npath = \"/shop/\"\n\n",
         "site.route.respond" => "[[site.route]]\npath = \"/answered/\"\n\n",
         _ => "",
     }
@@ -229,7 +231,11 @@ fn stands_with_others(section: &str, key: &str) -> bool {
         "spool_directory",
         "user",
     ];
-    !calls_programs.contains(&section) || !excludes_or_names.contains(&key)
+    if section == "site.route.servlet" {
+        return !["directory", "users"].contains(&key);
+    }
+    let of_origins = section == "site.route.proxy" && key == "proxy_protocol";
+    !(calls_programs.contains(&section) && excludes_or_names.contains(&key) || of_origins)
 }
 
 fn first_sentence(text: &str) -> &str {
@@ -316,7 +322,7 @@ mod tests {
             assert!(one.contains(&name), "{one}");
         });
         assert!(all.lines().all(|line| line.chars().count() <= 100));
-        assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 3);
+        assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 4);
         // The five keys of the section, and the key of routes that has its name.
         assert_eq!(explain(Some("[cache]")).unwrap().matches("example:").count(), 6);
         assert_eq!(

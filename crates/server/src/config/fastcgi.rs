@@ -169,10 +169,20 @@ pub static FASTCGI: Section<ProgramsConfig> = Section {
 pub static SCGI: Section<ProgramsConfig> = Section {
     name: "site.route.scgi",
     repeated: false,
-    documentation: "SCGI programs answer the requests of the route, see [FastCGI and SCGI](fastcgi.md).",
+    documentation: "SCGI programs answer the requests of the route, see [FastCGI and SCGI](fastcgi.md): \
+        those that listen at `backends`, or processes of `command`, which the server starts and watches itself.",
     blank,
     keys: &[
-        Key { default: None, ..BACKENDS },
+        BACKENDS,
+        COMMAND,
+        PROCESSES,
+        SOCKET,
+        DIRECTORY,
+        ENVIRONMENT,
+        USER,
+        MEMORY,
+        OPEN_FILES,
+        STOP_TIMEOUT,
         SCRIPT_NAME,
         SCRIPTS,
         INDEX,
@@ -308,7 +318,7 @@ const COMMAND: Key<ProgramsConfig> = Key {
     name: "command",
     default: Some("[]"),
     example: "[\"/usr/lib/app/app.fcgi\", \"--quiet\"]",
-    documentation: "A FastCGI program with its arguments, which the server starts, watches and starts again. \
+    documentation: "A program with its arguments, which the server starts, watches and starts again. \
         It accepts connections at its descriptor 0, as such programs do. Instead of `backends`.",
     kind: Kind::CheckedArray {
         what: "array of a program and its arguments",

@@ -729,6 +729,10 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::config::servlet::JAVA;
+            $code
+        }
+        {
             let $section = &$crate::config::keys::SITE;
             $code
         }
@@ -789,7 +793,31 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::config::proxy::tables::TLS;
+            $code
+        }
+        {
+            let $section = &$crate::config::proxy::tables::CHECK;
+            $code
+        }
+        {
+            let $section = &$crate::config::proxy::tables::HEALTH;
+            $code
+        }
+        {
+            let $section = &$crate::config::proxy::tables::RETRY;
+            $code
+        }
+        {
+            let $section = &$crate::config::proxy::tables::FORWARD;
+            $code
+        }
+        {
             let $section = &$crate::config::nsapi::NSAPI;
+            $code
+        }
+        {
+            let $section = &$crate::config::servlet::SERVLET;
             $code
         }
     }};

@@ -28,6 +28,7 @@ mod proxy;
 mod route;
 mod section;
 mod server;
+mod servlet;
 mod surroundings;
 mod values;
 
@@ -44,8 +45,10 @@ pub use nsapi::NsapiConfig;
 pub use parse::{Loaded, load_file, load_server_section, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
 pub use proxy::ProxyConfig;
+pub use proxy::tables::{ProxyCheckConfig, ProxyForwardConfig, ProxyHealthConfig, ProxyRetryConfig};
 pub use route::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use server::{ControlSocket, ServerConfig};
+pub use servlet::{JavaConfig, ServletConfig};
 pub use surroundings::check_surroundings;
 
 pub use crate::log_line::LineFormat as AccessLogFormat;
@@ -81,6 +84,8 @@ pub struct Config {
     pub request_id: RequestIdConfig,
     /// `[admin]`
     pub admin: AdminConfig,
+    /// `[java]`
+    pub java: JavaConfig,
     /// `[[site]]`, at least one.
     pub sites: Vec<SiteConfig>,
 }
@@ -308,6 +313,7 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         proxies: ProxiesConfig::default(),
         request_id: RequestIdConfig::default(),
         admin: AdminConfig::default(),
+        java: JavaConfig::default(),
         acme: AcmeConfig::default(),
         sites: vec![site],
     }
@@ -320,7 +326,7 @@ pub fn parse_size_text(text: &str) -> Result<u64, String> {
 
 /// The configuration of `touchstone accelerate`: every request of every host goes to one origin, through the cache.
 pub fn accelerate(origin: String, listen: SocketAddr) -> Config {
-    let proxy = ProxyConfig { to: origin, ..proxy::PROXY.defaults() };
+    let proxy = ProxyConfig { to: vec![origin], ..proxy::PROXY.defaults() };
     let route = RouteConfig { proxy: Some(proxy), cache: Some(Default::default()), ..RouteConfig::default() };
     // Nothing is served from the root: the route takes every path.
     let mut config = quick("/".into(), listen);

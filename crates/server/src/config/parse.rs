@@ -20,7 +20,7 @@ use super::section::{Key, Section};
 use super::values;
 use super::{
     Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, ServerConfig, SiteConfig, accelerator, access,
-    acme, admin, server,
+    acme, admin, server, servlet,
 };
 
 /// The largest file that is read as a configuration, in bytes.
@@ -171,7 +171,7 @@ impl<'t> Reader<'t> {
     /// The whole document: its sections.
     fn document(&mut self, document: &DeTable<'_>) -> Loaded {
         let mut places = ConfigPlaces { file: self.file.to_path_buf(), ..ConfigPlaces::default() };
-        let config = Config {
+        let mut config = Config {
             server: self.single(&server::SERVER, document, &mut places),
             limits: self.single(&keys::LIMITS, document, &mut places),
             cache: self.single(&keys::CACHE, document, &mut places),
@@ -182,8 +182,15 @@ impl<'t> Reader<'t> {
             acme: self.single(&acme::ACME, document, &mut places),
             request_id: self.single(&admin::REQUEST_ID, document, &mut places),
             admin: self.single(&admin::ADMIN, document, &mut places),
+            java: self.single(&servlet::JAVA, document, &mut places),
             sites: self.sites(document, &mut places),
         };
+        // There is one machine for all; each route is opened by itself.
+        for route in config.sites.iter_mut().flat_map(|site| &mut site.routes) {
+            if let Some(servlet) = &mut route.servlet {
+                servlet.java = config.java.clone();
+            }
+        }
         let names = keys::section_names();
         let mut unknown_sections = false;
         for (name, value) in document.iter().filter(|(name, _)| !names.contains(&name.get_ref().as_ref())) {

@@ -14,6 +14,7 @@ use super::nsapi::{self, NsapiConfig};
 use super::parse::{Reader, Value};
 use super::proxy::{ProxyConfig, read_proxy};
 use super::section::{ABSENT, Key, Kind, Section};
+use super::servlet::{self, ServletConfig};
 use super::{SectionPlaces, values};
 
 /// `[[site.route]]`: which requests, and what is done with them.
@@ -51,6 +52,8 @@ pub struct RouteConfig {
     pub cache: Option<Policy>,
     /// Answered by plug-ins.
     pub nsapi: Option<NsapiConfig>,
+    /// Answered by Java applications.
+    pub servlet: Option<ServletConfig>,
     /// Files below another directory.
     pub root: Option<PathBuf>,
     /// Header fields that the answer gets.
@@ -119,6 +122,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         proxy: None,
         cache: None,
         nsapi: None,
+        servlet: None,
         root: None,
         headers: BTreeMap::new(),
         early_hints: Vec::new(),
@@ -236,7 +240,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some(ABSENT),
             example: "{ stale_while_revalidate = \"10s\" }",
             documentation: "Has the answers of a program or of another server cached, see `[site.route.cache]`. \
-                Together with `proxy`, `cgi`, `fastcgi`, `scgi` or `php`.",
+                Together with `proxy`, `cgi`, `fastcgi`, `scgi`, `php`, `ajp` or `nsapi`.",
             kind: Kind::Table { read: read_cache },
         },
         Key {
@@ -246,6 +250,14 @@ pub static ROUTE: Section<RouteConfig> = Section {
             documentation: "Has plug-ins answer, see `[site.route.nsapi]`. \
                 Not together with `redirect`, `rewrite` or `respond`.",
             kind: Kind::Table { read: nsapi::read },
+        },
+        Key {
+            name: "servlet",
+            default: Some(ABSENT),
+            example: "{ app = \"shop.war\" }",
+            documentation: "Has Java web applications answer, see `[site.route.servlet]`. \
+                Not together with `redirect`, `rewrite`, `respond` or `root`.",
+            kind: Kind::Table { read: servlet::read },
         },
         Key {
             name: "root",

@@ -95,9 +95,6 @@ fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
             }
         }
     }
-    if let Some(message) = crate::accelerator::problem(&config.accelerator) {
-        problems.push(places.problem_in_section("accelerator", "disk", message));
-    }
     let logs = [("access_log", &config.access_log.destination), ("error_log", &config.error_log.destination)];
     for (section, destination) in logs {
         if let LogDestination::File(path) = destination
@@ -194,16 +191,21 @@ fn check_access_and_routes(
             let place = within.map(|within| within.key_below(&key));
             problems.push(problem_at(&places.file, place, format!("'{key}': {message}")));
         }
-        let Some(nsapi) = &route.nsapi else { continue };
-        for message in crate::nsapi::problems(nsapi, route, site) {
-            problems.push(problem_at(&places.file, within.map(|within| within.key("nsapi")), message));
+        if let Some(nsapi) = &route.nsapi {
+            for message in crate::nsapi::problems(nsapi, route, site) {
+                problems.push(problem_at(&places.file, within.map(|within| within.key("nsapi")), message));
+            }
+        }
+        if let Some(message) = route.proxy.as_ref().and_then(crate::proxy::problem) {
+            problems.push(problem_at(&places.file, within.map(|within| within.key("proxy")), message));
         }
     }
     for (index, route) in site.routes.iter().enumerate() {
-        let Some(nsapi) = &route.nsapi else { continue };
+        let Some(servlet) = &route.servlet else { continue };
         let within = site_places.and_then(|places| places.table("route", index));
-        for message in crate::nsapi::problems(nsapi, route, site) {
-            problems.push(problem_at(&places.file, within.map(|within| within.key("nsapi")), message));
+        for (key, message) in crate::servlet::problems(servlet) {
+            let place = within.map(|within| within.key_below(&format!("servlet.{key}")));
+            problems.push(problem_at(&places.file, place, format!("'servlet.{key}': {message}")));
         }
     }
     for (index, route) in site.routes.iter().enumerate() {

@@ -14,6 +14,7 @@ use touchstone_interfaces::answer::{Answer, Framing, Part};
 use touchstone_interfaces::request::{PlainGet, ReceivedHead};
 
 use super::request_body::BodyFeed;
+use super::response::TOGETHER_BYTES;
 use super::{Connection, Hit, Next, protocol_of};
 use crate::access::{HeadFields, RequestView};
 use crate::account::{self, Account};
@@ -37,6 +38,9 @@ impl Connection {
         path: &[u8],
         last: bool,
     ) -> Hit {
+        if hot.snapshot.sites[site].rules.as_ref().is_none_or(|rules| !rules.has_programs_at_once()) {
+            return Hit::Not;
+        }
         let snapshot = hot.snapshot.clone();
         let site_now = &snapshot.sites[site];
         let Some(rules) = &site_now.rules else { return Hit::Not };
@@ -61,7 +65,7 @@ impl Connection {
         let Some(program) = rules.program_at_once(&view) else { return Hit::Not };
         let handler = exchange::handler_of(&self.core, &snapshot, program.interface);
         let is_handed_on = |line: &FieldLine| trace_context::is_handed_on(line.name.of(bytes), None);
-        if !handler.answers_at_once() || !head.fields.iter().all(is_handed_on) {
+        if !head.fields.iter().all(is_handed_on) {
             return Hit::Not;
         }
         let Some(admitted) = program.admit(&view) else { return Hit::Not };
@@ -113,7 +117,7 @@ impl Connection {
         let framing = answer.framing(true);
         let body = if framing == Framing::None { Bytes::new() } else { body };
         let date = self.core.clock.second();
-        if last && hot.gathered.is_empty() {
+        if last && hot.gathered.is_empty() && body.len() > TOGETHER_BYTES {
             let head = answer.head(&date, variant, framing);
             match self.transport.try_send(&head, &body) {
                 Ok(sent) if sent == head.len() + body.len() => {}

@@ -76,6 +76,7 @@ impl Http2 {
                 header_list_bytes: u32::try_from(hot.limits.header_bytes).unwrap_or(u32::MAX),
                 header_fields: u32::try_from(hot.limits.header_fields).unwrap_or(u32::MAX),
                 output_bytes: OUTPUT_BYTES,
+                extended_connect: true,
                 ..Limits::default()
             }
         };
@@ -329,10 +330,13 @@ impl Http2 {
                     let mut answer = pin!(answer);
                     let answered = poll_fn(|context| {
                         let polled = answer.as_mut().poll(context);
-                        if polled.is_pending()
-                            && let Some(hints) = progress.take_early_hints()
-                        {
-                            inbox.hint(stream, hints);
+                        if polled.is_pending() {
+                            if let Some(hints) = progress.take_early_hints() {
+                                inbox.inform(stream, 103, hints);
+                            }
+                            while let Some(interim) = progress.interim.take() {
+                                inbox.inform(stream, interim.status, interim.fields.into());
+                            }
                         }
                         polled
                     })
@@ -360,7 +364,10 @@ impl Http2 {
         let body = (!request.end_of_stream()).then(|| {
             let (sender, receiver) = pipe(BODY_BYTES);
             let most_bytes = hot.snapshot.config.limits.body_bytes;
-            self.incoming.push(Incoming::new(request.stream(), sender, most_bytes));
+            self.incoming.push(match request.protocol() {
+                Some(_) => Incoming::tunnel(request.stream(), sender),
+                None => Incoming::new(request.stream(), sender, most_bytes),
+            });
             receiver
         });
         if request.expectation() == Expectation::Continue && body.is_some() {
@@ -415,9 +422,10 @@ impl Http2 {
 
     /// Begins the responses that have been found.
     fn take_answers(&mut self) {
-        while let Some((stream, hints)) = self.inbox.take_hints() {
-            let lines = hints.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-            self.engine.inform(stream, &encode_fields(103, lines.filter_map(split_field)), &mut self.output);
+        while let Some((stream, status, fields)) = self.inbox.take_interim() {
+            let lines = fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+            let block = encode_fields(status, lines.filter_map(split_field));
+            self.engine.inform(stream, &block, &mut self.output);
         }
         while let Some(found) = self.inbox.take() {
             self.exchanges.retain(|exchange| exchange.stream != found.stream);
@@ -430,8 +438,8 @@ impl Http2 {
         let (answer, head) = (answered.answer, &received.head);
         let core = self.connection.core.clone();
         let date = core.clock.second();
-        // RFC 9113 section 8.6: there is nothing to switch to.
-        let answer = if answer.switches_protocols() { Answer::error(502) } else { answer };
+        let is_tunnel = self.incoming.iter().any(|incoming| incoming.stream == stream && incoming.is_tunnel);
+        let answer = as_http2(answer, is_tunnel);
         let framing = answer.framing(true);
         let length = match framing {
             Framing::Length(length) => Some(answer.declared_length.unwrap_or(length)),
@@ -538,7 +546,7 @@ impl Http2 {
     fn waits_for_handlers(&self) -> bool {
         (!self.exchanges.is_empty() || self.outgoing.iter().any(Outgoing::waits_for_handler))
             && !self.engine.is_blocked()
-            && self.incoming.is_empty()
+            && self.incoming.iter().all(|incoming| incoming.is_tunnel)
     }
 
     fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -588,5 +596,27 @@ impl Http2 {
             Poll::Pending if progress => Poll::Ready(Ok(())),
             Poll::Pending => Poll::Pending,
         }
+    }
+}
+
+/// An answer as HTTP/2 has it: there are no protocols to switch to (RFC 9113 section 8.6), but tunnels, which 200 begins
+/// (RFC 8441 section 5).
+fn as_http2(mut answer: Answer, is_tunnel: bool) -> Answer {
+    const NAMES: [&[u8]; 3] = [b"connection", b"upgrade", b"sec-websocket-accept"];
+    match (answer.switches_protocols(), is_tunnel) {
+        (true, true) => {
+            let is_of_switch = |line: &[u8]| {
+                let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
+                NAMES.iter().any(|other| name.eq_ignore_ascii_case(other))
+            };
+            let lines = answer.fields.split_inclusive(|&byte| byte == b'\n');
+            answer.fields = lines.filter(|line| !is_of_switch(line)).flatten().copied().collect();
+            answer.status = 200;
+            answer
+        }
+        (true, false) => Answer::error(502),
+        // It must not look as if the tunnel stood.
+        (false, true) if (200..300).contains(&answer.status) => Answer::error(501),
+        (false, _) => answer,
     }
 }

@@ -138,6 +138,13 @@ impl<'a> Writer<'a> {
                         }
                         self.data(&mut pending, piece).await?;
                     }
+                    let trailers = body.take_trailers();
+                    if !trailers.is_empty() {
+                        let lines = trailers.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+                        let mut section = Vec::with_capacity(trailers.len());
+                        qpack::encode_fields(lines.filter_map(split_field), &mut section);
+                        frame::append(FrameType::HEADERS, &section, &mut pending);
+                    }
                     if length.is_some_and(|length| self.body_bytes - before < length) {
                         return Err(Failure::Broken(io::Error::other(
                             "a program sent less than its Content-Length",

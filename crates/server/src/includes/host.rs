@@ -117,9 +117,10 @@ impl Host for PageHost {
         }
     }
 
-    async fn fetch(&self, target: Target, _variables: Vec<Variable>) -> Result<Fetched, String> {
+    async fn fetch(&self, target: Target, variables: Vec<Variable>) -> Result<Fetched, String> {
         let shown = String::from_utf8_lossy(&target.path).into_owned();
-        let lead = lead(&self.snapshot, &self.request, self.site, &target).await?;
+        let mut lead = lead(&self.snapshot, &self.request, self.site, &target).await?;
+        lead.request.page_variables = Some(variables.into());
         if target.place == Place::Cgi && lead.to != LeadTo::Handler {
             return Err(format!("{shown} is no program"));
         }

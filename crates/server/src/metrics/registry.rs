@@ -69,16 +69,16 @@ impl Metrics {
         *lock(&self.accelerator) = store.cloned();
     }
 
-    /// The counts of that.
+    /// The counts of its copies on disk, if there are any.
+    pub fn accelerator_disk_counters(&self) -> Option<TierCounters> {
+        let store = lock(&self.accelerator).clone();
+        store.and_then(|store| store.tier().map(|tier| tier.counters()))
+    }
+
+    /// The counts of it.
     pub fn accelerator_counters(&self) -> Option<Counters> {
         let store = lock(&self.accelerator).clone();
         store.map(|store| store.counters())
-    }
-
-    /// The counts of the disk behind it, if there is one.
-    pub fn accelerator_disk_counters(&self) -> Option<TierCounters> {
-        let store = lock(&self.accelerator).clone()?;
-        store.tier().map(|tier| tier.counters())
     }
 
     /// The cache that is in use from now on.

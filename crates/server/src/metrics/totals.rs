@@ -7,6 +7,7 @@ use touchstone_files::cache::CacheCounters;
 
 use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
 use super::histogram::Distribution;
+use super::origin_totals::{OriginTotals, origin_totals};
 use super::process::{ProcessFacts, thread_cpu_seconds};
 use super::registry::Metrics;
 use super::route_counts::{RouteCounts, RouteLabels};
@@ -52,10 +53,12 @@ pub struct Totals {
     pub cache: Option<CacheCounters>,
     /// The counts of the cache before programs and origins.
     pub accelerator: Option<Counters>,
-    /// The disk behind it.
+    /// The counts of its copies on disk.
     pub accelerator_disk: Option<TierCounters>,
     /// Each route that was asked for anything.
     pub routes: Vec<RouteTotals>,
+    /// Each origin that requests are passed on to.
+    pub origins: Vec<OriginTotals>,
     /// Each core.
     pub cores: Vec<CoreTotals>,
     /// What the kernel says.
@@ -126,6 +129,7 @@ impl Totals {
             started_at: metrics.started_at(),
             lost_lines: metrics.lost_lines(),
             draining: metrics.is_draining(),
+            origins: origin_totals(),
             ..Totals::default()
         };
         for core in metrics.cores() {

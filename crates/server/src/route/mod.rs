@@ -312,9 +312,10 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         || config.fastcgi.is_some()
         || config.scgi.is_some()
         || config.php.is_some()
-        || config.ajp.is_some();
+        || config.ajp.is_some()
+        || config.nsapi.is_some();
     if config.cache.is_some() && !has_program {
-        let message = "'cache' needs 'proxy', 'cgi', 'fastcgi', 'scgi', 'php' or 'ajp' beside it: files have a cache already";
+        let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files have a cache already";
         problem("cache", message.to_string());
     }
     for (key, message) in contradictions(config) {
@@ -345,12 +346,15 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("ajp", config.ajp.is_some()),
         ("proxy", config.proxy.is_some()),
         ("nsapi", config.nsapi.is_some()),
+        ("servlet", config.servlet.is_some()),
         ("root", config.root.is_some()),
     ];
     let given: Vec<&'static str> = set.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
     match given.as_slice() {
         // A rewritten request is one for a file still, and programs are files.
         [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "nsapi" | "scgi" | "php", "root"] => Vec::new(),
+        // How programs run that an obj.conf leads to.
+        ["cgi", "nsapi"] | ["cgi", "nsapi", "root"] => Vec::new(),
         [first, others @ ..] => {
             let message = |key: &&'static str| {
                 (*key, format!("'{key}' and '{first}' cannot both be done; make two routes"))

@@ -28,6 +28,7 @@ pub struct SiteRules {
     route_gates: Box<[Option<Arc<Gate>>]>,
     /// The program of each route.
     route_interfaces: Box<[RouteInterface]>,
+    has_programs_at_once: bool,
 }
 
 /// Whether a request can be served from the cache at once.
@@ -140,9 +141,19 @@ impl SiteRules {
             interface::open(route, config, accelerator)
                 .map_err(|problem| vec![format!("route {}: {problem}", index + 1)])
         };
-        let route_interfaces = config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
+        let route_interfaces: Box<[_]> =
+            config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
         let says_nothing = gate.is_none() && routes.is_none();
-        Ok((!says_nothing).then_some(SiteRules { gate, routes, route_gates, route_interfaces }))
+        let mut interfaces =
+            route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
+        let has_programs_at_once = interfaces.any(|interface| interface.answers_at_once());
+        Ok((!says_nothing).then_some(SiteRules {
+            gate,
+            routes,
+            route_gates,
+            route_interfaces,
+            has_programs_at_once,
+        }))
     }
 
     /// The directories that routes have of their own.
@@ -176,12 +187,20 @@ impl SiteRules {
         admitted.map_or(AtOnce::Resolve, |admitted| AtOnce::Serve(admitted, index))
     }
 
+    /// Whether there is a program that may answer at once.
+    pub fn has_programs_at_once(&self) -> bool {
+        self.has_programs_at_once
+    }
+
     /// The program that answers a request, where the routes say nothing else of it.
     #[inline]
     pub fn program_at_once(&self, request: &RequestView<'_>) -> Option<ProgramAtOnce<'_>> {
         let route = self.routes.as_ref()?.find(request)?;
         let RouteInterface { interface, cache } = self.route_interfaces.get(route.index)?;
         let interface = interface.as_ref()?;
+        if !interface.answers_at_once() {
+            return None;
+        }
         let says_nothing_else = matches!(route.action, Action::Files) && route.fields.is_empty();
         says_nothing_else.then(|| ProgramAtOnce {
             route: route.index,

@@ -37,12 +37,12 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size_text)]
     memory: u64,
 
-    /// A directory in which stored responses are kept as well, and found after a restart
+    /// A directory for copies of stored responses, which are there after a restart; it is made if it is not there
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
 
-    /// The most that is kept there
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size_text, requires = "disk")]
+    /// The most that they may take on disk
+    #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = parse_size_text, requires = "disk")]
     disk_size: u64,
 
     /// A PEM file with a certificate and those that lead to its authority; the address then speaks HTTPS
@@ -103,8 +103,8 @@ pub fn run(arguments: Arguments) -> Exit {
 fn configuration(arguments: Arguments) -> Config {
     let mut config = accelerate(arguments.origin, arguments.listen);
     config.accelerator.memory_bytes = arguments.memory;
-    config.accelerator.disk_bytes = arguments.disk_size;
     config.accelerator.disk = arguments.disk;
+    config.accelerator.disk_bytes = arguments.disk_size;
     for site in &mut config.sites {
         site.tls.certificate = arguments.cert.clone();
         site.tls.key = arguments.key.clone();

@@ -4,22 +4,27 @@ use crate::exit::Exit;
 
 mod accelerate;
 mod bench;
+mod certify;
 mod check;
+mod compare;
 mod limit;
 mod load;
 mod nsapi_host;
+mod plan;
 mod print;
 mod purge;
 mod reload;
 mod report;
 mod running_server;
 mod serve;
+mod servlet_host;
 mod spawner;
 mod status;
 mod stop;
 mod suites;
 mod systems;
 mod upgrade;
+mod verify;
 mod warm;
 
 /// What to do.
@@ -44,11 +49,19 @@ pub enum Command {
     /// Stop a running server: requests under way are finished
     Stop(stop::Arguments),
     /// Drive one URL with virtual clients and print the figures
-    Load(load::Arguments),
+    Load(Box<load::Arguments>),
     /// Run a suite on one or more systems under test and write a report
     Bench(bench::Arguments),
     /// Make the report of a result again, or one of several results side by side
     Report(report::Arguments),
+    /// Say whether systems or results differ by more than noise
+    Compare(compare::Arguments),
+    /// Say what held a system back, what to expect of it, and what to change first
+    Plan(plan::Arguments),
+    /// Sign a result, with what the run rules say of it
+    Certify(certify::Arguments),
+    /// Check a result: its signature, every figure from the raw data, the audit, the run rules
+    Verify(verify::Arguments),
     /// List the suites that can be run, or print one
     Suites(suites::Arguments),
     /// List the systems that suites can be run against
@@ -61,6 +74,9 @@ pub enum Command {
     /// Run NSAPI plug-ins for a server, which starts this itself
     #[command(hide = true)]
     NsapiHost(nsapi_host::Arguments),
+    /// Run Java applications for a server, which starts this itself
+    #[command(hide = true)]
+    ServletHost(servlet_host::Arguments),
 }
 
 impl Command {
@@ -76,14 +92,19 @@ impl Command {
             Command::Upgrade(arguments) => upgrade::run(&arguments),
             Command::Status(arguments) => status::run(&arguments),
             Command::Stop(arguments) => stop::run(&arguments),
-            Command::Load(arguments) => load::run(arguments),
+            Command::Load(arguments) => load::run(*arguments),
             Command::Bench(arguments) => bench::run(arguments),
             Command::Report(arguments) => report::run(arguments),
+            Command::Compare(arguments) => compare::run(arguments),
+            Command::Plan(arguments) => plan::run(arguments),
+            Command::Certify(arguments) => certify::run(arguments),
+            Command::Verify(arguments) => verify::run(arguments),
             Command::Suites(arguments) => suites::run(arguments),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Limit(arguments) => limit::run(arguments),
             Command::Spawner(arguments) => spawner::run(arguments),
             Command::NsapiHost(arguments) => nsapi_host::run(arguments),
+            Command::ServletHost(arguments) => servlet_host::run(arguments),
         }
     }
 }

@@ -13,12 +13,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use bytes::Bytes;
+use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h2::{ErrorCode, ServerConnection, StreamKey};
 use touchstone_interfaces::answer::Part;
 use touchstone_interfaces::pipe::{Receiver, Sender};
 use touchstone_interfaces::request::ReceivedHead;
 
 use crate::exchange::{Answered, Progress};
+use crate::header_blocks::split_field;
 use crate::session::UnderWayGuard;
 use crate::site::Snapshot;
 
@@ -41,12 +43,15 @@ pub struct Found {
     pub snapshot: Arc<Snapshot>,
 }
 
+/// An interim response: its stream, its status, its field lines.
+type Interim = (StreamKey, u16, Arc<[u8]>);
+
 /// Where tasks leave the answers of a connection.
 #[derive(Default)]
 pub struct Inbox {
     found: RefCell<VecDeque<Found>>,
-    /// Field lines to be sent ahead of answers.
-    hints: RefCell<VecDeque<(StreamKey, Arc<[u8]>)>>,
+    /// Interim responses to be sent ahead of answers.
+    interim: RefCell<VecDeque<Interim>>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -57,15 +62,15 @@ impl Inbox {
         self.wake();
     }
 
-    /// Leaves field lines to be sent ahead of an answer.
-    pub fn hint(&self, stream: StreamKey, hints: Arc<[u8]>) {
-        self.hints.borrow_mut().push_back((stream, hints));
+    /// Leaves an interim response to be sent ahead of an answer.
+    pub fn inform(&self, stream: StreamKey, status: u16, fields: Arc<[u8]>) {
+        self.interim.borrow_mut().push_back((stream, status, fields));
         self.wake();
     }
 
     /// The next of them.
-    pub fn take_hints(&self) -> Option<(StreamKey, Arc<[u8]>)> {
-        self.hints.borrow_mut().pop_front()
+    pub fn take_interim(&self) -> Option<Interim> {
+        self.interim.borrow_mut().pop_front()
     }
 
     fn wake(&self) {
@@ -81,7 +86,7 @@ impl Inbox {
 
     /// Ready when an answer is there.
     pub fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.found.borrow().is_empty() || !self.hints.borrow().is_empty() {
+        if !self.found.borrow().is_empty() || !self.interim.borrow().is_empty() {
             return Poll::Ready(());
         }
         *self.waker.borrow_mut() = Some(context.waker().clone());
@@ -119,6 +124,8 @@ pub struct Incoming {
     /// All that came.
     received_bytes: u64,
     most_bytes: u64,
+    /// It is one direction of a tunnel (RFC 8441).
+    pub is_tunnel: bool,
 }
 
 /// The body is longer than may be.
@@ -127,7 +134,19 @@ pub struct TooLarge;
 impl Incoming {
     /// A body of at most so many bytes.
     pub fn new(stream: StreamKey, sender: Sender, most_bytes: u64) -> Incoming {
-        Incoming { stream, sender: Some(sender), unreleased_bytes: 0, received_bytes: 0, most_bytes }
+        Incoming {
+            stream,
+            sender: Some(sender),
+            unreleased_bytes: 0,
+            received_bytes: 0,
+            most_bytes,
+            is_tunnel: false,
+        }
+    }
+
+    /// A direction of a tunnel, which may carry anything for any time.
+    pub fn tunnel(stream: StreamKey, sender: Sender) -> Incoming {
+        Incoming { is_tunnel: true, ..Incoming::new(stream, sender, u64::MAX) }
     }
 
     /// Takes in what came.
@@ -246,8 +265,10 @@ impl Outgoing {
                 Poll::Ready(Brought::Broken(io::Error::other("a program sent less than its Content-Length")))
             }
             Poll::Ready(None) => {
+                let trailers = source.take_trailers();
                 self.source = None;
-                engine.finish(self.stream, None, out);
+                let block = (!trailers.is_empty()).then(|| encode_trailers(&trailers));
+                engine.finish(self.stream, block.as_deref(), out);
                 Poll::Ready(Brought::More)
             }
         }
@@ -308,6 +329,14 @@ impl Outgoing {
     pub fn reset(&self, engine: &mut ServerConnection) {
         engine.reset(self.stream, ErrorCode::INTERNAL_ERROR);
     }
+}
+
+/// A header block of trailers.
+fn encode_trailers(trailers: &[u8]) -> Vec<u8> {
+    let lines = trailers.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let mut block = Vec::with_capacity(trailers.len());
+    encode_fields_block(lines.filter_map(split_field), &mut block);
+    block
 }
 
 fn append_file(

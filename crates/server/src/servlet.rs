@@ -1,0 +1,64 @@
+//! From `[site.route.servlet]` to applications at work.
+
+use std::sync::Arc;
+
+use touchstone_interfaces::handler::Interface;
+use touchstone_servlet::interface::Servlets;
+
+use crate::config::{LogLevel, RouteConfig, ServletConfig};
+use crate::log::error::ErrorLog;
+
+/// Starts the applications of a route, beside the server; the error says what is wrong, with the name of the key.
+pub fn open(servlet: &ServletConfig, route: &RouteConfig) -> Result<Arc<dyn Interface>, String> {
+    if let Some((key, message)) = problems(servlet).into_iter().next() {
+        return Err(format!("'servlet.{key}': {message}"));
+    }
+    let settings = servlet.for_route(&route.path);
+    let servlets = Servlets::open(&servlet.java.settings, &settings)
+        .map_err(|message| format!("'servlet': {message}"))?;
+    Ok(Arc::new(servlets))
+}
+
+/// What is wrong with what a route names, with the keys.
+pub fn problems(servlet: &ServletConfig) -> Vec<(&'static str, String)> {
+    let settings = &servlet.settings;
+    let mut problems = Vec::new();
+    match (&settings.app, &settings.directory) {
+        (None, None) => problems.push(("app", "there is neither 'app' nor 'directory'".to_string())),
+        (Some(_), Some(_)) => {
+            problems.push(("directory", "'app' and 'directory' cannot both be set".to_string()));
+        }
+        (Some(app), None) if !app.exists() => {
+            problems.push(("app", format!("there is no {}", app.display())));
+        }
+        (None, Some(directory)) if !directory.is_dir() => {
+            problems.push(("directory", format!("{} is not a directory", directory.display())));
+        }
+        _ => {}
+    }
+    if let Some(users) = &settings.users
+        && !users.is_file()
+    {
+        problems.push(("users", format!("there is no {}", users.display())));
+    }
+    problems
+}
+
+/// Has Java and the applications tell the error log what happens.
+pub fn log_to(error_log: &ErrorLog) {
+    let error_log = error_log.clone();
+    touchstone_servlet::log_to(Arc::new(move |level, message| {
+        let level = match level {
+            0 => LogLevel::Error,
+            1 => LogLevel::Warning,
+            2 => LogLevel::Info,
+            _ => LogLevel::Debug,
+        };
+        error_log.write(level, format_args!("java: {message}"));
+    }));
+}
+
+/// Stops the applications, and waits until they have stopped.
+pub fn stop() {
+    touchstone_servlet::stop();
+}

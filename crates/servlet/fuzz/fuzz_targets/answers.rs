@@ -1,0 +1,6 @@
+//! Any bytes as what Java has written, and as frames of another process: no panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| touchstone_servlet::read_anything(bytes));

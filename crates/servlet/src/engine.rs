@@ -1,0 +1,346 @@
+//! The one virtual machine of a process, and the routes that use it.
+//!
+//! Starting it takes most of a second, so it is done by a thread beside the server; requests for files are answered
+//! meanwhile. That thread then opens and closes routes.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use crate::directory::{private_directory, stable_name};
+use crate::isolated;
+use crate::jvm::{Attached, Machine, Start, find};
+use crate::monitor::Monitor;
+use crate::natives;
+use crate::route::{Route, Standing};
+use crate::settings::{JavaSettings, RouteSettings};
+use crate::slab::Slabs;
+
+/// The stack of the thread that starts the machine: Java's own launcher takes as much.
+const START_STACK_BYTES: usize = 8 * 1024 * 1024;
+
+/// How long applications may take to stop before the server ends.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Takes lines of the log: 0 error, 1 warning, 2 information, 3 debug.
+pub type Log = Arc<dyn Fn(i32, &str) + Send + Sync>;
+
+/// The machine with all that belongs to it.
+pub struct Engine {
+    settings: JavaSettings,
+    machine: OnceLock<Machine>,
+    slabs: Slabs,
+    monitor: Arc<Monitor>,
+    tasks: Sender<Task>,
+    /// For unpacked applications; it is removed at the end.
+    private: PathBuf,
+    last_route: AtomicI32,
+    is_stopping: AtomicBool,
+    /// Java stands still for good.
+    has_ended: AtomicBool,
+    /// The process is there for Java alone, and ends with it.
+    ends_with_java: bool,
+}
+
+enum Task {
+    Open(Arc<Route>),
+    Close(i32),
+    Stop(SyncSender<()>),
+}
+
+static ENGINE: OnceLock<Engine> = OnceLock::new();
+static LOG: Mutex<Option<Log>> = Mutex::new(None);
+static STARTING: Mutex<()> = Mutex::new(());
+static ENDS_WITH_JAVA: AtomicBool = AtomicBool::new(false);
+
+/// The engine of this process. Only what an engine has started calls this.
+pub fn of_process() -> &'static Engine {
+    ENGINE.get().expect("Java's threads come from an engine")
+}
+
+/// Where lines of the log go.
+pub fn log_to(log: Log) {
+    *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
+}
+
+/// This process is there for Java alone, and ends with it. To be said before Java is started.
+pub fn end_with_java() {
+    ENDS_WITH_JAVA.store(true, Ordering::Release);
+}
+
+/// Writes a line of the log.
+pub fn log(level: i32, message: &str) {
+    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if let Some(log) = log {
+        log(level, message);
+    }
+}
+
+/// Starts the machine, or gives the one that was started. The machine itself starts while this returns.
+pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
+    let _guard = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(engine) = ENGINE.get() {
+        if engine.settings != *settings {
+            engine.log(1, "[java] has changed: Java can be started only once, so the change takes a restart");
+        }
+        return Ok(engine);
+    }
+    let library = find::find(settings.home.as_deref())?;
+    let jars = jars(settings)?;
+    let private = private_directory().map_err(|error| format!("no directory for Java: {error}"))?;
+    let monitor = Monitor::start().map_err(|error| format!("no thread for Java: {error}"))?;
+    let (tasks, to_do) = channel();
+    let engine = Engine {
+        settings: settings.clone(),
+        machine: OnceLock::new(),
+        slabs: Slabs::default(),
+        monitor,
+        tasks,
+        private,
+        last_route: AtomicI32::new(0),
+        is_stopping: AtomicBool::new(false),
+        has_ended: AtomicBool::new(false),
+        ends_with_java: ENDS_WITH_JAVA.load(Ordering::Acquire),
+    };
+    let engine = ENGINE.get_or_init(|| engine);
+    std::thread::Builder::new()
+        .name("java".to_string())
+        .stack_size(START_STACK_BYTES)
+        .spawn(move || engine.run(&library, &jars, &to_do))
+        .map_err(|error| format!("no thread for Java: {error}"))?;
+    Ok(engine)
+}
+
+/// Stops all applications, if there are any, and waits until they have stopped.
+pub fn stop() {
+    isolated::stop_all();
+    let Some(engine) = ENGINE.get() else { return };
+    if engine.is_stopping.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let (done, is_done) = sync_channel(1);
+    if engine.machine.get().is_some()
+        && !engine.has_ended.load(Ordering::Acquire)
+        && engine.tasks.send(Task::Stop(done)).is_ok()
+        && is_done.recv_timeout(STOP_TIMEOUT).is_err()
+    {
+        engine.log(1, "applications in Java have not stopped in time: the server ends without them");
+    }
+    // What stays is in a directory for temporary files.
+    let _ = std::fs::remove_dir_all(&engine.private);
+}
+
+/// The class path: the jars of the library, then those that the configuration names.
+fn jars(settings: &JavaSettings) -> Result<Vec<PathBuf>, String> {
+    let library = match &settings.library {
+        Some(library) => library.clone(),
+        None => usual_library().ok_or(
+            "the jars for servlets are missing: run 'make java', or name their directory with 'library' of [java]",
+        )?,
+    };
+    // Shared classes are found again only under the paths that they were made with.
+    let library = library.canonicalize().unwrap_or(library);
+    let mut jars: Vec<PathBuf> = std::fs::read_dir(&library)
+        .map_err(|error| format!("{}: {error}", library.display()))?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jar"))
+        .collect();
+    jars.sort();
+    if !jars.iter().any(|jar| jar.ends_with(OWN_JAR)) {
+        return Err(format!("{} does not hold {OWN_JAR}: run 'make java'", library.display()));
+    }
+    jars.extend(settings.class_path.iter().cloned());
+    Ok(jars)
+}
+
+/// Classes as the virtual machine keeps them in memory, beside the jars.
+const ARCHIVE: &str = "classes.jsa";
+
+const OWN_JAR: &str = "touchstone-servlet.jar";
+
+/// Beside the program: `target/java` for one that was just built, `share/touchstone/java` for one that is installed.
+fn usual_library() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let directory = program.parent()?;
+    let candidates =
+        [directory.join("../java"), directory.join("../../java"), directory.join("../share/touchstone/java")];
+    candidates.into_iter().find(|path| path.join(OWN_JAR).is_file())
+}
+
+impl Engine {
+    /// The machine, once it runs.
+    pub fn machine(&self) -> Option<&Machine> {
+        self.machine.get()
+    }
+
+    /// Its slabs.
+    pub fn slabs(&self) -> &Slabs {
+        &self.slabs
+    }
+
+    /// Writes a line of the log.
+    pub fn log(&self, level: i32, message: &str) {
+        log(level, message);
+    }
+
+    /// Starts the applications of a route; they start while this returns.
+    pub fn open(&'static self, settings: &RouteSettings) -> Arc<Route> {
+        let id = self.last_route.fetch_add(1, Ordering::Relaxed) + 1;
+        let route = Route::new(id, settings.clone(), self.monitor.clone());
+        // The thread ends only with the process.
+        let _ = self.tasks.send(Task::Open(route.clone()));
+        route
+    }
+
+    /// Stops the applications of a route that nobody uses any more.
+    pub fn close(&self, id: i32) {
+        let _ = self.tasks.send(Task::Close(id));
+    }
+
+    fn run(&'static self, library: &Path, jars: &[PathBuf], to_do: &Receiver<Task>) {
+        let work = self.settings.work.clone().unwrap_or_else(|| self.private.join("work"));
+        let started = self.start_machine(library, jars).and_then(|machine| {
+            let java = machine.attach("java")?;
+            std::fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
+            java.boot(&work).map(|()| java)
+        });
+        let java = match started {
+            Ok(java) => java,
+            Err(message) => {
+                self.log(0, &format!("servlets cannot be answered: {message}"));
+                return self.refuse(to_do, &message);
+            }
+        };
+        for task in to_do {
+            match task {
+                Task::Open(route) => self.open_now(&java, &route, &work),
+                Task::Close(id) => self.note(java.close(id)),
+                Task::Stop(done) => {
+                    self.note(java.stop());
+                    let _ = done.send(());
+                }
+            }
+        }
+    }
+
+    fn open_now(&self, java: &Attached<'_>, route: &Arc<Route>, work: &Path) {
+        let apps = self.private.join(format!("apps-{}", route.id));
+        let work = work.join(stable_name(route.settings()));
+        let made = std::fs::create_dir_all(&apps).and_then(|()| std::fs::create_dir_all(&work));
+        let opened = match made {
+            Ok(()) => java.open(route.id, &route.settings().properties(&apps, &work)),
+            Err(error) => Err(error.to_string()),
+        };
+        match opened {
+            Ok(()) => route.set(Standing::Ready),
+            Err(message) => {
+                self.log(
+                    0,
+                    &format!("the applications of {} do not start: {message}", route.settings().name()),
+                );
+                route.set(Standing::Failed);
+            }
+        }
+    }
+
+    fn note(&self, result: Result<(), String>) {
+        if let Err(message) = result {
+            self.log(0, &message);
+        }
+    }
+
+    /// Without a machine, each route is told so.
+    fn refuse(&self, to_do: &Receiver<Task>, message: &str) {
+        for task in to_do {
+            match task {
+                Task::Open(route) => {
+                    self.log(
+                        0,
+                        &format!("the applications of {} do not start: {message}", route.settings().name()),
+                    );
+                    route.set(Standing::Failed);
+                }
+                Task::Close(_) => {}
+                Task::Stop(done) => {
+                    let _ = done.send(());
+                }
+            }
+        }
+    }
+
+    fn start_machine(&self, library: &Path, jars: &[PathBuf]) -> Result<&Machine, String> {
+        let start = Start {
+            library,
+            options: self.options(jars),
+            on_exit,
+            natives: &natives::table(),
+            keeps_fault_handlers: false,
+        };
+        let machine = Machine::start(&start)?;
+        Ok(self.machine.get_or_init(|| machine))
+    }
+
+    fn options(&self, jars: &[PathBuf]) -> Vec<String> {
+        let class_path: Vec<String> = jars.iter().map(|jar| jar.display().to_string()).collect();
+        let mut options = vec![
+            format!("-Djava.class.path={}", class_path.join(":")),
+            // The server's signals are the server's.
+            "-Xrs".to_string(),
+            "-Djava.awt.headless=true".to_string(),
+            "--enable-native-access=ALL-UNNAMED".to_string(),
+        ];
+        // What Tomcat looks into to end what an application has left behind, as in its own catalina.sh.
+        for package in ["java.lang", "java.lang.reflect", "java.io", "java.util", "java.util.concurrent"] {
+            options.push(format!("--add-opens=java.base/{package}=ALL-UNNAMED"));
+        }
+        options.push("--add-opens=java.rmi/sun.rmi.transport=ALL-UNNAMED".to_string());
+        let archive = jars.first().and_then(|jar| jar.parent()).map(|library| library.join(ARCHIVE));
+        if let Some(archive) = archive.filter(|archive| archive.is_file()) {
+            // Where it was made by another Java, that does without, and need not say so.
+            options.push(format!("-XX:SharedArchiveFile={}", archive.display()));
+            options.extend(["-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"].map(str::to_string));
+        }
+        if self.settings.heap_bytes > 0 {
+            options.push(format!("-Xmx{}", self.settings.heap_bytes));
+        }
+        options.extend(self.settings.options.iter().cloned());
+        options
+    }
+}
+
+/// The machine wants to end the process: an application has called Runtime.exit, or the machine gave up.
+///
+/// All of Java's threads stand still by then, and will for good. In a process of applications' own that is the end of it,
+/// and the next one takes over. The server has threads of its own, and goes on with everything else: so this thread, which
+/// is the machine's, never returns.
+extern "C" fn on_exit(code: std::ffi::c_int) {
+    if let Some(engine) = ENGINE.get()
+        && !engine.has_ended.swap(true, Ordering::AcqRel)
+    {
+        engine.end(code);
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+impl Engine {
+    fn end(&self, code: i32) {
+        let message = format!("an application has ended Java (exit code {code})");
+        if self.ends_with_java {
+            self.log(0, &message);
+            // SAFETY: this ends the process at once, without anything that might wait for Java.
+            unsafe { libc::_exit(code) };
+        }
+        self.log(
+            0,
+            &format!(
+                "{message}: servlets get 503 from now on; start the server anew, and think of isolation = \"isolated\""
+            ),
+        );
+        crate::route::all_have_failed();
+        self.slabs.end_all();
+    }
+}

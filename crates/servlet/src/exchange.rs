@@ -1,0 +1,386 @@
+//! One request and its answer, between a core and a thread of Java's.
+//!
+//! Java's side may wait: for room, for more of the request's body. The core's side never does; it is woken through its
+//! [`CoreQueue`], so that many answers wake it once.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+
+use crate::core_queue::CoreQueue;
+use crate::head::{Head, Piece};
+use crate::pool::Pool;
+
+/// Bytes of an answer that wait for the client before Java must wait.
+const UNSENT_BYTES: usize = 256 * 1024;
+
+/// Bytes of a request's body that wait for Java before the client must wait.
+const BODY_BYTES: usize = 64 * 1024;
+
+/// The client has left, or its body broke off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone;
+
+/// What happens to a request that goes on by itself. The numbers are those of `Host.event`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// More of the body is there, or its end.
+    Readable = 0,
+    /// There is room again.
+    Writable = 1,
+    /// The client has left.
+    ClientGone = 2,
+}
+
+/// How an answer has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It is whole.
+    Whole,
+    /// It broke off.
+    Broken,
+    /// The application cannot be used.
+    Unavailable,
+}
+
+/// What the core takes.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// The head, the first time.
+    pub head: Option<Head>,
+    /// Pieces of the body.
+    pub pieces: VecDeque<Vec<u8>>,
+    /// How it has ended.
+    pub end: Option<End>,
+}
+
+/// A request under way.
+pub struct Exchange {
+    core: Arc<CoreQueue>,
+    /// The threads that Java runs on; none where that is in another process.
+    pool: Option<Arc<Pool>>,
+    state: Mutex<State>,
+    /// Java's threads wait here.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    output: Output,
+    unsent_bytes: usize,
+    body: VecDeque<Bytes>,
+    body_bytes: usize,
+    body_end: Option<Result<(), Gone>>,
+    /// Java wants the body.
+    is_wanted: bool,
+    client_is_gone: bool,
+    has_ended: bool,
+    /// Where it is in Java: its slab, and its number there.
+    place: Option<(i32, i32)>,
+    goes_on: bool,
+    wants_readable: bool,
+    wants_writable: bool,
+    /// It is in the core's queue.
+    is_announced: bool,
+    answer_waker: Option<Waker>,
+    body_waker: Option<Waker>,
+}
+
+impl Exchange {
+    /// A request for a pool. Where a client waits to be asked for its body, that is not read before Java wants it.
+    pub fn new(
+        core: Arc<CoreQueue>,
+        pool: Option<Arc<Pool>>,
+        has_body: bool,
+        is_wanted: bool,
+    ) -> Arc<Exchange> {
+        let body_end = if has_body { None } else { Some(Ok(())) };
+        let state = State { body_end, is_wanted, ..State::default() };
+        Arc::new(Exchange { core, pool, state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the core, now or with what comes next.
+    fn announce(self: &Arc<Self>, mut state: MutexGuard<'_, State>, now: bool) {
+        let is_new = !std::mem::replace(&mut state.is_announced, true);
+        drop(state);
+        if is_new {
+            self.core.push(self.clone());
+        }
+        if now {
+            self.core.wake();
+        }
+    }
+
+    fn post(self: &Arc<Self>, state: &State, event: Event) {
+        if let (Some((slab, number)), Some(pool)) = (state.place, &self.pool) {
+            pool.post(slab, number, event);
+        }
+    }
+
+    // --- The core's side.
+
+    /// The core's own tasks, to be woken.
+    pub fn take_wakers(&self) -> [Option<Waker>; 2] {
+        let mut state = self.lock();
+        state.is_announced = false;
+        [state.answer_waker.take(), state.body_waker.take()]
+    }
+
+    /// What Java has written since the last call; it counts as sent.
+    pub fn poll_output(self: &Arc<Self>, context: &mut Context<'_>) -> Poll<Output> {
+        let mut state = self.lock();
+        let is_there =
+            state.output.head.is_some() || !state.output.pieces.is_empty() || state.output.end.is_some();
+        if !is_there {
+            state.answer_waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        let output = std::mem::take(&mut state.output);
+        let was_full = state.unsent_bytes >= UNSENT_BYTES;
+        state.unsent_bytes = 0;
+        if std::mem::replace(&mut state.wants_writable, false) {
+            self.post(&state, Event::Writable);
+        }
+        drop(state);
+        if was_full {
+            self.changed.notify_all();
+        }
+        Poll::Ready(output)
+    }
+
+    /// Ready when there is room for more of the body and Java wants it; false where nobody does any more.
+    pub fn poll_body_wanted(&self, context: &mut Context<'_>) -> Poll<bool> {
+        let mut state = self.lock();
+        if state.client_is_gone || state.has_ended || state.body_end.is_some() {
+            return Poll::Ready(false);
+        }
+        if state.is_wanted && state.body_bytes < BODY_BYTES {
+            return Poll::Ready(true);
+        }
+        state.body_waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Ready when Java has ended its answer.
+    pub fn poll_ended(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.has_ended || state.client_is_gone {
+            return Poll::Ready(());
+        }
+        state.body_waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Some of the body is on its way: more is wanted when that is said again.
+    pub fn is_served(&self) {
+        self.lock().is_wanted = false;
+    }
+
+    /// More of the body.
+    pub fn push_body(self: &Arc<Self>, piece: Bytes) {
+        let mut state = self.lock();
+        state.body_bytes += piece.len();
+        state.body.push_back(piece);
+        self.body_has_changed(state);
+    }
+
+    /// The body's end.
+    pub fn end_body(self: &Arc<Self>, end: Result<(), Gone>) {
+        let mut state = self.lock();
+        if state.body_end.is_none() {
+            state.body_end = Some(end);
+            self.body_has_changed(state);
+        }
+    }
+
+    fn body_has_changed(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        if std::mem::replace(&mut state.wants_readable, false) {
+            self.post(&state, Event::Readable);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// The client has left, or has all that it will get.
+    pub fn client_has_left(self: &Arc<Self>) {
+        let mut state = self.lock();
+        if state.client_is_gone || state.has_ended {
+            return;
+        }
+        state.client_is_gone = true;
+        if state.goes_on {
+            self.post(&state, Event::ClientGone);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    // --- Java's side.
+
+    /// The queue of its core.
+    pub fn core(&self) -> &Arc<CoreQueue> {
+        &self.core
+    }
+
+    /// The number of its route.
+    pub fn route(&self) -> i32 {
+        self.pool.as_ref().map_or(0, |pool| pool.route)
+    }
+
+    /// Whether nobody waits for an answer any more.
+    pub fn is_for_nobody(&self) -> bool {
+        self.lock().client_is_gone
+    }
+
+    /// It is in Java from now on.
+    pub fn enter(&self, slab: i32, number: i32) {
+        self.lock().place = Some((slab, number));
+    }
+
+    /// Java has returned, and will end it later.
+    pub fn goes_on(self: &Arc<Self>) {
+        let mut state = self.lock();
+        state.goes_on = true;
+        if state.client_is_gone {
+            self.post(&state, Event::ClientGone);
+        }
+    }
+
+    /// The end, with what is left of the answer. `now`: the core is to be woken.
+    pub fn finish(self: &Arc<Self>, piece: Option<Piece<'_>>, end: End, now: bool) {
+        self.finish_into(piece, end, now, Vec::new());
+    }
+
+    /// The same, with memory for what is left of the answer: that of the request, so that the core gives back what it has
+    /// taken itself.
+    pub fn finish_into(self: &Arc<Self>, piece: Option<Piece<'_>>, end: End, now: bool, buffer: Vec<u8>) {
+        let mut state = self.lock();
+        state.has_ended = true;
+        state.place = None;
+        match piece {
+            Some(piece) => {
+                take_in(&mut state, piece, buffer);
+                state.output.end = Some(end);
+            }
+            None => state.output.end = Some(if end == End::Unavailable { end } else { End::Broken }),
+        }
+        self.announce(state, now);
+    }
+
+    /// Some of the answer. Waits while too much of it is on its way, if it may.
+    pub fn write(self: &Arc<Self>, piece: Piece<'_>, may_wait: bool) -> Result<(), Gone> {
+        let mut state = self.lock();
+        while may_wait && state.unsent_bytes >= UNSENT_BYTES && !state.client_is_gone {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.client_is_gone {
+            return Err(Gone);
+        }
+        take_in(&mut state, piece, Vec::new());
+        self.announce(state, true);
+        Ok(())
+    }
+
+    /// Whether there is room; if not, an event comes when there is.
+    pub fn has_room(&self) -> bool {
+        let mut state = self.lock();
+        let has_room = state.unsent_bytes < UNSENT_BYTES || state.client_is_gone;
+        state.wants_writable = !has_room;
+        has_room
+    }
+
+    /// Some of the body: how many bytes were taken by `take`, which gets a piece and says how much of it it took. `None`: the
+    /// end.
+    pub fn read(
+        self: &Arc<Self>,
+        waits: bool,
+        mut take: impl FnMut(&[u8]) -> usize,
+    ) -> Result<Option<usize>, Gone> {
+        let mut state = self.lock();
+        loop {
+            if state.client_is_gone {
+                return Err(Gone);
+            }
+            if let Some(piece) = state.body.front_mut() {
+                let taken = take(piece).min(piece.len());
+                let _ = piece.split_to(taken);
+                if piece.is_empty() {
+                    state.body.pop_front();
+                }
+                let was_full = state.body_bytes >= BODY_BYTES;
+                state.body_bytes -= taken;
+                if was_full && state.body_bytes < BODY_BYTES {
+                    self.announce(state, true);
+                }
+                return Ok(Some(taken));
+            }
+            match state.body_end {
+                Some(Ok(())) => return Ok(None),
+                Some(Err(Gone)) => return Err(Gone),
+                None => {}
+            }
+            if !waits {
+                drop(self.want(state));
+                return Ok(Some(0));
+            }
+            if !state.is_wanted {
+                // The lock is let go of meanwhile, so it is looked again before waiting.
+                state = self.want(state);
+                continue;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Asks for the body, if that was not done before.
+    fn want<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        if std::mem::replace(&mut state.is_wanted, true) {
+            return state;
+        }
+        self.announce(state, true);
+        self.lock()
+    }
+
+    /// How many bytes of the body are there; `None`: the end.
+    pub fn readable(&self) -> Result<Option<usize>, Gone> {
+        let state = self.lock();
+        match (state.body_bytes, state.body_end) {
+            (0, Some(Ok(()))) => Ok(None),
+            (0, Some(Err(Gone))) => Err(Gone),
+            (bytes, _) => Ok(Some(bytes)),
+        }
+    }
+
+    /// Asks for an event when something may be read.
+    pub fn want_readable(self: &Arc<Self>) {
+        let mut state = self.want(self.lock());
+        if state.body_bytes > 0 || state.body_end.is_some() {
+            self.post(&state, Event::Readable);
+        } else {
+            state.wants_readable = true;
+        }
+    }
+
+    /// The client may send its body.
+    pub fn acknowledge(self: &Arc<Self>) {
+        drop(self.want(self.lock()));
+    }
+}
+
+fn take_in(state: &mut State, piece: Piece<'_>, mut buffer: Vec<u8>) {
+    if piece.head.is_some() {
+        state.output.head = piece.head;
+    }
+    if !piece.body.is_empty() && !state.client_is_gone {
+        state.unsent_bytes += piece.body.len();
+        buffer.clear();
+        buffer.extend_from_slice(piece.body);
+        state.output.pieces.push_back(buffer);
+    }
+}

@@ -1,0 +1,179 @@
+//! A request as Java gets it: numbers, then texts, then header fields, in one piece of memory.
+//!
+//! ```text
+//! 0 flags  4 fields  8 server port  12 client port  16 local port  20 key bits  24 body length (8)  32 number
+//! 36 texts: method, path, query, protocol, host, client, local, user, TLS version, cipher suite, client's subject
+//!    then for each field its name and its value; each text is a length (-1: none) and its bytes
+//! ```
+//!
+//! All numbers are little-endian. `RequestReader.java` reads it.
+
+use touchstone_http::request::Expectation;
+use touchstone_interfaces::request::{Protocol, Request};
+
+/// The client came over TLS.
+const IS_SECURE: u32 = 1;
+/// The client waits to be asked for its body.
+const EXPECTS_CONTINUE: u32 = 2;
+/// There is a body.
+const HAS_BODY: u32 = 4;
+/// The client would speak another protocol.
+const MAY_SWITCH: u32 = 8;
+/// The answer has no body.
+const IS_HEAD: u32 = 16;
+
+/// Where the number of the request is.
+const NUMBER_AT: usize = 32;
+
+/// What a handler says of a request beside the request.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// The path that the application is to see.
+    pub path: &'a [u8],
+    /// There is a body.
+    pub has_body: bool,
+    /// The client would speak another protocol.
+    pub may_switch: bool,
+    /// The name of a field that the server has added for itself.
+    pub hidden_field: &'a [u8],
+}
+
+/// Writes a request down.
+pub fn write(out: &mut Vec<u8>, request: &Request, facts: Facts<'_>) {
+    out.clear();
+    let received = &request.received;
+    let is_set = |flag: u32, is: bool| if is { flag } else { 0 };
+    let flags = is_set(IS_SECURE, request.tls.is_some())
+        | is_set(EXPECTS_CONTINUE, received.head.expectation != Expectation::None)
+        | is_set(HAS_BODY, facts.has_body)
+        | is_set(MAY_SWITCH, facts.may_switch)
+        | is_set(IS_HEAD, received.method_text() == b"HEAD");
+    let (host, port) = split_port(request.host.as_deref().unwrap_or_default());
+    let usual_port = if request.tls.is_some() { 443 } else { 80 };
+    let server_port = port.unwrap_or(if host.is_empty() { request.server.port() } else { usual_port });
+    let cipher_suite = request.tls.as_deref().map_or("", |tls| tls.cipher_suite);
+    let length = match (facts.has_body, request.body_length()) {
+        (true, Some(length)) => i64::try_from(length).unwrap_or(i64::MAX),
+        (true, None) => -1,
+        // RFC 9110 section 8.6: GET says nothing of its length, and a server is not to invent it.
+        (false, _) if received.values("content-length").next().is_some() => 0,
+        (false, _) => -1,
+    };
+    number(out, flags);
+    number(out, 0);
+    number(out, u32::from(server_port));
+    number(out, request.client.map_or(0, |client| u32::from(client.port())));
+    number(out, u32::from(request.server.port()));
+    number(out, if request.tls.is_some() { key_bits(cipher_suite) } else { 0 });
+    out.extend_from_slice(&length.to_le_bytes());
+    number(out, 0);
+
+    text(out, received.method_text());
+    text(out, facts.path);
+    optional(out, request.query.as_deref());
+    text(
+        out,
+        if request.protocol == Protocol::Http10 { b"HTTP/1.0" } else { request.protocol.text().as_bytes() },
+    );
+    address(out, host, request.server.ip());
+    match request.client {
+        Some(client) => address(out, b"", client.ip()),
+        None => text(out, b"0.0.0.0"),
+    }
+    address(out, b"", request.server.ip());
+    optional(out, request.user.as_deref().map(str::as_bytes));
+    let tls = request.tls.as_deref();
+    optional(out, tls.map(|tls| tls.version.as_bytes()));
+    optional(out, tls.map(|tls| tls.cipher_suite.as_bytes()));
+    optional(out, tls.and_then(|tls| tls.client_subject.as_deref()).map(str::as_bytes));
+
+    let mut fields: u32 = 0;
+    for (name, value) in received.fields() {
+        if !facts.hidden_field.is_empty() && name.eq_ignore_ascii_case(facts.hidden_field) {
+            continue;
+        }
+        text(out, name);
+        text(out, value);
+        fields += 1;
+    }
+    out[4..8].copy_from_slice(&fields.to_le_bytes());
+}
+
+/// Gives a request its number, by which later events name it.
+pub fn set_number(request: &mut [u8], value: i32) {
+    if let Some(place) = request.get_mut(NUMBER_AT..NUMBER_AT + 4) {
+        place.copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+fn number(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+fn text(out: &mut Vec<u8>, bytes: &[u8]) {
+    number(out, u32::try_from(bytes.len()).unwrap_or(0));
+    out.extend_from_slice(bytes);
+}
+
+fn optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => text(out, bytes),
+        None => out.extend_from_slice(&(-1i32).to_le_bytes()),
+    }
+}
+
+/// A name, or the address where there is none; IPv6 without brackets where it is no host.
+fn address(out: &mut Vec<u8>, name: &[u8], ip: std::net::IpAddr) {
+    use std::io::Write as _;
+    if !name.is_empty() {
+        return text(out, name);
+    }
+    let at = out.len();
+    number(out, 0);
+    // Writing to memory does not fail.
+    let _ = write!(out, "{}", ip.to_canonical());
+    let length = u32::try_from(out.len() - at - 4).unwrap_or(0);
+    out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// The host without its port, and the port.
+fn split_port(host: &[u8]) -> (&[u8], Option<u16>) {
+    let colon = host.iter().rposition(|byte| *byte == b':').filter(|colon| !host[*colon..].contains(&b']'));
+    match colon {
+        Some(colon) => {
+            let port = std::str::from_utf8(&host[colon + 1..]).ok().and_then(|digits| digits.parse().ok());
+            (&host[..colon], port)
+        }
+        None => (host, None),
+    }
+}
+
+fn key_bits(cipher_suite: &str) -> u32 {
+    if cipher_suite.contains("256") && !cipher_suite.contains("AES_128") { 256 } else { 128 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_told_from_an_address_of_version_6() {
+        for (host, name, port) in [
+            (&b"a"[..], &b"a"[..], None),
+            (b"a:8080", b"a", Some(8080)),
+            (b"[::1]", b"[::1]", None),
+            (b"[::1]:81", b"[::1]", Some(81)),
+            (b"a:", b"a", None),
+        ] {
+            assert_eq!(split_port(host), (name, port));
+        }
+    }
+
+    #[test]
+    fn numbers_are_set_where_java_looks_for_them() {
+        let mut request = vec![0; 40];
+        set_number(&mut request, 0x0102_0304);
+        assert_eq!(request[32..36], [4, 3, 2, 1]);
+        set_number(&mut [0; 3], 1);
+    }
+}

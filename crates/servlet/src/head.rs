@@ -1,0 +1,117 @@
+//! The head of an answer as Java writes it: the length of the field lines, the status, the length of the body, the lines.
+
+use touchstone_http::grammar::{is_field_value_byte, is_token};
+use touchstone_interfaces::answer::Answer;
+
+/// Bytes before the field lines. `ResponseHead.java` writes them.
+pub const PREFIX_BYTES: usize = 16;
+
+/// The head of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Head {
+    /// The status.
+    pub status: u16,
+    /// The field lines with their CRLF.
+    pub fields: Vec<u8>,
+    /// The length of the body, where it is known.
+    pub content_length: Option<u64>,
+}
+
+/// What is in a slab's second buffer: the head if it was not sent before, and some of the body.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// The head.
+    pub head: Option<Head>,
+    /// Some of the body.
+    pub body: &'a [u8],
+}
+
+/// Reads what Java has written; `None` where that is no answer.
+pub fn read(bytes: &[u8]) -> Option<Piece<'_>> {
+    let (prefix, rest) = bytes.split_first_chunk::<PREFIX_BYTES>()?;
+    let number = |at: usize| i32::from_le_bytes([prefix[at], prefix[at + 1], prefix[at + 2], prefix[at + 3]]);
+    // One more than the length, so that a head without any field is told from none.
+    let Some(lines) = usize::try_from(number(0)).ok()?.checked_sub(1) else {
+        return Some(Piece { head: None, body: rest });
+    };
+    let status = u16::try_from(number(4)).unwrap_or(0);
+    let (fields, body) = rest.split_at_checked(lines)?;
+    let is_status = (200..=999).contains(&status) || status == 101;
+    if !is_status || !are_lines(fields) {
+        return None;
+    }
+    let length = i64::from_le_bytes(prefix[8..16].try_into().ok()?);
+    let head = Head { status, fields: fields.to_vec(), content_length: u64::try_from(length).ok() };
+    Some(Piece { head: Some(head), body })
+}
+
+/// Whether these are field lines, each with a name and without control characters.
+pub fn are_lines(mut rest: &[u8]) -> bool {
+    while !rest.is_empty() {
+        let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else { return false };
+        let line = &rest[..end];
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { return false };
+        let value = line[colon + 1..].strip_prefix(b" ").unwrap_or(&line[colon + 1..]);
+        if !is_token(&line[..colon]) || !value.iter().all(|byte| is_field_value_byte(*byte)) {
+            return false;
+        }
+        rest = &rest[end + 2..];
+    }
+    true
+}
+
+impl Head {
+    /// An answer with this head, and without a body so far.
+    pub fn into_answer(self) -> Answer {
+        let mut answer = Answer::new(self.status);
+        answer.fields = self.fields;
+        if self.status == 101 {
+            answer.fields.extend_from_slice(b"Connection: upgrade\r\n");
+        }
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn piece(lines: i32, status: i32, length: i64, rest: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&lines.to_le_bytes());
+        bytes.extend_from_slice(&status.to_le_bytes());
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(rest);
+        bytes
+    }
+
+    #[test]
+    fn heads_are_read_and_wrong_ones_are_not() {
+        let bytes = piece(7, 200, 3, b"A: b\r\nabc");
+        let head = Head { status: 200, fields: b"A: b\r\n".to_vec(), content_length: Some(3) };
+        assert_eq!(read(&bytes), Some(Piece { head: Some(head), body: b"abc" }));
+        assert_eq!(read(&piece(0, 0, 0, b"abc")), Some(Piece { head: None, body: b"abc" }));
+        let empty = Head { status: 404, fields: Vec::new(), content_length: None };
+        assert_eq!(read(&piece(1, 404, -1, b"")), Some(Piece { head: Some(empty), body: b"" }));
+        for (lines, status, rest) in [
+            (7, 99, &b"A: b\r\n"[..]),
+            (7, 100, b"A: b\r\n"),
+            (6, 200, b"A: b\r\n"),
+            (8, 200, b"A: b\r\n"),
+            (7, 200, b"A; b\r\n"),
+            (7, 200, b": bb\r\n"),
+            (7, 200, b"A: \0\r\n"),
+            (-1, 200, b""),
+        ] {
+            assert_eq!(read(&piece(lines, status, 0, rest)), None, "{}", rest.escape_ascii());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_java_writes_panics(bytes: Vec<u8>) {
+            read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! The handler of a route with `servlet`, for applications in this process.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use touchstone_http::request::Expectation;
+use touchstone_interfaces::answer::{Answer, Part};
+use touchstone_interfaces::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_interfaces::pipe::{self, Receiver};
+use touchstone_interfaces::request::{Protocol, Request};
+
+use crate::core_queue::CoreQueue;
+use crate::exchange::{End, Exchange, Gone, Output};
+use crate::flat::{self, Facts};
+use crate::isolated::{Flags, Link};
+use crate::path_parameters::{self, FIELD};
+use crate::route::{self, Route, Standing};
+use crate::settings::{JavaSettings, RouteSettings};
+use crate::slab::{INPUT_BYTES, OUTPUT_BYTES};
+use crate::turn::Turn;
+
+/// Bytes of an answer that wait for a client.
+const PIPE_BYTES: usize = 128 * 1024;
+
+/// How long it may take to notice that a process has ended.
+const NOTICE: Duration = Duration::from_millis(50);
+
+/// What is said to requests while applications start: come again in so many seconds.
+const RETRY_AFTER_S: &str = "2";
+
+/// What a route with `servlet` is.
+pub struct Servlets {
+    route: Arc<Route>,
+}
+
+impl Servlets {
+    /// Starts the applications; Java as well, if it was not. Both start while this returns.
+    pub fn open(java: &JavaSettings, settings: &RouteSettings) -> Result<Servlets, String> {
+        Ok(Servlets { route: route::get(java, settings)? })
+    }
+}
+
+impl Interface for Servlets {
+    fn name(&self) -> &'static str {
+        "servlet"
+    }
+
+    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        let queue = Arc::new(CoreQueue::default());
+        if let Some(pool) = self.route.pool() {
+            pool.monitor().watch_core(&queue);
+        }
+        tokio::task::spawn_local(queue.clone().run());
+        let turn = Rc::new(Turn::default());
+        if let Some(pool) = self.route.pool() {
+            tokio::task::spawn_local(turn.clone().announce(pool.clone()));
+        }
+        let route = self.route.clone();
+        Rc::new(OnThisCore { route, queue, turn, server, sizes: Cell::new(512), link: RefCell::default() })
+    }
+}
+
+struct OnThisCore {
+    route: Arc<Route>,
+    queue: Arc<CoreQueue>,
+    turn: Rc<Turn>,
+    server: Rc<dyn Server>,
+    /// How long requests and answers usually are.
+    sizes: Cell<usize>,
+    /// To the process of the applications, where they have one.
+    link: RefCell<Option<Rc<Link>>>,
+}
+
+impl Drop for OnThisCore {
+    fn drop(&mut self) {
+        self.queue.close();
+        self.turn.close();
+        if let Some(link) = self.link.take() {
+            link.close();
+        }
+    }
+}
+
+impl Handler for OnThisCore {
+    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+        Box::pin(async move { Handled::Answer(self.answer(request).await) })
+    }
+}
+
+/// A request that Java has. It is told when the core gives the request up.
+struct Asked {
+    exchange: Arc<Exchange>,
+    /// The connection to another process that it went through, and its number there.
+    through: Option<(Rc<Link>, u32)>,
+}
+
+impl Asked {
+    /// What Java has written since the last call.
+    async fn output(&self) -> Output {
+        let output = poll_fn(|context| self.exchange.poll_output(context)).await;
+        if let (Some((link, number)), None) = (&self.through, output.end) {
+            link.taken(*number, output.pieces.iter().map(Vec::len).sum());
+        }
+        output
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.exchange.client_has_left();
+        if let Some((link, number)) = &self.through {
+            link.let_go(*number);
+        }
+    }
+}
+
+impl OnThisCore {
+    async fn answer(self: Rc<Self>, request: Request) -> Answer {
+        if self.route.standing() != Standing::Ready
+            && let Some(answer) = self.wait_for_start().await
+        {
+            return answer;
+        }
+        if path_parameters::has_any(&request) {
+            return match path_parameters::take_out(request) {
+                Some(plain) => self.server.answer(plain).await,
+                None => Answer::error(400),
+            };
+        }
+        let has_body = request.body_length() != Some(0);
+        let may_switch =
+            request.protocol == Protocol::Http11 && request.received.values("upgrade").next().is_some();
+        let mut written = Vec::with_capacity(self.sizes.get());
+        let path = path_parameters::as_sent(&request);
+        flat::write(&mut written, &request, Facts { path, has_body, may_switch, hidden_field: FIELD });
+        if written.len() > INPUT_BYTES {
+            return Answer::error(431);
+        }
+        let is_wanted = request.received.head.expectation == Expectation::None;
+        let flags = Flags { has_body: has_body || may_switch, is_wanted };
+        let is_head = request.received.method_text() == b"HEAD";
+        // A process that ends takes its requests with it; those that change nothing are asked once more.
+        let is_safe = is_head || request.received.method_text() == b"GET";
+        if self.route.child().is_some() && is_safe && !flags.has_body {
+            if let Some(asked) = self.ask(written.clone(), flags).await
+                && let Some(answer) = self.answer_of(asked, is_head).await
+            {
+                return answer;
+            }
+            tokio::time::sleep(NOTICE).await;
+            if let Some(answer) = self.wait_for_start().await {
+                return answer;
+            }
+        }
+        let Some(asked) = self.ask(written, flags).await else { return unavailable() };
+        if flags.has_body {
+            let (exchange, through) = (asked.exchange.clone(), asked.through.clone());
+            tokio::task::spawn_local(send_body(request.body, exchange, through));
+        }
+        self.answer_of(asked, is_head).await.unwrap_or_else(|| Answer::error(502))
+    }
+
+    /// Hands the request to a thread, or to another process; `None` where neither has room.
+    async fn ask(&self, written: Vec<u8>, flags: Flags) -> Option<Asked> {
+        let pool = self.route.pool().cloned();
+        // In another process it is read as fast as that asks for it.
+        let is_wanted = flags.is_wanted && pool.is_some();
+        let exchange = Exchange::new(self.queue.clone(), pool.clone(), flags.has_body, is_wanted);
+        let through = match pool {
+            Some(pool) => {
+                if pool.submit(exchange.clone(), written).is_err() {
+                    let message = format!("threads and queue of {} are full", self.route.settings().name());
+                    self.server.log(Level::Warning, "no thread for a servlet", &message);
+                    return None;
+                }
+                self.turn.has_request();
+                None
+            }
+            None => {
+                let link = self.open_link().await?;
+                let number = link.submit(&exchange, &written, flags);
+                Some((link, number))
+            }
+        };
+        Some(Asked { exchange, through })
+    }
+
+    /// The connection to the other process.
+    async fn open_link(&self) -> Option<Rc<Link>> {
+        if let Some(link) = self.link.borrow().as_ref().filter(|link| link.is_open()) {
+            return Some(link.clone());
+        }
+        let link = Link::connect(&self.route.child()?.socket()).await?;
+        // Another request may have been quicker.
+        let mut kept = self.link.borrow_mut();
+        match kept.as_ref().filter(|kept| kept.is_open()) {
+            Some(kept) => {
+                link.close();
+                Some(kept.clone())
+            }
+            None => Some(kept.insert(link).clone()),
+        }
+    }
+
+    async fn wait_for_start(&self) -> Option<Answer> {
+        let wait = self.route.settings().start_timeout;
+        match tokio::time::timeout(wait, self.route.started()).await {
+            Ok(Standing::Ready) => None,
+            _ => Some(unavailable()),
+        }
+    }
+
+    /// The answer; `None` where there is none and will be none.
+    async fn answer_of(&self, asked: Asked, is_head: bool) -> Option<Answer> {
+        let first = async {
+            loop {
+                let output = asked.output().await;
+                if output.head.is_some() || output.end.is_some() {
+                    return output;
+                }
+            }
+        };
+        let output = match self.route.settings().answer_timeout {
+            None => first.await,
+            Some(limit) => match tokio::time::timeout(limit, first).await {
+                Ok(output) => output,
+                Err(_) => {
+                    let message = format!("a servlet of {} has not answered", self.route.settings().name());
+                    self.server.log(Level::Warning, "a servlet takes too long", &message);
+                    return Some(Answer::error(504));
+                }
+            },
+        };
+        let Output { head, mut pieces, end } = output;
+        let Some(head) = head else {
+            return (end == Some(End::Unavailable)).then(unavailable);
+        };
+        if head.status >= 400 && head.fields.is_empty() && pieces.is_empty() && end == Some(End::Whole) {
+            // The container could not make a page.
+            return Some(Answer::error(head.status));
+        }
+        let declared = head.content_length;
+        let mut answer = head.into_answer();
+        if end == Some(End::Whole) {
+            if is_head || answer.status == 304 {
+                answer.declared_length = declared;
+            }
+            if is_head && declared.is_none() {
+                // Its length is not known, which is not the same as none (RFC 9110 section 8.6).
+                let (sender, body) = pipe::pipe(1);
+                sender.finish();
+                return Some(answer.part(Part::Stream { body, length: None }));
+            }
+            // The next request brings a buffer of that length with it, for its answer.
+            let length = pieces.front().map_or(0, Vec::len);
+            self.sizes.set(length.clamp(512, OUTPUT_BYTES));
+            let body = if pieces.len() == 1 {
+                pieces.pop_front()
+            } else {
+                Some(pieces.into_iter().flatten().collect())
+            };
+            return Some(answer.part(Part::Bytes(body.unwrap_or_default().into())));
+        }
+        let (mut sender, body) = pipe::pipe(PIPE_BYTES);
+        pieces.into_iter().for_each(|piece| sender.push(Bytes::from(piece)));
+        if end.is_some() {
+            // What was begun is sent, and the client sees that the end is missing.
+            drop(sender);
+        } else {
+            tokio::task::spawn_local(pass_on(asked, sender));
+        }
+        let length = if answer.switches_protocols() { None } else { declared };
+        Some(answer.part(Part::Stream { body, length }))
+    }
+}
+
+fn unavailable() -> Answer {
+    Answer::error(503).field("Retry-After", RETRY_AFTER_S)
+}
+
+/// Passes on what comes of an answer after its beginning.
+async fn pass_on(asked: Asked, mut sender: pipe::Sender) {
+    loop {
+        // Java may go on only as fast as the client takes it.
+        if poll_fn(|context| sender.poll_ready(context)).await.is_err() {
+            return;
+        }
+        let output = tokio::select! {
+            output = asked.output() => output,
+            () = sender.gone() => return,
+        };
+        output.pieces.into_iter().for_each(|piece| sender.push(Bytes::from(piece)));
+        match output.end {
+            None => {}
+            Some(End::Whole) => return sender.finish(),
+            Some(_) => {
+                return sender.fail(std::io::Error::other("the servlet has left its answer incomplete"));
+            }
+        }
+    }
+}
+
+/// Brings Java the request's body, as fast as it reads it.
+async fn send_body(mut body: Receiver, exchange: Arc<Exchange>, through: Option<(Rc<Link>, u32)>) {
+    while poll_fn(|context| exchange.poll_body_wanted(context)).await {
+        let piece = tokio::select! {
+            piece = body.next() => piece,
+            () = poll_fn(|context| exchange.poll_ended(context)) => return,
+        };
+        match (piece, &through) {
+            (Some(Ok(piece)), None) => exchange.push_body(piece),
+            (Some(Ok(piece)), Some((link, number))) => {
+                exchange.is_served();
+                link.send_body(*number, &piece);
+            }
+            (end, None) => return exchange.end_body(end.map_or(Ok(()), |_| Err(Gone))),
+            (end, Some((link, number))) => return link.end_body(*number, end.is_none()),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The server's side of a child with applications: it is started, watched, and started again when it ends.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{self, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::host::{SETTINGS_FILE, Settings};
+use super::wire::{self, Kind};
+use crate::directory::{private_directory, stable_name};
+use crate::engine;
+use crate::route::Standing;
+use crate::settings::{Isolation, JavaSettings, RouteSettings};
+
+/// Waits before a child is started again, after one that has not run for long: the first, and the longest.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// One that has run for so long is started again at once.
+const RAN_WELL: Duration = Duration::from_secs(5);
+
+/// How long a child may take to stop its applications.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A child that is kept running.
+pub struct Child {
+    name: String,
+    directory: PathBuf,
+    standing: watch::Sender<Standing>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Another one waits to take over.
+    has_standby: bool,
+}
+
+#[derive(Default)]
+struct State {
+    /// The numbers of the children that run; the first is at work.
+    pids: Vec<u32>,
+    is_stopping: bool,
+    is_over: bool,
+}
+
+static CHILDREN: Mutex<Vec<Weak<Child>>> = Mutex::new(Vec::new());
+
+/// Ends all children, and waits until they have ended.
+pub fn stop_all() {
+    let children = std::mem::take(&mut *CHILDREN.lock().unwrap_or_else(PoisonError::into_inner));
+    let children: Vec<Arc<Child>> = children.iter().filter_map(Weak::upgrade).collect();
+    children.iter().for_each(|child| child.ask_to_stop());
+    children.iter().for_each(|child| child.wait_for_end());
+}
+
+impl Child {
+    /// Starts it; its applications start while this returns.
+    pub fn start(java: &JavaSettings, settings: &RouteSettings) -> Result<Arc<Child>, String> {
+        let failed = |error: io::Error| format!("the process for applications cannot be started: {error}");
+        let directory = private_directory().map_err(failed)?;
+        let mut java = java.clone();
+        // Each child has its own, so that they cannot be in each other's way.
+        java.work = java.work.map(|work| work.join("isolated").join(stable_name(settings)));
+        let route = RouteSettings { isolation: Isolation::InProcess, ..settings.clone() };
+        let text = serde_json::to_vec(&Settings { java, route }).unwrap_or_default();
+        std::fs::write(directory.join(SETTINGS_FILE), text).map_err(failed)?;
+        let child = Arc::new(Child {
+            name: settings.name(),
+            directory,
+            standing: watch::Sender::new(Standing::Starting),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            has_standby: settings.standby,
+        });
+        // It stays open, so that connections wait while one child takes over from another.
+        let listener = UnixListener::bind(child.socket()).map_err(failed)?;
+        CHILDREN.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&child));
+        let watched = child.clone();
+        std::thread::Builder::new()
+            .name("servlet-watch".to_string())
+            .spawn(move || watched.watch(&listener))
+            .map_err(failed)?;
+        Ok(child)
+    }
+
+    /// How it stands.
+    pub fn standing(&self) -> &watch::Sender<Standing> {
+        &self.standing
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join("socket")
+    }
+
+    /// Has it end, without waiting.
+    pub fn ask_to_stop(&self) {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.is_stopping, true) {
+            return;
+        }
+        // One that waits would take over now.
+        state.pids.iter().skip(1).for_each(|pid| kill(*pid));
+        drop(state);
+        self.changed.notify_all();
+        if let Ok(mut stream) = UnixStream::connect(self.socket()) {
+            let mut frame = Vec::new();
+            wire::append(&mut frame, Kind::Quit, 0, &[]);
+            // Where that fails, it is killed.
+            let _ = stream.write_all(&frame);
+        }
+    }
+
+    /// Waits until it has ended, and kills it where it stays.
+    pub fn wait_for_end(&self) {
+        // One that is not ready yet has nothing to write down.
+        let patience = if *self.standing.borrow() == Standing::Ready { STOP_TIMEOUT } else { Duration::ZERO };
+        let running = |state: &mut State| !state.is_over;
+        let waited = self.changed.wait_timeout_while(self.lock(), patience, running);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if !state.is_over {
+            state.pids.iter().for_each(|pid| kill(*pid));
+        }
+        let waited = self.changed.wait_timeout_while(state, Duration::from_secs(2), running);
+        drop(waited);
+        // Files in a directory for temporary ones: what stays is small.
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a child running, and another one ready to take its place, until it is stopped.
+    fn watch(&self, listener: &UnixListener) {
+        let (tell, told) = mpsc::channel();
+        let mut children: VecDeque<Running> = VecDeque::new();
+        let mut last_number = 0;
+        let mut wait = FIRST_WAIT;
+        // When the next may be started, if one is missing.
+        let mut start_at = Some(Instant::now());
+        loop {
+            if self.lock().is_stopping && children.is_empty() {
+                break;
+            }
+            if start_at.is_some_and(|at| at <= Instant::now()) && !self.lock().is_stopping {
+                start_at = None;
+                last_number += 1;
+                match self.run_one(listener, last_number, &tell) {
+                    Ok(pid) => children.push_back(Running { number: last_number, pid, ready_at: None }),
+                    Err(error) => {
+                        engine::log(0, &format!("the process for applications cannot be started: {error}"));
+                        start_at = Some(Instant::now() + LONGEST_WAIT);
+                    }
+                }
+                self.lock().pids = children.iter().map(|child| child.pid).collect();
+            }
+            let patience = start_at.map_or(LONGEST_WAIT, |at| at.saturating_duration_since(Instant::now()));
+            match told.recv_timeout(patience) {
+                Ok(Told::Ready(number)) => {
+                    let Some(child) = children.iter_mut().find(|child| child.number == number) else {
+                        continue;
+                    };
+                    child.ready_at = Some(Instant::now());
+                    self.standing.send_replace(Standing::Ready);
+                    if self.has_standby && children.len() < 2 {
+                        start_at = Some(Instant::now());
+                    }
+                }
+                Ok(Told::Failed) => {
+                    self.standing.send_replace(Standing::Failed);
+                }
+                Ok(Told::Ended(number, how)) => {
+                    let Some(at) = children.iter().position(|child| child.number == number) else { continue };
+                    let Some(ended) = children.remove(at) else { continue };
+                    self.lock().pids = children.iter().map(|child| child.pid).collect();
+                    if self.lock().is_stopping {
+                        continue;
+                    }
+                    if at == 0 {
+                        self.standing.send_replace(Standing::Starting);
+                        let message = format!(
+                            "the process for the applications of {} has ended ({how}): it is started again",
+                            self.name
+                        );
+                        engine::log(0, &message);
+                    }
+                    let ran_well = ended.ready_at.is_some_and(|since| since.elapsed() >= RAN_WELL);
+                    wait = if ran_well { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
+                    // Where another one takes over, it is let to start before the next.
+                    if children.is_empty() {
+                        start_at = Some(Instant::now() + if ran_well { Duration::ZERO } else { wait });
+                    } else if at > 0 {
+                        start_at = Some(Instant::now() + wait);
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        self.lock().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// Starts one child; a thread tells what it says, and its end.
+    fn run_one(&self, listener: &UnixListener, number: u64, tell: &Sender<Told>) -> io::Result<u32> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg("servlet-host")
+            .arg(&self.directory)
+            .stdin(Stdio::from(OwnedFd::from(listener.try_clone()?)))
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let pid = child.id();
+        let tell = tell.clone();
+        std::thread::Builder::new().name("servlet-watch".to_string()).spawn(move || {
+            read_lines(&mut child, number, &tell);
+            // Nobody listens after the end of the server.
+            let _ = tell.send(Told::Ended(number, how(&child.wait())));
+        })?;
+        Ok(pid)
+    }
+}
+
+/// Kills a child. It leaves the list when its end was told, so the number is its own, or that of a child just waited for.
+fn kill(pid: u32) {
+    // SAFETY: this touches no memory.
+    unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
+}
+
+struct Running {
+    number: u64,
+    pid: u32,
+    ready_at: Option<Instant>,
+}
+
+enum Told {
+    Ready(u64),
+    Failed,
+    Ended(u64, String),
+}
+
+fn read_lines(child: &mut process::Child, number: u64, tell: &Sender<Told>) {
+    let Some(output) = child.stdout.take() else { return };
+    for line in BufReader::new(output).split(b'\n') {
+        let Ok(line) = line else { return };
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let told = match line.split_once(' ') {
+            None if line == "ready" => Some(Told::Ready(number)),
+            None if line == "failed" => Some(Told::Failed),
+            Some(("log", rest)) => {
+                let (level, text) = rest.split_once(' ').unwrap_or(("2", rest));
+                engine::log(level.parse().unwrap_or(2), text);
+                None
+            }
+            // What an application prints itself.
+            _ => {
+                engine::log(2, &line);
+                None
+            }
+        };
+        if let Some(told) = told {
+            // Nobody listens after the end of the server.
+            let _ = tell.send(told);
+        }
+    }
+}
+
+fn how(ended: &io::Result<ExitStatus>) -> String {
+    match ended {
+        Ok(status) => match (status.signal(), status.code()) {
+            (Some(signal), _) => format!("by signal {signal}"),
+            (None, Some(code)) => format!("with exit code {code}"),
+            (None, None) => "nobody knows how".to_string(),
+        },
+        Err(error) => error.to_string(),
+    }
+}

@@ -1,0 +1,307 @@
+//! The child: the command `servlet-host`, which only the server starts.
+//!
+//! Its standard input is the socket that it listens on; its standard output takes `ready`, `failed` and `log LEVEL TEXT` lines
+//! to the server.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io::{self, Write as _};
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Notify;
+
+use super::wire::{self, Flags, Kind, Parsed};
+use crate::core_queue::CoreQueue;
+use crate::engine;
+use crate::exchange::{End, Exchange, Gone, Output};
+use crate::route::{self, Route, Standing};
+use crate::settings::{JavaSettings, RouteSettings};
+use crate::turn::Turn;
+
+/// The file with the settings, in the directory that the child is given.
+pub const SETTINGS_FILE: &str = "settings.json";
+
+/// Bytes of an answer on their way to the client.
+const WINDOW_BYTES: usize = 256 * 1024;
+
+/// What the child is told.
+#[derive(Serialize, Deserialize)]
+pub struct Settings {
+    /// `[java]`
+    pub java: JavaSettings,
+    /// Its applications.
+    pub route: RouteSettings,
+}
+
+/// Runs the child; the answer is its exit code.
+pub fn run(directory: &Path) -> i32 {
+    // SAFETY: without the server there is nobody to serve.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    engine::end_with_java();
+    engine::log_to(Arc::new(|level, message| say(&format!("log {level} {message}"))));
+    match serve(directory) {
+        Ok(()) => 0,
+        Err(problem) => {
+            say(&format!("log 0 {problem}"));
+            say("failed");
+            1
+        }
+    }
+}
+
+fn serve(directory: &Path) -> Result<(), String> {
+    let text =
+        std::fs::read(directory.join(SETTINGS_FILE)).map_err(|error| format!("no settings: {error}"))?;
+    let settings: Settings =
+        serde_json::from_slice(&text).map_err(|error| format!("wrong settings: {error}"))?;
+    // SAFETY: the server gives the socket as standard input, and nobody else uses that.
+    let listener =
+        std::os::unix::net::UnixListener::from(unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) });
+    let failed = |error: io::Error| format!("the socket cannot be listened on: {error}");
+    listener.set_nonblocking(true).map_err(failed)?;
+    engine::start(&settings.java)?;
+    // Another child may be at work: then this one is ready to take its place, with Java started but no application.
+    let _at_work = wait_for_turn(directory).map_err(|error| format!("the lock cannot be taken: {error}"))?;
+    let route = route::get(&settings.java, &settings.route)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .map_err(|error| format!("no event loop: {error}"))?;
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, async move {
+        if route.started().await != Standing::Ready {
+            return Err("the applications do not start".to_string());
+        }
+        let listener = UnixListener::from_std(listener).map_err(failed)?;
+        say("ready");
+        let quits = Rc::new(Notify::new());
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = quits.notified() => {
+                    engine::stop();
+                    return Ok(());
+                }
+            };
+            let (stream, _) = accepted.map_err(failed)?;
+            tokio::task::spawn_local(Connection::serve(stream, route.clone(), quits.clone()));
+        }
+    })
+}
+
+/// Waits until no other child is at work. The kernel sees to it that it hears of the end of another, however that ended.
+fn wait_for_turn(directory: &Path) -> io::Result<std::fs::File> {
+    let file =
+        std::fs::File::options().create(true).write(true).truncate(false).open(directory.join("lock"))?;
+    loop {
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn say(text: &str) {
+    let line = format!("{}\n", text.replace('\n', "\\n"));
+    // If nobody reads, the server is gone, and so is this process soon.
+    let _ = io::stdout().lock().write_all(line.as_bytes());
+}
+
+/// A core of the server.
+struct Connection {
+    route: Arc<Route>,
+    queue: Arc<CoreQueue>,
+    turn: Rc<Turn>,
+    under_way: RefCell<HashMap<u32, Rc<UnderWay>>>,
+    outgoing: RefCell<Vec<u8>>,
+    has_outgoing: Notify,
+    is_closed: Cell<bool>,
+}
+
+/// A request of it.
+struct UnderWay {
+    exchange: Arc<Exchange>,
+    /// Bytes of the answer that the client does not have yet.
+    unsent_bytes: Cell<usize>,
+    has_room: Notify,
+    /// The server was asked for some of the body, which has not come yet.
+    is_asked: Cell<bool>,
+    body_came: Notify,
+}
+
+impl UnderWay {
+    /// What was asked for has come, or will not.
+    fn ask_no_more(&self) {
+        self.is_asked.set(false);
+        self.body_came.notify_one();
+    }
+}
+
+impl Connection {
+    async fn serve(stream: UnixStream, route: Arc<Route>, quits: Rc<Notify>) {
+        let queue = Arc::new(CoreQueue::default());
+        let turn = Rc::new(Turn::default());
+        if let Some(pool) = route.pool() {
+            pool.monitor().watch_core(&queue);
+            tokio::task::spawn_local(turn.clone().announce(pool.clone()));
+        }
+        tokio::task::spawn_local(queue.clone().run());
+        let connection = Rc::new(Connection {
+            route,
+            queue,
+            turn,
+            under_way: RefCell::default(),
+            outgoing: RefCell::default(),
+            has_outgoing: Notify::new(),
+            is_closed: Cell::new(false),
+        });
+        let (from_server, to_server) = stream.into_split();
+        tokio::task::spawn_local(connection.clone().write(to_server));
+        connection.read(from_server, &quits).await;
+        connection.is_closed.set(true);
+        connection.has_outgoing.notify_one();
+        connection.queue.close();
+        connection.turn.close();
+        let under_way = std::mem::take(&mut *connection.under_way.borrow_mut());
+        under_way.values().for_each(|request| request.exchange.client_has_left());
+    }
+
+    async fn read(self: &Rc<Self>, mut from_server: OwnedReadHalf, quits: &Notify) {
+        let mut input = Vec::new();
+        loop {
+            input.reserve(64 * 1024);
+            match from_server.read_buf(&mut input).await {
+                Ok(1..) => {}
+                _ => return,
+            }
+            let mut at = 0;
+            while let Parsed::Frame(kind, number, payload, length) = wire::parse(&input[at..]) {
+                if kind == Kind::Quit {
+                    return quits.notify_one();
+                }
+                self.take(kind, number, payload);
+                at += length;
+            }
+            input.drain(..at);
+        }
+    }
+
+    fn take(self: &Rc<Self>, kind: Kind, number: u32, payload: &[u8]) {
+        if kind == Kind::Request {
+            return self.begin(number, payload);
+        }
+        let Some(request) = self.under_way.borrow().get(&number).cloned() else { return };
+        match kind {
+            Kind::Body => {
+                request.exchange.push_body(Bytes::copy_from_slice(payload));
+                request.ask_no_more();
+            }
+            Kind::BodyEnd => {
+                request.exchange.end_body(Ok(()));
+                request.ask_no_more();
+            }
+            Kind::BodyFailed => {
+                request.exchange.end_body(Err(Gone));
+                request.ask_no_more();
+            }
+            Kind::Taken => {
+                let bytes = payload.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize);
+                request.unsent_bytes.set(request.unsent_bytes.get().saturating_sub(bytes));
+                request.has_room.notify_one();
+            }
+            _ => {
+                self.under_way.borrow_mut().remove(&number);
+                request.exchange.client_has_left();
+                request.has_room.notify_one();
+                request.ask_no_more();
+            }
+        }
+    }
+
+    fn begin(self: &Rc<Self>, number: u32, payload: &[u8]) {
+        let Some((&flags, flat)) = payload.split_first() else { return };
+        let flags = Flags::of(flags);
+        let Some(pool) = self.route.pool() else { return };
+        let exchange = Exchange::new(self.queue.clone(), Some(pool.clone()), flags.has_body, flags.is_wanted);
+        if pool.submit(exchange.clone(), flat.to_vec()).is_err() {
+            let output = Output { end: Some(End::Unavailable), ..Output::default() };
+            return self.send_answer(number, &output);
+        }
+        self.turn.has_request();
+        let request = Rc::new(UnderWay {
+            exchange,
+            unsent_bytes: Cell::new(0),
+            has_room: Notify::new(),
+            is_asked: Cell::new(false),
+            body_came: Notify::new(),
+        });
+        self.under_way.borrow_mut().insert(number, request.clone());
+        if flags.has_body {
+            tokio::task::spawn_local(self.clone().ask_for_body(number, request.clone()));
+        }
+        tokio::task::spawn_local(self.clone().answer(number, request));
+    }
+
+    async fn ask_for_body(self: Rc<Self>, number: u32, request: Rc<UnderWay>) {
+        while poll_fn(|context| request.exchange.poll_body_wanted(context)).await {
+            request.is_asked.set(true);
+            wire::append(&mut self.outgoing.borrow_mut(), Kind::Wanted, number, &[]);
+            self.has_outgoing.notify_one();
+            while request.is_asked.get() {
+                request.body_came.notified().await;
+            }
+        }
+    }
+
+    async fn answer(self: Rc<Self>, number: u32, request: Rc<UnderWay>) {
+        loop {
+            let output = poll_fn(|context| request.exchange.poll_output(context)).await;
+            let bytes: usize = output.pieces.iter().map(Vec::len).sum();
+            request.unsent_bytes.set(request.unsent_bytes.get() + bytes);
+            self.send_answer(number, &output);
+            if output.end.is_some() {
+                self.under_way.borrow_mut().remove(&number);
+                return request.ask_no_more();
+            }
+            while request.unsent_bytes.get() >= WINDOW_BYTES {
+                request.has_room.notified().await;
+                if !self.under_way.borrow().contains_key(&number) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn send_answer(&self, number: u32, output: &Output) {
+        wire::append_answer(&mut self.outgoing.borrow_mut(), number, output);
+        self.has_outgoing.notify_one();
+    }
+
+    async fn write(self: Rc<Self>, mut to_server: OwnedWriteHalf) {
+        let mut writing = Vec::new();
+        loop {
+            std::mem::swap(&mut writing, &mut *self.outgoing.borrow_mut());
+            if writing.is_empty() {
+                if self.is_closed.get() {
+                    return;
+                }
+                self.has_outgoing.notified().await;
+                continue;
+            }
+            if to_server.write_all(&writing).await.is_err() {
+                return;
+            }
+            writing.clear();
+        }
+    }
+}

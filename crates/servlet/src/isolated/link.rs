@@ -1,0 +1,174 @@
+//! A core's connection to a child with applications.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::Notify;
+
+use super::wire::{self, Flags, Kind, Parsed};
+use crate::exchange::{End, Exchange};
+use crate::head::Piece;
+
+/// How much is read at a time.
+const READ_BYTES: usize = 64 * 1024;
+
+/// The connection. It is used as long as neither end has closed it.
+pub struct Link {
+    under_way: RefCell<HashMap<u32, Arc<Exchange>>>,
+    last_number: Cell<u32>,
+    outgoing: RefCell<Vec<u8>>,
+    has_outgoing: Notify,
+    is_closed: Cell<bool>,
+}
+
+impl Link {
+    /// Connects; `None` where nobody listens.
+    pub async fn connect(socket: &Path) -> Option<Rc<Link>> {
+        let stream = UnixStream::connect(socket).await.ok()?;
+        let (from_child, to_child) = stream.into_split();
+        let link = Rc::new(Link {
+            under_way: RefCell::default(),
+            last_number: Cell::new(0),
+            outgoing: RefCell::default(),
+            has_outgoing: Notify::new(),
+            is_closed: Cell::new(false),
+        });
+        tokio::task::spawn_local(link.clone().write(to_child));
+        tokio::task::spawn_local(link.clone().read(from_child));
+        Some(link)
+    }
+
+    /// Whether it can be used.
+    pub fn is_open(&self) -> bool {
+        !self.is_closed.get()
+    }
+
+    /// No more requests will come.
+    pub fn close(&self) {
+        self.is_closed.set(true);
+        self.has_outgoing.notify_one();
+    }
+
+    /// Has a request answered; the number names it.
+    pub fn submit(&self, exchange: &Arc<Exchange>, request: &[u8], flags: Flags) -> u32 {
+        let number = self.last_number.get().wrapping_add(1);
+        self.last_number.set(number);
+        self.under_way.borrow_mut().insert(number, exchange.clone());
+        self.send(Kind::Request, number, &[&[flags.byte()], request]);
+        number
+    }
+
+    /// Sends a frame with the next write.
+    pub fn send(&self, kind: Kind, number: u32, payload: &[&[u8]]) {
+        wire::append(&mut self.outgoing.borrow_mut(), kind, number, payload);
+        self.has_outgoing.notify_one();
+    }
+
+    /// So many bytes of an answer have gone to the client.
+    pub fn taken(&self, number: u32, bytes: usize) {
+        if bytes > 0 {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            self.send(Kind::Taken, number, &[&bytes.to_le_bytes()]);
+        }
+    }
+
+    /// Some of a request's body.
+    pub fn send_body(&self, number: u32, mut piece: &[u8]) {
+        while !piece.is_empty() {
+            let (now, rest) = piece.split_at(piece.len().min(wire::LONGEST_BYTES / 2));
+            self.send(Kind::Body, number, &[now]);
+            piece = rest;
+        }
+    }
+
+    /// The body's end.
+    pub fn end_body(&self, number: u32, is_whole: bool) {
+        self.send(if is_whole { Kind::BodyEnd } else { Kind::BodyFailed }, number, &[]);
+    }
+
+    /// Nobody waits for the answer, or it is whole.
+    pub fn let_go(&self, number: u32) {
+        if self.under_way.borrow_mut().remove(&number).is_some() {
+            self.send(Kind::Gone, number, &[]);
+        }
+    }
+
+    async fn write(self: Rc<Self>, mut to_child: OwnedWriteHalf) {
+        let mut writing = Vec::new();
+        loop {
+            std::mem::swap(&mut writing, &mut *self.outgoing.borrow_mut());
+            if writing.is_empty() {
+                if self.is_closed.get() {
+                    return;
+                }
+                self.has_outgoing.notified().await;
+                continue;
+            }
+            if to_child.write_all(&writing).await.is_err() {
+                return self.has_broken();
+            }
+            writing.clear();
+        }
+    }
+
+    async fn read(self: Rc<Self>, mut from_child: OwnedReadHalf) {
+        let mut input = Vec::with_capacity(READ_BYTES);
+        loop {
+            input.reserve(READ_BYTES);
+            match from_child.read_buf(&mut input).await {
+                Ok(1..) => {}
+                _ => return self.has_broken(),
+            }
+            let mut at = 0;
+            loop {
+                match wire::parse(&input[at..]) {
+                    Parsed::Frame(kind, number, payload, length) => {
+                        if !self.take(kind, number, payload) {
+                            return self.has_broken();
+                        }
+                        at += length;
+                    }
+                    Parsed::Partial => break,
+                    Parsed::Wrong => return self.has_broken(),
+                }
+            }
+            input.drain(..at);
+        }
+    }
+
+    /// Takes a frame; false where the child may not send it.
+    fn take(&self, kind: Kind, number: u32, payload: &[u8]) -> bool {
+        // One that was let go of may still be on its way here.
+        let Some(exchange) = self.under_way.borrow().get(&number).cloned() else { return true };
+        match kind {
+            Kind::Wanted => exchange.acknowledge(),
+            Kind::Answer => {
+                let Some(answered) = wire::parse_answer(payload) else { return false };
+                let piece = Piece { head: answered.head, body: answered.body };
+                match answered.end {
+                    // That the client has left is told by whoever waits for it.
+                    None => drop(exchange.write(piece, false)),
+                    Some(end) => {
+                        self.under_way.borrow_mut().remove(&number);
+                        exchange.finish(Some(piece), end, true);
+                    }
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// The child has ended, or sends what it should not: its requests have no answer.
+    fn has_broken(&self) {
+        self.close();
+        let under_way = std::mem::take(&mut *self.under_way.borrow_mut());
+        under_way.into_values().for_each(|exchange| exchange.finish(None, End::Broken, true));
+    }
+}

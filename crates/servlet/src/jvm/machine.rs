@@ -1,0 +1,360 @@
+//! One virtual machine, and calls of the class `org.touchstone.servlet.Host` in it.
+//!
+//! Everything that is not safe about calling Java is in this file and in `natives`.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::path::Path;
+use std::ptr;
+
+use jni_sys::{
+    JNI_OK, JNI_VERSION_10, JNIEnv, JNINativeMethod, JavaVM, JavaVMAttachArgs, JavaVMInitArgs, JavaVMOption,
+    jclass, jint, jmethodID, jobject, jvalue,
+};
+
+/// How the machine is started.
+pub struct Start<'a> {
+    /// The library.
+    pub library: &'a Path,
+    /// Options, such as `-Xmx512m`.
+    pub options: Vec<String>,
+    /// What is called when the machine wants to end the process.
+    pub on_exit: extern "C" fn(c_int),
+    /// What Java may call: names, signatures and functions of the class `Native`.
+    pub natives: &'a [(&'static CStr, &'static CStr, *mut c_void)],
+    /// Somebody else has handlers for faults, which are to stay.
+    pub keeps_fault_handlers: bool,
+}
+
+/// The machine.
+pub struct Machine {
+    vm: *mut JavaVM,
+    host: jclass,
+    boot: jmethodID,
+    open: jmethodID,
+    close: jmethodID,
+    stop: jmethodID,
+    slab: jmethodID,
+    serve: jmethodID,
+    event: jmethodID,
+    to_string: jmethodID,
+}
+
+// SAFETY: the machine's own functions may be called on any thread, and the identifiers and the global reference are valid
+// on all of them.
+unsafe impl Send for Machine {}
+// SAFETY: as above.
+unsafe impl Sync for Machine {}
+
+/// A thread that the machine knows. It is let go of when this is dropped.
+pub struct Attached<'m> {
+    machine: &'m Machine,
+    env: *mut JNIEnv,
+    /// It belongs to its thread.
+    _stays: PhantomData<*mut ()>,
+}
+
+type CreateJavaVm = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> jint;
+
+impl Machine {
+    /// Starts the machine on this thread, which stays attached, and should be neither the first one nor have a small stack.
+    pub fn start(start: &Start<'_>) -> Result<Machine, String> {
+        super::signals::leave_faults_to_the_machine(start.keeps_fault_handlers);
+        // SAFETY: opening the library runs its initialisers, which are Java's.
+        let library = unsafe { libloading::Library::new(start.library) }
+            .map_err(|error| format!("{} cannot be opened: {error}", start.library.display()))?;
+        // SAFETY: the name and the type are those of the invocation interface.
+        let create = unsafe { library.get::<CreateJavaVm>(b"JNI_CreateJavaVM\0") }
+            .map_err(|error| format!("{} is no Java: {error}", start.library.display()))?;
+        let texts: Vec<CString> =
+            start.options.iter().filter_map(|option| CString::new(option.as_str()).ok()).collect();
+        let mut options: Vec<JavaVMOption> = texts
+            .iter()
+            .map(|text| JavaVMOption { optionString: text.as_ptr().cast_mut(), extraInfo: ptr::null_mut() })
+            .collect();
+        options.push(JavaVMOption {
+            optionString: c"exit".as_ptr().cast_mut(),
+            extraInfo: start.on_exit as *mut c_void,
+        });
+        let mut arguments = JavaVMInitArgs {
+            version: JNI_VERSION_10,
+            nOptions: jint::try_from(options.len()).unwrap_or(0),
+            options: options.as_mut_ptr(),
+            ignoreUnrecognized: false,
+        };
+        let mut vm: *mut JavaVM = ptr::null_mut();
+        let mut env: *mut c_void = ptr::null_mut();
+        // SAFETY: all pointers are valid during the call; the options are copied.
+        let result = unsafe { create(&mut vm, &mut env, (&raw mut arguments).cast()) };
+        if result != JNI_OK {
+            return Err(format!(
+                "Java does not start (error {result}): one of its options is wrong, or there is not enough memory"
+            ));
+        }
+        // The machine is there for good, and so is its library.
+        std::mem::forget(library);
+        // SAFETY: the machine has just given this environment to this thread.
+        unsafe { Machine::known(vm, env.cast(), start) }
+    }
+
+    /// # Safety
+    ///
+    /// `env` must be this thread's.
+    unsafe fn known(vm: *mut JavaVM, env: *mut JNIEnv, start: &Start<'_>) -> Result<Machine, String> {
+        // SAFETY: per this function's contract; names and signatures are constants that the jar is built with.
+        unsafe {
+            let find = |name: &CStr| {
+                let class = ((**env).v1_4.FindClass)(env, name.as_ptr());
+                if class.is_null() {
+                    ((**env).v1_4.ExceptionClear)(env);
+                    return Err(format!(
+                        "the class {} is missing: is the library of jars whole?",
+                        name.to_string_lossy()
+                    ));
+                }
+                Ok(((**env).v1_4.NewGlobalRef)(env, class))
+            };
+            let host = find(c"org/touchstone/servlet/Host")?;
+            let native = find(c"org/touchstone/servlet/Native")?;
+            let object = find(c"java/lang/Object")?;
+            let methods: Vec<JNINativeMethod> = start
+                .natives
+                .iter()
+                .map(|(name, signature, function)| JNINativeMethod {
+                    name: name.as_ptr().cast_mut(),
+                    signature: signature.as_ptr().cast_mut(),
+                    fnPtr: *function,
+                })
+                .collect();
+            let count = jint::try_from(methods.len()).unwrap_or(0);
+            if ((**env).v1_4.RegisterNatives)(env, native, methods.as_ptr(), count) != JNI_OK {
+                ((**env).v1_4.ExceptionClear)(env);
+                return Err("the jars are of another version than the server".to_string());
+            }
+            let method = |name: &CStr, signature: &CStr| {
+                let method = ((**env).v1_4.GetStaticMethodID)(env, host, name.as_ptr(), signature.as_ptr());
+                if method.is_null() {
+                    ((**env).v1_4.ExceptionClear)(env);
+                    return Err("the jars are of another version than the server".to_string());
+                }
+                Ok(method)
+            };
+            Ok(Machine {
+                vm,
+                host,
+                boot: method(c"boot", c"(Ljava/lang/String;)V")?,
+                open: method(c"open", c"(ILjava/lang/String;)V")?,
+                close: method(c"close", c"(I)V")?,
+                stop: method(c"stop", c"()V")?,
+                slab: method(c"slab", c"(IILjava/nio/ByteBuffer;Ljava/nio/ByteBuffer;)V")?,
+                serve: method(c"serve", c"(II)I")?,
+                event: method(c"event", c"(III)V")?,
+                to_string: ((**env).v1_4.GetMethodID)(
+                    env,
+                    object,
+                    c"toString".as_ptr(),
+                    c"()Ljava/lang/String;".as_ptr(),
+                ),
+            })
+        }
+    }
+
+    /// Makes this thread known to the machine, as one that does not keep it from ending.
+    pub fn attach(&self, name: &str) -> Result<Attached<'_>, String> {
+        let name = CString::new(name).unwrap_or_default();
+        let mut arguments = JavaVMAttachArgs {
+            version: JNI_VERSION_10,
+            name: name.as_ptr().cast_mut(),
+            group: ptr::null_mut(),
+        };
+        let mut env: *mut c_void = ptr::null_mut();
+        // SAFETY: the machine is there for good, and the pointers are valid during the call.
+        let result = unsafe {
+            ((**self.vm).v1_4.AttachCurrentThreadAsDaemon)(self.vm, &mut env, (&raw mut arguments).cast())
+        };
+        if result != JNI_OK {
+            return Err(format!("Java takes no more threads (error {result})"));
+        }
+        Ok(Attached { machine: self, env: env.cast(), _stays: PhantomData })
+    }
+}
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        // SAFETY: this thread is attached, and no Java frame is on its stack.
+        unsafe { ((**self.machine.vm).v1_4.DetachCurrentThread)(self.machine.vm) };
+    }
+}
+
+impl Attached<'_> {
+    /// Starts Tomcat; the directory is for what it keeps.
+    pub fn boot(&self, work: &Path) -> Result<(), String> {
+        let work = self.text(&work.to_string_lossy())?;
+        self.call(self.machine.boot, &[jvalue { l: work }])
+    }
+
+    /// Starts the applications of a route.
+    pub fn open(&self, id: i32, settings: &str) -> Result<(), String> {
+        let settings = self.text(settings)?;
+        self.call(self.machine.open, &[jvalue { i: id }, jvalue { l: settings }])
+    }
+
+    /// Stops them.
+    pub fn close(&self, id: i32) -> Result<(), String> {
+        self.call(self.machine.close, &[jvalue { i: id }])
+    }
+
+    /// Stops Tomcat.
+    pub fn stop(&self) -> Result<(), String> {
+        self.call(self.machine.stop, &[])
+    }
+
+    /// Makes two buffers known, which must last for good.
+    pub fn slab(
+        &self,
+        id: i32,
+        slab: i32,
+        input: &'static Memory,
+        output: &'static Memory,
+    ) -> Result<(), String> {
+        // SAFETY: this thread is attached, and the memory is never given back.
+        unsafe {
+            let wrap = |memory: &Memory| {
+                let length = jni_sys::jlong::try_from(memory.bytes).unwrap_or(0);
+                ((**self.env).v1_4.NewDirectByteBuffer)(self.env, memory.start.cast(), length)
+            };
+            let (input, output) = (wrap(input), wrap(output));
+            let result = self.call(
+                self.machine.slab,
+                &[jvalue { i: id }, jvalue { i: slab }, jvalue { l: input }, jvalue { l: output }],
+            );
+            ((**self.env).v1_4.DeleteLocalRef)(self.env, input);
+            ((**self.env).v1_4.DeleteLocalRef)(self.env, output);
+            result
+        }
+    }
+
+    /// Answers the request in a slab; `None` where Java has thrown, which it does only when it is at its end.
+    pub fn serve(&self, slab: i32, length: i32) -> Option<i32> {
+        let arguments = [jvalue { i: slab }, jvalue { i: length }];
+        // SAFETY: this thread is attached, and the arguments are those of the method.
+        unsafe {
+            let result = ((**self.env).v1_4.CallStaticIntMethodA)(
+                self.env,
+                self.machine.host,
+                self.machine.serve,
+                arguments.as_ptr(),
+            );
+            if ((**self.env).v1_4.ExceptionCheck)(self.env) {
+                ((**self.env).v1_4.ExceptionClear)(self.env);
+                return None;
+            }
+            Some(result)
+        }
+    }
+
+    /// Something happened for a request that goes on.
+    pub fn event(&self, slab: i32, number: i32, kind: i32) -> Result<(), String> {
+        self.call(self.machine.event, &[jvalue { i: slab }, jvalue { i: number }, jvalue { i: kind }])
+    }
+
+    fn text(&self, text: &str) -> Result<jobject, String> {
+        // The machine has UTF-8 of its own; beyond the first plane and NUL it differs, which paths need not hold.
+        let text = CString::new(text).map_err(|_| "a text holds a NUL".to_string())?;
+        // SAFETY: this thread is attached.
+        Ok(unsafe { ((**self.env).v1_4.NewStringUTF)(self.env, text.as_ptr()) })
+    }
+
+    fn call(&self, method: jmethodID, arguments: &[jvalue]) -> Result<(), String> {
+        // SAFETY: this thread is attached; callers pass what the method's signature says.
+        unsafe {
+            ((**self.env).v1_4.CallStaticVoidMethodA)(
+                self.env,
+                self.machine.host,
+                method,
+                arguments.as_ptr(),
+            );
+            let thrown = ((**self.env).v1_4.ExceptionOccurred)(self.env);
+            if thrown.is_null() {
+                return Ok(());
+            }
+            ((**self.env).v1_4.ExceptionClear)(self.env);
+            Err(self.message_of(thrown))
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `thrown` must be a reference of this thread.
+    unsafe fn message_of(&self, thrown: jobject) -> String {
+        let env = self.env;
+        // SAFETY: per this function's contract.
+        unsafe {
+            let text = ((**env).v1_4.CallObjectMethodA)(env, thrown, self.machine.to_string, ptr::null());
+            if text.is_null() || ((**env).v1_4.ExceptionCheck)(env) {
+                ((**env).v1_4.ExceptionClear)(env);
+                return "Java has thrown".to_string();
+            }
+            text_of(env, text)
+        }
+    }
+}
+
+/// A Java string as Rust has it.
+///
+/// # Safety
+///
+/// `env` must be this thread's, and `text` a string of it.
+pub unsafe fn text_of(env: *mut JNIEnv, text: jobject) -> String {
+    // SAFETY: per this function's contract; the characters are given back.
+    unsafe {
+        let letters: *const c_char = ((**env).v1_4.GetStringUTFChars)(env, text, ptr::null_mut());
+        if letters.is_null() {
+            return String::new();
+        }
+        let owned = CStr::from_ptr(letters).to_string_lossy().into_owned();
+        ((**env).v1_4.ReleaseStringUTFChars)(env, text, letters);
+        owned
+    }
+}
+
+/// Memory that Java and the server share. It is never given back, because Java may look at it as long as it runs.
+pub struct Memory {
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: whoever uses it takes turns, which `slab` sees to.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// So many bytes. Pages that nobody touches cost nothing.
+    pub fn new(bytes: usize) -> &'static Memory {
+        let leaked: &'static mut [u8] = Box::leak(vec![0; bytes].into_boxed_slice());
+        Box::leak(Box::new(Memory { start: leaked.as_mut_ptr(), bytes }))
+    }
+
+    /// Puts bytes at the beginning; what is beyond the end is left out.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else may use the memory meanwhile.
+    pub unsafe fn put(&self, bytes: &[u8]) -> usize {
+        let length = bytes.len().min(self.bytes);
+        // SAFETY: both are that long, and do not overlap, since this memory is lent to nobody in Rust.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start, length) };
+        length
+    }
+
+    /// The first bytes.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may write to the memory as long as the slice is used.
+    pub unsafe fn get(&self, length: usize) -> &[u8] {
+        // SAFETY: the memory is that long and initialised; the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.start, length.min(self.bytes)) }
+    }
+}

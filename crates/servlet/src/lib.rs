@@ -1,0 +1,50 @@
+//! Java servlets inside the server: a virtual machine in its process, with an unmodified Tomcat that has no sockets.
+//!
+//! ```text
+//! core: request -> flat -> pool ─────────► thread: one call of Java ─► Tomcat ─► servlet
+//!       answer  ◄─ core queue ◄──────────          what it has written, in memory that both share
+//! ```
+//!
+//! | module | |
+//! |---|---|
+//! | `interface` | the handler: from a request to an answer, on a core |
+//! | `engine` | the one machine of a process: started beside the server, then opens and closes routes |
+//! | `route` | the applications of one route, and how they stand |
+//! | `pool`, `worker` | the threads of a route, and what they do |
+//! | `exchange` | one request and its answer, between a core and Java's threads |
+//! | `turn` | how threads are woken: once for all requests that a core has read in a turn |
+//! | `core_queue`, `monitor` | how cores are woken: once for many answers, and none is left behind |
+//! | `slab` | memory that both share |
+//! | `flat`, `head` | the forms of a request and of an answer's head in it |
+//! | `isolated` | the same in a child process |
+//! | `path_parameters` | semicolons in paths, which mean to Tomcat what they do not to others |
+//! | `jvm`, `natives` | the machine, and what it may call |
+
+mod core_queue;
+mod directory;
+mod engine;
+mod exchange;
+mod flat;
+mod head;
+pub mod interface;
+mod isolated;
+mod jvm;
+mod monitor;
+mod natives;
+mod path_parameters;
+mod pool;
+mod route;
+pub mod settings;
+mod slab;
+mod turn;
+mod worker;
+
+/// Reads bytes as what Java has written, and as frames of another process: for fuzzing.
+#[doc(hidden)]
+pub fn read_anything(bytes: &[u8]) {
+    head::read(bytes);
+    isolated::read_anything(bytes);
+}
+
+pub use engine::{Log, log_to, stop};
+pub use isolated::run as run_isolated;

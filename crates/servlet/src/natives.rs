@@ -1,0 +1,104 @@
+//! What Java calls: the functions of the class `Native`. They are called for what does not fit into one call and its
+//! return.
+
+use std::ffi::{CStr, c_void};
+
+use jni_sys::{JNIEnv, jboolean, jclass, jint, jstring};
+
+use crate::engine;
+use crate::exchange::{End, Gone};
+use crate::head;
+
+/// Results below zero, as in `Native.java`.
+const END: jint = -1;
+const GONE: jint = -2;
+
+/// A flag of `drain`: the caller must not wait.
+const NO_WAIT: jint = 2;
+
+/// Names, signatures and functions.
+pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 8] {
+    [
+        (c"fill", c"(IZ)I", fill as *mut c_void),
+        (c"available", c"(I)I", available as *mut c_void),
+        (c"wantRead", c"(I)V", want_read as *mut c_void),
+        (c"drain", c"(III)I", drain as *mut c_void),
+        (c"canWrite", c"(I)Z", can_write as *mut c_void),
+        (c"finish", c"(IIZ)V", finish as *mut c_void),
+        (c"acknowledge", c"(I)V", acknowledge as *mut c_void),
+        (c"log", c"(ILjava/lang/String;)V", log as *mut c_void),
+    ]
+}
+
+extern "system" fn fill(_env: *mut JNIEnv, _class: jclass, slab: jint, waits: jboolean) -> jint {
+    let Some((slab, exchange)) = under_way(slab) else { return GONE };
+    // SAFETY: Java calls this under the lock of the slab's exchange, and reads the buffer after it.
+    let taken = exchange.read(waits, |piece| unsafe { slab.input.put(piece) });
+    match taken {
+        Ok(Some(bytes)) => jint::try_from(bytes).unwrap_or(0),
+        Ok(None) => END,
+        Err(Gone) => GONE,
+    }
+}
+
+extern "system" fn available(_env: *mut JNIEnv, _class: jclass, slab: jint) -> jint {
+    let Some((_, exchange)) = under_way(slab) else { return GONE };
+    match exchange.readable() {
+        Ok(Some(bytes)) => jint::try_from(bytes).unwrap_or(jint::MAX),
+        Ok(None) => END,
+        Err(Gone) => GONE,
+    }
+}
+
+extern "system" fn want_read(_env: *mut JNIEnv, _class: jclass, slab: jint) {
+    if let Some((_, exchange)) = under_way(slab) {
+        exchange.want_readable();
+    }
+}
+
+extern "system" fn drain(_env: *mut JNIEnv, _class: jclass, slab: jint, length: jint, flags: jint) -> jint {
+    let Some((slab, exchange)) = under_way(slab) else { return GONE };
+    // SAFETY: Java calls this under the lock of the slab's exchange, and writes to the buffer only after it.
+    let written = unsafe { slab.output.get(usize::try_from(length).unwrap_or(0)) };
+    let Some(piece) = head::read(written) else { return GONE };
+    match exchange.write(piece, flags & NO_WAIT == 0) {
+        Ok(()) => 0,
+        Err(Gone) => GONE,
+    }
+}
+
+extern "system" fn can_write(_env: *mut JNIEnv, _class: jclass, slab: jint) -> jboolean {
+    under_way(slab).is_none_or(|(_, exchange)| exchange.has_room())
+}
+
+extern "system" fn finish(_env: *mut JNIEnv, _class: jclass, slab: jint, length: jint, is_whole: jboolean) {
+    let Some((slab, exchange)) = under_way(slab) else { return };
+    // SAFETY: as in `drain`.
+    let written = unsafe { slab.output.get(usize::try_from(length).unwrap_or(0)) };
+    slab.set_exchange(None);
+    exchange.finish(head::read(written), if is_whole { End::Whole } else { End::Broken }, true);
+    engine::of_process().slabs().give_back(exchange.route(), slab);
+}
+
+extern "system" fn acknowledge(_env: *mut JNIEnv, _class: jclass, slab: jint) {
+    if let Some((_, exchange)) = under_way(slab) {
+        exchange.acknowledge();
+    }
+}
+
+extern "system" fn log(env: *mut JNIEnv, _class: jclass, level: jint, text: jstring) {
+    if !text.is_null() {
+        // SAFETY: Java has called with its environment and a string.
+        let text = unsafe { crate::jvm::text_of(env, text) };
+        engine::of_process().log(level, &text);
+    }
+}
+
+type UnderWay = (std::sync::Arc<crate::slab::Slab>, std::sync::Arc<crate::exchange::Exchange>);
+
+/// A slab with its request; `None` where that has ended.
+fn under_way(slab: jint) -> Option<UnderWay> {
+    let slab = engine::of_process().slabs().get(slab)?;
+    let exchange = slab.exchange()?;
+    Some((slab, exchange))
+}

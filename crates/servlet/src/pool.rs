@@ -1,0 +1,257 @@
+//! The threads of one route, which the virtual machine knows, and the requests that wait for one.
+//!
+//! To wake a sleeping thread costs tens of microseconds, and a thread too many costs turns on the processor. So a thread
+//! that has just had work looks for more for a moment before it sleeps, where there is a processor to spare; as many threads
+//! as there are processors take requests at once; and more are added only when requests stay in the queue, because those at
+//! work wait for something else. Each route has threads of its own, so that one whose applications are stuck holds no
+//! other's.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::exchange::{End, Event, Exchange};
+use crate::monitor::Monitor;
+
+/// How long a thread looks for more work before it sleeps.
+const SPIN: Duration = Duration::from_micros(30);
+
+/// How long a thread that is not needed stays.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Limits of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Threads.
+    pub threads: usize,
+    /// Requests that wait for one.
+    pub waiting: usize,
+    /// Stack of each thread.
+    pub stack_bytes: usize,
+}
+
+/// Work for a thread.
+pub enum Job {
+    /// A request, as `flat` writes it.
+    Request(Arc<Exchange>, Vec<u8>),
+    /// Something happened for a request that goes on: its slab and its number.
+    Event(i32, i32, Event),
+}
+
+/// The threads.
+pub struct Pool {
+    /// The number of the route.
+    pub route: i32,
+    limits: Limits,
+    /// Threads that may work without waiting for each other.
+    processors: usize,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    /// How many jobs wait, for those who look without the lock.
+    waiting: AtomicUsize,
+    monitor: Arc<Monitor>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    /// Threads that look for work without sleeping.
+    looking: usize,
+    sleeping: usize,
+    /// Threads that run a job.
+    running: usize,
+    /// Jobs that were taken, ever.
+    taken: u64,
+    /// That number when the monitor looked last.
+    taken_before: u64,
+    is_closed: bool,
+}
+
+/// The queue is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooBusy;
+
+impl Pool {
+    /// The pool of a route.
+    pub fn new(route: i32, limits: Limits, monitor: Arc<Monitor>) -> Arc<Pool> {
+        let pool = Arc::new(Pool {
+            route,
+            limits,
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            monitor,
+        });
+        pool.monitor.watch_pool(&pool);
+        pool
+    }
+
+    /// Takes a request. Threads hear of it with [`Pool::announce`], which a core calls once for all requests of a turn:
+    /// a thread that is woken for the first would often run before the core has read the second, and sleep again.
+    pub fn submit(&self, exchange: Arc<Exchange>, request: Vec<u8>) -> Result<(), TooBusy> {
+        let mut queue = self.lock();
+        // Threads that are not at work, or that may still be started, take theirs out of the queue at once.
+        let free = self.limits.threads.saturating_sub(queue.running);
+        if queue.is_closed || queue.jobs.len() >= self.limits.waiting.saturating_add(free) {
+            return Err(TooBusy);
+        }
+        queue.jobs.push_back(Job::Request(exchange, request));
+        self.waiting.store(queue.jobs.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Has Java told what happened. Such jobs are few, one a request, and are never refused: the request would wait for good.
+    pub fn post(self: &Arc<Self>, slab: i32, number: i32, event: Event) {
+        let mut queue = self.lock();
+        queue.jobs.push_back(Job::Event(slab, number, event));
+        self.waiting.store(queue.jobs.len(), Ordering::Release);
+        drop(queue);
+        self.announce();
+    }
+
+    /// Sees to it that somebody takes what waits.
+    pub fn announce(self: &Arc<Self>) {
+        let mut queue = self.lock();
+        let at_work = queue.threads - queue.sleeping;
+        let unseen = queue.jobs.len().saturating_sub(queue.looking);
+        if unseen == 0 {
+            return;
+        }
+        let wanted = unseen.min(self.processors.saturating_sub(at_work));
+        if wanted == 0 {
+            drop(queue);
+            return self.monitor.kick();
+        }
+        let woken = wanted.min(queue.sleeping);
+        for _ in woken..wanted {
+            if queue.threads < self.limits.threads {
+                self.start_thread(&mut queue);
+            }
+        }
+        drop(queue);
+        (0..woken).for_each(|_| self.wake.notify_one());
+    }
+
+    fn start_thread(self: &Arc<Self>, queue: &mut Queue) {
+        let pool = self.clone();
+        let builder = std::thread::Builder::new().name(format!("servlet-{}", self.route));
+        let work = move || crate::worker::work(&pool);
+        if builder.stack_size(self.limits.stack_bytes).spawn(work).is_ok() {
+            queue.threads += 1;
+        }
+    }
+
+    /// Called about once a millisecond while there is work: adds threads where requests wait and none was taken since. The
+    /// answer says whether to look again.
+    pub fn look(self: &Arc<Self>) -> bool {
+        let mut queue = self.lock();
+        if queue.jobs.is_empty() {
+            return false;
+        }
+        let is_stuck = queue.taken == queue.taken_before;
+        queue.taken_before = queue.taken;
+        if is_stuck || queue.threads == 0 {
+            let at_work = (queue.threads - queue.sleeping).max(1);
+            let wanted = queue.jobs.len().min(at_work);
+            let woken = wanted.min(queue.sleeping);
+            for _ in woken..wanted {
+                if queue.threads < self.limits.threads {
+                    self.start_thread(&mut queue);
+                }
+            }
+            drop(queue);
+            (0..woken).for_each(|_| self.wake.notify_one());
+        }
+        true
+    }
+
+    /// Whether a job waits; asked without the lock.
+    pub fn has_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 0
+    }
+
+    /// A job that waits, if there is one, for a thread that was running one, or was not.
+    pub fn take_waiting(&self, was_running: bool) -> Option<Job> {
+        let mut queue = self.lock();
+        queue.running -= usize::from(was_running);
+        self.take(&mut queue)
+    }
+
+    fn take(&self, queue: &mut Queue) -> Option<Job> {
+        let job = queue.jobs.pop_front()?;
+        queue.taken += 1;
+        queue.running += 1;
+        self.waiting.store(queue.jobs.len(), Ordering::Release);
+        Some(job)
+    }
+
+    /// The next job, after looking and sleeping; `None` where the thread is not needed any more. A thread that gets none
+    /// must end.
+    pub fn next(&self) -> Option<Job> {
+        let mut queue = self.lock();
+        if self.processors > 1 && queue.jobs.is_empty() {
+            queue.looking += 1;
+            drop(queue);
+            let until = Instant::now() + SPIN;
+            while !self.has_waiting() && Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            queue = self.lock();
+            queue.looking -= 1;
+        }
+        loop {
+            if let Some(job) = self.take(&mut queue) {
+                return Some(job);
+            }
+            if queue.is_closed {
+                queue.threads -= 1;
+                return None;
+            }
+            queue.sleeping += 1;
+            let (locked, timeout) =
+                self.wake.wait_timeout(queue, IDLE).unwrap_or_else(PoisonError::into_inner);
+            queue = locked;
+            queue.sleeping -= 1;
+            if timeout.timed_out() && queue.jobs.is_empty() && queue.threads > 1 {
+                queue.threads -= 1;
+                return None;
+            }
+        }
+    }
+
+    /// The monitor that sees to what was not told at once.
+    pub fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    /// No more requests: threads end when they have done what waits.
+    pub fn close(&self) {
+        self.lock().is_closed = true;
+        self.wake.notify_all();
+    }
+
+    /// No request will be answered any more; those that wait are told so.
+    pub fn give_up(&self) {
+        let mut queue = self.lock();
+        queue.is_closed = true;
+        let jobs = std::mem::take(&mut queue.jobs);
+        drop(queue);
+        for job in jobs {
+            if let Job::Request(exchange, _) = job {
+                exchange.finish(None, End::Unavailable, true);
+            }
+        }
+    }
+
+    /// A thread could not begin.
+    pub fn thread_has_failed(&self) {
+        self.lock().threads -= 1;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

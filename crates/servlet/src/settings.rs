@@ -1,0 +1,157 @@
+//! What a configuration says of Java and of applications.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::pool::Limits;
+
+/// `[java]`: the one virtual machine of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JavaSettings {
+    /// Where Java is; none: it is looked for.
+    pub home: Option<PathBuf>,
+    /// The directory of the jars; none: beside the program.
+    pub library: Option<PathBuf>,
+    /// Options for the machine.
+    pub options: Vec<String>,
+    /// The largest heap; 0: as the machine chooses.
+    pub heap_bytes: u64,
+    /// Where Tomcat keeps what is to outlast a restart; none: nothing does.
+    pub work: Option<PathBuf>,
+    /// Jars that all applications may use, such as database drivers.
+    pub class_path: Vec<PathBuf>,
+}
+
+/// Where applications run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Isolation {
+    /// In the server.
+    InProcess,
+    /// In a process that is watched.
+    Isolated,
+}
+
+/// Whether applications of before Jakarta EE 9 are converted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Convert {
+    /// Where they are such.
+    Auto,
+    /// Always.
+    Yes,
+    /// Never.
+    No,
+}
+
+/// The applications of one route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteSettings {
+    /// One application: a WAR or a directory.
+    pub app: Option<PathBuf>,
+    /// A directory of applications.
+    pub directory: Option<PathBuf>,
+    /// The path of the one application, or in front of those of all.
+    pub context: String,
+    /// Where they run.
+    pub isolation: Isolation,
+    /// Another process waits to take over.
+    pub standby: bool,
+    /// The name of this server among those that a proxy chooses from.
+    pub node: String,
+    /// Users and their roles, as a tomcat-users.xml; none: there are none.
+    pub users: Option<PathBuf>,
+    /// Whether changed applications are started anew.
+    pub reload: bool,
+    /// Whether changed classes of a directory are taken up.
+    pub reload_classes: bool,
+    /// Whether old applications are converted.
+    pub convert: Convert,
+    /// The longest form that is read into parameters.
+    pub form_bytes: u64,
+    /// Threads.
+    pub threads: usize,
+    /// Requests that wait for one.
+    pub queue: usize,
+    /// Stack of a thread.
+    pub stack_bytes: usize,
+    /// How long a request waits for an application that is being started.
+    pub start_timeout: Duration,
+    /// How long an answer may take to begin; none: as long as it takes.
+    pub answer_timeout: Option<Duration>,
+}
+
+impl RouteSettings {
+    /// The limits of its pool.
+    pub fn limits(&self) -> Limits {
+        Limits { threads: self.threads.max(1), waiting: self.queue, stack_bytes: self.stack_bytes }
+    }
+
+    /// What it is called in logs.
+    pub fn name(&self) -> String {
+        let source = self.app.as_ref().or(self.directory.as_ref());
+        source.map_or_else(String::new, |path| path.display().to_string())
+    }
+
+    /// As `Applications.java` reads it, with directories for unpacked applications and for what Tomcat keeps.
+    pub fn properties(&self, apps: &std::path::Path, work: &std::path::Path) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, value: &str| {
+            text.push_str(name);
+            text.push('=');
+            append_escaped(&mut text, value);
+            text.push('\n');
+        };
+        let path =
+            |path: &Option<PathBuf>| path.as_ref().map_or(String::new(), |path| path.display().to_string());
+        line("name", &self.name());
+        line("app", &path(&self.app));
+        line("directory", &path(&self.directory));
+        line("context", self.context.trim_end_matches('/'));
+        line("node", &self.node);
+        line("users", &path(&self.users));
+        line("reload", if self.reload { "yes" } else { "no" });
+        line("reload_classes", if self.reload_classes { "yes" } else { "no" });
+        line(
+            "convert",
+            match self.convert {
+                Convert::Auto => "auto",
+                Convert::Yes => "yes",
+                Convert::No => "no",
+            },
+        );
+        line("form_bytes", &self.form_bytes.min(i32::MAX as u64).to_string());
+        line("threads", &self.threads.to_string());
+        line("apps", &apps.display().to_string());
+        line("work", &work.display().to_string());
+        text
+    }
+}
+
+/// A value of a properties file, in which letters beyond ASCII and a few others are escaped.
+fn append_escaped(to: &mut String, value: &str) {
+    use std::fmt::Write as _;
+    for unit in value.encode_utf16() {
+        match u8::try_from(unit) {
+            Ok(byte @ (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_')) => {
+                to.push(char::from(byte))
+            }
+            _ => {
+                // Writing to memory does not fail.
+                let _ = write!(to, "\\u{unit:04x}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_properties_survive_whatever_they_hold() {
+        let mut text = String::new();
+        append_escaped(&mut text, "/a b\n=ä");
+        assert_eq!(text, "/a\\u0020b\\u000a\\u003d\\u00e4");
+    }
+}

@@ -1,0 +1,139 @@
+//! What a thread of a route does: takes requests, calls Java with them, and hands on what it answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::core_queue::CoreQueue;
+use crate::engine::{self, Engine};
+use crate::exchange::{End, Exchange};
+use crate::flat;
+use crate::head;
+use crate::jvm::Attached;
+use crate::pool::{Job, Pool};
+use crate::slab::Slab;
+
+/// How Java says that a call went, above the length of what it has written. `Exchange.java` has the same.
+const KIND_SHIFT: u32 = 28;
+const LENGTH_MASK: i32 = (1 << KIND_SHIFT) - 1;
+
+/// How long answers may wait for others, to be told to their core together.
+const TOGETHER: Duration = Duration::from_micros(100);
+
+/// The number of the last request, by which events name it.
+static LAST_NUMBER: AtomicI32 = AtomicI32::new(0);
+
+/// Runs a thread of the pool.
+pub fn work(pool: &Arc<Pool>) {
+    let engine = engine::of_process();
+    let Some(machine) = engine.machine() else { return pool.thread_has_failed() };
+    let java = match machine.attach(&format!("servlet-{}", pool.route)) {
+        Ok(java) => java,
+        Err(message) => {
+            engine.log(0, &message);
+            return pool.thread_has_failed();
+        }
+    };
+    let mut worker =
+        Worker { engine, pool, java: &java, slab: None, untold: Vec::new(), since: None, is_running: false };
+    while let Some(job) = worker.next() {
+        worker.run(job);
+    }
+    if let Some(slab) = worker.slab.take() {
+        engine.slabs().give_back(pool.route, slab);
+    }
+}
+
+struct Worker<'w> {
+    engine: &'static Engine,
+    pool: &'w Arc<Pool>,
+    java: &'w Attached<'w>,
+    slab: Option<Arc<Slab>>,
+    /// Cores that are to be told of answers.
+    untold: Vec<Arc<CoreQueue>>,
+    since: Option<Instant>,
+    is_running: bool,
+}
+
+impl Worker<'_> {
+    /// The next job. Cores are told before the thread waits for one.
+    fn next(&mut self) -> Option<Job> {
+        if self.since.is_some_and(|since| since.elapsed() > TOGETHER) {
+            self.tell();
+        }
+        let waiting = self.pool.take_waiting(std::mem::replace(&mut self.is_running, true));
+        if waiting.is_some() {
+            return waiting;
+        }
+        self.tell();
+        self.pool.next()
+    }
+
+    fn tell(&mut self) {
+        self.untold.drain(..).for_each(|core| core.wake());
+        self.since = None;
+    }
+
+    fn tell_later(&mut self, core: &Arc<CoreQueue>) {
+        if !self.untold.iter().any(|other| Arc::ptr_eq(other, core)) {
+            self.untold.push(core.clone());
+        }
+        if self.since.is_none() {
+            self.since = Some(Instant::now());
+            if self.pool.has_waiting() {
+                // The next request may take long.
+                self.pool.monitor().kick();
+            }
+        }
+    }
+
+    fn run(&mut self, job: Job) {
+        match job {
+            Job::Event(slab, number, event) => {
+                if let Err(message) = self.java.event(slab, number, event as i32) {
+                    self.engine.log(0, &message);
+                }
+            }
+            Job::Request(exchange, request) => self.serve(&exchange, request),
+        }
+    }
+
+    fn serve(&mut self, exchange: &Arc<Exchange>, mut request: Vec<u8>) {
+        if exchange.is_for_nobody() {
+            return exchange.finish(None, End::Broken, false);
+        }
+        let slab =
+            match self.slab.take().map_or_else(|| self.engine.slabs().take(self.pool.route, self.java), Ok) {
+                Ok(slab) => slab,
+                Err(message) => {
+                    self.engine.log(0, &message);
+                    return exchange.finish(None, End::Unavailable, true);
+                }
+            };
+        let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        flat::set_number(&mut request, number);
+        exchange.enter(slab.number, number);
+        slab.set_exchange(Some(exchange.clone()));
+        // SAFETY: the slab is this thread's, and Java does not look at it before it is called.
+        let length = unsafe { slab.input.put(&request) };
+        let result =
+            self.java.serve(slab.number, i32::try_from(length).unwrap_or(0)).unwrap_or(2 << KIND_SHIFT);
+        let kind = result >> KIND_SHIFT;
+        if kind == 1 {
+            // Java gives the slab back when it ends the request; it may have done so already.
+            return exchange.goes_on();
+        }
+        // SAFETY: Java has returned, and writes to the slab only for requests that go on.
+        let written = unsafe { slab.output.get(usize::try_from(result & LENGTH_MASK).unwrap_or(0)) };
+        let end = match kind {
+            0 => End::Whole,
+            3 => End::Unavailable,
+            _ => End::Broken,
+        };
+        let piece = if end == End::Unavailable { None } else { head::read(written) };
+        slab.set_exchange(None);
+        exchange.finish_into(piece, end, false, request);
+        self.slab = Some(slab);
+        self.tell_later(exchange.core());
+    }
+}

@@ -1,0 +1,20 @@
+//! `touchstone servlet-host`: the process that the server starts for Java applications with `isolation = "isolated"`.
+
+use std::path::PathBuf;
+
+use crate::exit::Exit;
+
+/// What the server gives it.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The directory with the settings
+    directory: PathBuf,
+}
+
+/// Runs until the server has it end.
+pub fn run(arguments: Arguments) -> Exit {
+    match touchstone_servlet::run_isolated(&arguments.directory) {
+        0 => Exit::Done,
+        _ => Exit::Failed,
+    }
+}

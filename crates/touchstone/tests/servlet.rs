@@ -1,0 +1,636 @@
+//! Java servlets from the outside: applications compiled here, and some that nobody here wrote, in a server that runs.
+
+mod support;
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use support::{AnswerTo, Client, Response, Server, Tree, curl, skipped, wait_until};
+
+/// How long an application may take to start on a busy machine.
+const START: Duration = Duration::from_secs(90);
+
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn target() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_touchstone"))
+        .ancestors()
+        .nth(2)
+        .expect("cargo builds below a target directory")
+}
+
+fn script(name: &str, arguments: &[&str]) -> Option<i32> {
+    let mut command = Command::new(top().join("scripts").join(name));
+    command.args(arguments).env("CARGO_TARGET_DIR", target());
+    command.status().expect("the script can be run").code()
+}
+
+/// The directory of the application of this test; `None`, with a visible word, where there is no JDK or no Maven.
+fn trial() -> Option<&'static Path> {
+    static TRIAL: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
+    let built = TRIAL.get_or_init(|| match script("java.sh", &["--brief"]) {
+        Some(0) => Some(compile_trial()),
+        Some(3) => None,
+        other => panic!("scripts/java.sh: {other:?}"),
+    });
+    if built.is_none() {
+        skipped("tests of servlets (install openjdk-17-jdk-headless maven)");
+    }
+    built.as_ref().map(tempfile::TempDir::path)
+}
+
+fn compile_trial() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory for the application");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servlet");
+    copy(&sources.join("pages"), directory.path());
+    let classes = directory.path().join("WEB-INF/classes");
+    fs::create_dir_all(&classes).expect("a directory for classes");
+    let jars = format!("{}/*", target().join("java").display());
+    let status = Command::new("javac")
+        .args(["-nowarn", "--release", "17", "-cp", &jars, "-d"])
+        .args([&classes, &sources.join("Trial.java")])
+        .status()
+        .expect("javac runs");
+    assert!(status.success(), "the application is compiled");
+    directory
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory that can be read") {
+        let entry = entry.expect("an entry");
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).expect("a file can be copied");
+        }
+    }
+}
+
+/// A server whose routes have applications, once all of them run.
+fn start(tree: &Tree, java: &str, routes: &str, applications: usize) -> Server {
+    let server = start_without_waiting(tree, java, routes);
+    wait_for_applications(&server, applications);
+    server
+}
+
+fn start_without_waiting(tree: &Tree, java: &str, routes: &str) -> Server {
+    fs::write(tree.root().join("plain.txt"), "a file\n").expect("a file");
+    let configuration = format!(
+        "[limits]\nbody_bytes = \"100MiB\"\n[java]\noptions = [\"-Xmx128m\"]\n{java}\n[[site]]\nlisten = [\"127.0.0.1:0\"]\n\
+         root = {:?}\n{routes}",
+        tree.root()
+    );
+    Server::configured(&tree.root(), &configuration)
+}
+
+fn wait_for_applications(server: &Server, count: usize) {
+    wait_until("the applications run", START, || {
+        let text = server.error_text();
+        text.lines().filter(|line| line.contains("the application ") && line.contains(" runs ")).count()
+            >= count
+    });
+}
+
+fn route(path: &str, servlet: &str) -> String {
+    format!("[[site.route]]\npath = {path:?}\nservlet = {{ {servlet} }}\n")
+}
+
+fn with_trial(tree: &Tree, trial: &Path, isolation: &str) -> Server {
+    start(tree, "", &route("/trial/", &format!("app = {trial:?}, isolation = {isolation:?}")), 1)
+}
+
+/// Where applications may run.
+const BOTH: [&str; 2] = ["in-process", "isolated"];
+
+fn text(response: &Response) -> String {
+    String::from_utf8_lossy(&response.body).into_owned()
+}
+
+fn ask(server: &Server, request: &str) -> Response {
+    let mut client = server.connect();
+    let response = client.ask(format!("{request}\r\nHost: shop.example:8443\r\nConnection: close\r\n\r\n"));
+    client.end();
+    response
+}
+
+#[test]
+fn the_java_side_passes_its_own_tests() {
+    match script("java.sh", &["--test"]) {
+        Some(0) => {}
+        Some(3) => skipped("tests of the Java side (install openjdk-17-jdk-headless maven)"),
+        other => panic!("scripts/java.sh: {other:?}"),
+    }
+}
+
+#[test]
+fn a_servlet_is_told_what_was_asked() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let server = with_trial(&tree, trial, isolation);
+        let request =
+            "GET /trial/facts/a%20b/c?name=w%C3%B6&x HTTP/1.1\r\nX-Two: 1\r\nX-Two: 2\r\nCookie: a=b";
+        let response = ask(&server, request);
+        assert_eq!(response.status, 200);
+        assert_eq!(response.field("x-filtered"), Some("yes"));
+        let facts = text(&response);
+        for line in [
+            "method=GET",
+            "uri=/trial/facts/a%20b/c",
+            "context=/trial",
+            "servlet=/facts",
+            "path=/a b/c",
+            "query=name=w%C3%B6&x",
+            "name=wö",
+            "protocol=HTTP/1.1",
+            "scheme=http secure=false",
+            "server=shop.example:8443",
+            "client=127.0.0.1 true",
+            "user=null null",
+            "length=-1",
+            "field X-Two=[1, 2]",
+            "field Cookie=[a=b]",
+        ] {
+            assert!(facts.lines().any(|each| each == line), "{line}\n{facts}");
+        }
+        let form = "POST /trial/facts HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 8";
+        let mut client = server.connect();
+        client.send(format!("{form}\r\nHost: a\r\nConnection: close\r\n\r\nname=abc"));
+        let facts = text(&client.answer());
+        assert!(facts.contains("\nname=abc\n") && facts.contains("\nlength=8\n"), "{facts}");
+        // Methods that the server does not know are the application's.
+        assert!(text(&ask(&server, "PURGE /trial/facts HTTP/1.1")).starts_with("method=PURGE"));
+        let mut client = server.connect();
+        client.send("HEAD /trial/big?bytes=30000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let head = client.try_answer(AnswerTo::Head).expect("an answer to HEAD");
+        assert_eq!((head.status, head.field("content-length")), (200, None));
+    }
+}
+
+#[test]
+fn bodies_stream_both_ways_however_long_they_are() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let server = with_trial(&tree, trial, isolation);
+        let (sent, got) = (tree.root().join("sent"), tree.root().join("got"));
+        let content: Vec<u8> =
+            (0..3_000_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        fs::write(&sent, &content).expect("a file");
+        for (path, chunked) in
+            [("echo", false), ("echo", true), ("echo-events", false), ("echo-events", true)]
+        {
+            let url = format!("http://{}/trial/{path}", server.address());
+            let data = format!("@{}", sent.display());
+            let framing = if chunked { "Transfer-Encoding: chunked" } else { "X-Nothing: 1" };
+            let output = got.to_str().expect("a name");
+            let Some(result) = curl(["--data-binary", &data, "-H", framing, "-o", output, &url]) else {
+                return;
+            };
+            assert!(result.status.success(), "{path} {chunked}: {result:?}");
+            assert!(fs::read(&got).expect("a file") == content, "{path} {chunked}: another body");
+        }
+        let big = server.get("/trial/big?bytes=5000000");
+        assert_eq!((big.status, big.body.len()), (200, 5_000_000));
+        // A client that leaves in the middle costs nothing but its own answer.
+        let mut client = server.connect();
+        client.send("GET /trial/big?bytes=500000000 HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.wait_for_bytes(1000);
+        client.vanish();
+        assert_eq!(server.get("/trial/facts").status, 200);
+    }
+}
+
+#[test]
+fn a_client_that_waits_is_asked_for_its_body_when_the_servlet_reads_it() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let server = with_trial(&tree, trial, isolation);
+        let mut stream = std::net::TcpStream::connect(server.address()).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time limit");
+        let head = "POST /trial/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
+        stream.write_all(head.as_bytes()).expect("a head is sent");
+        let mut interim = [0; 25];
+        stream.read_exact(&mut interim).expect("an interim answer");
+        assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+        stream.write_all(b"body").expect("a body is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("body"), "{answer}");
+    }
+}
+
+#[test]
+fn requests_that_go_on_by_themselves_are_answered() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let server = with_trial(&tree, trial, isolation);
+        for (how, body) in [
+            ("complete", "completed"),
+            ("dispatch", "dispatched"),
+            ("pieces", "piece 0\npiece 1\npiece 2\n"),
+            ("timeout", "timed out"),
+        ] {
+            assert_eq!(text(&server.get(&format!("/trial/async?how={how}"))), body, "{how}");
+        }
+        // Nobody waits for these any more, and the applications are told so.
+        for _ in 0..3 {
+            let mut client = server.connect();
+            client.send("GET /trial/async?how=never HTTP/1.1\r\nHost: a\r\n\r\n");
+            wait_until("it is at work", START, || client.stream().peek(&mut []).is_ok());
+            std::thread::sleep(Duration::from_millis(100));
+            client.vanish();
+        }
+        wait_until("applications know that clients have left", START, || {
+            text(&server.get("/trial/gone")) == "3"
+        });
+    }
+}
+
+#[test]
+fn sessions_pages_uploads_and_error_pages_work() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let server = with_trial(&tree, trial, "in-process");
+    let first = server.get("/trial/count");
+    let cookie =
+        first.field("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie").to_string();
+    assert!(
+        cookie.starts_with("JSESSIONID=")
+            && first.field("set-cookie").unwrap_or_default().contains("HttpOnly")
+    );
+    let again = ask(&server, &format!("GET /trial/count HTTP/1.1\r\nCookie: {cookie}"));
+    assert_eq!(text(&again), "2 count");
+    // Without cookies the session is in the path.
+    let link = text(&first).split_once(' ').expect("a link").1.to_string();
+    assert!(link.starts_with("count;jsessionid="));
+    assert!(text(&server.get(&format!("/trial/{link}"))).starts_with("3 "));
+
+    assert_eq!(text(&server.get("/trial/date.jsp")).trim(), "page=/date.jsp sum=3");
+    let missing = server.get("/trial/nowhere");
+    assert_eq!((missing.status, text(&missing).trim()), (404, "nothing at /trial/nowhere"));
+
+    let parts = "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"n.txt\"\r\n\r\nabc\r\n\
+                 --b\r\nContent-Disposition: form-data; name=\"g\"\r\n\r\nde\r\n--b--\r\n";
+    let mut client = server.connect();
+    client.send(format!(
+        "POST /trial/upload HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: multipart/form-data; boundary=b\r\n\
+         Content-Length: {}\r\n\r\n{parts}",
+        parts.len()
+    ));
+    assert_eq!(text(&client.answer()), "f n.txt 3\ng null 2\n");
+}
+
+#[test]
+fn a_socket_of_the_web_speaks_both_ways() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let server = with_trial(&tree, trial, isolation);
+        let mut client = std::net::TcpStream::connect(server.address()).expect("a connection");
+        client.set_read_timeout(Some(Duration::from_secs(20))).expect("a time limit");
+        let head = "GET /trial/socket HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+        client.write_all(head.as_bytes()).expect("a head is sent");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            client.read_exact(&mut byte).expect("a head");
+            answer.push(byte[0]);
+        }
+        let answer = String::from_utf8_lossy(&answer).to_lowercase();
+        assert!(
+            answer.starts_with("http/1.1 101 ") && answer.contains("\r\nupgrade: websocket\r\n"),
+            "{answer}"
+        );
+        // RFC 6455 section 1.3: what the sample's nonce gives.
+        assert!(answer.contains("s3pplmbitxaq9kygzzhzrbk+xoo="), "{answer}");
+        for message in ["one", "two", "three"] {
+            let mut frame = vec![0x81, 0x80 | message.len() as u8, 1, 2, 3, 4];
+            frame.extend(message.bytes().enumerate().map(|(at, byte)| byte ^ [1, 2, 3, 4][at % 4]));
+            client.write_all(&frame).expect("a frame is sent");
+            let expected = format!("heard {message}");
+            let mut frame = vec![0; 2 + expected.len()];
+            client.read_exact(&mut frame).expect("a frame");
+            assert_eq!(frame[..2], [0x81, expected.len() as u8]);
+            assert_eq!(frame[2..], *expected.as_bytes());
+        }
+        client.write_all(&[0x88, 0x82, 0, 0, 0, 0, 3, 0xE8]).expect("a close is sent");
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).expect("an end");
+        assert_eq!(rest[..2], [0x88, 2]);
+    }
+}
+
+#[test]
+fn bad_servlets_are_named_and_the_server_goes_on() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let server = with_trial(&tree, trial, "in-process");
+    for (how, status, line) in [
+        ("throw", 500, "thrown on purpose"),
+        ("exit", 500, "the application trial has called System.exit(3)"),
+        ("error", 418, ""),
+        ("stack", 500, "StackOverflowError"),
+        ("long", 500, "header fields are longer"),
+        ("memory", 500, "OutOfMemoryError"),
+    ] {
+        let response = server.get(&format!("/trial/bad?how={how}"));
+        assert_eq!(response.status, status, "{how}");
+        // Neither versions nor classes are anybody's business.
+        let body = text(&response);
+        assert!(!body.contains("Tomcat") && !body.contains("Exception"), "{how}: {body}");
+        server.wait_for_error_line(line, |each| {
+            each.contains(line) && (line.is_empty() || each.contains("/trial") || each.contains("trial "))
+        });
+    }
+    let split = server.get("/trial/bad?how=header");
+    assert_eq!((split.field("x-split"), split.field("set-cookie")), (Some("a  Set-Cookie: b"), None));
+    let mut client = server.connect();
+    client.send("GET /trial/bad?how=half HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.try_answer(AnswerTo::Other).expect_err("half an answer is none");
+    assert_eq!(server.get("/trial/facts").status, 200);
+    assert_eq!(server.get("/plain.txt").status, 200);
+}
+
+#[test]
+fn threads_that_are_stuck_hold_up_their_own_route_alone() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let limited =
+        route("/stuck/", &format!("app = {trial:?}, threads = 2, queue = 2, answer_timeout = \"1s\""));
+    let routes = limited + &route("/trial/", &format!("app = {trial:?}"));
+    let server = start(&tree, "", &routes, 2);
+    let mut clients: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send("GET /stuck/bad?how=sleep HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    }
+    wait_until("the queue is full", START, || server.get("/stuck/facts").status == 503);
+    assert_eq!(server.get("/stuck/facts").field("retry-after"), Some("2"));
+    assert_eq!(server.get("/trial/facts").status, 200);
+    // Whoever waits is told after the time that the route has for an answer.
+    let told: Vec<u16> = clients.iter_mut().map(|client| client.answer().status).collect();
+    // The request that looked for a full queue may have had a place in it.
+    let is_told = |status: &&u16| **status == 504;
+    assert!(told.iter().filter(is_told).count() >= 3 && told.iter().all(|status| *status >= 503), "{told:?}");
+    wait_until("the threads are free again", START, || server.get("/stuck/facts").status == 200);
+    // Two threads that wait for each other are named.
+    let mut client = server.connect();
+    client.send("GET /stuck/bad?how=lock HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(client.answer().status, 504);
+    server.wait_for_error_line("names the deadlock", |line| {
+        line.contains("a deadlock") && line.contains("trial.Trial")
+    });
+}
+
+#[test]
+fn path_parameters_get_nobody_past_the_rules_of_the_server() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let denied = "[[site.route]]\npath = \"/trial/facts/secret/**\"\nrespond = { status = 403 }\n";
+    let routes = denied.to_string() + &route("/trial/", &format!("app = {trial:?}"));
+    let server = start(&tree, "", &routes, 1);
+    for path in [
+        "/trial/facts/secret/a",
+        "/trial/facts/secret;x=1/a",
+        "/trial/facts/x/..;/secret/a",
+        "/trial/facts/;/secret/a",
+        "/trial/facts/secret/a;jsessionid=1",
+        "/trial/facts/%73ecret/a",
+        "/trial/facts/x;y/%2e%2e/secret/a",
+    ] {
+        assert_eq!(server.get(path).status, 403, "{path}");
+    }
+    assert!(matches!(server.get("/trial/..;/..;/trial/facts").status, 400 | 404));
+    let facts = text(&server.get("/trial/facts/open;v=1/b;w"));
+    assert!(facts.contains("uri=/trial/facts/open;v=1/b;w\n") && facts.contains("path=/open/b\n"), "{facts}");
+    // A client's own field of the name that the server uses has no effect, and no application sees it.
+    let forged = "GET /trial/facts/a HTTP/1.1\r\nTouchstone-Path-With-Parameters: /trial/facts/secret/a;x";
+    let facts = text(&ask(&server, forged));
+    assert!(facts.contains("path=/a\n") && !facts.to_lowercase().contains("touchstone"), "{facts}");
+}
+
+#[test]
+fn applications_come_and_go_and_others_do_not_notice() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let apps = tree.root().join("apps");
+    copy(trial, &apps.join("kept"));
+    let broken = apps.join("broken/WEB-INF");
+    fs::create_dir_all(&broken).expect("a directory");
+    fs::write(broken.join("web.xml"), "<web-app><servlet>").expect("a file");
+    let server = start(&tree, "", &route("/", &format!("directory = {apps:?}")), 1);
+    server.wait_for_error_line("names it", |line| {
+        line.contains("the application /broken (broken) could not be started")
+    });
+    let unavailable = server.get("/broken/a");
+    assert_eq!((unavailable.status, unavailable.field("retry-after")), (503, Some("2")));
+
+    let first = server.get("/kept/count");
+    let cookie =
+        first.field("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie").to_string();
+    let war = apps.join("new#one.war");
+    let jar = |to: &Path| {
+        let status =
+            Command::new("jar").args(["--create", "--file"]).arg(to).arg("-C").arg(trial).arg(".").status();
+        assert!(status.expect("jar runs").success());
+    };
+    jar(&war);
+    wait_until("the new application runs", START, || server.get("/new/one/facts").status == 200);
+    // A changed descriptor: the application is started anew, and its sessions are there.
+    let descriptor = apps.join("kept/WEB-INF/web.xml");
+    let changed =
+        fs::read_to_string(&descriptor).expect("a file").replace("</web-app>", "<!-- changed --></web-app>");
+    std::thread::sleep(Duration::from_millis(20));
+    fs::write(&descriptor, changed).expect("a file");
+    server.wait_for_error_line("says so", |line| line.contains("the application /kept (kept) runs anew"));
+    assert!(text(&ask(&server, &format!("GET /kept/count HTTP/1.1\r\nCookie: {cookie}"))).starts_with("2 "));
+    // One that cannot be read leaves the old one at work.
+    fs::write(&war, "no archive").expect("a file");
+    server.wait_for_error_line("goes on", |line| {
+        line.contains("/new/one (new#one.war) cannot be replaced and goes on")
+    });
+    assert_eq!(server.get("/new/one/facts").status, 200);
+    fs::remove_file(&war).expect("a file");
+    wait_until("the application is gone", START, || server.get("/new/one/facts").status == 404);
+    assert_eq!(server.get("/kept/facts").status, 200);
+}
+
+#[test]
+fn files_are_answered_while_java_starts() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let routes = route("/trial/", &format!("app = {trial:?}, start_timeout = \"0s\""));
+    let server = start_without_waiting(&tree, "", &routes);
+    let early = server.get("/trial/facts");
+    assert_eq!(server.get("/plain.txt").status, 200);
+    // Unless the machine was very quick.
+    if early.status != 200 {
+        assert_eq!((early.status, early.field("retry-after")), (503, Some("2")));
+    }
+    wait_for_applications(&server, 1);
+    wait_until("it is used", START, || server.get("/trial/facts").status == 200);
+}
+
+#[test]
+fn java_that_does_not_start_costs_servlets_alone() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let java = "heap = \"1MiB\"\n";
+    let server = start_without_waiting(&tree, java, &route("/trial/", &format!("app = {trial:?}")));
+    let configuration = fs::read_to_string(tree.root().join("touchstone.toml")).expect("a file");
+    drop(server);
+    let wrong = configuration.replace("\"-Xmx128m\"", "\"-XX:NoSuchOption=1\"");
+    let server = Server::configured(&tree.root(), &wrong);
+    assert_eq!(server.get("/trial/facts").status, 503);
+    assert_eq!(server.get("/plain.txt").status, 200);
+    server.wait_for_error_line("says why", |line| line.contains("Java does not start"));
+}
+
+#[test]
+fn applications_know_of_tls() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let tls = "development_certificate = true\n";
+    let server = start(&tree, "", &(tls.to_string() + &route("/trial/", &format!("app = {trial:?}"))), 1);
+    let url = format!("https://localhost:{}/trial/facts", server.address().port());
+    let Some(output) = curl(["--insecure", "--http2", &url]) else { return };
+    let facts = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(facts.contains("scheme=https secure=true\n") && facts.contains("cipher=TLS_"), "{facts}");
+    assert!(facts.contains("protocol=HTTP/2.0\n"), "{facts}");
+}
+
+#[test]
+fn applications_that_nobody_here_wrote_work() {
+    let Some(_) = trial() else { return };
+    match script("java-applications.sh", &[]) {
+        Some(0) => {}
+        _ => return skipped("Tomcat's examples and Jolokia (Maven cannot fetch them; install maven unzip)"),
+    }
+    let apps = target().join("java-applications");
+    let tree = Tree::empty();
+    let users = tree.root().join("users.xml");
+    let text_of_users =
+        "<tomcat-users><user username=\"j\" password=\"k\" roles=\"jolokia\"/></tomcat-users>";
+    fs::write(&users, text_of_users).expect("a file");
+    let routes = route("/examples/", &format!("app = {:?}", apps.join("examples")))
+        + &route("/jolokia/", &format!("app = {:?}, users = {users:?}", apps.join("jolokia.war")));
+    let server = start(&tree, "", &routes, 2);
+    for (path, expected) in [
+        ("/examples/", "Apache Tomcat Examples"),
+        ("/examples/servlets/servlet/HelloWorldExample", "<h1>Hello World!</h1>"),
+        ("/examples/servlets/servlet/RequestHeaderExample", "example.com"),
+        ("/examples/servlets/nonblocking/numberwriter?count=1", ""),
+        ("/examples/jsp/jsp2/el/basic-arithmetic.jsp", "<td>3</td>"),
+        ("/examples/jsp/jsp2/simpletag/repeat.jsp", "Invocation 5 of 5"),
+        ("/examples/jsp/jsp2/tagfiles/panel.jsp", "Panel 1"),
+        ("/examples/jsp/include/include.jsp", "In place evaluation"),
+        ("/examples/jsp/tagplugin/foreach.jsp", "One"),
+        ("/examples/async/async1", "Completed async request"),
+        ("/examples/async/async3", "Completed async 3 request"),
+    ] {
+        if path.contains("numberwriter") {
+            continue;
+        }
+        let response = server.get(path);
+        assert_eq!(response.status, 200, "{path}");
+        assert!(text(&response).contains(expected), "{path}: {}", text(&response));
+    }
+    // It was written for javax.servlet, and asks for a login itself.
+    assert_eq!(server.get("/jolokia/version").status, 401);
+    let version = ask(&server, "GET /jolokia/version HTTP/1.1\r\nAuthorization: Basic ajpr");
+    assert!(version.status == 200 && text(&version).contains("\"agent\":\"1.7"), "{}", text(&version));
+    let memory = ask(
+        &server,
+        "GET /jolokia/read/java.lang:type=Memory/HeapMemoryUsage HTTP/1.1\r\nAuthorization: Basic ajpr",
+    );
+    assert!(text(&memory).contains("\"used\""), "{}", text(&memory));
+}
+
+/// The processes of applications that a server has started, the oldest first.
+fn children(server: &Server) -> Vec<i32> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.process())).expect("its threads");
+    let mut found: Vec<(u64, i32)> = tasks
+        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok())
+        .flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>())
+        .filter_map(|pid| {
+            let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+            // proc(5): the time of its start is the 22nd figure, and the name before it may hold anything.
+            let facts = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            let started = facts.rsplit(") ").next()?.split(' ').nth(19)?.parse().ok()?;
+            command.contains("servlet-host").then_some((started, pid))
+        })
+        .collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, pid)| pid).collect()
+}
+
+#[test]
+fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let isolated =
+        route("/trial/", &format!("app = {trial:?}, isolation = \"isolated\", start_timeout = \"60s\""));
+    let mut server = start(&tree, "", &isolated, 1);
+    wait_until("it answers", START, || server.get("/trial/facts").status == 200);
+    for round in 0..2 {
+        let before = children(&server);
+        // One is at work, and perhaps another one waits to take over.
+        let pid = *before.first().expect("a process of applications");
+        let mut waiting = server.connect();
+        waiting.send(
+            "POST /trial/bad?how=sleep HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        );
+        std::thread::sleep(Duration::from_millis(200));
+        let killed = rustix::process::Pid::from_raw(pid).expect("a process");
+        rustix::process::kill_process(killed, rustix::process::Signal::KILL).expect("it can be killed");
+        // What was under way is lost; what asks for nothing but an answer is not.
+        assert_eq!(waiting.answer().status, 502, "{round}");
+        assert_eq!(server.get("/plain.txt").status, 200);
+        let mut client = server.connect();
+        client.set_patience(START);
+        let response = client.ask("GET /trial/facts HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        assert_eq!(response.status, 200, "{round}");
+        assert!(!children(&server).contains(&pid));
+    }
+    server
+        .wait_for_error_line("says so", |line| line.contains("has ended (by signal 9): it is started again"));
+    // One that an application ends itself is replaced as well.
+    let mut client = server.connect();
+    client.set_patience(START);
+    let response = client.ask("GET /trial/bad?how=halt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(matches!(response.status, 502 | 503), "{}", response.status);
+    server
+        .wait_for_error_line("says so", |line| line.contains("an application has ended Java (exit code 4)"));
+    wait_until("it answers again", START, || server.get("/trial/facts").status == 200);
+    let process = children(&server);
+    server.stop();
+    wait_until("its process has ended", START, || {
+        process.iter().all(|pid| !Path::new(&format!("/proc/{pid}/exe")).exists())
+    });
+}
+
+#[test]
+fn an_application_that_ends_java_ends_servlets_alone() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let mut server =
+        start(&tree, "", &route("/trial/", &format!("app = {trial:?}, answer_timeout = \"5s\"")), 1);
+    let response = server.get("/trial/bad?how=halt");
+    assert!(matches!(response.status, 502..=504), "{}", response.status);
+    server
+        .wait_for_error_line("says so", |line| line.contains("an application has ended Java (exit code 4)"));
+    assert_eq!(server.get("/trial/facts").status, 503);
+    assert_eq!(server.get("/plain.txt").status, 200);
+    server.stop();
+}

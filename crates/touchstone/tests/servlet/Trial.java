@@ -1,0 +1,334 @@
+package trial;
+
+import jakarta.servlet.AsyncContext;
+import jakarta.servlet.AsyncEvent;
+import jakarta.servlet.AsyncListener;
+import jakarta.servlet.Filter;
+import jakarta.servlet.FilterChain;
+import jakarta.servlet.ReadListener;
+import jakarta.servlet.ServletException;
+import jakarta.servlet.ServletInputStream;
+import jakarta.servlet.ServletOutputStream;
+import jakarta.servlet.ServletRequest;
+import jakarta.servlet.ServletResponse;
+import jakarta.servlet.WriteListener;
+import jakarta.servlet.annotation.MultipartConfig;
+import jakarta.servlet.annotation.WebFilter;
+import jakarta.servlet.annotation.WebServlet;
+import jakarta.servlet.http.HttpServlet;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletResponse;
+import jakarta.servlet.http.Part;
+import jakarta.websocket.OnMessage;
+import jakarta.websocket.server.ServerEndpoint;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/** Servlets of every kind, for the tests of the server. */
+public final class Trial {
+
+    private Trial() {
+    }
+
+    @WebFilter(urlPatterns = "/*", asyncSupported = true)
+    public static class Marks implements Filter {
+        @Override
+        public void doFilter(ServletRequest request, ServletResponse response, FilterChain chain)
+                throws IOException, ServletException {
+            ((HttpServletResponse) response).setHeader("X-Filtered", "yes");
+            chain.doFilter(request, response);
+        }
+
+        @Override
+        public void init(jakarta.servlet.FilterConfig config) {
+        }
+
+        @Override
+        public void destroy() {
+        }
+    }
+
+    /** What a servlet is told of its request. */
+    @WebServlet(urlPatterns = "/facts/*", asyncSupported = true)
+    public static class Facts extends HttpServlet {
+        @Override
+        protected void service(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            response.setContentType("text/plain;charset=utf-8");
+            PrintWriter out = response.getWriter();
+            out.println("method=" + request.getMethod());
+            out.println("uri=" + request.getRequestURI());
+            out.println("context=" + request.getContextPath());
+            out.println("servlet=" + request.getServletPath());
+            out.println("path=" + request.getPathInfo());
+            out.println("query=" + request.getQueryString());
+            out.println("name=" + request.getParameter("name"));
+            out.println("protocol=" + request.getProtocol());
+            out.println("scheme=" + request.getScheme() + " secure=" + request.isSecure());
+            out.println("server=" + request.getServerName() + ":" + request.getServerPort());
+            out.println("client=" + request.getRemoteAddr() + " " + (request.getRemotePort() > 0));
+            out.println("user=" + request.getRemoteUser() + " " + request.getUserPrincipal());
+            out.println("length=" + request.getContentLengthLong());
+            out.println("cipher=" + request.getAttribute("jakarta.servlet.request.cipher_suite"));
+            out.println("session=" + request.getRequestedSessionId());
+            List<String> names = new ArrayList<>(Collections.list(request.getHeaderNames()));
+            Collections.sort(names);
+            for (String name : names) {
+                out.println("field " + name + "=" + Collections.list(request.getHeaders(name)));
+            }
+        }
+    }
+
+    @WebServlet("/echo")
+    public static class Echo extends HttpServlet {
+        @Override
+        protected void doPost(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            response.setContentType("application/octet-stream");
+            request.getInputStream().transferTo(response.getOutputStream());
+        }
+    }
+
+    /** The same without ever waiting. */
+    @WebServlet(urlPatterns = "/echo-events", asyncSupported = true)
+    public static class EchoEvents extends HttpServlet {
+        @Override
+        protected void doPost(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            AsyncContext context = request.startAsync();
+            context.setTimeout(20_000);
+            ServletInputStream in = request.getInputStream();
+            ServletOutputStream out = response.getOutputStream();
+            byte[] buffer = new byte[10_000];
+            class Both implements ReadListener, WriteListener {
+                private int held;
+                private boolean isDone;
+
+                private synchronized void go() throws IOException {
+                    while (!isDone && out.isReady()) {
+                        if (held > 0) {
+                            out.write(buffer, 0, held);
+                            held = 0;
+                        } else if (in.isFinished()) {
+                            isDone = true;
+                            context.complete();
+                        } else if (in.isReady()) {
+                            held = Math.max(0, in.read(buffer));
+                        } else {
+                            return;
+                        }
+                    }
+                }
+
+                @Override
+                public void onDataAvailable() throws IOException {
+                    go();
+                }
+
+                @Override
+                public void onAllDataRead() throws IOException {
+                    go();
+                }
+
+                @Override
+                public void onWritePossible() throws IOException {
+                    go();
+                }
+
+                @Override
+                public void onError(Throwable failure) {
+                    context.complete();
+                }
+            }
+            Both both = new Both();
+            in.setReadListener(both);
+            out.setWriteListener(both);
+        }
+    }
+
+    @WebServlet(urlPatterns = "/async", asyncSupported = true)
+    public static class Async extends HttpServlet {
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            if (request.getAttribute("second") != null) {
+                response.getWriter().print("dispatched");
+                return;
+            }
+            AsyncContext context = request.startAsync();
+            String how = String.valueOf(request.getParameter("how"));
+            context.setTimeout(how.equals("timeout") ? 100 : 20_000);
+            context.addListener(new AsyncListener() {
+                @Override
+                public void onTimeout(AsyncEvent event) throws IOException {
+                    event.getSuppliedResponse().getWriter().print("timed out");
+                    context.complete();
+                }
+
+                @Override
+                public void onComplete(AsyncEvent event) {
+                }
+
+                @Override
+                public void onError(AsyncEvent event) {
+                    Gone.COUNT.incrementAndGet();
+                    context.complete();
+                }
+
+                @Override
+                public void onStartAsync(AsyncEvent event) {
+                }
+            }, request, response);
+            switch (how) {
+                case "dispatch" -> context.start(() -> {
+                    request.setAttribute("second", true);
+                    context.dispatch();
+                });
+                case "pieces" -> context.start(() -> {
+                    try {
+                        for (int piece = 0; piece < 3; piece++) {
+                            response.getWriter().print("piece " + piece + "\n");
+                            response.flushBuffer();
+                        }
+                    } catch (IOException exception) {
+                        getServletContext().log("broken", exception);
+                    }
+                    context.complete();
+                });
+                case "timeout", "never" -> {
+                }
+                default -> context.start(() -> {
+                    try {
+                        response.getWriter().print("completed");
+                    } catch (IOException exception) {
+                        getServletContext().log("broken", exception);
+                    }
+                    context.complete();
+                });
+            }
+        }
+    }
+
+    /** How often a request that went on by itself has lost its client. */
+    @WebServlet("/gone")
+    public static class Gone extends HttpServlet {
+        static final AtomicInteger COUNT = new AtomicInteger();
+
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            response.getWriter().print(COUNT.get());
+        }
+    }
+
+    @WebServlet("/count")
+    public static class Count extends HttpServlet {
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            Integer count = (Integer) request.getSession().getAttribute("count");
+            count = count == null ? 1 : count + 1;
+            request.getSession().setAttribute("count", count);
+            response.getWriter().print(count + " " + response.encodeURL("count"));
+        }
+    }
+
+    @WebServlet("/upload")
+    @MultipartConfig
+    public static class Upload extends HttpServlet {
+        @Override
+        protected void doPost(HttpServletRequest request, HttpServletResponse response)
+                throws IOException, ServletException {
+            for (Part part : request.getParts()) {
+                response.getWriter().println(part.getName() + " " + part.getSubmittedFileName() + " " + part.getSize());
+            }
+        }
+    }
+
+    @WebServlet("/big")
+    public static class Big extends HttpServlet {
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            byte[] piece = new byte[10_000];
+            java.util.Arrays.fill(piece, (byte) 'x');
+            for (int left = Integer.parseInt(request.getParameter("bytes")); left > 0; left -= piece.length) {
+                response.getOutputStream().write(piece, 0, Math.min(left, piece.length));
+            }
+        }
+    }
+
+    /** Servlets that do what they should not. */
+    @WebServlet("/bad")
+    public static class Bad extends HttpServlet {
+        private static final Object ONE = new Object();
+        private static final Object OTHER = new Object();
+
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            switch (request.getParameter("how")) {
+                case "throw" -> throw new IllegalStateException("thrown on purpose");
+                case "error" -> response.sendError(418, "a teapot");
+                case "exit" -> System.exit(3);
+                case "halt" -> Runtime.getRuntime().exit(4);
+                case "memory" -> {
+                    List<long[]> all = new ArrayList<>();
+                    while (true) {
+                        all.add(new long[1 << 20]);
+                    }
+                }
+                case "stack" -> response.getWriter().print(deeper(1));
+                case "header" -> response.setHeader("X-Split", "a\r\nSet-Cookie: b");
+                case "half" -> {
+                    response.setContentLength(1000);
+                    response.getWriter().print("half");
+                    response.flushBuffer();
+                    throw new IOException("broken on purpose");
+                }
+                case "long" -> response.setHeader("X-Long", "x".repeat(200_000));
+                case "sleep" -> pause();
+                case "lock" -> {
+                    Thread other = new Thread(() -> lock(OTHER, ONE));
+                    other.start();
+                    lock(ONE, OTHER);
+                }
+                default -> response.sendError(400);
+            }
+        }
+
+        @Override
+        protected void doPost(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            doGet(request, response);
+        }
+
+        private static int deeper(int depth) {
+            return deeper(depth + 1) + 1;
+        }
+
+        private static void pause() {
+            try {
+                Thread.sleep(3000);
+            } catch (InterruptedException exception) {
+                Thread.currentThread().interrupt();
+            }
+        }
+
+        private static void lock(Object first, Object second) {
+            synchronized (first) {
+                try {
+                    Thread.sleep(200);
+                } catch (InterruptedException exception) {
+                    return;
+                }
+                synchronized (second) {
+                    second.notifyAll();
+                }
+            }
+        }
+    }
+
+    @ServerEndpoint("/socket")
+    public static class Socket {
+        @OnMessage
+        public String answer(String message) {
+            return "heard " + message;
+        }
+    }
+}

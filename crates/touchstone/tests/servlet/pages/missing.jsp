@@ -1,0 +1,2 @@
+<%@ page isErrorPage="true" contentType="text/plain" trimDirectiveWhitespaces="true" %>
+nothing at ${pageContext.errorData.requestURI}

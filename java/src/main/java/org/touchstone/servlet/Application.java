@@ -1,0 +1,57 @@
+package org.touchstone.servlet;
+
+import java.io.File;
+import java.nio.file.Path;
+import org.apache.catalina.Context;
+
+/** One application of a route: where it comes from, and how it stands. */
+final class Application {
+
+    /** How it stands. */
+    enum State {
+        /** Its first requests wait. */
+        STARTING,
+        /** Requests go to it. */
+        RUNNING,
+        /** It is being replaced: requests wait. */
+        RELOADING,
+        /** It cannot be used: requests get 503. */
+        FAILED
+    }
+
+    /** The context's path: empty for the root. */
+    final String path;
+    /** The version that its name says, as Tomcat's parallel deployment has it; empty: none. */
+    final String version;
+    /** The WAR or directory. */
+    final File source;
+    volatile State state = State.STARTING;
+    /** What it was made of: times and lengths of its files. */
+    Fingerprint fingerprint;
+    /** Where it lies unpacked; the source itself where that is a directory. */
+    Path unpacked;
+    Context context;
+
+    Application(String path, String version, File source) {
+        this.path = path;
+        this.version = version;
+        this.source = source;
+    }
+
+    /** Its name in logs. */
+    String name() {
+        return (path.isEmpty() ? "/" : path) + (version.isEmpty() ? "" : "##" + version) + " (" + source.getName() + ")";
+    }
+
+    /** What tells one state of the files from another. */
+    record Fingerprint(long modified, long length, long descriptor) {
+        static Fingerprint of(File source) {
+            File descriptor = new File(source, "WEB-INF/web.xml");
+            File context = new File(source, "META-INF/context.xml");
+            long descriptors = descriptor.lastModified() * 31 + context.lastModified();
+            // A directory's own time changes with whatever is put into it, which Tomcat serves without a reload.
+            boolean isDirectory = source.isDirectory();
+            return new Fingerprint(isDirectory ? 0 : source.lastModified(), isDirectory ? 0 : source.length(), descriptors);
+        }
+    }
+}

@@ -1,0 +1,389 @@
+package org.touchstone.servlet;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.catalina.Context;
+import org.apache.catalina.Lifecycle;
+import org.apache.catalina.LifecycleException;
+import org.apache.catalina.connector.Connector;
+import org.apache.catalina.core.StandardContext;
+import org.apache.catalina.core.StandardEngine;
+import org.apache.catalina.core.StandardHost;
+import org.apache.catalina.core.StandardServer;
+import org.apache.catalina.core.StandardService;
+import org.apache.catalina.loader.WebappClassLoaderBase;
+import org.apache.catalina.realm.LockOutRealm;
+import org.apache.catalina.realm.MemoryRealm;
+import org.apache.catalina.session.StandardManager;
+import org.apache.catalina.startup.Constants;
+import org.apache.catalina.startup.ContextConfig;
+import org.apache.catalina.startup.Tomcat;
+import org.apache.catalina.util.ContextName;
+import org.apache.juli.logging.Log;
+import org.apache.juli.logging.LogFactory;
+import org.apache.tomcat.util.threads.TaskQueue;
+import org.apache.tomcat.util.threads.TaskThreadFactory;
+import org.apache.tomcat.util.threads.ThreadPoolExecutor;
+
+/**
+ * The applications of one route: a service of Tomcat's with one host, which nothing but this route's requests reach.
+ *
+ * <p>Sources are looked at once a second. One that has changed is prepared while the old one still answers; then
+ * requests for it wait until the new one has started. Others are not touched.
+ */
+final class Applications {
+
+    private static final Log LOG = LogFactory.getLog(Applications.class);
+
+    private final int id;
+    private final Properties settings;
+    private final Path work;
+    private final Path apps;
+    private final StandardServer server;
+    private final StandardService service = new StandardService();
+    private final StandardHost host = new StandardHost();
+    private final InProcessProtocol protocol;
+    private final ThreadPoolExecutor executor;
+    private final Map<String, Application> running = new ConcurrentHashMap<>();
+    /** Those that requests cannot simply go to; null where all are running, which is asked for each request. */
+    private volatile Application[] unusual;
+    private final Map<String, Application.Fingerprint> changing = new HashMap<>();
+    private int prepared;
+
+    Applications(int id, Properties settings, StandardServer server) {
+        this.id = id;
+        this.settings = settings;
+        this.server = server;
+        this.work = Path.of(settings.getProperty("work"));
+        this.apps = Path.of(settings.getProperty("apps"));
+        int threads = Integer.parseInt(settings.getProperty("threads", "64"));
+        TaskQueue queue = new TaskQueue();
+        executor = new ThreadPoolExecutor(0, threads, 60, TimeUnit.SECONDS, queue,
+                new TaskThreadFactory("servlet-" + id + "-", true, Thread.NORM_PRIORITY));
+        queue.setParent(executor);
+        protocol = new InProcessProtocol("touchstone-" + id, executor);
+    }
+
+    InProcessProtocol protocol() {
+        return protocol;
+    }
+
+    /** What the route is called in logs. */
+    String name() {
+        return settings.getProperty("name", "servlet");
+    }
+
+    /** Starts the service and its applications. One that fails does not keep the others from it. */
+    void start() throws LifecycleException, IOException {
+        StandardEngine engine = new StandardEngine();
+        engine.setName("touchstone-" + id);
+        engine.setDefaultHost("localhost");
+        engine.setBackgroundProcessorDelay(5);
+        String node = settings.getProperty("node", "");
+        if (!node.isEmpty()) {
+            engine.setJvmRoute(node);
+        }
+        String users = settings.getProperty("users", "");
+        if (!users.isEmpty()) {
+            MemoryRealm realm = new MemoryRealm();
+            realm.setPathname(users);
+            LockOutRealm lockOut = new LockOutRealm();
+            lockOut.addRealm(realm);
+            engine.setRealm(lockOut);
+        }
+        Files.createDirectories(apps);
+        host.setName("localhost");
+        host.setAppBase(apps.toString());
+        host.setAutoDeploy(false);
+        host.setDeployOnStartup(false);
+        host.setErrorReportValveClass(QuietErrors.class.getName());
+        host.setWorkDir(work.resolve("work").toString());
+        engine.addChild(host);
+        service.setName("touchstone-" + id);
+        service.setContainer(engine);
+        Connector connector = new Connector(protocol);
+        connector.setMaxPostSize(Integer.parseInt(settings.getProperty("form_bytes", "2097152")));
+        service.addConnector(connector);
+        server.addService(service);
+        for (Application application : wanted().values()) {
+            deploy(application, Application.Fingerprint.of(application.source));
+        }
+    }
+
+    /** Stops what {@link #start} has started. */
+    void stop() {
+        try {
+            // Which stops it as well.
+            server.removeService(service);
+            service.destroy();
+        } catch (LifecycleException exception) {
+            LOG.error("the applications of " + name() + " could not be stopped", exception);
+        }
+        executor.shutdownNow();
+    }
+
+    /** Once a second: time limits of requests, and what has changed on disk. */
+    void tick() {
+        protocol.tick();
+        if (settings.getProperty("reload", "yes").equals("yes")) {
+            try {
+                scan();
+            } catch (RuntimeException exception) {
+                LOG.error("the applications of " + name() + " could not be looked at", exception);
+            }
+        }
+    }
+
+    private void scan() {
+        Map<String, Application> wanted = wanted();
+        for (Application application : List.copyOf(running.values())) {
+            if (!wanted.containsKey(application.name()) && !application.source.exists()) {
+                LOG.info("the application " + application.name() + " is gone: it is stopped");
+                remove(application);
+                running.remove(application.name());
+                note();
+            }
+        }
+        for (Application application : wanted.values()) {
+            Application.Fingerprint now = Application.Fingerprint.of(application.source);
+            Application old = running.get(application.name());
+            if (old != null && now.equals(old.fingerprint)) {
+                changing.remove(application.name());
+                continue;
+            }
+            // A file that is still being copied looks different a second later.
+            if (!now.equals(changing.put(application.name(), now))) {
+                continue;
+            }
+            changing.remove(application.name());
+            deploy(old != null ? old : application, now);
+        }
+    }
+
+    /** What is to be run, by name. */
+    private Map<String, Application> wanted() {
+        Map<String, Application> found = new HashMap<>();
+        String prefix = settings.getProperty("context", "");
+        String single = settings.getProperty("app", "");
+        if (!single.isEmpty()) {
+            File source = new File(single);
+            if (source.exists()) {
+                add(found, new Application(prefix, "", source));
+            }
+            return found;
+        }
+        File[] files = new File(settings.getProperty("directory")).listFiles();
+        for (File file : files == null ? new File[0] : files) {
+            String lower = file.getName().toLowerCase(java.util.Locale.ROOT);
+            boolean isHidden = lower.startsWith(".");
+            if (!isHidden && (file.isDirectory() || lower.endsWith(".war"))) {
+                ContextName name = new ContextName(file.getName(), true);
+                Application application = new Application(prefix + name.getPath(), name.getVersion(), file);
+                // A directory beside the WAR of its name is what somebody has unpacked: the WAR counts.
+                boolean isShadowed = file.isDirectory() && new File(file.getPath() + ".war").exists();
+                if (!isShadowed) {
+                    add(found, application);
+                }
+            }
+        }
+        return found;
+    }
+
+    private static void add(Map<String, Application> to, Application application) {
+        to.put(application.name(), application);
+    }
+
+    private void deploy(Application application, Application.Fingerprint fingerprint) {
+        long started = System.nanoTime();
+        boolean isAgain = application.context != null;
+        running.put(application.name(), application);
+        application.fingerprint = fingerprint;
+        Path old = application.unpacked;
+        try {
+            String place = FileName.of(application.path + "##" + application.version) + "-" + prepared++;
+            Path unpacked = Preparation.prepare(application.source, apps.resolve(place),
+                    settings.getProperty("convert", "auto"));
+            application.state = isAgain ? Application.State.RELOADING : Application.State.STARTING;
+            note();
+            if (isAgain) {
+                remove(application);
+            }
+            application.unpacked = unpacked;
+            application.context = start(application);
+            application.state = Application.State.RUNNING;
+            long milliseconds = (System.nanoTime() - started) / 1_000_000;
+            LOG.info("the application " + application.name() + " runs" + (isAgain ? " anew" : "") + " after "
+                    + milliseconds + " ms");
+        } catch (IOException | RuntimeException | LinkageError exception) {
+            // One whose new files cannot even be read goes on as it was.
+            boolean goesOn = isAgain && application.state == Application.State.RUNNING;
+            application.state = goesOn ? Application.State.RUNNING : Application.State.FAILED;
+            String what = goesOn ? " cannot be replaced and goes on as it was" : " could not be started";
+            LOG.error("the application " + application.name() + what + ": " + reason(exception), exception);
+        }
+        note();
+        removeFiles(old, application);
+    }
+
+    private static String reason(Throwable failure) {
+        return failure.getMessage() == null ? failure.getClass().getName() : failure.getMessage();
+    }
+
+    private Context start(Application application) {
+        StandardContext context = new StandardContext();
+        context.setName(new ContextName(application.path, application.version).getName());
+        context.setPath(application.path);
+        context.setWebappVersion(application.version);
+        context.setDocBase(application.unpacked.toString());
+        context.setReloadable(settings.getProperty("reload_classes", "no").equals("yes"));
+        File descriptor = application.unpacked.resolve("META-INF/context.xml").toFile();
+        if (descriptor.isFile()) {
+            try {
+                context.setConfigFile(descriptor.toURI().toURL());
+            } catch (java.net.MalformedURLException exception) {
+                throw new IllegalStateException(exception);
+            }
+        }
+        context.addLifecycleListener(event -> {
+            if (Lifecycle.CONFIGURE_START_EVENT.equals(event.getType())) {
+                configure(context);
+            }
+        });
+        context.addLifecycleListener(new Tomcat.DefaultWebXmlListener());
+        ContextConfig config = new ContextConfig();
+        config.setDefaultWebXml(Constants.NoDefaultWebXml);
+        context.addLifecycleListener(config);
+        try {
+            host.addChild(context);
+        } catch (RuntimeException exception) {
+            discard(context);
+            throw exception;
+        }
+        if (!context.getState().isAvailable()) {
+            discard(context);
+            throw new IllegalStateException("Tomcat has refused it; the lines above say why");
+        }
+        return context;
+    }
+
+    /** What every application gets: sessions that outlast a reload, and System.exit that ends a request only. */
+    private void configure(StandardContext context) {
+        if (context.getManager() == null) {
+            StandardManager manager = new StandardManager();
+            // Not in the context's own directory, which goes with it.
+            manager.setPathname(work.resolve("sessions-" + FileName.of(context.getName()) + ".ser").toString());
+            context.setManager(manager);
+        }
+        if (context.getLoader() != null && context.getLoader().getClassLoader() instanceof WebappClassLoaderBase loader) {
+            loader.addTransformer(new ExitGuard.Transformer());
+        }
+    }
+
+    private void remove(Application application) {
+        if (application.context != null) {
+            discard(application.context);
+            application.context = null;
+        }
+    }
+
+    private void discard(Context context) {
+        try {
+            host.removeChild(context);
+        } catch (RuntimeException exception) {
+            LOG.warn("the application " + context.getName() + " could not be stopped cleanly", exception);
+        }
+    }
+
+    private void removeFiles(Path old, Application application) {
+        if (old == null || old.equals(application.unpacked) || !old.startsWith(apps)) {
+            return;
+        }
+        try {
+            Preparation.remove(old);
+        } catch (IOException exception) {
+            LOG.warn("files of the application " + application.name() + " could not be removed", exception);
+        }
+    }
+
+    /** Notes which applications requests must not simply go to. */
+    private void note() {
+        List<Application> found = new ArrayList<>();
+        for (Application application : running.values()) {
+            if (application.state != Application.State.RUNNING) {
+                found.add(application);
+            }
+        }
+        synchronized (this) {
+            unusual = found.isEmpty() ? null : found.toArray(new Application[0]);
+            notifyAll();
+        }
+    }
+
+    /** Waits while the application of a request is being replaced; false if it cannot be used. */
+    boolean awaitAvailable(RequestReader reader) throws InterruptedException {
+        if (unusual == null) {
+            return true;
+        }
+        String path = new String(reader.bytes(), reader.pathStart, reader.pathLength, StandardCharsets.ISO_8859_1);
+        long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+        synchronized (this) {
+            while (true) {
+                Application application = unusualFor(path);
+                if (application == null) {
+                    return true;
+                }
+                long milliseconds = (until - System.nanoTime()) / 1_000_000;
+                if (application.state == Application.State.FAILED || milliseconds <= 0) {
+                    return false;
+                }
+                wait(milliseconds);
+            }
+        }
+    }
+
+    private Application unusualFor(String path) {
+        Application found = null;
+        for (Application application : unusual == null ? new Application[0] : unusual) {
+            boolean isBelow = path.startsWith(application.path)
+                    && (path.length() == application.path.length() || application.path.isEmpty()
+                            || path.charAt(application.path.length()) == '/');
+            boolean isNearer = found == null || application.path.length() > found.path.length();
+            if (isBelow && isNearer && !isTakenByNearer(path, application)) {
+                found = application;
+            }
+        }
+        return found;
+    }
+
+    /** Whether another application that runs has the path, because its own is longer, or it is a later version. */
+    private boolean isTakenByNearer(String path, Application unusualOne) {
+        for (Application application : running.values()) {
+            boolean isNearer = application.path.length() > unusualOne.path.length()
+                    || application.path.equals(unusualOne.path) && application != unusualOne;
+            if (isNearer && application.state == Application.State.RUNNING
+                    && (path.equals(application.path) || path.startsWith(application.path + "/"))) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Names that may be files. */
+    private static final class FileName {
+        static String of(String path) {
+            String name = path.startsWith("/") ? path.substring(1) : path;
+            name = name.endsWith("##") ? name.substring(0, name.length() - 2) : name;
+            return name.isEmpty() ? "ROOT" : name.replace('/', '#');
+        }
+    }
+}

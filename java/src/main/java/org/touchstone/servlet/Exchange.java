@@ -1,0 +1,579 @@
+package org.touchstone.servlet;
+
+import jakarta.servlet.ServletConnection;
+import java.io.IOException;
+import java.nio.BufferOverflowException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Iterator;
+import java.util.concurrent.locks.ReentrantLock;
+import org.apache.coyote.AbstractProcessor;
+import org.apache.coyote.ActionCode;
+import org.apache.coyote.ContinueResponseTiming;
+import org.apache.coyote.ErrorState;
+import org.apache.coyote.InputBuffer;
+import org.apache.coyote.OutputBuffer;
+import org.apache.coyote.UpgradeToken;
+import org.apache.juli.logging.Log;
+import org.apache.juli.logging.LogFactory;
+import org.apache.tomcat.util.ExceptionUtils;
+import org.apache.tomcat.util.buf.ByteChunk;
+import org.apache.tomcat.util.net.AbstractEndpoint.Handler.SocketState;
+import org.apache.tomcat.util.net.ApplicationBufferHandler;
+import org.apache.tomcat.util.net.DispatchType;
+import org.apache.tomcat.util.net.SSLSupport;
+import org.apache.tomcat.util.net.SocketEvent;
+import org.apache.tomcat.util.net.SocketWrapperBase;
+
+/**
+ * One request and its answer, between the two buffers of a slab and Tomcat. It is used for one request after another.
+ *
+ * <p>A request that is answered at once costs one call from the server and none back. The server is called only for
+ * what does not fit: more of a body, an answer longer than the buffer, or one that goes on by itself.
+ */
+final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuffer {
+
+    private static final Log LOG = LogFactory.getLog(Exchange.class);
+
+    /** Answers of {@link #serve} above the length of what is in the buffer. */
+    static final int DONE = 0;
+    static final int GOES_ON = 1 << 28;
+    static final int BROKEN = 2 << 28;
+    static final int UNAVAILABLE = 3 << 28;
+
+    private final Applications applications;
+    private final int slab;
+    private final ByteBuffer in;
+    private final ByteBuffer out;
+    private final ReentrantLock lock = new ReentrantLock();
+    private final RequestReader reader = new RequestReader();
+    private ByteBuffer body = ByteBuffer.allocate(0);
+
+    private int flags;
+    private boolean bodyHasEnded;
+    private boolean swallowsBody;
+    private boolean responseIsFinished;
+    private long written;
+    private UpgradeToken upgradeToken;
+    /** The connection after a switch of protocols. */
+    private UpgradedConnection upgraded;
+    /** Which request it is: events that are late must not hit another. */
+    private volatile int generation;
+    private volatile boolean isUnderWay;
+    private volatile Thread thread;
+    private volatile long startedNanos;
+
+    Exchange(Applications applications, int slab, ByteBuffer in, ByteBuffer out) {
+        super(applications.protocol().getAdapter());
+        this.applications = applications;
+        this.slab = slab;
+        this.in = in;
+        this.out = out.order(ByteOrder.LITTLE_ENDIAN);
+        request.setInputBuffer(this);
+        response.setOutputBuffer(this);
+    }
+
+    /** Answers the request in the first buffer. */
+    int serve(int length) {
+        lock.lock();
+        try {
+            begin(length);
+            if (!applications.awaitAvailable(reader)) {
+                end();
+                return UNAVAILABLE;
+            }
+            SocketState state = process(null, SocketEvent.OPEN_READ);
+            return after(state);
+        } catch (Throwable failure) {
+            return failed(failure);
+        } finally {
+            thread = null;
+            lock.unlock();
+        }
+    }
+
+    private void begin(int length) {
+        thread = Thread.currentThread();
+        startedNanos = System.nanoTime();
+        isUnderWay = true;
+        out.clear().position(ResponseHead.PREFIX);
+        out.putInt(0, 0);
+        flags = reader.read(in, length, request);
+        generation = reader.number;
+        bodyHasEnded = (flags & RequestReader.HAS_BODY) == 0;
+        request.markStartTime();
+        request.setRequestThread();
+    }
+
+    /** What is to be told the server when Tomcat has returned. The exchange may be used again unless it goes on. */
+    private int after(SocketState state) throws IOException {
+        if (state == SocketState.UPGRADING) {
+            upgraded = new UpgradedConnection(this, applications.protocol());
+            return upgraded.begin(upgradeToken) ? GOES_ON : finish(false);
+        }
+        if (state == SocketState.LONG) {
+            applications.protocol().addWaiting(this);
+            return GOES_ON;
+        }
+        return finish(responseIsFinished && getErrorState().isIoAllowed());
+    }
+
+    private int finish(boolean isWhole) {
+        int length = out.position();
+        end();
+        return (isWhole ? DONE : BROKEN) | length;
+    }
+
+    private int failed(Throwable failure) {
+        try {
+            LOG.error("a request to " + applications.name() + " could not be answered: " + what(), failure);
+            if (!response.isCommitted()) {
+                bareHead(500);
+                return finish(true);
+            }
+        } catch (Throwable second) {
+            // Without memory not even that can be done.
+            return finish(false);
+        }
+        return finish(false);
+    }
+
+    private void end() {
+        isUnderWay = false;
+        applications.protocol().removeWaiting(this);
+        request.recycle();
+        response.recycle();
+        recycle();
+    }
+
+    @Override
+    public void recycle() {
+        super.recycle();
+        getIteratorAndClearDispatches();
+        setSocketWrapper(null);
+        sslSupport = null;
+        body = body.capacity() == 0 ? body : body.clear().limit(0);
+        swallowsBody = false;
+        responseIsFinished = false;
+        written = 0;
+        upgradeToken = null;
+        upgraded = null;
+    }
+
+    /** Something happened for a request that goes on. Called on threads of the server and on Java's own. */
+    void event(SocketEvent event, int expectedGeneration) {
+        lock.lock();
+        try {
+            if (!isUnderWay || generation != expectedGeneration) {
+                return;
+            }
+            thread = Thread.currentThread();
+            if (upgraded != null) {
+                upgraded.event(event);
+                return;
+            }
+            if (event == SocketEvent.TIMEOUT && !checkAsyncTimeoutGeneration()) {
+                return;
+            }
+            if (event == SocketEvent.ERROR && request.getAttribute(ERROR_ATTRIBUTE) == null) {
+                request.setAttribute(ERROR_ATTRIBUTE, new IOException("the client has left"));
+            }
+            applications.protocol().removeWaiting(this);
+            int result;
+            try {
+                result = after(process(null, event));
+            } catch (Throwable failure) {
+                result = failed(failure);
+            }
+            if (result != GOES_ON) {
+                Native.finish(slab, result & ~BROKEN, (result & BROKEN) == 0);
+            }
+        } finally {
+            thread = null;
+            lock.unlock();
+        }
+    }
+
+    private static final String ERROR_ATTRIBUTE = jakarta.servlet.RequestDispatcher.ERROR_EXCEPTION;
+
+    /** An event from the server itself: 0 may read, 1 may write, 2 the client has left. */
+    void serverEvent(int number, int kind) {
+        SocketEvent event = kind == 0 ? SocketEvent.OPEN_READ : kind == 1 ? SocketEvent.OPEN_WRITE : SocketEvent.ERROR;
+        event(event, number);
+    }
+
+    /** The connection after a switch of protocols is over. */
+    void upgradedIsClosed() {
+        int length = out.position();
+        end();
+        Native.finish(slab, length, true);
+    }
+
+    // --- What the watchers ask.
+
+    /** For how long one thread has been at it, in seconds; below 0: none is. */
+    long secondsAtWork(long nowNanos) {
+        return thread == null ? -1 : (nowNanos - startedNanos) / 1_000_000_000L;
+    }
+
+    Thread threadAtWork() {
+        return thread;
+    }
+
+    /** Something to be looked at only for the log: it may be of the next request already. */
+    String what() {
+        return request.getMethod() + " " + request.requestURI();
+    }
+
+    // --- Tomcat asks for the answer to be written.
+
+    @Override
+    protected SocketState service(SocketWrapperBase<?> none) throws IOException {
+        try {
+            if (isSane()) {
+                getAdapter().service(request, response);
+            } else {
+                response.setStatus(400);
+                setErrorState(ErrorState.CLOSE_CLEAN, null);
+            }
+        } catch (Throwable failure) {
+            ExceptionUtils.handleThrowable(failure);
+            LOG.error("a servlet container's fault", failure);
+            response.setStatus(500);
+            setErrorState(ErrorState.CLOSE_NOW, failure);
+        }
+        if (getErrorState().isError()) {
+            action(ActionCode.CLOSE, null);
+            request.updateCounters();
+            return SocketState.CLOSED;
+        }
+        if (isAsync()) {
+            return SocketState.LONG;
+        }
+        if (isUpgrade()) {
+            return SocketState.UPGRADING;
+        }
+        action(ActionCode.CLOSE, null);
+        request.updateCounters();
+        return SocketState.CLOSED;
+    }
+
+    /** The server has checked all but what only Tomcat is strict about. */
+    private boolean isSane() {
+        return request.requestURI().getLength() > 0;
+    }
+
+    @Override
+    protected void prepareResponse() throws IOException {
+        response.setCommitted(true);
+        int status = response.getStatus();
+        swallowsBody = status < 200 || status == 204 || status == 205 || status == 304
+                || (flags & RequestReader.IS_HEAD) != 0;
+        try {
+            ResponseHead.write(response, out);
+        } catch (BufferOverflowException overflow) {
+            LOG.error("an answer's header fields are longer than " + out.capacity() + " bytes: "
+                    + applications.name() + " " + what());
+            bareHead(500);
+        }
+    }
+
+    /** A head without fields, in place of one that cannot be sent. The server's page follows it. */
+    private void bareHead(int status) {
+        out.position(ResponseHead.PREFIX);
+        response.setCommitted(false);
+        response.reset();
+        response.setStatus(status);
+        response.setCommitted(true);
+        swallowsBody = true;
+        ResponseHead.write(response, out);
+    }
+
+    @Override
+    protected void finishResponse() {
+        responseIsFinished = true;
+    }
+
+    @Override
+    protected void flush() throws IOException {
+        if (out.position() > ResponseHead.PREFIX || out.getInt(0) > 0) {
+            drain(Native.FLUSH);
+        }
+    }
+
+    @Override
+    public int doWrite(ByteBuffer chunk) throws IOException {
+        if (!response.isCommitted()) {
+            action(ActionCode.COMMIT, null);
+        }
+        int length = chunk.remaining();
+        if (swallowsBody) {
+            chunk.position(chunk.limit());
+            return length;
+        }
+        append(chunk);
+        return length;
+    }
+
+    /** Puts bytes into the buffer, and hands it over whenever it is full. */
+    void append(ByteBuffer chunk) throws IOException {
+        written += chunk.remaining();
+        while (chunk.remaining() > out.remaining()) {
+            int limit = chunk.limit();
+            chunk.limit(chunk.position() + out.remaining());
+            out.put(chunk);
+            chunk.limit(limit);
+            drain(0);
+        }
+        out.put(chunk);
+    }
+
+    void drain(int drainFlags) throws IOException {
+        boolean mayWait = response.getWriteListener() == null && upgraded == null;
+        drain(mayWait ? drainFlags : drainFlags | Native.NO_WAIT, true);
+    }
+
+    void drain(int drainFlags, boolean checks) throws IOException {
+        int result = Native.drain(slab, out.position(), drainFlags);
+        out.position(ResponseHead.PREFIX);
+        out.putInt(0, 0);
+        if (checks && result == Native.GONE) {
+            throw new IOException("the client has left");
+        }
+    }
+
+    @Override
+    public long getBytesWritten() {
+        return written;
+    }
+
+    @Override
+    protected boolean isReadyForWrite() {
+        return Native.canWrite(slab);
+    }
+
+    @Override
+    protected boolean flushBufferedWrite() {
+        return false;
+    }
+
+    @Override
+    protected void ack(ContinueResponseTiming timing) {
+        boolean isNow = timing == ContinueResponseTiming.ALWAYS || timing == ContinueResponseTiming.ON_REQUEST_BODY_READ;
+        if (isNow && request.hasExpectation() && !response.isCommitted()) {
+            Native.acknowledge(slab);
+        }
+    }
+
+    @Override
+    protected void earlyHints() {
+        // The server sends 103 from its configuration; those of servlets are advice that may be left out (RFC 8297).
+    }
+
+    @Override
+    protected void setSwallowResponse() {
+        swallowsBody = true;
+    }
+
+    // --- Tomcat asks for the request's body.
+
+    @Override
+    public int doRead(ApplicationBufferHandler handler) throws IOException {
+        if (!body.hasRemaining() && !load(request.getReadListener() == null)) {
+            return bodyHasEnded ? -1 : 0;
+        }
+        int length = body.remaining();
+        // A copy, because Tomcat reads behind what is there when it puts bytes back.
+        ByteBuffer piece = ByteBuffer.wrap(body.array(), body.arrayOffset() + body.position(), length).slice();
+        body.position(body.limit());
+        handler.setByteBuffer(piece);
+        return length;
+    }
+
+    /** Brings more of the body in; false where there is none, now or ever. */
+    private boolean load(boolean waits) throws IOException {
+        if (bodyHasEnded) {
+            return false;
+        }
+        int count = Native.fill(slab, waits);
+        if (count == Native.GONE) {
+            bodyHasEnded = true;
+            throw new java.io.EOFException("the request's body broke off");
+        }
+        if (count == Native.END) {
+            bodyHasEnded = true;
+            return false;
+        }
+        if (count > 0) {
+            byte[] piece = new byte[count];
+            in.get(0, piece, 0, count);
+            body = ByteBuffer.wrap(piece);
+        }
+        return count > 0;
+    }
+
+    @Override
+    public int available() {
+        return available(false);
+    }
+
+    @Override
+    protected int available(boolean doRead) {
+        if (doRead && !body.hasRemaining()) {
+            try {
+                load(false);
+            } catch (IOException exception) {
+                setErrorState(ErrorState.CLOSE_NOW, exception);
+            }
+        }
+        return body.hasRemaining() ? body.remaining() : Math.max(0, bodyHasEnded ? 0 : Native.available(slab));
+    }
+
+    @Override
+    protected void setRequestBody(ByteChunk replayed) {
+        body = ByteBuffer.wrap(replayed.getBytes(), replayed.getStart(), replayed.getLength()).slice();
+        bodyHasEnded = true;
+    }
+
+    @Override
+    protected boolean isRequestBodyFullyRead() {
+        if (!bodyHasEnded && !body.hasRemaining() && Native.available(slab) == Native.END) {
+            bodyHasEnded = true;
+        }
+        return bodyHasEnded && !body.hasRemaining();
+    }
+
+    @Override
+    protected void registerReadInterest() {
+        Native.wantRead(slab);
+    }
+
+    @Override
+    protected void disableSwallowRequest() {
+        // The server drops what is not read.
+    }
+
+    @Override
+    protected boolean isTrailerFieldsReady() {
+        return isRequestBodyFullyRead();
+    }
+
+    // --- Events, threads, and what is known of the connection.
+
+    @Override
+    protected void processSocketEvent(SocketEvent event, boolean dispatch) {
+        int current = generation;
+        if (dispatch) {
+            applications.protocol().getExecutor().execute(() -> event(event, current));
+        } else {
+            event(event, current);
+        }
+    }
+
+    @Override
+    protected void execute(Runnable runnable) {
+        applications.protocol().getExecutor().execute(runnable);
+    }
+
+    @Override
+    protected void executeDispatches() {
+        Iterator<DispatchType> dispatches = getIteratorAndClearDispatches();
+        while (dispatches != null && dispatches.hasNext()) {
+            processSocketEvent(dispatches.next().getSocketStatus(), true);
+        }
+    }
+
+    @Override
+    protected SocketState dispatchEndRequest() {
+        action(ActionCode.CLOSE, null);
+        return isUpgrade() ? SocketState.UPGRADING : SocketState.CLOSED;
+    }
+
+    @Override
+    protected boolean getPopulateRequestAttributesFromSocket() {
+        return false;
+    }
+
+    @Override
+    protected void populateSslRequestAttributes() {
+        if (reader.tlsVersion == null) {
+            return;
+        }
+        request.setAttribute(SSLSupport.SECURE_PROTOCOL_KEY, reader.tlsVersion);
+        request.setAttribute(SSLSupport.CIPHER_SUITE_KEY, reader.cipherSuite);
+        request.setAttribute(SSLSupport.KEY_SIZE_KEY, Integer.valueOf(reader.keyBits));
+        if (reader.clientSubject != null) {
+            request.setAttribute("org.touchstone.tls.client_subject", reader.clientSubject);
+        }
+    }
+
+    @Override
+    protected ServletConnection getServletConnection() {
+        boolean isSecure = (flags & RequestReader.IS_SECURE) != 0;
+        return new Connection(Integer.toString(slab), request.protocol().toString(), isSecure);
+    }
+
+    /** What a servlet is told of the connection; the connection's number is that of its slab. */
+    private record Connection(String getConnectionId, String getProtocol, boolean isSecure) implements ServletConnection {
+        @Override
+        public String getProtocolConnectionId() {
+            return "";
+        }
+    }
+
+    @Override
+    protected void doHttpUpgrade(UpgradeToken token) {
+        upgradeToken = token;
+    }
+
+    @Override
+    public UpgradeToken getUpgradeToken() {
+        return upgradeToken;
+    }
+
+    @Override
+    public boolean isUpgrade() {
+        return upgradeToken != null;
+    }
+
+    @Override
+    public ByteBuffer getLeftoverInput() {
+        return null;
+    }
+
+    @Override
+    public void pause() {
+        // Requests are stopped where they come from.
+    }
+
+    @Override
+    protected Log getLog() {
+        return LOG;
+    }
+
+    // --- For the connection after a switch.
+
+    boolean belongsTo(Applications others) {
+        return applications == others;
+    }
+
+    String applicationsName() {
+        return applications.name();
+    }
+
+    int slab() {
+        return slab;
+    }
+
+    ReentrantLock lock() {
+        return lock;
+    }
+
+    ByteBuffer in() {
+        return in;
+    }
+
+    int generation() {
+        return generation;
+    }
+}

@@ -1,0 +1,161 @@
+package org.touchstone.servlet;
+
+import java.io.File;
+import java.io.IOException;
+import java.io.StringReader;
+import java.nio.ByteBuffer;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.catalina.LifecycleException;
+import org.apache.catalina.core.StandardServer;
+import org.apache.catalina.startup.CatalinaBaseConfigurationSource;
+import org.apache.tomcat.util.file.ConfigFileLoader;
+
+/** What the server calls: the only class that it knows. */
+public final class Host {
+
+    private static final Map<Integer, Applications> APPLICATIONS = new ConcurrentHashMap<>();
+    private static final Object LOCK = new Object();
+    private static volatile Exchange[] exchanges = new Exchange[64];
+    private static StandardServer server;
+
+    private Host() {
+    }
+
+    /**
+     * Starts Tomcat without any application.
+     *
+     * @param work a directory for what Tomcat keeps
+     */
+    public static void boot(String work) throws LifecycleException {
+        NativeLog.install();
+        startServer(work);
+    }
+
+    static void startServer(String work) throws LifecycleException {
+        System.setProperty("catalina.home", work);
+        System.setProperty("catalina.base", work);
+        System.setProperty("catalina.useNaming", "true");
+        System.setProperty("java.naming.factory.initial", "org.apache.naming.java.javaURLContextFactory");
+        System.setProperty("java.naming.factory.url.pkgs", "org.apache.naming");
+        // These hold no tag libraries or fragments for applications, and need not be looked through for each.
+        System.setProperty("tomcat.util.scan.StandardJarScanFilter.jarsToSkip",
+                "tomcat-*.jar,ecj-*.jar,jakartaee-migration-*.jar,touchstone-*.jar,annotations-api*.jar,"
+                        + "log4j*.jar,slf4j*.jar,commons-*.jar,jackson-*.jar,json*.jar");
+        ConfigFileLoader.setSource(new CatalinaBaseConfigurationSource(new File(work), null));
+        server = new StandardServer();
+        server.setPort(-1);
+        server.setCatalinaBase(new File(work));
+        server.setCatalinaHome(new File(work));
+        server.init();
+        server.start();
+        Thread ticks = new Thread(Host::tick, "servlet-tick");
+        ticks.setDaemon(true);
+        ticks.start();
+    }
+
+    private static void tick() {
+        Watch watch = new Watch();
+        while (true) {
+            try {
+                Thread.sleep(1000);
+                APPLICATIONS.values().forEach(Applications::tick);
+                watch.look(exchanges);
+            } catch (InterruptedException exception) {
+                return;
+            } catch (Throwable failure) {
+                Native.log(0, "the look at applications has failed: " + failure);
+            }
+        }
+    }
+
+    /**
+     * Starts the applications of a route.
+     *
+     * @param id its number
+     * @param text its settings, as lines of a properties file
+     */
+    public static void open(int id, String text) throws LifecycleException, IOException {
+        Properties settings = new Properties();
+        settings.load(new StringReader(text));
+        Applications applications = new Applications(id, settings, server);
+        applications.start();
+        APPLICATIONS.put(id, applications);
+    }
+
+    /**
+     * Stops the applications of a route.
+     *
+     * @param id its number
+     */
+    public static void close(int id) {
+        Applications applications = APPLICATIONS.remove(id);
+        if (applications == null) {
+            return;
+        }
+        applications.stop();
+        synchronized (LOCK) {
+            Exchange[] table = exchanges.clone();
+            for (int slab = 0; slab < table.length; slab++) {
+                if (table[slab] != null && table[slab].belongsTo(applications)) {
+                    table[slab] = null;
+                }
+            }
+            exchanges = table;
+        }
+    }
+
+    /** Stops everything: sessions are written down. */
+    public static void stop() throws LifecycleException {
+        APPLICATIONS.keySet().forEach(Host::close);
+        server.stop();
+        server.destroy();
+    }
+
+    /**
+     * Makes a pair of buffers known.
+     *
+     * @param id the route whose requests use it
+     * @param slab its number
+     * @param in what the server writes to
+     * @param out what the server reads from
+     */
+    public static void slab(int id, int slab, ByteBuffer in, ByteBuffer out) {
+        Applications applications = APPLICATIONS.get(id);
+        if (applications == null) {
+            throw new IllegalStateException("no such route");
+        }
+        synchronized (LOCK) {
+            int length = Math.max(exchanges.length, Integer.highestOneBit(slab) * 2);
+            Exchange[] table = java.util.Arrays.copyOf(exchanges, length);
+            table[slab] = new Exchange(applications, slab, in, out);
+            exchanges = table;
+        }
+    }
+
+    /**
+     * Answers the request in a slab.
+     *
+     * @param slab the slab
+     * @param length how long the request is
+     * @return how it went, and how long the answer is
+     */
+    public static int serve(int slab, int length) {
+        return exchanges[slab].serve(length);
+    }
+
+    /**
+     * Something happened for a request that goes on.
+     *
+     * @param slab its slab
+     * @param number its number
+     * @param kind what: 0 may read, 1 may write, 2 the client has left
+     */
+    public static void event(int slab, int number, int kind) {
+        Exchange exchange = exchanges[slab];
+        if (exchange != null) {
+            exchange.serverEvent(number, kind);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+package org.touchstone.servlet;
+
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executor;
+import java.util.concurrent.ScheduledExecutorService;
+import org.apache.coyote.Adapter;
+import org.apache.coyote.ProtocolHandler;
+import org.apache.coyote.UpgradeProtocol;
+import org.apache.tomcat.util.net.SSLHostConfig;
+
+/** The protocol of a connector without sockets: requests come as calls from the server. */
+final class InProcessProtocol implements ProtocolHandler {
+
+    private final String id;
+    private final Set<Exchange> waiting = ConcurrentHashMap.newKeySet();
+    private final NoEndpoint endpoint = new NoEndpoint();
+    private Adapter adapter;
+    private Executor executor;
+    private ScheduledExecutorService utilityExecutor;
+
+    InProcessProtocol(String id, Executor executor) {
+        this.id = id;
+        this.executor = executor;
+    }
+
+    NoEndpoint endpoint() {
+        return endpoint;
+    }
+
+    /** The request goes on by itself, and has a time limit of its own. */
+    void addWaiting(Exchange exchange) {
+        waiting.add(exchange);
+    }
+
+    void removeWaiting(Exchange exchange) {
+        if (!waiting.isEmpty()) {
+            waiting.remove(exchange);
+        }
+    }
+
+    /** Looks for requests whose time is up; called about once a second. */
+    void tick() {
+        long now = System.currentTimeMillis();
+        waiting.forEach(exchange -> exchange.timeoutAsync(now));
+    }
+
+    @Override
+    public Adapter getAdapter() {
+        return adapter;
+    }
+
+    @Override
+    public void setAdapter(Adapter adapter) {
+        this.adapter = adapter;
+    }
+
+    @Override
+    public Executor getExecutor() {
+        return executor;
+    }
+
+    @Override
+    public void setExecutor(Executor executor) {
+        this.executor = executor;
+    }
+
+    @Override
+    public ScheduledExecutorService getUtilityExecutor() {
+        return utilityExecutor;
+    }
+
+    @Override
+    public void setUtilityExecutor(ScheduledExecutorService utilityExecutor) {
+        this.utilityExecutor = utilityExecutor;
+    }
+
+    @Override
+    public String getId() {
+        return id;
+    }
+
+    @Override
+    public void init() {
+    }
+
+    @Override
+    public void start() {
+    }
+
+    @Override
+    public void pause() {
+    }
+
+    @Override
+    public void resume() {
+    }
+
+    @Override
+    public void stop() {
+        // Whoever waits for nothing that will come any more is told.
+        waiting.forEach(exchange -> exchange.timeoutAsync(-1));
+    }
+
+    @Override
+    public void destroy() {
+    }
+
+    @Override
+    public void closeServerSocketGraceful() {
+    }
+
+    @Override
+    public long awaitConnectionsClose(long waitMillis) {
+        return waitMillis;
+    }
+
+    @Override
+    public boolean isSendfileSupported() {
+        return false;
+    }
+
+    @Override
+    public void addSslHostConfig(SSLHostConfig sslHostConfig) {
+    }
+
+    @Override
+    public void addSslHostConfig(SSLHostConfig sslHostConfig, boolean replace) {
+    }
+
+    @Override
+    public SSLHostConfig[] findSslHostConfigs() {
+        return new SSLHostConfig[0];
+    }
+
+    @Override
+    public void addUpgradeProtocol(UpgradeProtocol upgradeProtocol) {
+    }
+
+    @Override
+    public UpgradeProtocol[] findUpgradeProtocols() {
+        return new UpgradeProtocol[0];
+    }
+}

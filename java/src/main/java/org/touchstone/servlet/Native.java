@@ -1,0 +1,47 @@
+package org.touchstone.servlet;
+
+/**
+ * What the server does for Java. The server binds these methods when it starts the virtual machine.
+ *
+ * <p>A slab is a pair of buffers that one request at a time uses; its number names the request in all calls. Results
+ * below zero are {@link #END} and {@link #GONE}.
+ */
+final class Native {
+
+    /** Nothing more will come. */
+    static final int END = -1;
+    /** The client has left, or its body broke off. */
+    static final int GONE = -2;
+
+    /** To {@link #drain}: what is there is to be sent now. */
+    static final int FLUSH = 1;
+    /** To {@link #drain}: the caller must not wait. */
+    static final int NO_WAIT = 2;
+
+    private Native() {
+    }
+
+    /** Copies some of the request's body to the slab's first buffer; the result is how many bytes, 0 if none are there. */
+    static native int fill(int slab, boolean waits);
+
+    /** How many bytes of the body are there to be read without waiting. */
+    static native int available(int slab);
+
+    /** Asks for an event when there is something to be read, or the body has ended. */
+    static native void wantRead(int slab);
+
+    /** Takes the second buffer's first {@code length} bytes for the client; 0, or {@link #GONE}. */
+    static native int drain(int slab, int length, int flags);
+
+    /** Whether more may be written without waiting; if not, an event comes when it may. */
+    static native boolean canWrite(int slab);
+
+    /** A request that went on by itself is done, with what is in the second buffer; the slab is given back. */
+    static native void finish(int slab, int length, boolean isWhole);
+
+    /** The client may send its body. */
+    static native void acknowledge(int slab);
+
+    /** A line for the error log: 0 error, 1 warning, 2 information, 3 debug. */
+    static native void log(int level, String text);
+}

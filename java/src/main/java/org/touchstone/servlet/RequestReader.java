@@ -1,0 +1,125 @@
+package org.touchstone.servlet;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import org.apache.coyote.Request;
+import org.apache.tomcat.util.buf.MessageBytes;
+import org.apache.tomcat.util.http.MimeHeaders;
+
+/**
+ * Reads a request as the server writes it down: numbers, then texts, then header fields.
+ *
+ * <p>It is copied to the heap once; Tomcat then looks at slices of that copy. The form is that of
+ * {@code crates/servlet/src/flat.rs}; it is the same process or its child that writes it, so it is not checked again.
+ */
+final class RequestReader {
+
+    private static final VarHandle INT =
+            MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
+    private static final VarHandle LONG =
+            MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+
+    static final int IS_SECURE = 1;
+    static final int EXPECTS_CONTINUE = 2;
+    static final int HAS_BODY = 4;
+    static final int MAY_SWITCH = 8;
+    static final int IS_HEAD = 16;
+
+    /** Where the texts begin. */
+    private static final int TEXTS = 36;
+
+    private byte[] bytes = new byte[4096];
+    private int at;
+
+    /** The number of the request, which tells it from others in the same slab. */
+    int number;
+    /** The path that the request is for, as it was sent: in the copy, from here. */
+    int pathStart;
+    int pathLength;
+    /** What the server knows of the TLS session; null: nothing. */
+    String tlsVersion;
+    String cipherSuite;
+    int keyBits;
+    String clientSubject;
+
+    /** The copy, for whoever looks at the path. */
+    byte[] bytes() {
+        return bytes;
+    }
+
+    /** Fills a request; the result is its flags. */
+    int read(ByteBuffer from, int length, Request request) {
+        if (bytes.length < length) {
+            bytes = new byte[length];
+        }
+        from.get(0, bytes, 0, length);
+        int flags = (int) INT.get(bytes, 0);
+        int fields = (int) INT.get(bytes, 4);
+        request.setServerPort((int) INT.get(bytes, 8));
+        request.setRemotePort((int) INT.get(bytes, 12));
+        request.setLocalPort((int) INT.get(bytes, 16));
+        keyBits = (int) INT.get(bytes, 20);
+        long bodyLength = (long) LONG.get(bytes, 24);
+        number = (int) INT.get(bytes, 32);
+        at = TEXTS;
+
+        int methodLength = (int) INT.get(bytes, at);
+        request.setMethod(bytes, at + 4, methodLength);
+        at += 4 + methodLength;
+        pathLength = (int) INT.get(bytes, at);
+        pathStart = at + 4;
+        text(request.requestURI());
+        text(request.queryString());
+        text(request.protocol());
+        text(request.serverName());
+        text(request.remoteAddr());
+        text(request.localAddr());
+        text(request.getRemoteUser());
+        tlsVersion = string();
+        cipherSuite = string();
+        clientSubject = string();
+
+        boolean isSecure = (flags & IS_SECURE) != 0;
+        request.scheme().setString(isSecure ? "https" : "http");
+        request.peerAddr().setString(request.remoteAddr().toString());
+        request.remoteHost().setString(request.remoteAddr().toString());
+        request.localName().setString(request.serverName().toString());
+        if (!request.getRemoteUser().isNull()) {
+            request.getAuthType().setString("BASIC");
+        }
+        request.setContentLength(bodyLength);
+        request.setExpectation((flags & EXPECTS_CONTINUE) != 0);
+
+        MimeHeaders headers = request.getMimeHeaders();
+        for (int field = 0; field < fields; field++) {
+            int nameLength = (int) INT.get(bytes, at);
+            MessageBytes value = headers.addValue(bytes, at + 4, nameLength);
+            at += 4 + nameLength;
+            text(value);
+        }
+        return flags;
+    }
+
+    private void text(MessageBytes into) {
+        int length = (int) INT.get(bytes, at);
+        at += 4;
+        if (length >= 0) {
+            into.setBytes(bytes, at, length);
+            at += length;
+        }
+    }
+
+    private String string() {
+        int length = (int) INT.get(bytes, at);
+        at += 4;
+        if (length < 0) {
+            return null;
+        }
+        String text = new String(bytes, at, length, StandardCharsets.UTF_8);
+        at += length;
+        return text;
+    }
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Fetches web applications that nobody here wrote, for the tests of servlets: Tomcat's examples, and Jolokia, which was
+# written for javax.servlet. They are left in java-applications/ below the target directory.
+#
+# Exit codes: 0 they are there, 1 they could not be fetched, 3 there is no Maven.
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+tomcat=11.0.25
+jolokia=1.7.2
+
+main() {
+    local to=$target/java-applications
+    mkdir -p "$to"
+    exec 9>"$to/lock"
+    flock 9
+    if [ -d "$to/examples" ] && [ -f "$to/jolokia.war" ]; then return 0; fi
+    command -v mvn >/dev/null && command -v unzip >/dev/null || return 3
+    fetch "org.apache.tomcat:tomcat:$tomcat:zip" && fetch "org.jolokia:jolokia-war:$jolokia:war"
+    unzip -qo "$to/tomcat-$tomcat.zip" "apache-tomcat-$tomcat/webapps/examples/*" -d "$to"
+    rm -rf "$to/examples"
+    mv "$to/apache-tomcat-$tomcat/webapps/examples" "$to/examples"
+    mv "$to/jolokia-war-$jolokia.war" "$to/jolokia.war"
+    rm -rf "$to/apache-tomcat-$tomcat" "$to/tomcat-$tomcat.zip"
+}
+
+fetch() {
+    mvn --batch-mode --quiet dependency:copy "-Dartifact=$1" "-DoutputDirectory=$to" >&2
+}
+
+main

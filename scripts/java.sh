@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Builds the Java side of servlets: jars in java/ below the target directory, Tomcat's among them, where the server looks
+# for them. Maven fetches what it needs, once.
+#
+#   scripts/java.sh            builds, and runs its tests
+#   scripts/java.sh --test     runs its tests only
+#   scripts/java.sh --brief    builds only where something has changed, without the tests; says nothing
+#
+# Exit codes: 0 built, 1 failed, 3 there is no JDK of version 17 or no Maven.
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+main() {
+    local brief=no
+    [ "${1:-}" != --brief ] || brief=yes
+    if ! command -v mvn >/dev/null || ! command -v javac >/dev/null; then
+        [ $brief = yes ] || echo "java: no Maven or no JDK: install maven and openjdk-17-jdk-headless" >&2
+        return 3
+    fi
+    # A directory of its own: jars that are in use are not to be written meanwhile.
+    if [ "${1:-}" = --test ]; then
+        mvn --batch-mode --quiet --file java/pom.xml "-Dtouchstone.build=$target/java-test" test
+        return
+    fi
+    local jars=$target/java stamp=$target/java/built
+    if [ $brief = yes ] && [ -f "$stamp" ] && [ -z "$(find java/pom.xml java/src/main -newer "$stamp" -type f | head -n 1)" ]; then
+        return 0
+    fi
+    # One at a time: tests that run beside each other may all find that nothing is built yet.
+    mkdir -p "$target/java"
+    exec 9>"$target/java/lock"
+    flock 9
+    if [ $brief = yes ] && [ -f "$stamp" ] && [ -z "$(find java/pom.xml java/src/main -newer "$stamp" -type f | head -n 1)" ]; then
+        return 0
+    fi
+    local arguments=(--batch-mode --quiet --file java/pom.xml "-Dtouchstone.build=$target/java-build")
+    [ $brief = no ] || arguments+=(-DskipTests)
+    mvn "${arguments[@]}" package
+    rm -f "$jars"/*.jar
+    cp "$target/java-build/lib/"*.jar "$target/java-build/touchstone-servlet.jar" "$jars/"
+    share_classes "$jars"
+    touch "$stamp"
+    [ $brief = yes ] || echo "java: $jars"
+}
+
+# Has the virtual machine write down the classes of Tomcat as it keeps them in memory, which halves what a start takes. The
+# archive fits this machine's Java alone; another one does without.
+share_classes() {
+    local class_path
+    class_path=$(printf '%s\n' "$1"/*.jar | LC_ALL=C sort | paste -sd:)
+    rm -f "$1/classes.jsa"
+    java "-XX:ArchiveClassesAtExit=$1/classes.jsa" -Xlog:cds=off -Xlog:cds+dynamic=off -cp "$class_path" \
+        org.touchstone.servlet.Training >"$target/java-build/training.log" 2>&1 ||
+        echo "java: classes could not be shared; see $target/java-build/training.log" >&2
+}
+
+main "$@"
