@@ -174,7 +174,8 @@ fn a_connection_is_kept_and_serves_one_request_after_another() {
         assert_eq!((answer.status, answer.body.len()), (200, length));
     }
     assert_eq!(first.body.len(), 100);
-    assert_eq!(sockets(&server), open, "another connection was opened, or one closed");
+    // Sockets of other work of the server's may come and go.
+    wait_until("another connection was opened, or one closed", PATIENCE, || sockets(&server) == open);
 }
 
 #[test]
