@@ -26,10 +26,11 @@ package: ## Build the Debian package and look into it: target/debian/*.deb
 programs: ## Build the SPICE programs: target/programs
 	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/cgi
 	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/fastcgi
+	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/nsapi
 	@scripts/java.sh --brief && . scripts/environment.sh && $(MAKE) --no-print-directory -C programs/servlet && \
 	    $(MAKE) --no-print-directory -C programs/jsp || [ $$? = 3 ]
 
-demo: ## Measure touchstone beside nginx and the kernel's limit; write a report
+demo: ## Measure touchstone and its interfaces beside nginx and the kernel's limit
 	@scripts/setup.sh --brief
 	@scripts/demo.sh
 

@@ -41,7 +41,9 @@ extern "C" {
 #ifndef XP_UNIX
 #define XP_UNIX
 #endif
+#ifndef NSAPI_PUBLIC
 #define NSAPI_PUBLIC
+#endif
 #ifndef TCPLEN_T
 #define TCPLEN_T socklen_t
 #endif
@@ -234,6 +236,17 @@ extern "C" {
 #define ISMCOPY(r) ((r)->method_num == METHOD_COPY)
 #define ISMTRACE(r) ((r)->method_num == METHOD_TRACE)
 #define ISMOPTIONS(r) ((r)->method_num == METHOD_OPTIONS)
+
+/* Of NSPR, the few types that plug-ins use without its headers. */
+#ifndef prtypes_h___
+#ifndef PR_TRUE
+typedef int PRInt32;
+typedef unsigned int PRUint32;
+typedef int PRBool;
+#define PR_TRUE 1
+#define PR_FALSE 0
+#endif
+#endif
 
 /* ---- Types ---------------------------------------------------------------------------------------------------- */
 

@@ -26,6 +26,13 @@ main() {
     fi
     [ "${1:-}" = --built ] || cargo build --release --locked -p touchstone
 
+    # cargo-deb takes what it packages from the directory of the profile.
+    local built=$target/$profile program
+    [ "$profile" != dev ] || built=$target/debug
+    for program in cgi:cgi-bin fastcgi:fastcgi nsapi:nsapi; do
+        make --no-print-directory --silent -C "programs/${program%%:*}" OUT="$built/programs/${program##*:}"
+    done
+
     # Servlets in the package take Maven where it is built.
     scripts/java.sh --brief || { echo "package: the jars for servlets cannot be built" >&2; return 1; }
     # Where cargo-deb finds them, whatever the target directory.
@@ -47,7 +54,8 @@ look_into() {
     for file in usr/bin/touchstone etc/touchstone/touchstone.toml usr/lib/systemd/system/touchstone.service \
         usr/lib/systemd/system/touchstone.socket usr/lib/sysusers.d/touchstone.conf etc/logrotate.d/touchstone \
         usr/share/man/man1/touchstone.1.gz usr/share/touchstone/www/index.html \
-        usr/share/touchstone/java/touchstone-servlet.jar; do
+        usr/lib/touchstone/programs/cgi-bin/spice usr/lib/touchstone/programs/fastcgi/spice \
+        usr/lib/touchstone/programs/nsapi/nsapi-send.so usr/share/touchstone/java/touchstone-servlet.jar; do
         [ -f "$root/$file" ] || { echo "package: $file is missing" >&2; missing=1; }
     done
     for file in etc/touchstone/touchstone.toml etc/logrotate.d/touchstone; do

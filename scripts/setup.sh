@@ -35,9 +35,11 @@ testing|unzip|unzip|applications for the tests of servlets
 testing|strace|strace|counting system calls
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests
+testing|java|default-jre-headless|servlet containers
+testing|minisign|minisign|signatures of certified results
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
-rival|h2o|h2o|a system under test
-rival|lighttpd|lighttpd|a system under test
+testing|h2o|h2o|a system under test
+testing|lighttpd|lighttpd|a system under test
 rival|varnishd|varnish|a system under test
 rival|haproxy|haproxy|a system under test
 rival|ab|apache2-utils|a load generator
@@ -75,6 +77,7 @@ main() {
     install_go_programs $brief
     scripts/java.sh --brief || true
     if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
+    if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
     after=$(missing "$wanted")
     remember_attempt "$after"
 

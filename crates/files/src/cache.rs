@@ -30,7 +30,7 @@ use touchstone_http::content_coding::ContentCoding;
 
 pub use self::core::CoreCache;
 pub use self::entry::{Begun, CodingJob, Entry, Kept, Selection};
-pub use self::response::{DateSecond, Prepared, Representation, Variant};
+pub use self::response::{DateSecond, Prepared, Representation, SharedBody, Variant, WHOLE_BODY_BYTES};
 use crate::coding::{CodingSettings, Codings, is_twin_name};
 use crate::root::Root;
 use crate::watch::{Change, DirectoryId, Watcher};

@@ -149,6 +149,7 @@ pub struct ChunkedDecoder {
     chunk_remaining: u64,
     extension_bytes_remaining: u32,
     trailer_bytes_remaining: u32,
+    trailers: Vec<u8>,
 }
 
 impl Default for ChunkedDecoder {
@@ -166,6 +167,7 @@ impl ChunkedDecoder {
             chunk_remaining: 0,
             extension_bytes_remaining: limits.extension_bytes,
             trailer_bytes_remaining: limits.trailer_bytes,
+            trailers: Vec::new(),
         }
     }
 
@@ -190,6 +192,11 @@ impl ChunkedDecoder {
             position += 1;
         }
         Ok(Decoded { consumed: position, data: position..position, done: self.state == State::Done })
+    }
+
+    /// The trailer section as far as it has been read: field lines, each with its CRLF.
+    pub fn trailers(&self) -> &[u8] {
+        &self.trailers
     }
 
     /// Whether the body is complete.
@@ -297,6 +304,7 @@ impl ChunkedDecoder {
             _ => return Err(ChunkError::Trailer),
         };
         spend(&mut self.trailer_bytes_remaining, ChunkError::TrailersTooLong)?;
+        self.trailers.push(byte);
         Ok(next)
     }
 }
@@ -361,6 +369,19 @@ mod tests {
 
     fn decode(input: &[u8]) -> Outcome {
         decode_pieces(&[input], ChunkedLimits::default())
+    }
+
+    #[test]
+    fn trailers_are_kept_as_lines() {
+        let mut decoder = ChunkedDecoder::default();
+        let body = b"1\r\na\r\n0;x\r\nA: b\r\nC:\r\n\r\nHTTP";
+        let mut position = 0;
+        while !decoder.is_done() {
+            // One byte at a time, as a slow sender does it.
+            position += decoder.decode(&body[position..position + 1]).unwrap().consumed;
+        }
+        assert_eq!(decoder.trailers(), b"A: b\r\nC:\r\n");
+        assert_eq!(&body[position..], b"HTTP");
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub mod grammar;
 pub mod h2;
 pub mod h3;
 pub mod host;
+pub mod ip_text;
 pub mod range;
 pub mod request;
 pub mod response;

@@ -7,7 +7,9 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use touchstone_files::cache::{DateSecond, Prepared, Variant};
+use touchstone_http::decimal;
 use touchstone_http::status::reason;
 
 use crate::pipe::Receiver;
@@ -15,7 +17,7 @@ use crate::pipe::Receiver;
 /// One piece of a body.
 pub enum Part {
     /// Bytes made for this answer.
-    Bytes(Vec<u8>),
+    Bytes(Bytes),
     /// A range of a cached file's content.
     Cached(Arc<Prepared>, Range<usize>),
     /// A range of an open file.
@@ -60,6 +62,51 @@ pub struct Answer {
     pub declared_length: Option<u64>,
     /// The body is the built-in page of an error, for which a site may have a page of its own.
     pub is_error_page: bool,
+    /// When whoever made it says that it was made; `None`: now.
+    pub date: Option<[u8; 29]>,
+    /// What a cache before the handler did.
+    pub cache: CacheResult,
+}
+
+/// What a cache did with a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CacheResult {
+    /// There is none.
+    #[default]
+    None,
+    /// It had the answer.
+    Hit,
+    /// It had nothing, or nothing that could be used.
+    Miss,
+    /// It had the answer, which was stale.
+    Stale,
+    /// It had the answer, and the origin has said that it is right still.
+    Revalidated,
+    /// It did not look.
+    Bypass,
+}
+
+impl CacheResult {
+    /// All that say something, in the order of their numbers.
+    pub const ALL: [CacheResult; 5] = [
+        CacheResult::Hit,
+        CacheResult::Miss,
+        CacheResult::Stale,
+        CacheResult::Revalidated,
+        CacheResult::Bypass,
+    ];
+
+    /// As in logs and metrics; empty: there is no cache.
+    pub fn word(self) -> &'static str {
+        match self {
+            CacheResult::None => "",
+            CacheResult::Hit => "hit",
+            CacheResult::Miss => "miss",
+            CacheResult::Stale => "stale",
+            CacheResult::Revalidated => "revalidated",
+            CacheResult::Bypass => "bypass",
+        }
+    }
 }
 
 /// How the end of a body is told in HTTP/1 (RFC 9112 section 6).
@@ -78,7 +125,15 @@ pub enum Framing {
 impl Answer {
     /// An answer without fields and body.
     pub fn new(status: u16) -> Answer {
-        Answer { status, fields: Vec::new(), body: Vec::new(), declared_length: None, is_error_page: false }
+        Answer {
+            status,
+            fields: Vec::new(),
+            body: Vec::new(),
+            declared_length: None,
+            is_error_page: false,
+            date: None,
+            cache: CacheResult::None,
+        }
     }
 
     /// The error page of a status.
@@ -90,7 +145,7 @@ impl Answer {
         );
         let answer = Answer::new(status)
             .field("Content-Type", "text/html; charset=utf-8")
-            .part(Part::Bytes(page.into_bytes()));
+            .part(Part::Bytes(page.into()));
         Answer { is_error_page: true, ..answer }
     }
 
@@ -124,6 +179,11 @@ impl Answer {
         self.body.iter().map(Part::length).sum()
     }
 
+    /// Whether its body comes as a program sends it.
+    pub fn streams(&self) -> bool {
+        matches!(self.body.last(), Some(Part::Stream { .. }))
+    }
+
     /// Whether the connection is the handler's from now on: both bodies are bytes without any framing (RFC 9110 section
     /// 15.2.2).
     pub fn switches_protocols(&self) -> bool {
@@ -144,9 +204,18 @@ impl Answer {
     /// The head's bytes, with what a variant says of the connection.
     pub fn head(&self, date: &DateSecond, variant: Variant, framing: Framing) -> Vec<u8> {
         let mut head = Vec::with_capacity(256 + self.fields.len());
-        head.extend_from_slice(format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status)).as_bytes());
-        head.extend_from_slice(b"Server: touchstone\r\nDate: ");
-        head.extend_from_slice(&date.text);
+        self.append_head(date, variant, framing, &mut head);
+        head
+    }
+
+    /// Appends the same.
+    pub fn append_head(&self, date: &DateSecond, variant: Variant, framing: Framing, head: &mut Vec<u8>) {
+        head.extend_from_slice(b"HTTP/1.1 ");
+        decimal::append(self.status.into(), head);
+        head.push(b' ');
+        head.extend_from_slice(reason(self.status).as_bytes());
+        head.extend_from_slice(b"\r\nServer: touchstone\r\nDate: ");
+        head.extend_from_slice(self.date.as_ref().unwrap_or(&date.text));
         head.extend_from_slice(b"\r\n");
         head.extend_from_slice(&self.fields);
         let length = match framing {
@@ -156,7 +225,9 @@ impl Answer {
         };
         match (length, framing) {
             (Some(length), _) => {
-                head.extend_from_slice(format!("Content-Length: {length}\r\n").as_bytes());
+                head.extend_from_slice(b"Content-Length: ");
+                decimal::append(length, head);
+                head.extend_from_slice(b"\r\n");
             }
             (None, Framing::Chunked) => head.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
             (None, _) => {}
@@ -165,7 +236,6 @@ impl Answer {
             head.extend_from_slice(variant.connection_field());
         }
         head.extend_from_slice(b"\r\n");
-        head
     }
 }
 

@@ -264,7 +264,7 @@ impl Found {
         } else if is(b"x-accel-redirect") {
             self.accel_redirect = Some(value.to_vec());
             return Ok(());
-        } else if LEFT_OUT.iter().any(|known| is(known)) {
+        } else if is_left_out(name) {
             return Ok(());
         } else {
             self.has_others = true;
@@ -296,6 +296,11 @@ impl Found {
             accel_redirect: self.accel_redirect,
         }))
     }
+}
+
+/// Whether a program's field is not passed on.
+pub(crate) fn is_left_out(name: &[u8]) -> bool {
+    LEFT_OUT.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 /// Fields that frame the message or that the server says itself (RFC 9110 sections 6.6.1, 7.6.1 and 10.2.4).

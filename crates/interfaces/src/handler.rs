@@ -8,11 +8,12 @@
 //! a program) must end or be given back by being dropped. What takes long without waiting belongs on a thread of its own.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
 
 use crate::answer::Answer;
-use crate::request::Request;
+use crate::request::{PlainGet, Request};
 
 /// The future of something that happens on one core.
 pub type OnCore<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -24,12 +25,22 @@ pub trait Interface: Send + Sync {
 
     /// Makes the handler of a core. Called once on each core, when the first request for it comes.
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler>;
+
+    /// Whether its handlers never wait: [`Handler::answer_at_once`] may be called.
+    fn answers_at_once(&self) -> bool {
+        false
+    }
 }
 
 /// Answers requests on one core.
 pub trait Handler {
     /// Answers a request. Dropping the future, or the body of its answer, ends what was begun.
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled>;
+
+    /// Answers a request where it lies, before anything is made of it that could wait: for handlers that never do.
+    fn answer_at_once(&self, _request: &PlainGet<'_>) -> Answer {
+        Answer::error(500)
+    }
 }
 
 /// What came of a request.
@@ -42,9 +53,35 @@ pub enum Handled {
         /// Path and query.
         target: Vec<u8>,
     },
+    /// The request is to be looked up again: its path is another now, as what answers would understand it, and rules for
+    /// that path must hold. Its body must not have been read.
+    Again(Box<Request>),
     /// It is a request for a file after all; so a handler may stand before a tree of files. The request comes back,
     /// because its path may lead elsewhere by now. Its body must not have been read.
     File(Box<Request>),
+    /// What lies at a place of the disk is to be shown, for a handler that finds files in ways of its own.
+    OnDisk(Box<OnDisk>),
+}
+
+/// Something on the disk that the server is to show.
+pub struct OnDisk {
+    /// The request. Its body must not have been read.
+    pub request: Request,
+    /// The file or directory.
+    pub path: PathBuf,
+    /// As what.
+    pub show: Show,
+    /// Field lines that the answer gets besides, each with its CRLF.
+    pub fields: Vec<u8>,
+}
+
+/// As what something on the disk is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Show {
+    /// A page with directives, whatever it is called.
+    Page,
+    /// The list of a directory's files.
+    Listing,
 }
 
 /// What a handler may ask of the server, on its core.

@@ -11,16 +11,19 @@
 //! | `request` | a request as handlers get it |
 //! | `answer` | an answer before it is written |
 //! | `pipe` | a body on its way |
+//! | `interim` | interim responses ahead of an answer |
 //! | `includes` | server-parsed HTML: pages with directives in them |
 //! | `stream` | a connection to a program or an origin; FastCGI, SCGI and the proxy share it |
 //! | `meta_variables` | what a program is told about its request (RFC 3875 section 4.1); CGI, FastCGI and SCGI share it |
 //! | `cgi_response` | reads what a program answers (RFC 3875 section 6); the same three share it |
 //! | `cgi` | CGI/1.1: a program for each request |
-//! | `backend` | programs that listen: several backends, kept connections, time limits; FastCGI and SCGI share it |
+//! | `backend` | programs that listen: several backends, kept connections, time limits; the next three share it |
 //! | `fastcgi`, `scgi` | the protocols of programs that listen |
+//! | `ajp` | servlet containers, over AJP13 |
 //! | `pool` | programs that the server starts and watches itself |
-//! | `proxy` | another server answers, over HTTP/1.1 |
+//! | `proxy` | other servers answer, over HTTP/1.1 or HTTP/2 |
 
+pub mod ajp;
 pub mod answer;
 pub mod backend;
 pub mod cgi;
@@ -28,6 +31,7 @@ pub mod cgi_response;
 pub mod fastcgi;
 pub mod handler;
 pub mod includes;
+pub mod interim;
 pub mod meta_variables;
 pub mod pipe;
 pub mod pool;

@@ -12,11 +12,14 @@
 //! * no credentials (`Authorization`, `Proxy-Authorization`) unless asked, as RFC 3875 section 4.1.18 has it;
 //! * no field of this connection (RFC 9110 section 7.6.1): the body that the program gets has no chunks any more.
 
-use std::net::{IpAddr, SocketAddr};
+mod write;
+
+use std::net::SocketAddr;
 use std::path::Path;
 
-use touchstone_http::decimal;
 use touchstone_http::host::split_port;
+
+pub use write::{VariableSink, write_variables};
 
 use crate::request::Request;
 
@@ -62,6 +65,8 @@ pub struct RequestFacts<'a> {
     pub request_id: &'a str,
     /// Let the program see `Authorization`.
     pub pass_authorization: bool,
+    /// What a page that includes the program has set.
+    pub page_variables: &'a [(Vec<u8>, Vec<u8>)],
 }
 
 impl<'a> RequestFacts<'a> {
@@ -92,6 +97,7 @@ impl<'a> RequestFacts<'a> {
                 client_serial: tls.client_serial.as_deref(),
             }),
             request_id: &request.id,
+            page_variables: request.page_variables.as_deref().unwrap_or_default(),
             ..RequestFacts::default()
         }
     }
@@ -138,6 +144,44 @@ impl std::fmt::Display for ZeroByte {
 
 impl std::error::Error for ZeroByte {}
 
+/// Variables that tell of the request, so that programs trust them, and those that change how a program is executed.
+fn is_of_request_or_system(name: &str) -> bool {
+    const NAMES: [&str; 30] = [
+        "AUTH_TYPE",
+        "BASH_ENV",
+        "CONTENT_LENGTH",
+        "CONTENT_TYPE",
+        "DOCUMENT_ROOT",
+        "ENV",
+        "GATEWAY_INTERFACE",
+        "HTTPS",
+        "HTTP_AUTHORIZATION",
+        "HTTP_PROXY",
+        "IFS",
+        "PATH",
+        "PATH_INFO",
+        "PATH_TRANSLATED",
+        "QUERY_STRING",
+        "REDIRECT_STATUS",
+        "REMOTE_ADDR",
+        "REMOTE_HOST",
+        "REMOTE_IDENT",
+        "REMOTE_USER",
+        "REQUEST_METHOD",
+        "REQUEST_SCHEME",
+        "REQUEST_URI",
+        "SCRIPT_FILENAME",
+        "SCRIPT_NAME",
+        "SERVER_NAME",
+        "SERVER_PORT",
+        "SERVER_PROTOCOL",
+        "SERVER_SOFTWARE",
+        "SHELLOPTS",
+    ];
+    NAMES.contains(&name)
+        || ["LD_", "SSL_", "PYTHON", "PERL", "PHP_"].iter().any(|begin| name.starts_with(begin))
+}
+
 /// Names with their values, in one piece of memory: `NAME=value`, a zero byte, and so on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MetaVariables {
@@ -169,17 +213,28 @@ impl MetaVariables {
     ) -> Result<MetaVariables, ZeroByte> {
         let fields: Vec<(&[u8], &[u8])> = fields.collect();
         let mut variables = MetaVariables::new();
-        variables.add_request(facts);
-        variables.add_addresses(facts);
-        variables.add_files(facts);
-        variables.add_body(facts, &fields);
-        if let Some(tls) = &facts.tls {
-            variables.add_tls(tls);
-        }
-        variables.add_fields(&fields, facts.pass_authorization);
+        write_variables(facts, &fields, &mut variables);
         // One pass instead of a look at each value.
         let zero_bytes = memchr::memchr_iter(0, &variables.bytes).count();
-        if zero_bytes == variables.entries.len() { Ok(variables) } else { Err(ZeroByte) }
+        if zero_bytes != variables.entries.len() {
+            return Err(ZeroByte);
+        }
+        facts.page_variables.iter().for_each(|(name, value)| variables.add_of_page(name, value));
+        Ok(variables)
+    }
+
+    /// A variable that a page has set, by a name that an environment can have. What the request says stays as it is, and
+    /// what it does not say a page cannot say in its place.
+    fn add_of_page(&mut self, name: &[u8], value: &[u8]) {
+        let letter = |(at, byte): (usize, &u8)| match byte {
+            b'0'..=b'9' if at == 0 => '_',
+            byte if byte.is_ascii_alphanumeric() => char::from(*byte),
+            _ => '_',
+        };
+        let name: String = name.iter().enumerate().map(letter).collect();
+        if !is_of_request_or_system(&name) && self.get(&name).is_none() {
+            self.set(&name, value);
+        }
     }
 
     /// Sets a variable, in place of another of that name. Neither may hold a zero byte, nor the name an equals sign;
@@ -224,144 +279,8 @@ impl MetaVariables {
         self.entries.is_empty()
     }
 
-    fn add_request(&mut self, facts: &RequestFacts<'_>) {
-        self.add("GATEWAY_INTERFACE", b"CGI/1.1");
-        self.add("SERVER_SOFTWARE", SERVER_SOFTWARE.as_bytes());
-        self.add("SERVER_PROTOCOL", facts.protocol.as_bytes());
-        self.add("REQUEST_METHOD", facts.method);
-        self.add("REQUEST_URI", facts.request_uri);
-        self.add("REQUEST_SCHEME", if facts.tls.is_some() { b"https" } else { b"http" });
-        // Section 4.1.7: always set, empty where there is no query.
-        self.add("QUERY_STRING", facts.query.unwrap_or_default());
-        self.add("SCRIPT_NAME", facts.script_name);
-        if !facts.path_info.is_empty() {
-            self.add("PATH_INFO", facts.path_info);
-        }
-        if !facts.request_id.is_empty() {
-            self.add("REQUEST_ID", facts.request_id.as_bytes());
-        }
-        for (name, value) in [("AUTH_TYPE", facts.auth_type), ("REMOTE_USER", facts.remote_user)] {
-            self.add_optional(name, value);
-        }
-    }
-
-    fn add_addresses(&mut self, facts: &RequestFacts<'_>) {
-        match facts.server_address {
-            Some(address) if facts.server_name.is_empty() => self.add_address("SERVER_NAME", address.ip()),
-            _ => self.add("SERVER_NAME", facts.server_name),
-        }
-        let port = facts.server_port.or(facts.server_address.map(|address| address.port()));
-        self.add_number("SERVER_PORT", u64::from(port.unwrap_or_default()));
-        if let Some(address) = facts.server_address {
-            self.add_address("SERVER_ADDR", address.ip());
-        }
-        if let Some(remote) = facts.remote {
-            self.add_address("REMOTE_ADDR", remote.ip());
-            // Section 4.1.9: where the name is not known, the address; asking for it would cost a look-up each.
-            self.add_address("REMOTE_HOST", remote.ip());
-            self.add_number("REMOTE_PORT", u64::from(remote.port()));
-        }
-    }
-
-    fn add_files(&mut self, facts: &RequestFacts<'_>) {
-        use std::os::unix::ffi::OsStrExt;
-        if let Some(file) = facts.script_filename {
-            self.add("SCRIPT_FILENAME", file.as_os_str().as_bytes());
-        }
-        let Some(root) = facts.document_root else { return };
-        let root = root.as_os_str().as_bytes();
-        self.add("DOCUMENT_ROOT", root);
-        if !facts.path_info.is_empty() {
-            // Section 4.1.6: where the path behind the program would be, were it asked for by itself.
-            let root = root.strip_suffix(b"/").unwrap_or(root);
-            self.add_pieces("PATH_TRANSLATED", &[root, facts.path_info]);
-        }
-    }
-
-    fn add_body(&mut self, facts: &RequestFacts<'_>, fields: &[(&[u8], &[u8])]) {
-        if let Some(length) = facts.content_length {
-            self.add_number("CONTENT_LENGTH", length);
-        }
-        if let Some((_, value)) = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"content-type")) {
-            self.add("CONTENT_TYPE", value);
-        }
-    }
-
-    fn add_tls(&mut self, tls: &TlsFacts<'_>) {
-        self.add("HTTPS", b"on");
-        self.add("SSL_PROTOCOL", tls.protocol.as_bytes());
-        self.add("SSL_CIPHER", tls.cipher.as_bytes());
-        if !tls.client_verify.is_empty() {
-            self.add("SSL_CLIENT_VERIFY", tls.client_verify.as_bytes());
-        }
-        for (name, value) in [
-            ("SSL_TLS_SNI", tls.server_name),
-            ("SSL_CLIENT_S_DN", tls.client_subject),
-            ("SSL_CLIENT_I_DN", tls.client_issuer),
-            ("SSL_CLIENT_M_SERIAL", tls.client_serial),
-        ] {
-            self.add_optional(name, value);
-        }
-    }
-
-    /// `HTTP_*`: a field that came more than once becomes one variable (section 4.1.18).
-    fn add_fields(&mut self, fields: &[(&[u8], &[u8])], pass_authorization: bool) {
-        for (index, (name, value)) in fields.iter().enumerate() {
-            let is_same = |(other, _): &&(&[u8], &[u8])| other.eq_ignore_ascii_case(name);
-            if !becomes_variable(name, pass_authorization)
-                || fields[..index].iter().any(|field| is_same(&field))
-            {
-                continue;
-            }
-            let start = self.bytes.len();
-            self.bytes.extend_from_slice(b"HTTP_");
-            self.bytes.extend(name.iter().map(|byte| match byte {
-                b'-' => b'_',
-                byte => byte.to_ascii_uppercase(),
-            }));
-            let name_length = self.bytes.len() - start;
-            self.bytes.push(b'=');
-            self.bytes.extend_from_slice(value);
-            // RFC 6265 section 5.4 and RFC 9113 section 8.2.3: pieces of a Cookie are joined by semicolons.
-            let separator: &[u8] = if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " };
-            for (_, more) in fields[index + 1..].iter().filter(is_same) {
-                self.bytes.extend_from_slice(separator);
-                self.bytes.extend_from_slice(more);
-            }
-            self.close(start, name_length);
-        }
-    }
-
     fn add(&mut self, name: &str, value: &[u8]) {
-        self.add_pieces(name, &[value]);
-    }
-
-    fn add_pieces(&mut self, name: &str, pieces: &[&[u8]]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(name.as_bytes());
-        self.bytes.push(b'=');
-        for piece in pieces {
-            self.bytes.extend_from_slice(piece);
-        }
-        self.close(start, name.len());
-    }
-
-    fn add_optional(&mut self, name: &str, value: Option<&str>) {
-        if let Some(value) = value {
-            self.add(name, value.as_bytes());
-        }
-    }
-
-    fn add_number(&mut self, name: &str, value: u64) {
-        self.add(name, decimal::write(value, &mut [0; decimal::MAX_DIGITS]));
-    }
-
-    fn add_address(&mut self, name: &str, address: IpAddr) {
-        use std::io::Write;
-        let start = self.bytes.len();
-        // Writing to a vector cannot fail. An IPv4 client of an IPv6 socket is written as IPv4.
-        let _ = write!(self.bytes, "{name}={}", address.to_canonical());
-        self.close(start, name.len());
+        self.add_pieces(name.as_bytes(), &[value]);
     }
 
     fn close(&mut self, start: usize, name_length: usize) {
@@ -371,28 +290,16 @@ impl MetaVariables {
     }
 }
 
-/// Fields that have a variable of their own, are about the connection, or must not reach a program.
-const NEVER: [&[u8]; 13] = [
-    b"proxy",
-    b"content-length",
-    b"content-type",
-    b"connection",
-    b"keep-alive",
-    b"proxy-connection",
-    b"proxy-authorization",
-    b"proxy-authenticate",
-    b"te",
-    b"trailer",
-    b"transfer-encoding",
-    b"upgrade",
-    b"expect",
-];
-
-/// Whether a field of this name becomes a variable.
-fn becomes_variable(name: &[u8], pass_authorization: bool) -> bool {
-    let is_plain = !name.is_empty() && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    let is_among = |names: &[&[u8]]| names.iter().any(|each| name.eq_ignore_ascii_case(each));
-    is_plain && !is_among(&NEVER) && (pass_authorization || !is_among(&[b"authorization"]))
+impl VariableSink for MetaVariables {
+    fn add_pieces(&mut self, name: &[u8], pieces: &[&[u8]]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        self.bytes.push(b'=');
+        for piece in pieces {
+            self.bytes.extend_from_slice(piece);
+        }
+        self.close(start, name.len());
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,15 @@ pub struct Sender {
 
 /// The end that gives out.
 pub struct Receiver {
-    shared: Rc<RefCell<Shared>>,
+    source: Source,
+}
+
+/// Where a receiver has its pieces from.
+enum Source {
+    /// A pipe.
+    Pipe(Rc<RefCell<Shared>>),
+    /// A body that was there already; nothing is shared, because nobody sends.
+    Whole(Bytes),
 }
 
 /// Nobody will receive what is sent.
@@ -33,6 +41,8 @@ struct Shared {
     held_bytes: usize,
     capacity_bytes: usize,
     end: End,
+    /// Field lines behind the body, each with its CRLF.
+    trailers: Vec<u8>,
     /// Somebody has asked for a piece.
     is_wanted: bool,
     receiver_is_gone: bool,
@@ -56,12 +66,13 @@ pub fn pipe(capacity_bytes: usize) -> (Sender, Receiver) {
         held_bytes: 0,
         capacity_bytes,
         end: End::Open,
+        trailers: Vec::new(),
         is_wanted: false,
         receiver_is_gone: false,
         sender_waker: None,
         receiver_waker: None,
     }));
-    (Sender { shared: shared.clone() }, Receiver { shared })
+    (Sender { shared: shared.clone() }, Receiver { source: Source::Pipe(shared) })
 }
 
 impl Sender {
@@ -115,6 +126,12 @@ impl Sender {
         self.end(End::Finished);
     }
 
+    /// Says that what was sent is all but for trailers (RFC 9110 section 6.5): field lines, each with its CRLF.
+    pub fn finish_with_trailers(self, trailers: Vec<u8>) {
+        self.shared.borrow_mut().trailers = trailers;
+        self.end(End::Finished);
+    }
+
     /// Says that the body broke off.
     pub fn fail(self, error: io::Error) {
         self.end(End::Failed(Some(error)));
@@ -159,23 +176,26 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        let message = "whoever made the body stopped in its middle";
-        self.end(End::Failed(Some(io::Error::new(io::ErrorKind::UnexpectedEof, message))));
+        if matches!(self.shared.borrow().end, End::Open) {
+            let message = "whoever made the body stopped in its middle";
+            self.end(End::Failed(Some(io::Error::new(io::ErrorKind::UnexpectedEof, message))));
+        }
     }
 }
 
 impl Receiver {
     /// A body that is there already.
     pub fn of(body: Bytes) -> Receiver {
-        let (mut sender, receiver) = pipe(body.len().max(1));
-        sender.push(body);
-        sender.finish();
-        receiver
+        Receiver { source: Source::Whole(body) }
     }
 
     /// The next piece; `None` at the end. After an error there is nothing more.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        let shared = &mut *self.shared.borrow_mut();
+        let shared = match &mut self.source {
+            Source::Whole(body) if body.is_empty() => return Poll::Ready(None),
+            Source::Whole(body) => return Poll::Ready(Some(Ok(std::mem::take(body)))),
+            Source::Pipe(shared) => &mut *shared.borrow_mut(),
+        };
         if let Some(piece) = shared.pieces.pop_front() {
             shared.held_bytes -= piece.len();
             wake(&mut shared.sender_waker);
@@ -212,16 +232,30 @@ impl Receiver {
         Ok(whole)
     }
 
+    /// The trailers behind the body, once its end was received: field lines, each with its CRLF.
+    pub fn take_trailers(&mut self) -> Vec<u8> {
+        match &self.source {
+            Source::Whole(_) => Vec::new(),
+            Source::Pipe(shared) => std::mem::take(&mut shared.borrow_mut().trailers),
+        }
+    }
+
     /// Whether the end is known and nothing is left before it.
     pub fn is_finished(&self) -> bool {
-        let shared = self.shared.borrow();
-        shared.pieces.is_empty() && matches!(shared.end, End::Finished)
+        match &self.source {
+            Source::Whole(body) => body.is_empty(),
+            Source::Pipe(shared) => {
+                let shared = shared.borrow();
+                shared.pieces.is_empty() && matches!(shared.end, End::Finished)
+            }
+        }
     }
 }
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        let shared = &mut *self.shared.borrow_mut();
+        let Source::Pipe(shared) = &self.source else { return };
+        let shared = &mut *shared.borrow_mut();
         shared.receiver_is_gone = true;
         shared.pieces.clear();
         shared.held_bytes = 0;

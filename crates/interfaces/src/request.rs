@@ -4,7 +4,8 @@
 //! `Host` for `:authority`, and `Transfer-Encoding: chunked` where a body has no known length; so handlers, routes and
 //! logs look at one thing.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use touchstone_http::request::{Limits, Method, Parsed, RequestBody as Framing, RequestHead};
 use touchstone_http::target::normalise_path;
 
+use crate::interim::TakesInterim;
 use crate::pipe::Receiver;
 
 /// The version of HTTP that the client speaks.
@@ -58,6 +60,8 @@ pub struct TlsFacts {
     pub client_serial: Option<Box<str>>,
     /// The SHA-256 of it in hexadecimal digits.
     pub client_fingerprint: Option<Box<str>>,
+    /// It and those that it was shown with, in DER form; none where none was shown.
+    pub client_certificates: Arc<[Vec<u8>]>,
 }
 
 /// A head with the bytes that it was parsed from.
@@ -66,10 +70,21 @@ pub struct ReceivedHead {
     /// The head.
     pub head: RequestHead,
     /// The bytes.
-    pub buffer: Vec<u8>,
+    pub buffer: Bytes,
 }
 
 impl ReceivedHead {
+    /// A part of the head to be kept for itself: shared with the head's bytes where it lies in them.
+    pub fn share(&self, part: &[u8]) -> Bytes {
+        let whole = self.buffer.as_ptr_range();
+        let ends = part.as_ptr_range();
+        if whole.start <= ends.start && ends.end <= whole.end {
+            return self.buffer.slice_ref(part);
+        }
+        // An absolute target without a path stands for one that nobody has written.
+        Bytes::copy_from_slice(part)
+    }
+
     /// The method as it was sent.
     pub fn method_text(&self) -> &[u8] {
         self.head.method_span.of(&self.buffer)
@@ -110,7 +125,7 @@ impl ReceivedHead {
         // Its fields have passed the client's limits; what is added is ours.
         let limits = Limits { request_line_bytes: length, header_bytes: length, header_fields: length };
         let is_whole = matches!(head.parse(&buffer, &limits), Ok(Parsed::Complete(whole)) if whole == length);
-        is_whole.then_some(ReceivedHead { head, buffer })
+        is_whole.then(|| ReceivedHead { head, buffer: buffer.into() })
     }
 
     /// The values of a field.
@@ -121,24 +136,51 @@ impl ReceivedHead {
     }
 }
 
-/// A request.
+/// A request: what is known of it, and its body.
 pub struct Request {
+    /// Shared with whoever needs it while a handler has the request; a change makes a copy of its own.
+    details: Rc<RequestDetails>,
+    /// The body. Reading it asks the client for it, where that waits to be asked (`Expect: 100-continue`).
+    pub body: Receiver,
+    /// Where a handler leaves interim responses for the client.
+    pub interim: Option<Rc<dyn TakesInterim>>,
+}
+
+impl Deref for Request {
+    type Target = RequestDetails;
+
+    fn deref(&self) -> &RequestDetails {
+        &self.details
+    }
+}
+
+impl DerefMut for Request {
+    fn deref_mut(&mut self) -> &mut RequestDetails {
+        Rc::make_mut(&mut self.details)
+    }
+}
+
+/// What is known of a request before its body.
+#[derive(Clone)]
+pub struct RequestDetails {
     /// The head, which the connection keeps for its log.
     pub received: Rc<ReceivedHead>,
     /// The version of HTTP that the client speaks.
     pub protocol: Protocol,
     /// The path in its normal form: decoded, without dot segments and repeated slashes.
-    pub path: Vec<u8>,
+    pub path: Bytes,
     /// The path as it was sent, or as a rewrite made it.
-    pub path_as_sent: Vec<u8>,
+    pub path_as_sent: Bytes,
     /// The query as it was sent, without its question mark.
-    pub query: Option<Vec<u8>>,
+    pub query: Option<Bytes>,
     /// The host that was asked for, with its port if it was given.
-    pub host: Option<Vec<u8>>,
+    pub host: Option<Bytes>,
     /// The position of its site in the configuration.
     pub site: usize,
     /// The client's address, behind proxies that are trusted; the port is 0 where only the address is known.
     pub client: Option<SocketAddr>,
+    /// The proxy that brought it, if that is trusted: what its fields say of the client is true.
+    pub trusted_proxy: Option<IpAddr>,
     /// The address that the server was reached at, as configured.
     pub server: SocketAddr,
     /// The TLS session; `None`: plain HTTP.
@@ -147,13 +189,54 @@ pub struct Request {
     pub user: Option<Box<str>>,
     /// What tells it from others in logs; empty where nobody asked for that.
     pub id: Box<str>,
-    /// The body. Reading it asks the client for it, where that waits to be asked (`Expect: 100-continue`).
-    pub body: Receiver,
     /// Requests that were made for the sake of one from a client: 0 for that one itself.
     pub depth: u32,
+    /// What a page has set that includes a program: names with values.
+    pub page_variables: Option<PageVariables>,
+}
+
+/// Variables that a page has set.
+pub type PageVariables = Rc<[(Vec<u8>, Vec<u8>)]>;
+
+/// A GET without a body, conditions or expectations, as it lies in the connection's buffer.
+pub struct PlainGet<'a> {
+    /// The head.
+    pub head: &'a RequestHead,
+    /// The bytes that it was parsed from.
+    pub buffer: &'a [u8],
+    /// The version of HTTP that the client speaks.
+    pub protocol: Protocol,
+    /// The path, which is its own normal form.
+    pub path: &'a [u8],
+    /// Path and query as they were sent.
+    pub target: &'a [u8],
+    /// The query as it was sent, without its question mark.
+    pub query: Option<&'a [u8]>,
+    /// The host that was asked for, with its port if it was given.
+    pub host: Option<&'a [u8]>,
+    /// The client's address, behind proxies that are trusted; the port is 0 where only the address is known.
+    pub client: Option<SocketAddr>,
+    /// The address that the server was reached at, as configured.
+    pub server: SocketAddr,
+    /// The TLS session; `None`: plain HTTP.
+    pub tls: Option<&'a TlsFacts>,
+    /// The user that the server has authenticated.
+    pub user: Option<&'a [u8]>,
+    /// The time.
+    pub unix_seconds: i64,
 }
 
 impl Request {
+    /// A request with this body.
+    pub fn new(details: RequestDetails, body: Receiver) -> Request {
+        Request { details: Rc::new(details), body, interim: None }
+    }
+
+    /// The body, for whoever reads it; the request has none from then on.
+    pub fn take_body(&mut self) -> Receiver {
+        std::mem::replace(&mut self.body, Receiver::of(Bytes::new()))
+    }
+
     /// The method.
     pub fn method(&self) -> Method {
         self.received.head.method
@@ -170,27 +253,15 @@ impl Request {
 
     /// The same request, whose body somebody else has.
     pub fn without_body(&self) -> Request {
-        Request {
-            received: self.received.clone(),
-            protocol: self.protocol,
-            path: self.path.clone(),
-            path_as_sent: self.path_as_sent.clone(),
-            query: self.query.clone(),
-            host: self.host.clone(),
-            site: self.site,
-            client: self.client,
-            server: self.server,
-            tls: self.tls.clone(),
-            user: self.user.clone(),
-            id: self.id.clone(),
-            body: Receiver::of(Bytes::new()),
-            depth: self.depth,
-        }
+        Request { details: self.details.clone(), body: Receiver::of(Bytes::new()), interim: None }
     }
 
     /// Path and query as they were sent, or as a rewrite made them: what an origin is asked for.
     pub fn path_and_query(&self) -> Vec<u8> {
-        let mut text = self.path_as_sent.clone();
+        let mut text = Vec::with_capacity(
+            self.path_as_sent.len() + self.query.as_ref().map_or(0, |query| query.len() + 1),
+        );
+        text.extend_from_slice(&self.path_as_sent);
         if let Some(query) = &self.query {
             text.push(b'?');
             text.extend_from_slice(query);
@@ -206,8 +277,8 @@ impl Request {
             return None;
         }
         let mut parts = target.splitn(2, |&byte| byte == b'?');
-        let path_as_sent = parts.next().unwrap_or_default().to_vec();
-        let query = parts.next().map(<[u8]>::to_vec);
+        let path_as_sent = Bytes::copy_from_slice(parts.next().unwrap_or_default());
+        let query = parts.next().map(Bytes::copy_from_slice);
         let mut path = Vec::with_capacity(path_as_sent.len());
         normalise_path(&path_as_sent, &mut path).ok()?;
         let mut buffer = Vec::with_capacity(self.received.buffer.len() + target.len());
@@ -220,22 +291,15 @@ impl Request {
             }
         }
         buffer.extend_from_slice(b"\r\n");
-        Some(Request {
+        let details = RequestDetails {
             received: Rc::new(ReceivedHead::parse_own(buffer)?),
-            protocol: self.protocol,
-            path,
+            path: path.into(),
             path_as_sent,
             query,
-            host: self.host.clone(),
-            site: self.site,
-            client: self.client,
-            server: self.server,
-            tls: self.tls.clone(),
-            user: self.user.clone(),
-            id: self.id.clone(),
-            body: Receiver::of(Bytes::new()),
             depth: self.depth + 1,
-        })
+            ..RequestDetails::clone(self)
+        };
+        Some(Request::new(details, Receiver::of(Bytes::new())))
     }
 }
 
@@ -274,22 +338,24 @@ mod tests {
         let mut head = RequestHead::new();
         let limits = Limits { request_line_bytes: 100, header_bytes: 1000, header_fields: 20 };
         assert_eq!(head.parse(&buffer, &limits), Ok(Parsed::Complete(text.len())));
-        Request {
-            received: Rc::new(ReceivedHead { head, buffer }),
+        let details = RequestDetails {
+            received: Rc::new(ReceivedHead { head, buffer: buffer.into() }),
             protocol: Protocol::Http11,
-            path: b"/".to_vec(),
-            path_as_sent: b"/".to_vec(),
+            path: Bytes::from_static(b"/"),
+            path_as_sent: Bytes::from_static(b"/"),
             query: None,
-            host: Some(b"a".to_vec()),
+            host: Some(Bytes::from_static(b"a")),
             site: 0,
             client: None,
+            trusted_proxy: None,
             server: "127.0.0.1:80".parse().unwrap(),
             tls: None,
             user: None,
             id: "".into(),
-            body: Receiver::of(Bytes::new()),
             depth: 0,
-        }
+            page_variables: None,
+        };
+        Request::new(details, Receiver::of(Bytes::new()))
     }
 
     #[test]
@@ -310,7 +376,7 @@ mod tests {
         let get = request(b"GET /a?b HTTP/1.0\r\nHost: a\r\nX-One: 1\r\nAccept: x\r\nx-one: 2\r\n\r\n");
         let stays = |name: &[u8]| !name.eq_ignore_ascii_case(b"x-one");
         let other = get.received.with_fields(stays, Some((b"X-One", b"3"))).unwrap();
-        assert_eq!(other.buffer, b"GET /a?b HTTP/1.0\r\nHost: a\r\nAccept: x\r\nX-One: 3\r\n\r\n");
+        assert_eq!(&other.buffer[..], b"GET /a?b HTTP/1.0\r\nHost: a\r\nAccept: x\r\nX-One: 3\r\n\r\n");
         assert_eq!(other.values("x-one").collect::<Vec<_>>(), [b"3"]);
         assert!(get.received.with_fields(|_| true, Some((b"X", b"a\r\n\r\nb"))).is_none());
     }
@@ -321,7 +387,8 @@ mod tests {
         for target in [&b"http://other/"[..], b"", b"/../x", b"/a b", b"/a\r\nX: y"] {
             assert!(get.derive(target).is_none(), "{}", target.escape_ascii());
         }
-        let deep = Request { depth: MOST_DERIVED, ..get };
+        let mut deep = get.without_body();
+        deep.depth = MOST_DERIVED;
         assert!(deep.derive(b"/").is_none());
     }
 }

@@ -1,19 +1,26 @@
-//! A connection to a program or an origin, over a unix socket or TCP: it can be sent on and received from at the same
-//! time. FastCGI, SCGI and the proxy share it.
+//! A connection to a program or an origin, over a unix socket or TCP, with TLS or without: it can be sent on and received
+//! from at the same time. FastCGI, SCGI and the proxy share it.
+
+mod tls;
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
+use rustix::net::RecvFlags;
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
+
+pub use tls::TlsStream;
 
 /// How many pieces one write takes.
 const PIECES_A_WRITE: usize = 16;
 
-/// Received at once.
-const RECEIVE_BYTES: usize = 32 * 1024;
+/// Received at once, where nobody says otherwise.
+pub const RECEIVE_BYTES: usize = 32 * 1024;
 
 /// A connection to a program or an origin.
 #[derive(Debug)]
@@ -22,24 +29,66 @@ pub enum Stream {
     Unix(UnixStream),
     /// Over TCP.
     Tcp(TcpStream),
+    /// With TLS, over one of the others.
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
-    /// Receives what is there behind what was received; 0: the other side has closed the connection.
+    /// Receives what is there behind what was received, about so many bytes at the most; 0: the other side has closed the
+    /// connection.
     pub fn poll_receive(
         &self,
         context: &mut Context<'_>,
         received: &mut BytesMut,
+        most_bytes: usize,
     ) -> Poll<io::Result<usize>> {
         loop {
-            match self.try_receive(received) {
+            match self.try_receive(received, most_bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 result => return Poll::Ready(result),
             }
-            ready!(match self {
-                Stream::Unix(stream) => stream.poll_read_ready(context),
-                Stream::Tcp(stream) => stream.poll_read_ready(context),
-            })?;
+            ready!(self.poll_readable(context))?;
+        }
+    }
+
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Unix(stream) => stream.poll_read_ready(context),
+            Stream::Tcp(stream) => stream.poll_read_ready(context),
+            Stream::Tls(stream) => stream.under().poll_readable(context),
+        }
+    }
+
+    fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Unix(stream) => stream.poll_write_ready(context),
+            Stream::Tcp(stream) => stream.poll_write_ready(context),
+            Stream::Tls(stream) => stream.under().poll_writable(context),
+        }
+    }
+
+    /// Sends some of these bytes, and says how many; with TLS they may wait in the session, see [`Stream::poll_flush`].
+    pub fn poll_send_some(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match self.try_send_slices(&[io::IoSlice::new(bytes)]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.poll_writable(context))?
+                }
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+
+    /// Sends what waits in a TLS session.
+    pub fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Stream::Tls(stream) = self else { return Poll::Ready(Ok(())) };
+        loop {
+            match stream.try_flush() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.poll_writable(context))?
+                }
+                result => return Poll::Ready(result),
+            }
         }
     }
 
@@ -48,45 +97,93 @@ impl Stream {
         while !pieces.is_empty() {
             match self.try_send(pieces) {
                 Ok(sent) => take_sent(pieces, sent),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(match self {
-                    Stream::Unix(stream) => stream.poll_write_ready(context),
-                    Stream::Tcp(stream) => stream.poll_write_ready(context),
-                })?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.poll_writable(context))?
+                }
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-        Poll::Ready(Ok(()))
+        self.poll_flush(context)
     }
 
     /// Whether nothing was received and the other side has not closed an idle connection.
     pub fn is_quiet(&self) -> bool {
-        let mut byte = [0];
-        let received = match self {
-            Stream::Unix(stream) => stream.try_read(&mut byte),
-            Stream::Tcp(stream) => stream.try_read(&mut byte),
+        if let Stream::Tls(stream) = self {
+            return stream.is_quiet();
+        }
+        // The system is asked, not what the event loop has heard so far.
+        let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+        rustix::net::recv(self, &mut [0u8; 1], flags).is_err_and(|error| error == rustix::io::Errno::AGAIN)
+    }
+
+    /// The same as far as the event loop has heard, mostly without a system call: for who can ask again elsewhere where it
+    /// proves wrong.
+    pub fn seems_quiet(&self) -> bool {
+        let peek = || {
+            let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+            rustix::net::recv(self, &mut [0u8; 1], flags)?;
+            Ok(())
         };
-        matches!(received, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        let heard = match self {
+            Stream::Unix(stream) => stream.try_io(Interest::READABLE, peek),
+            Stream::Tcp(stream) => stream.try_io(Interest::READABLE, peek),
+            Stream::Tls(stream) => return stream.is_quiet(),
+        };
+        heard.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// The same connection for another core's event loop; to be called there.
+    pub fn moved_here(self) -> io::Result<Stream> {
+        Ok(match self {
+            Stream::Unix(stream) => Stream::Unix(UnixStream::from_std(stream.into_std()?)?),
+            Stream::Tcp(stream) => Stream::Tcp(TcpStream::from_std(stream.into_std()?)?),
+            Stream::Tls(stream) => Stream::Tls(Box::new(stream.moved_here()?)),
+        })
     }
 
     /// Receives what is there behind what was received, and waits until something is; 0 is the other side's end.
     pub async fn receive(&self, received: &mut BytesMut) -> io::Result<usize> {
-        poll_fn(|context| self.poll_receive(context, received)).await
+        poll_fn(|context| self.poll_receive(context, received, RECEIVE_BYTES)).await
     }
 
     /// Says that nothing more will be sent.
     pub fn shut_down_sending(&self) {
+        if let Stream::Tls(stream) = self {
+            stream.say_goodbye();
+        }
         // Where it fails the other side is gone already.
-        let _ = match self {
-            Stream::Unix(stream) => rustix::net::shutdown(stream, rustix::net::Shutdown::Write),
-            Stream::Tcp(stream) => rustix::net::shutdown(stream, rustix::net::Shutdown::Write),
-        };
+        let _ = rustix::net::shutdown(self, rustix::net::Shutdown::Write);
     }
 
-    fn try_receive(&self, received: &mut BytesMut) -> io::Result<usize> {
-        received.reserve(RECEIVE_BYTES);
-        match self {
-            Stream::Unix(stream) => stream.try_read_buf(received),
-            Stream::Tcp(stream) => stream.try_read_buf(received),
+    fn try_receive(&self, received: &mut BytesMut, most_bytes: usize) -> io::Result<usize> {
+        received.reserve(most_bytes);
+        if let Stream::Tls(stream) = self {
+            return stream.try_receive(received);
+        }
+        let spare = received.spare_capacity_mut();
+        let mut count = None;
+        let receive = || {
+            let asked = spare.len();
+            let bytes = rustix::net::recv(self, &mut *spare, RecvFlags::empty())?.1;
+            count = Some(bytes);
+            // A short read has emptied the socket: "would block" makes the event loop wait for the next event, without
+            // the second system call that would say the same. At the other side's end there is no next event.
+            if bytes > 0 && bytes < asked { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        };
+        let tried = match self {
+            Stream::Unix(stream) => stream.try_io(Interest::READABLE, receive),
+            Stream::Tcp(stream) => stream.try_io(Interest::READABLE, receive),
+            Stream::Tls(_) => Ok(()),
+        };
+        match (count, tried) {
+            (Some(bytes), _) => {
+                // SAFETY: the kernel has written so many bytes to the beginning of the spare capacity.
+                unsafe { received.advance_mut(bytes) };
+                Ok(bytes)
+            }
+            (None, Err(error)) => Err(error),
+            // It says so only where the call was made.
+            (None, Ok(())) => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
@@ -100,17 +197,24 @@ impl Stream {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) if count < first.len() => first = &first[count..],
                 Ok(count) => (first, second) = (&second[count - first.len()..], &[]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match self {
-                    Stream::Unix(stream) => stream.writable().await?,
-                    Stream::Tcp(stream) => stream.writable().await?,
-                },
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    poll_fn(|context| self.poll_writable(context)).await?;
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        poll_fn(|context| self.poll_flush(context)).await
     }
 
     fn try_send(&self, pieces: &VecDeque<Bytes>) -> io::Result<usize> {
+        if pieces.len() == 1 {
+            // The usual request. The kernel has less to do for one buffer.
+            return match self {
+                Stream::Unix(stream) => stream.try_write(&pieces[0]),
+                Stream::Tcp(stream) => stream.try_write(&pieces[0]),
+                Stream::Tls(stream) => stream.try_send(&[io::IoSlice::new(&pieces[0])]),
+            };
+        }
         let mut slices = [io::IoSlice::new(&[]); PIECES_A_WRITE];
         let mut count = 0;
         for (slice, piece) in slices.iter_mut().zip(pieces) {
@@ -124,6 +228,17 @@ impl Stream {
         match self {
             Stream::Unix(stream) => stream.try_write_vectored(slices),
             Stream::Tcp(stream) => stream.try_write_vectored(slices),
+            Stream::Tls(stream) => stream.try_send(slices),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Tls(stream) => stream.under().as_fd(),
         }
     }
 }

@@ -1,15 +1,16 @@
 //! The result directory: `result.json`, the raw histograms (`latency.hlog`), the time line (`timeline.csv`), every
-//! virtual client (`clients.csv`), and below `systems/` the configuration and the output of each system under test.
+//! virtual client (`clients.csv`), everything that was measured (`raw.jsonl`), and below `systems/` the configuration and the output of each system under test.
 //!
 //! Every file is written beside its place and then renamed into it, so that a reader never finds half a file.
 
+use crate::raw::RawMix;
 use crate::result::{MixResult, ResultFile, SystemResult};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use std::fmt::Write as _;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -27,7 +28,7 @@ pub struct ResultDirectory {
 /// One mix's latency histogram, with where it belongs.
 #[derive(Debug, Clone)]
 pub struct LoggedHistogram {
-    /// The system's name and the mix's, for example `nginx/16_clients`.
+    /// The system's name and the mix's, for example `nginx/16_clients`; between them the interface's, where there are several.
     pub tag: String,
     /// When the counted window began.
     pub window_start: SystemTime,
@@ -87,6 +88,15 @@ impl ResultDirectory {
         write_atomically(&self.result_path(), &json)
     }
 
+    /// Adds what was measured in one mix to the raw data.
+    pub fn append_raw(&self, mix: &RawMix) -> io::Result<()> {
+        let mut line = serde_json::to_vec(mix).map_err(io::Error::other)?;
+        line.push(b'\n');
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.append(true).create(true).open(self.path.join(crate::raw::FILE_NAME))?;
+        file.write_all(&line)
+    }
+
     /// Takes the directory away again if the run was refused before it left anything in it.
     pub fn remove_if_empty(&self) {
         // A directory is removed only when nothing is in it.
@@ -116,9 +126,10 @@ fn rows(result: &ResultFile) -> impl Iterator<Item = (&SystemResult, &MixResult)
     result.systems.iter().flat_map(|system| system.mixes.iter().map(move |mix| (system, mix)))
 }
 
-fn timeline_csv(result: &ResultFile) -> String {
+/// The time line of every mix.
+pub(crate) fn timeline_csv(result: &ResultFile) -> String {
     let mut csv = String::from(
-        "system,mix,clients,at_s,requests_per_second,errors,p50_us,p99_us,server_cpus,server_resident_bytes,\
+        "system,interface,mix,clients,at_s,requests_per_second,errors,p50_us,p99_us,server_cpus,server_resident_bytes,\
          machine_cpu_share,load_cpus\n",
     );
     for (system, mix) in rows(result) {
@@ -126,8 +137,9 @@ fn timeline_csv(result: &ResultFile) -> String {
             // Writing to a String cannot fail.
             let _ = writeln!(
                 csv,
-                "{},{},{},{:.3},{:.1},{},{},{},{},{},{},{}",
+                "{},{},{},{},{:.3},{:.1},{},{},{},{},{},{},{}",
                 csv_text(&system.name),
+                csv_text(&mix.interface),
                 csv_text(&mix.name),
                 mix.clients,
                 row.at_s,
@@ -145,14 +157,17 @@ fn timeline_csv(result: &ResultFile) -> String {
     csv
 }
 
-fn clients_csv(result: &ResultFile) -> String {
-    let mut csv = String::from("system,mix,clients,client,requests,errors,bytes,mean_us,p95_us,max_us\n");
+/// Every virtual client of every mix.
+pub(crate) fn clients_csv(result: &ResultFile) -> String {
+    let mut csv =
+        String::from("system,interface,mix,clients,client,requests,errors,bytes,mean_us,p95_us,max_us\n");
     for (system, mix) in rows(result) {
         for row in &mix.client_rows {
             let _ = writeln!(
                 csv,
-                "{},{},{},{},{},{},{},{:.3},{:.3},{:.3}",
+                "{},{},{},{},{},{},{},{},{:.3},{:.3},{:.3}",
                 csv_text(&system.name),
+                csv_text(&mix.interface),
                 csv_text(&mix.name),
                 mix.clients,
                 row.client,
@@ -169,7 +184,7 @@ fn clients_csv(result: &ResultFile) -> String {
 }
 
 /// A field by RFC 4180: quoted where it must be.
-fn csv_text(text: &str) -> String {
+pub(crate) fn csv_text(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
@@ -182,7 +197,7 @@ fn csv_number(number: Option<f64>) -> String {
     number.map(|number| format!("{number:.3}")).unwrap_or_default()
 }
 
-/// The interval log of HdrHistogram, one line a mix and system, tagged `system/mix`; values are nanoseconds, and the
+/// The interval log of HdrHistogram, one line a mix, tagged `system/mix` or `system/interface/mix`; values are nanoseconds, and the
 /// column of the greatest value is in milliseconds.
 fn interval_log(result: &ResultFile, histograms: &[LoggedHistogram]) -> io::Result<Vec<u8>> {
     let mut log = Vec::new();
@@ -190,7 +205,7 @@ fn interval_log(result: &ResultFile, histograms: &[LoggedHistogram]) -> io::Resu
     let start = histograms.iter().map(|logged| logged.window_start).min().unwrap_or_else(SystemTime::now);
     let mut writer = IntervalLogWriterBuilder::new()
         .add_comment(&format!("{} {}, started {}", result.tool.name, result.suite.name, result.started_at))
-        .add_comment("latency in nanoseconds; a line for each mix and system, tagged system/mix")
+        .add_comment("latency in nanoseconds; a line for each mix, tagged system/mix or system/interface/mix")
         .with_start_time(start)
         .with_base_time(start)
         .with_max_value_divisor(1e6)

@@ -31,6 +31,9 @@ pub struct ResultFile {
     pub machine: MachineFacts,
     /// The systems under test, in the order in which they were named; the limit, where measured, is one of them.
     pub systems: Vec<SystemResult>,
+    /// The SPICE measures, a row for each interface of each system; empty where the suite compares no interfaces.
+    #[serde(default)]
+    pub spice: Vec<SpiceRow>,
     /// What a reader must know before trusting a figure, a sentence each.
     pub warnings: Vec<String>,
 }
@@ -69,6 +72,10 @@ pub struct SuiteRecord {
     pub quick: bool,
     /// The classes of the workload with their weights.
     pub classes: Vec<ClassRecord>,
+    /// The interfaces that were measured in turn, the first being what the others are held against; empty where the suite has one
+    /// workload for all.
+    #[serde(default)]
+    pub interfaces: Vec<InterfaceRecord>,
     /// The weighted mean of the body length, bytes.
     pub mean_body_bytes: f64,
     /// Files in the tree.
@@ -94,6 +101,104 @@ pub struct ClassRecord {
     pub files: u64,
     /// Bytes of each file.
     pub file_bytes: u64,
+}
+
+/// A way to make an answer that was measured by itself.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct InterfaceRecord {
+    /// For example `cgi`.
+    pub name: String,
+    /// Its name for people, for example `CGI`.
+    pub title: String,
+    /// What answers, in words.
+    pub description: String,
+    /// The capability that a system must have for it.
+    pub needs: String,
+    /// The path that was asked for.
+    pub path: String,
+    /// Bytes of the answer's body.
+    pub body_bytes: u64,
+    /// What the reports of 1996 to 2000 measured for it.
+    pub reports: Vec<ReportFigures>,
+}
+
+/// What a report of 1996 to 2000 measured for an interface, at its peak.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct ReportFigures {
+    /// The server, for example `iWS 4.0`.
+    pub server: String,
+    /// Its processors.
+    pub processors: u64,
+    /// Requests a second.
+    pub requests_per_second: Option<f64>,
+    /// Mean latency, milliseconds.
+    pub latency_ms: Option<f64>,
+    /// Requests a second of static files in the same report.
+    pub static_requests_per_second: Option<f64>,
+    /// Mean latency of static files in the same report, milliseconds.
+    pub static_latency_ms: Option<f64>,
+    /// The report and its table.
+    pub source: String,
+}
+
+/// The SPICE measures of one interface of one system.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct SpiceRow {
+    /// The system's name.
+    pub system: String,
+    /// The interface's name.
+    pub interface: String,
+    /// SPICE request rate: valid answers a second at the interface's peak.
+    pub requests_per_second: f64,
+    /// Bytes received a second at the peak, heads included.
+    pub bytes_per_second: f64,
+    /// SPICE latency: the mean latency at the peak, microseconds.
+    pub latency_us: f64,
+    /// Virtual clients at the peak.
+    pub clients: u64,
+    /// The efficiencies with the interface at its peak and the static file at its own, as the report of 2000 has them.
+    pub at_own_peak: Option<SpiceEfficiency>,
+    /// The efficiencies with as many clients for both: the most that both were measured with.
+    pub at_equal_load: Option<SpiceEfficiency>,
+    /// What a request costs in processor time, with as many clients as at equal load.
+    pub processor_cost: Option<SpiceProcessorCost>,
+}
+
+/// What is left of the static file's figures: 1 is as good as the static file.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct SpiceEfficiency {
+    /// Virtual clients of the interface.
+    pub clients: u64,
+    /// Virtual clients of the static file.
+    pub static_clients: u64,
+    /// SPICE request efficiency: the interface's rate divided by the static file's.
+    pub request_efficiency: f64,
+    /// The interface's bytes a second divided by the static file's.
+    pub throughput_efficiency: f64,
+    /// SPICE latency efficiency: the static file's mean latency divided by the interface's.
+    pub latency_efficiency: f64,
+}
+
+/// The processor time of a request.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct SpiceProcessorCost {
+    /// Virtual clients of both.
+    pub clients: u64,
+    /// Of the interface, microseconds of processor time a request.
+    pub cpu_us_per_request: f64,
+    /// Of the static file, microseconds of processor time a request.
+    pub static_cpu_us_per_request: f64,
+    /// The static file's processor time divided by the interface's.
+    pub efficiency: f64,
+}
+
+/// An interface that was not measured on a system.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct SkippedInterface {
+    /// The interface's name; empty where the suite has one workload for all.
+    pub interface: String,
+    /// Why not, as a sentence without its full stop.
+    pub reason: String,
 }
 
 /// The machine, as far as a reader needs it to repeat the run.
@@ -136,8 +241,11 @@ pub struct SystemResult {
     pub cpus: Vec<usize>,
     /// Its configuration files, byte for byte.
     pub configuration: Vec<ConfigurationFile>,
-    /// One row a mix, in the order of the suite.
+    /// One row a mix, in the order of the suite; a row a mix and interface where it compares interfaces.
     pub mixes: Vec<MixResult>,
+    /// The interfaces of the suite that were not measured on it, with the reason.
+    #[serde(default)]
+    pub skipped: Vec<SkippedInterface>,
     /// The last lines that it printed, where it died or failed.
     pub last_words: Option<String>,
 }
@@ -156,6 +264,9 @@ pub struct ConfigurationFile {
 pub struct MixResult {
     /// The mix's name, for example `16_clients`.
     pub name: String,
+    /// The interface that it measured; empty where the suite has one workload for all.
+    #[serde(default)]
+    pub interface: String,
     /// Virtual clients.
     pub clients: u64,
     /// Processors that the load engine was pinned to.
@@ -225,14 +336,19 @@ pub struct ErrorRecord {
     pub bad_status: u64,
     /// Not HTTP.
     pub malformed: u64,
+    /// TLS could not be agreed on, or its certificate was refused.
+    #[serde(default)]
+    pub tls: u64,
+    /// A body of the right length that holds something else.
+    #[serde(default)]
+    pub wrong_body: u64,
 }
 
 impl ErrorRecord {
     /// All kinds together.
     pub fn total(&self) -> u64 {
-        [self.connect, self.reset, self.timeout, self.short_body, self.bad_status, self.malformed]
-            .into_iter()
-            .fold(0, u64::saturating_add)
+        let http = [self.connect, self.reset, self.timeout, self.short_body, self.bad_status, self.malformed];
+        http.into_iter().chain([self.tls, self.wrong_body]).fold(0, u64::saturating_add)
     }
 }
 
@@ -291,6 +407,10 @@ pub struct ProcessUse {
     pub system_s: f64,
     /// Processor time for each valid answer, microseconds.
     pub cpu_us_per_request: f64,
+    /// True where the processor time is the time that its processors were busy, and not that of its processes: programs whose
+    /// processor time the kernel adds to no process are counted so.
+    #[serde(default)]
+    pub of_processors: bool,
     /// Share of the processors that it was given (or of one, if not pinned), 0 to 1.
     pub cpu_share: f64,
     /// Largest resident memory seen, bytes.

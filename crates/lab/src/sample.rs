@@ -17,6 +17,7 @@ pub(crate) fn result() -> ResultFile {
         status: RunStatus::Complete,
         suite: crate::suite::Suite::find("webbench-1.1-static").expect("built in").record(true, 1),
         machine: crate::machine::facts(true),
+        spice: Vec::new(),
         systems: vec![
             system("touchstone", "touchstone 0.1.0", false, 60_000.0),
             system("nginx", "nginx 1.22.1", false, 40_000.0),
@@ -24,6 +25,38 @@ pub(crate) fn result() -> ResultFile {
         ],
         warnings: vec!["Load and server shared one machine.".into()],
     }
+}
+
+/// SPICE: touchstone with SHTML and CGI, nginx without CGI.
+pub(crate) fn spice() -> ResultFile {
+    let mut result = result();
+    let suite = crate::suite::Suite::find("spice").expect("built in");
+    result.suite = suite.record(true, 1);
+    result.suite.interfaces.retain(|interface| ["static", "shtml", "cgi"].contains(&interface.name.as_str()));
+    result.systems.truncate(2);
+    for (system, of_static, of_shtml) in [(0, 60_000.0, 55_000.0), (1, 40_000.0, 27_500.0)] {
+        let mut mixes = interface_mixes("static", [of_static / 4.0, of_static / 2.0, of_static]);
+        mixes.extend(interface_mixes("shtml", [of_shtml / 4.0, of_shtml / 2.0, of_shtml]));
+        result.systems[system].mixes = mixes;
+    }
+    result.systems[0].mixes.extend(interface_mixes("cgi", [900.0, 1_200.0, 1_000.0]));
+    result.systems[1].skipped = vec![SkippedInterface {
+        interface: "cgi".into(),
+        reason: "nginx 1.22.1 does not run CGI programs".into(),
+    }];
+    result.spice = crate::spice::rows(&result);
+    result
+}
+
+fn interface_mixes(interface: &str, rates: [f64; 3]) -> Vec<MixResult> {
+    let of = |(clients, rate)| MixResult {
+        interface: interface.into(),
+        mean_body_bytes: 6250.0,
+        bytes_per_second: rate * 6_500.0,
+        megabits_per_second: rate * 6_500.0 * 8.0 / 1e6,
+        ..mix(clients, rate)
+    };
+    [1, 4, 16].into_iter().zip(rates).map(of).collect()
 }
 
 fn system(name: &str, title: &str, is_limit: bool, rate: f64) -> SystemResult {
@@ -35,6 +68,7 @@ fn system(name: &str, title: &str, is_limit: bool, rate: f64) -> SystemResult {
         cpus: vec![0],
         configuration: vec![ConfigurationFile { name: format!("{name}.conf"), text: "listen 80;\n".into() }],
         mixes: vec![mix(1, rate / 4.0), mix(4, rate / 2.0), mix(16, rate)],
+        skipped: Vec::new(),
         last_words: None,
     }
 }
@@ -47,6 +81,7 @@ pub(crate) fn mix(clients: u64, rate: f64) -> MixResult {
     let cpu_us = 960_000.0 / rate;
     MixResult {
         name: crate::suite::Mix::name_for(clients as usize),
+        interface: String::new(),
         clients,
         load_cpus: vec![1],
         ramp_up_s: 1.0,
@@ -70,6 +105,7 @@ pub(crate) fn mix(clients: u64, rate: f64) -> MixResult {
             user_s: 1.2,
             system_s: 3.6,
             cpu_us_per_request: cpu_us,
+            of_processors: false,
             cpu_share: 0.96,
             resident_bytes_max: 12 << 20,
             processes: 2,

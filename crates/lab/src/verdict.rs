@@ -6,9 +6,10 @@
 
 use crate::figures::{clients, count, list, milliseconds, percent, rate, significant};
 use crate::result::{MixResult, ResultFile, RunStatus, SystemResult};
+use crate::spice;
 
 /// Rates that differ by less than this are called equal: one run shows no smaller difference.
-const EQUAL_BAND: f64 = 0.03;
+pub(crate) const EQUAL_BAND: f64 = 0.03;
 /// From this share of its processors on, a server is held back by them.
 const PROCESSORS_FULL: f64 = 0.95;
 /// From this many processors on, work other than server and load engine disturbs the figures.
@@ -16,12 +17,17 @@ pub(crate) const OTHER_WORK_CPUS: f64 = 0.1;
 /// A rate that rose by more than this to the last mix has not come to its peak.
 const STILL_RISING: f64 = 0.05;
 
-/// The mix with the highest rate of valid answers. A mix that was cut short counts only where no other is there.
+/// The mix with the highest rate of valid answers; where several interfaces were measured, of the first of them.
 pub fn peak(system: &SystemResult) -> Option<&MixResult> {
+    let first = &system.mixes.first()?.interface;
+    peak_of(system.mixes.iter().filter(|mix| mix.interface == *first))
+}
+
+/// The mix with the highest rate of valid answers. A mix that was cut short counts only where no other is there.
+pub fn peak_of<'a>(mixes: impl Iterator<Item = &'a MixResult> + Clone) -> Option<&'a MixResult> {
     let highest = |complete: bool| {
-        system
-            .mixes
-            .iter()
+        mixes
+            .clone()
             .filter(|mix| mix.complete == complete && mix.requests > 0)
             // The first of equals: the fewest clients that reach the rate.
             .reduce(|best, mix| if mix.requests_per_second > best.requests_per_second { mix } else { best })
@@ -45,6 +51,12 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
         sentences.push(format!("The run is incomplete: {}.", reason.trim_end_matches('.')));
     }
     let rivals: Vec<&SystemResult> = result.systems.iter().filter(|system| !system.is_limit).collect();
+    if !result.suite.interfaces.is_empty() {
+        sentences.extend(spice::sentences(result));
+        sentences.extend(rivals.iter().filter_map(|system| errors(system)));
+        sentences.push(validity(result));
+        return sentences;
+    }
     let ranked = by_rate(&rivals, &result.status);
     sentences.extend(comparison(&ranked, &result.status));
     sentences.extend(processor_time(&ranked));
@@ -180,7 +192,7 @@ fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<St
 }
 
 /// Whether the server and not the load engine set the rate: the engine had room, or the server had none.
-fn rate_is_the_servers(mix: &MixResult) -> bool {
+pub(crate) fn rate_is_the_servers(mix: &MixResult) -> bool {
     mix.generator_saturated.is_none() || processors_were_full(mix)
 }
 

@@ -265,7 +265,7 @@ fn a_server_that_runs_already_is_measured_by_its_url() {
     let place = tempfile::tempdir().unwrap();
     let suite = touchstone_lab::suite::Suite::find("webbench-1.1-static").unwrap();
     let root = place.path().join("tree");
-    touchstone_lab::suite::tree::write(&suite.workload, &root.join("base")).unwrap();
+    touchstone_lab::suite::tree::write(&suite, &root.join("base")).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/base/", listener.local_addr().unwrap());
     static ANSWERS: AtomicU64 = AtomicU64::new(0);

@@ -61,6 +61,22 @@ impl Random {
         Random(of_clients.next())
     }
 
+    /// The generator of what one engine thread leaves to chance: its arrivals.
+    pub(crate) fn of_thread(seed: u64, thread: usize) -> Random {
+        // Numbers that no client has.
+        Random::of_client(seed, usize::MAX - thread)
+    }
+
+    /// A number from the exponential distribution with the mean 1.
+    pub(crate) fn exponential(&mut self) -> f64 {
+        -(1.0 - self.fraction()).ln()
+    }
+
+    /// A number from 0 to 1, without 1.
+    pub(crate) fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
     /// The next number, uniform over all 64-bit values.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -83,15 +99,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn requests(weights: &[f64]) -> Vec<PlannedRequest> {
-        weights
-            .iter()
-            .map(|&weight| PlannedRequest {
-                class: 0,
-                path: "/".to_string(),
-                weight,
-                expected_body_bytes: None,
-            })
-            .collect()
+        weights.iter().map(|&weight| PlannedRequest { weight, ..PlannedRequest::get("/") }).collect()
     }
 
     /// The share of each request, exactly, as the table's columns state it.
@@ -147,6 +155,16 @@ mod tests {
         assert_eq!(first, again);
         assert!(first.windows(2).all(|pair| pair[0] != pair[1]));
         assert_ne!(Random::of_client(7, 0).next(), Random::of_client(8, 0).next());
+    }
+
+    #[test]
+    fn fractions_and_exponential_numbers_have_their_means() {
+        let mut random = Random::of_thread(3, 0);
+        let fractions: Vec<f64> = (0..100_000).map(|_| random.fraction()).collect();
+        assert!(fractions.iter().all(|fraction| (0.0..1.0).contains(fraction)));
+        assert!((fractions.iter().sum::<f64>() / 1e5 - 0.5).abs() < 0.006);
+        let mean = (0..100_000).map(|_| random.exponential()).sum::<f64>() / 1e5;
+        assert!((mean - 1.0).abs() < 0.02, "{mean}");
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(crate) struct ThreadTime {
     pub(crate) at_ns: u64,
     /// Processor time of the thread, exact.
     pub(crate) used_ns: u64,
+    /// How long it was ready to run while something else had its processor; 0 where the kernel does not tell.
+    waited_ns: u64,
     /// Clock ticks in user mode; with `system_ticks`, how `used_ns` divides.
     user_ticks: u64,
     system_ticks: u64,
@@ -23,7 +25,9 @@ impl ThreadTime {
     /// Reads the clocks of the calling thread.
     pub(crate) fn read() -> ThreadTime {
         let (user_ticks, system_ticks) = thread_ticks().unwrap_or_default();
-        ThreadTime { at_ns: now_ns(), used_ns: nanoseconds(ClockId::ThreadCPUTime), user_ticks, system_ticks }
+        let waited_ns = thread_wait_ns().unwrap_or_default();
+        let used_ns = nanoseconds(ClockId::ThreadCPUTime);
+        ThreadTime { at_ns: now_ns(), used_ns, waited_ns, user_ticks, system_ticks }
     }
 
     /// Seconds in user and in system mode since an earlier reading. The sum is exact; how it divides comes from the
@@ -38,17 +42,29 @@ impl ThreadTime {
 
     /// The share of one processor that the thread used since an earlier reading, 0 to 1.
     pub(crate) fn share_since(&self, earlier: &ThreadTime) -> f64 {
+        self.share(self.used_ns.saturating_sub(earlier.used_ns), earlier)
+    }
+
+    /// The share of the time since an earlier reading that the thread waited for its processor, 0 to 1.
+    pub(crate) fn waiting_share_since(&self, earlier: &ThreadTime) -> f64 {
+        self.share(self.waited_ns.saturating_sub(earlier.waited_ns), earlier)
+    }
+
+    fn share(&self, part_ns: u64, earlier: &ThreadTime) -> f64 {
         let elapsed_ns = self.at_ns.saturating_sub(earlier.at_ns);
-        if elapsed_ns == 0 {
-            return 0.0;
-        }
-        (self.used_ns.saturating_sub(earlier.used_ns) as f64 / elapsed_ns as f64).min(1.0)
+        if elapsed_ns == 0 { 0.0 } else { (part_ns as f64 / elapsed_ns as f64).min(1.0) }
     }
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The second field of `/proc/thread-self/schedstat`.
+fn thread_wait_ns() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// Fields 14 and 15 of `/proc/thread-self/stat`. The thread's name (field 2) may hold spaces and brackets, so the
@@ -75,6 +91,7 @@ mod tests {
         assert!(user_s + system_s >= 0.03);
         assert!(after.share_since(&before) > 0.0);
         assert_eq!(before.share_since(&before), 0.0);
+        assert!((0.0..=1.0).contains(&after.waiting_share_since(&before)));
         assert!(thread_ticks().is_some());
     }
 }

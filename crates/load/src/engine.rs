@@ -6,17 +6,22 @@
 //! of its own; a short receive has emptied the socket, and what comes later brings an event too; only a receive that
 //! filled the buffer must be repeated.
 //!
-//! What happens within one exchange (connect, send, receive, end) is in [`crate::exchange`].
+//! What a request goes through from its start to its end is in [`crate::exchange`], what happens on a connection in
+//! [`crate::http1`] and, with TLS or HTTP/2 in between, in [`crate::layered`].
 
-use crate::answer::AnswerReader;
-use crate::choice::{Choice, Random};
+use crate::arrivals::{ArrivalQueue, ArrivalTimes, Due};
+use crate::choice::Choice;
+use crate::client::{Client, ClientState, Connection};
 use crate::clock::{ThreadTime, now_ns};
-use crate::outcome::ErrorKind;
-use crate::plan::{ConnectionUse, Plan, PlanError, Progress};
+use crate::curve::Curve;
+use crate::h2::StreamEvent;
+use crate::housekeeping::Published;
+use crate::parts::{EngineTarget, Part, connections};
+use crate::plan::{Plan, PlanError, Progress};
 use crate::record::{Record, Times, nanoseconds};
 use crate::request::PreparedRequest;
-use crate::schedule::RateSchedule;
 use crate::timers::Timers;
+use crate::tls_setup::TlsBase;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -26,8 +31,6 @@ use rustix::time::{
 };
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use touchstone_http::response::ResponseHead;
 
@@ -36,12 +39,8 @@ const EVENTS_AT_ONCE: usize = 256;
 /// Clients whose moment has come are started in parts of this size, with a look at the sockets between, so that a
 /// start of very many clients does not hold up the answers to the first.
 const STARTS_AT_ONCE: usize = 64;
-/// How often a thread looks at what is not tied to a socket: progress, the caller's stop, time limits. A timer of the
-/// thread brings an event then. Waits for sockets have no time limit of their own: it would be in milliseconds, and
-/// the kernel would have to set and clear a timer for each wait.
-const HOUSEKEEPING_NS: u64 = 10_000_000;
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-/// What marks the timer's events; sockets are marked with the number of their client.
+/// What marks the timer's events; sockets are marked by [`Connection::mark`].
 const TIMER: u64 = u64::MAX;
 /// After a stop, answers that are under way are awaited for this long.
 const STOP_GRACE_NS: u64 = 50_000_000;
@@ -50,6 +49,8 @@ const STOP_GRACE_NS: u64 = 50_000_000;
 pub(crate) struct Shared<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) requests: &'a [PreparedRequest],
+    /// Of each target that has it.
+    pub(crate) tls: &'a [Option<TlsBase>],
     pub(crate) choice: &'a Choice,
     pub(crate) times: Times,
     pub(crate) progress: &'a Progress,
@@ -63,144 +64,113 @@ pub(crate) struct ThreadOutcome {
     pub(crate) user_s: f64,
     pub(crate) system_s: f64,
     pub(crate) busy: f64,
+    pub(crate) waiting: f64,
 }
 
-/// What a client is at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ClientState {
-    /// No request is under way; its socket, if it has one, is a kept connection.
-    Resting,
-    /// The connection is being made; nothing of the request could be sent yet.
-    Connecting,
-    /// A part of the request is sent.
-    Sending,
-    /// The request is sent; the answer is awaited.
-    Receiving,
-}
-
-/// One virtual client.
-pub(crate) struct Client {
-    /// Its number in the whole run.
-    pub(crate) number: usize,
-    pub(crate) socket: Option<OwnedFd>,
-    pub(crate) state: ClientState,
-    pub(crate) random: Random,
-    /// The request that is under way, an index into [`Shared::requests`].
-    pub(crate) request: usize,
-    /// How many of its bytes are sent.
-    pub(crate) sent: usize,
-    /// The connection has carried an answer before.
-    pub(crate) reused: bool,
-    /// The request was already sent once, on a kept connection that the server had closed.
-    pub(crate) retried: bool,
-    /// Where the latency begins: under a rate the intended start.
-    pub(crate) started_ns: u64,
-    /// The real start of the request.
-    pub(crate) service_started_ns: u64,
-    pub(crate) connect_started_ns: u64,
-    pub(crate) connect_returned_ns: u64,
-    /// Requests that it has started, its turns of the schedule.
-    pub(crate) turns: u64,
-    /// An event has told that the server ended the connection: what is left to receive must be looked for, as no
-    /// other event will come.
-    pub(crate) hung_up: bool,
-    /// It stands in [`Engine::unfinished`].
-    pub(crate) unfinished: bool,
-    pub(crate) answer: AnswerReader,
-}
-
-impl Client {
-    fn new(number: usize, seed: u64) -> Client {
-        Client {
-            number,
-            socket: None,
-            state: ClientState::Resting,
-            random: Random::of_client(seed, number),
-            request: 0,
-            sent: 0,
-            reused: false,
-            retried: false,
-            started_ns: 0,
-            service_started_ns: 0,
-            connect_started_ns: 0,
-            connect_returned_ns: 0,
-            turns: 0,
-            hung_up: false,
-            unfinished: false,
-            answer: AnswerReader::new(),
-        }
+impl ThreadOutcome {
+    /// Requests that ended, well or not.
+    pub(crate) fn ended(&self) -> u64 {
+        self.record.total_requests + self.record.total_errors.total()
     }
 }
 
 /// One engine thread.
 pub(crate) struct Engine<'a> {
     pub(crate) shared: &'a Shared<'a>,
-    pub(crate) address: SocketAddr,
-    pub(crate) connections: ConnectionUse,
     pub(crate) think_ns: u64,
-    pub(crate) schedule: Option<RateSchedule>,
+    pub(crate) pacing: Pacing,
     pub(crate) epoll: OwnedFd,
     /// Ends a wait in time: it brings an event when it is time to keep house, or a client's moment has come.
     timer: OwnedFd,
     /// What the timer is set to; the end of time when it is not set.
     timer_ns: u64,
     pub(crate) clients: Vec<Client>,
+    /// Of each client, or group of clients, one to each target.
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) targets: Vec<EngineTarget>,
+    /// How many clients share a connection.
+    pub(crate) streams: usize,
+    /// Requests that may still be started.
+    pub(crate) left_to_start: u64,
     /// The last head that answered each request of the plan.
     pub(crate) heads: Vec<ResponseHead>,
-    /// What every receive goes into.
+    /// What every receive goes into, and what it is decrypted to.
     pub(crate) buffer: Vec<u8>,
+    pub(crate) plaintext: Vec<u8>,
+    pub(crate) stream_events: Vec<StreamEvent>,
     pub(crate) timers: Timers,
-    /// Clients that have more to receive without a new event: a long body is received in parts, in turns with others.
+    /// Moments that connections of QUIC wait for.
+    pub(crate) quic_timers: Timers,
+    /// Connections that have more to receive without a new event: a long body is received in parts, in turns with others.
     pub(crate) unfinished: VecDeque<usize>,
-    /// Clients whose connection is begun and whose first request is to be sent.
+    /// Connections that are begun and whose first request is to be sent.
     pub(crate) unsent: Vec<usize>,
-    pub(crate) is_loopback: bool,
+    /// Connections with layers that may have something to send.
+    pub(crate) dirty: Vec<usize>,
     /// Requests under way.
     pub(crate) under_way: usize,
     pub(crate) record: Record,
     /// The latest reading of the clock.
     pub(crate) now_ns: u64,
     pub(crate) stop_ns: u64,
-    housekeeping_ns: u64,
-    sweep_ns: u64,
-    published: Published,
-    window_start: Option<ThreadTime>,
-    window_end: Option<ThreadTime>,
+    pub(crate) housekeeping_ns: u64,
+    pub(crate) sweep_ns: u64,
+    pub(crate) published: Published,
+    pub(crate) window_start: Option<ThreadTime>,
+    pub(crate) window_end: Option<ThreadTime>,
 }
 
-/// What the shared counters already know of this thread.
-#[derive(Default)]
-struct Published {
-    requests: u64,
-    errors: u64,
-    bytes: u64,
+/// What makes a client start its next request.
+pub(crate) enum Pacing {
+    /// The end of its last one; with stages, only while so many clients are to work.
+    Closed(Option<Curve>),
+    /// An arrival.
+    Open(Box<ArrivalQueue>),
 }
 
 impl<'a> Engine<'a> {
     /// Makes everything ready, so that nothing large is allocated once the run has started.
-    pub(crate) fn new(shared: &'a Shared<'a>, clients: Range<usize>) -> Result<Engine<'a>, PlanError> {
+    pub(crate) fn new(shared: &'a Shared<'a>, part: Part) -> Result<Engine<'a>, PlanError> {
         let plan = shared.plan;
         let (epoll, timer) = new_epoll_with_timer()
             .map_err(|error| PlanError(format!("an engine thread cannot be made ready: {error}")))?;
-        let classes = plan.requests.iter().map(|request| request.class + 1).max().unwrap_or(1);
+        let targets: Vec<EngineTarget> = plan
+            .targets()
+            .zip(shared.tls)
+            .map(|(target, tls)| EngineTarget::new(target, tls.as_ref()))
+            .collect();
+        let count = part.clients.len();
+        let pacing = match plan.rate_stages() {
+            Some(rate) => {
+                let times = ArrivalTimes::new(&rate, plan.arrivals, plan.seed, part.thread, part.threads);
+                Pacing::Open(Box::new(ArrivalQueue::new(times, shared.times.start_ns, count)))
+            }
+            None => Pacing::Closed(plan.client_stages().map(Curve::new)),
+        };
+        let connections = connections(count, plan.streams, &targets, plan.version);
         let mut engine = Engine {
             shared,
-            address: plan.target.address,
-            connections: plan.connections,
             think_ns: nanoseconds(plan.think_time),
-            schedule: plan.rate.map(|rate| RateSchedule::new(rate, plan.clients)),
+            pacing,
             epoll,
             timer,
             timer_ns: u64::MAX,
             heads: plan.requests.iter().map(|_| ResponseHead::new()).collect(),
             buffer: vec![0; plan.receive_buffer_bytes],
-            timers: Timers::with_capacity(clients.len()),
-            unfinished: VecDeque::with_capacity(clients.len()),
-            unsent: Vec::with_capacity(clients.len()),
-            is_loopback: plan.target.address.ip().is_loopback(),
+            plaintext: Vec::new(),
+            stream_events: Vec::new(),
+            timers: Timers::with_capacity(count),
+            quic_timers: Timers::with_capacity(0),
+            unfinished: VecDeque::with_capacity(connections.len()),
+            unsent: Vec::with_capacity(connections.len()),
+            dirty: Vec::with_capacity(connections.len()),
+            connections,
+            targets,
+            streams: plan.streams,
+            left_to_start: part.request_limit,
             under_way: 0,
-            record: Record::new(shared.times, clients.len(), classes, plan.rate.is_some()),
-            clients: clients.map(|number| Client::new(number, plan.seed)).collect(),
+            record: Record::new(plan, shared.times, count),
+            clients: part.clients.map(|number| Client::new(number, plan.seed)).collect(),
             now_ns: now_ns(),
             stop_ns: shared.times.stop_ns,
             housekeeping_ns: shared.times.start_ns,
@@ -230,8 +200,10 @@ impl<'a> Engine<'a> {
             }
             self.receive_unfinished();
             self.now_ns = now_ns();
+            self.on_quic_time();
             self.start_due();
             self.send_all_first();
+            self.flush_dirty();
             if self.now_ns >= self.housekeeping_ns {
                 self.keep_house();
             }
@@ -239,36 +211,63 @@ impl<'a> Engine<'a> {
         Ok(self.finish())
     }
 
-    /// Every client's first moment: its turn of the schedule, or a random part of the delay.
+    /// Every client's first moment in a closed loop: where its stage begins, after a random part of the delay.
     fn set_first_starts(&mut self) {
+        let Pacing::Closed(curve) = &self.pacing else { return };
         let start_ns = self.shared.times.start_ns;
         let delay_ns = nanoseconds(self.shared.plan.delay);
-        for index in 0..self.clients.len() {
-            let client = &mut self.clients[index];
-            let wait_ns = match &self.schedule {
-                Some(schedule) => schedule.due_ns(client.number, 0),
-                None if delay_ns > 0 => client.random.at_most(delay_ns),
-                None => 0,
+        for (index, client) in self.clients.iter_mut().enumerate() {
+            let stage_s = match curve {
+                Some(curve) => curve.next_above(client.number as f64, 0.0),
+                None => Some(0.0),
             };
-            self.timers.set(start_ns.saturating_add(wait_ns), index);
+            let wait_ns = if delay_ns > 0 { client.random.at_most(delay_ns) } else { 0 };
+            if let Some(stage_s) = stage_s {
+                self.timers
+                    .set(start_ns.saturating_add((stage_s * 1e9) as u64).saturating_add(wait_ns), index);
+            }
         }
     }
 
     fn goes_on(&self) -> bool {
-        if self.now_ns < self.stop_ns {
+        let is_before_end = self.now_ns < self.stop_ns || self.next_arrival_ns() < self.stop_ns;
+        if is_before_end && (self.left_to_start > 0 || self.under_way > 0) {
             return true;
         }
         let stopped_ns = self.shared.stopped_ns.load(Ordering::Relaxed);
         self.under_way > 0 && (stopped_ns == 0 || self.now_ns < stopped_ns + STOP_GRACE_NS)
     }
 
+    /// When the next arrival of an open load is due; the end of time where there is none.
+    fn next_arrival_ns(&self) -> u64 {
+        match &self.pacing {
+            Pacing::Open(arrivals) => arrivals.next_ns(),
+            Pacing::Closed(_) => u64::MAX,
+        }
+    }
+
+    /// When the next request is to start. After the end that is only what was due before it: a thread that was late
+    /// itself leaves none of that out.
+    fn next_start_ns(&self) -> u64 {
+        let arrival_ns = self.next_arrival_ns();
+        if self.left_to_start == 0 {
+            u64::MAX
+        } else if self.now_ns < self.stop_ns {
+            arrival_ns.min(self.timers.next_ns().unwrap_or(u64::MAX))
+        } else if arrival_ns < self.stop_ns {
+            arrival_ns
+        } else {
+            u64::MAX
+        }
+    }
+
     /// Whether to wait for an event at all; if so, the timer is set to end the wait in time.
     fn prepare_wait(&mut self) -> Result<bool, PlanError> {
-        let next_start_ns = self.timers.next_ns().filter(|_| self.now_ns < self.stop_ns).unwrap_or(u64::MAX);
-        if !self.unfinished.is_empty() || next_start_ns <= self.now_ns {
+        let next_ns = self.next_start_ns().min(self.quic_timers.next_ns().unwrap_or(u64::MAX));
+        if !self.unfinished.is_empty() || next_ns <= self.now_ns {
             return Ok(false);
         }
-        let until_ns = self.housekeeping_ns.min(next_start_ns);
+        let until_ns = self.housekeeping_ns.min(next_ns);
         if until_ns < self.timer_ns {
             self.set_timer(until_ns)?;
         }
@@ -282,27 +281,16 @@ impl<'a> Engine<'a> {
             self.timer_ns = u64::MAX;
             return;
         }
-        let index = mark as usize;
-        let client = &mut self.clients[index];
-        client.hung_up |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-        match client.state {
-            // Nothing was asked, so the server has closed the connection, or said why it is about to (RFC 9110,
-            // section 15.5.9). Neither is an error; the next request makes a new connection.
-            ClientState::Resting => {
-                if client.hung_up || flags.contains(EventFlags::IN) {
-                    client.socket = None;
-                }
-            }
-            ClientState::Connecting | ClientState::Sending => {
-                self.send(index);
-                // An answer can come before the whole request is sent.
-                if self.clients[index].state == ClientState::Sending && flags.contains(EventFlags::IN) {
-                    self.receive(index);
-                }
-            }
-            // A client that waits for its turn to go on receiving has it soon anyway.
-            ClientState::Receiving if client.unfinished => {}
-            ClientState::Receiving => self.receive(index),
+        let index = mark as u32 as usize;
+        let connection = &mut self.connections[index];
+        if connection.mark(index) != mark {
+            return;
+        }
+        connection.hung_up |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        if connection.layers.is_some() {
+            self.on_layered_event(index, flags);
+        } else {
+            self.on_plain_event(index, flags);
         }
     }
 
@@ -310,38 +298,34 @@ impl<'a> Engine<'a> {
     fn receive_unfinished(&mut self) {
         for _ in 0..self.unfinished.len() {
             let Some(index) = self.unfinished.pop_front() else { return };
-            self.clients[index].unfinished = false;
-            if self.clients[index].state == ClientState::Receiving {
-                self.receive(index);
+            self.connections[index].unfinished = false;
+            if self.connections[index].layers.is_some() {
+                self.receive_layered(index);
+            } else {
+                let client = self.connections[index].first_client;
+                let client = &self.clients[client];
+                if client.state == ClientState::Receiving && client.connection == index {
+                    self.receive(index);
+                }
             }
         }
     }
 
+    /// Starts what is due, the clients' own moments first.
     fn start_due(&mut self) {
         for _ in 0..STARTS_AT_ONCE {
-            if self.now_ns >= self.stop_ns {
+            if self.next_start_ns() > self.now_ns {
                 return;
             }
-            let Some(index) = self.timers.take_due(self.now_ns) else { return };
-            let intended_ns = self.intended_start(index).unwrap_or(self.now_ns);
-            self.start_request(index, intended_ns, self.now_ns);
-            self.now_ns = now_ns();
-        }
-    }
-
-    /// What is done every few milliseconds, whatever the sockets do.
-    fn keep_house(&mut self) {
-        self.look_for_stop();
-        self.note_window_edges();
-        if self.now_ns >= self.sweep_ns {
-            self.sweep_time_limits();
-        }
-        self.publish_progress();
-        self.housekeeping_ns = self.now_ns + HOUSEKEEPING_NS;
-        for edge_ns in [self.record.times.window_start_ns, self.record.times.window_end_ns] {
-            if edge_ns > self.now_ns {
-                self.housekeeping_ns = self.housekeeping_ns.min(edge_ns);
+            let own = if self.now_ns < self.stop_ns { self.timers.take_due(self.now_ns) } else { None };
+            if let Some((due_ns, index)) = own {
+                self.on_moment(index, due_ns);
+            } else if let Pacing::Open(arrivals) = &mut self.pacing
+                && let Due::Start { client, intended_ns } = arrivals.take_due(self.now_ns)
+            {
+                self.begin_session(client, intended_ns, false);
             }
+            self.now_ns = now_ns();
         }
     }
 
@@ -355,62 +339,21 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn look_for_stop(&mut self) {
-        let shared = self.shared;
-        if !shared.progress.stop.load(Ordering::Relaxed) {
-            return;
-        }
-        // The first thread that sees the stop sets the end for all of them.
-        let _ = shared.stopped_ns.compare_exchange(0, self.now_ns, Ordering::Relaxed, Ordering::Relaxed);
-        let stopped_ns = shared.stopped_ns.load(Ordering::Relaxed);
-        self.stop_ns = self.stop_ns.min(stopped_ns);
-        self.record.times = self.record.times.ended_at(stopped_ns);
-    }
-
-    fn note_window_edges(&mut self) {
-        if self.window_start.is_none() && self.now_ns >= self.record.times.window_start_ns {
-            self.window_start = Some(ThreadTime::read());
-        }
-        if self.window_end.is_none() && self.now_ns >= self.record.times.window_end_ns {
-            self.window_end = Some(ThreadTime::read());
-        }
-    }
-
-    /// Ends the requests whose time is over. Coarse on purpose: a timer a request would cost more than it tells.
-    fn sweep_time_limits(&mut self) {
-        let timeout_ns = nanoseconds(self.shared.plan.timeout);
-        for index in 0..self.clients.len() {
-            let client = &self.clients[index];
-            if client.state != ClientState::Resting
-                && self.now_ns.saturating_sub(client.service_started_ns) > timeout_ns
-            {
-                self.fail(index, ErrorKind::Timeout);
-            }
-        }
-        self.sweep_ns = self.now_ns + (timeout_ns / 20).clamp(HOUSEKEEPING_NS, 250_000_000);
-    }
-
-    fn publish_progress(&mut self) {
-        let progress = self.shared.progress;
-        let now = Published {
-            requests: self.record.total_requests,
-            errors: self.record.total_errors.total(),
-            bytes: self.record.total_bytes,
-        };
-        let before = &self.published;
-        progress.requests.fetch_add(now.requests - before.requests, Ordering::Relaxed);
-        progress.errors.fetch_add(now.errors - before.errors, Ordering::Relaxed);
-        progress.bytes.fetch_add(now.bytes - before.bytes, Ordering::Relaxed);
-        self.published = now;
-    }
-
     fn finish(mut self) -> ThreadOutcome {
         self.note_window_edges();
         self.publish_progress();
-        let start = self.window_start.unwrap_or_default();
-        let end = self.window_end.unwrap_or(start);
+        self.connections.iter_mut().for_each(Connection::close);
+        if let Pacing::Open(arrivals) = self.pacing {
+            for intended_ns in arrivals.left_over(self.stop_ns) {
+                self.record.unsent(intended_ns);
+            }
+        }
+        // A run that is over before its window counts to here.
+        let end = self.window_end.unwrap_or_else(ThreadTime::read);
+        let start = self.window_start.unwrap_or(end);
         let (user_s, system_s) = end.user_and_system_s_since(&start);
-        ThreadOutcome { record: self.record, user_s, system_s, busy: end.share_since(&start) }
+        let (busy, waiting) = (end.share_since(&start), end.waiting_share_since(&start));
+        ThreadOutcome { record: self.record, user_s, system_s, busy, waiting }
     }
 }
 

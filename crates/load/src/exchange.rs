@@ -1,225 +1,161 @@
-//! One exchange of a virtual client: start, connect, send, receive, and what follows its end.
+//! A request of a virtual client from its start to its end, and what follows that: the next one, now or later.
 
-use crate::answer::{Answer, AtEnd, Malformed};
-use crate::clock::{self, now_ns};
-use crate::engine::{ClientState, Engine};
+use crate::answer::Answer;
+use crate::client::{ClientState, Phase};
+use crate::clock::now_ns;
+use crate::engine::{Engine, Pacing};
 use crate::outcome::ErrorKind;
-use crate::plan::ConnectionUse;
+use crate::plan::{ConnectionUse, HttpVersion, TimeSpread};
 use crate::record::AnswerNote;
-use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::fd::OwnedFd;
+use crate::socket::new_socket;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, ipproto, recv, send, socket_with,
-    sockopt,
-};
+use rustix::net::connect;
+use sha2::{Digest, Sha256};
 
 /// The pause of a client after a connection that was refused or broke, so that a dead server is not hammered.
 const PAUSE_AFTER_ERROR_NS: u64 = 10_000_000;
-/// Full receive buffers that one client may take in before the others have their turn.
-const RECEIVES_AT_ONCE: usize = 16;
-/// Connections whose first requests are sent one after the other. Enough to share the cost of waking the server, and
-/// few enough that the first of them does not wait long for the others.
-const FIRST_SENDS_AT_ONCE: usize = 32;
-/// A request up to this length goes out in one segment at any usual segment size, so that Nagle's algorithm has
-/// nothing to hold back on a new connection.
-const ONE_SEGMENT_BYTES: usize = 536;
 
 impl Engine<'_> {
+    /// A client's moment has come.
+    pub(crate) fn on_moment(&mut self, index: usize, due_ns: u64) {
+        match &self.pacing {
+            Pacing::Closed(_) => self.start_request(index, self.now_ns, self.now_ns, false),
+            Pacing::Open(_) if self.clients[index].session_left > 0 => {
+                self.start_request(index, due_ns, self.now_ns, false);
+            }
+            // It has rested after an error.
+            Pacing::Open(_) => self.look_for_arrival(index),
+        }
+    }
+
+    /// A user has arrived, and this client is that user now.
+    pub(crate) fn begin_session(&mut self, index: usize, intended_ns: u64, has_waited: bool) {
+        let requests = match self.shared.plan.session {
+            None => 1,
+            Some(session) => match session.spread {
+                TimeSpread::Fixed => session.requests.round() as u64,
+                TimeSpread::Exponential => geometric(session.requests, self.clients[index].random.fraction()),
+            },
+        };
+        self.clients[index].session_left = requests;
+        self.start_request(index, intended_ns, self.now_ns, has_waited);
+    }
+
     /// Starts the client's next request. `intended_ns` is where its latency begins.
-    pub(crate) fn start_request(&mut self, index: usize, intended_ns: u64, now_ns: u64) {
-        let choice = self.shared.choice;
-        let requests = self.shared.requests;
+    fn start_request(&mut self, index: usize, intended_ns: u64, now_ns: u64, has_waited: bool) {
+        if self.left_to_start == 0 {
+            return;
+        }
+        self.left_to_start -= 1;
+        let (choice, requests) = (self.shared.choice, self.shared.requests);
         let client = &mut self.clients[index];
         client.request = if requests.len() == 1 { 0 } else { choice.draw(client.random.next()) };
-        client.sent = 0;
+        let request = &requests[client.request];
+        client.connection = index / self.streams * self.targets.len() + request.target;
+        client.is_last = match self.shared.plan.connections {
+            ConnectionUse::Kept => false,
+            ConnectionUse::New => true,
+            ConnectionUse::NewShare(share) => client.random.fraction() < share,
+        };
         client.retried = false;
         client.started_ns = intended_ns;
         client.service_started_ns = now_ns;
-        client.turns += 1;
-        client.answer.reset();
+        client.session_left = client.session_left.saturating_sub(1);
+        client.hasher = request.expected.body_sha256.map(|_| Box::new(Sha256::new()));
         self.under_way += 1;
-        self.record.started(now_ns);
-        if self.clients[index].socket.is_some() {
-            self.clients[index].state = ClientState::Sending;
+        self.record.started(intended_ns, now_ns, has_waited);
+        self.send_request(index, now_ns);
+    }
+
+    /// Sends the request, on the connection that there is or on a new one.
+    fn send_request(&mut self, index: usize, now_ns: u64) {
+        let client = &mut self.clients[index];
+        let request = &self.shared.requests[client.request];
+        client.sent = 0;
+        client.answer.reset(request.is_head);
+        let number = client.connection;
+        let connection = &self.connections[number];
+        if connection.layers.is_some() {
+            self.send_layered(index, now_ns);
+        } else if connection.phase == Phase::Open {
+            client.state = ClientState::Sending;
             self.send(index);
         } else {
-            self.open_connection(index, now_ns);
+            client.state = ClientState::Waiting;
+            self.open_connection(number, now_ns);
         }
     }
 
-    /// When the client's next request should start by the schedule; `None` in a closed loop.
-    pub(crate) fn intended_start(&self, index: usize) -> Option<u64> {
-        let client = &self.clients[index];
-        let due_ns = self.schedule?.due_ns(client.number, client.turns);
-        Some(self.record.times.start_ns.saturating_add(due_ns))
-    }
-
-    /// Sends what is left of the request. The connection is known to be made once the first byte was taken.
-    pub(crate) fn send(&mut self, index: usize) {
-        let client = &mut self.clients[index];
-        let bytes = &self.shared.requests[client.request].bytes[client.sent..];
-        let Some(socket) = &client.socket else { return };
-        match send(socket, bytes, SendFlags::NOSIGNAL) {
-            Ok(sent) => {
-                if client.state == ClientState::Connecting {
-                    let connected_ns = now_ns();
-                    self.record
-                        .connected(connected_ns, connected_ns.saturating_sub(client.connect_started_ns));
-                }
-                client.sent += sent;
-                if sent == bytes.len() {
-                    client.state = ClientState::Receiving;
-                } else {
-                    client.state = ClientState::Sending;
-                    self.await_writable(index);
-                }
-            }
-            Err(Errno::AGAIN) if client.state == ClientState::Sending => self.await_writable(index),
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) if client.state == ClientState::Connecting => self.fail(index, ErrorKind::Connect),
-            Err(_) => self.broken(index),
-        }
-    }
-
-    /// Receives what has come.
-    pub(crate) fn receive(&mut self, index: usize) {
-        for _ in 0..RECEIVES_AT_ONCE {
-            let client = &mut self.clients[index];
-            let Some(socket) = &client.socket else { return };
-            let received = match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
-                Ok((0, _)) => return self.connection_ended(index),
-                Ok((received, _)) => received,
-                Err(Errno::AGAIN) => return,
-                Err(Errno::INTR) => continue,
-                Err(_) => return self.broken(index),
-            };
-            let head = &mut self.heads[client.request];
-            match client.answer.receive(&self.buffer[..received], head) {
-                Ok(Some(answer)) => return self.complete(index, &answer),
-                Ok(None) if received < self.buffer.len() && !client.hung_up => return,
-                Ok(None) => {}
-                Err(Malformed) => return self.fail(index, ErrorKind::Malformed),
-            }
-        }
-        if !self.clients[index].unfinished {
-            self.clients[index].unfinished = true;
-            self.unfinished.push_back(index);
-        }
-    }
-
-    /// Ends the request that is under way as failed, and its connection with it.
-    pub(crate) fn fail(&mut self, index: usize, kind: ErrorKind) {
-        let now_ns = now_ns();
-        self.now_ns = now_ns;
-        self.clients[index].socket = None;
-        self.record.failed(index, kind, now_ns);
-        let pause_ns = match kind {
-            ErrorKind::Connect | ErrorKind::Reset => PAUSE_AFTER_ERROR_NS,
-            _ => 0,
-        };
-        self.rest(index, now_ns, pause_ns);
-    }
-
-    /// Begins a new connection; its request is sent by [`Engine::send_first`].
+    /// Begins a new connection.
     ///
-    /// On the loopback interface the handshake is over when connect returns, and the requests of several connections
-    /// are then sent one right after the other: a server that waits is woken once for all of them, and to wake it is
-    /// dearer than to send.
-    fn open_connection(&mut self, index: usize, now_ns: u64) {
-        let client = &mut self.clients[index];
-        client.reused = false;
-        client.hung_up = false;
-        client.connect_started_ns = now_ns;
-        let request_bytes = self.shared.requests[client.request].bytes.len();
-        let Ok(socket) = new_socket(self.address, self.connections, request_bytes) else {
-            return self.fail(index, ErrorKind::Connect);
+    /// On the loopback interface the handshake of TCP is over when connect returns, and the requests of several
+    /// connections are then sent one right after the other: a server that waits is woken once for all of them, and to
+    /// wake it is dearer than to send.
+    pub(crate) fn open_connection(&mut self, index: usize, now_ns: u64) {
+        if self.shared.plan.version == HttpVersion::Http3 {
+            return self.open_quic(index, now_ns);
+        }
+        let connection = &mut self.connections[index];
+        let target = &self.targets[connection.target];
+        connection.reused = false;
+        connection.hung_up = false;
+        connection.connect_started_ns = now_ns;
+        let request = self.clients[connection.first_client].request;
+        let has_layers = connection.layers.is_some();
+        let request_bytes = if has_layers { usize::MAX } else { self.shared.requests[request].bytes.len() };
+        let Ok(socket) = new_socket(target.address, self.shared.plan.connections, request_bytes) else {
+            return self.fail_connection(index, ErrorKind::Connect);
         };
-        match connect(&socket, &self.address) {
+        match connect(&socket, &target.address) {
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
-            Err(_) => return self.fail(index, ErrorKind::Connect),
+            Err(_) => return self.fail_connection(index, ErrorKind::Connect),
         }
-        client.connect_returned_ns = clock::now_ns();
-        client.state = ClientState::Connecting;
-        client.socket = Some(socket);
-        if !self.is_loopback {
-            return self.send_first(index);
-        }
-        self.unsent.push(index);
-        if self.unsent.len() >= FIRST_SENDS_AT_ONCE {
-            self.send_all_first();
-        }
-    }
-
-    /// Sends the first request of every connection that was begun.
-    pub(crate) fn send_all_first(&mut self) {
-        // Nothing is added meanwhile: a client whose first send fails pauses before it connects again.
-        for position in 0..self.unsent.len() {
-            self.send_first(self.unsent[position]);
-        }
-        self.unsent.clear();
-    }
-
-    /// Sends the first request of a connection. Where the handshake is over, this succeeds; else the socket's event
-    /// tells when to try again.
-    fn send_first(&mut self, index: usize) {
-        let client = &mut self.clients[index];
-        let request = &self.shared.requests[client.request].bytes;
-        let Some(socket) = &client.socket else { return };
-        match send(socket, request, SendFlags::NOSIGNAL) {
-            Ok(sent) => {
-                client.sent = sent;
-                client.state =
-                    if sent == request.len() { ClientState::Receiving } else { ClientState::Sending };
-                let connect_ns = client.connect_returned_ns.saturating_sub(client.connect_started_ns);
-                self.record.connected(client.connect_returned_ns, connect_ns);
-            }
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(Errno::CONNRESET | Errno::PIPE) => return self.fail(index, ErrorKind::Reset),
-            Err(_) => return self.fail(index, ErrorKind::Connect),
-        }
-        // Registered after the send: a socket that is registered for output while it can be written brings an event
-        // that says nothing.
-        let mut interest = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-        if client.state != ClientState::Receiving {
-            interest |= EventFlags::OUT;
-        }
-        if epoll::add(&self.epoll, socket, EventData::new_u64(index as u64), interest).is_err() {
-            self.fail(index, ErrorKind::Connect);
-        }
-    }
-
-    /// Asks for an event when more can be sent. Requests are small: this is rare.
-    fn await_writable(&mut self, index: usize) {
-        let Some(socket) = &self.clients[index].socket else { return };
-        let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        if epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), interest).is_err() {
-            self.fail(index, ErrorKind::Reset);
+        connection.connect_returned_ns = crate::clock::now_ns();
+        connection.phase = Phase::Connecting;
+        connection.socket = Some(socket);
+        if has_layers {
+            self.begin_layers(index);
+        } else if target.is_loopback {
+            self.send_first_later(index);
+        } else {
+            self.send_first(index);
         }
     }
 
     /// The answer is complete: it is checked, counted, and the client goes on.
-    fn complete(&mut self, index: usize, answer: &Answer) {
+    pub(crate) fn complete(&mut self, index: usize, answer: &Answer) {
         let now_ns = now_ns();
         self.now_ns = now_ns;
         let client = &mut self.clients[index];
-        let request = &self.shared.requests[client.request];
-        let usable = answer.keeps_connection && !client.hung_up && client.state == ClientState::Receiving;
-        if usable && self.connections == ConnectionUse::Kept {
-            client.reused = true;
+        let connection = &mut self.connections[client.connection];
+        let expected = &self.shared.requests[client.request].expected;
+        // On a connection of HTTP/2 there may be other requests, and its end is seen to where it is received.
+        let is_shared =
+            connection.layers.as_ref().is_some_and(|layers| layers.h2.is_some() || layers.h3.is_some());
+        let is_usable = is_shared
+            || answer.keeps_connection && !connection.hung_up && client.state == ClientState::Receiving;
+        if is_usable && !client.is_last {
+            connection.reused = true;
         } else {
-            client.socket = None;
+            connection.close();
         }
-        if !(200..400).contains(&answer.status) {
-            self.record.failed(index, ErrorKind::BadStatus, now_ns);
-        } else if request.expected_body_bytes.is_some_and(|expected| expected != answer.body_bytes) {
-            self.record.failed(index, ErrorKind::ShortBody, now_ns);
+        let has_right_hash = match (&expected.body_sha256, client.hasher.take()) {
+            (Some(wanted), Some(hasher)) => hasher.finalize().as_slice() == wanted,
+            _ => true,
+        };
+        if !expected.has_status(answer.status) {
+            self.record.failed(index, expected.class, ErrorKind::BadStatus, now_ns);
+        } else if expected.body_bytes.is_some_and(|bytes| bytes != answer.body_bytes) {
+            self.record.failed(index, expected.class, ErrorKind::ShortBody, now_ns);
+        } else if !has_right_hash {
+            self.record.failed(index, expected.class, ErrorKind::WrongBody, now_ns);
         } else {
             let note = AnswerNote {
+                intended_ns: client.started_ns,
                 ended_ns: now_ns,
                 latency_ns: now_ns.saturating_sub(client.started_ns),
                 service_ns: now_ns.saturating_sub(client.service_started_ns),
-                class: request.class,
+                class: expected.class,
                 bytes: answer.bytes,
                 body_bytes: answer.body_bytes,
             };
@@ -228,59 +164,148 @@ impl Engine<'_> {
         self.rest(index, now_ns, 0);
     }
 
-    /// The server has ended the connection while a request was under way.
-    fn connection_ended(&mut self, index: usize) {
-        match self.clients[index].answer.at_end() {
-            AtEnd::Complete(answer) => self.complete(index, &answer),
-            AtEnd::ShortBody => self.fail(index, ErrorKind::ShortBody),
-            AtEnd::Nothing | AtEnd::InHead => self.broken(index),
+    /// Ends the request that is under way as failed, and its connection with it unless other requests are on it.
+    pub(crate) fn fail(&mut self, index: usize, kind: ErrorKind) {
+        let connection = self.clients[index].connection;
+        if self.connections[connection].layers.is_some() {
+            self.abandon_layered(index, kind);
+        } else {
+            self.connections[connection].close();
+            self.end_failed(index, kind);
         }
     }
 
-    /// The connection broke. On a kept connection, before any byte of an answer, the server has most likely closed it
-    /// between two requests: the request is sent once more on a new one (RFC 9112, section 9.3.1), with its latency
-    /// counted from its first start.
-    fn broken(&mut self, index: usize) {
+    /// Ends everything that is under way on a connection.
+    pub(crate) fn fail_connection(&mut self, connection: usize, kind: ErrorKind) {
+        if self.connections[connection].layers.is_some() {
+            self.fail_layered(connection, kind);
+        } else {
+            let client = self.connections[connection].first_client;
+            self.fail(client, kind);
+        }
+    }
+
+    /// The request has failed; its connection is seen to.
+    pub(crate) fn end_failed(&mut self, index: usize, kind: ErrorKind) {
+        let now_ns = now_ns();
+        self.now_ns = now_ns;
+        let class = self.shared.requests[self.clients[index].request].expected.class;
+        self.record.failed(index, class, kind, now_ns);
+        let pause_ns = match kind {
+            ErrorKind::Connect | ErrorKind::Reset | ErrorKind::Tls => PAUSE_AFTER_ERROR_NS,
+            _ => 0,
+        };
+        self.rest(index, now_ns, pause_ns);
+    }
+
+    /// The connection broke under a request that may have been answered in part. On a kept connection, before any byte
+    /// of an answer, the server has most likely closed it between two requests: a request that may be repeated is sent
+    /// once more on a new one (RFC 9112, section 9.3.1), with its latency counted from its first start.
+    pub(crate) fn broken(&mut self, index: usize, was_reused: bool, is_untouched: bool) {
         let client = &mut self.clients[index];
-        if !client.reused || client.retried || !client.answer.is_untouched() {
-            return self.fail(index, ErrorKind::Reset);
+        let may_repeat = self.shared.requests[client.request].is_idempotent;
+        if !was_reused || client.retried || !is_untouched || !may_repeat {
+            return self.end_failed(index, ErrorKind::Reset);
         }
-        client.socket = None;
-        client.retried = true;
-        client.sent = 0;
-        self.record.total_retries += 1;
-        self.open_connection(index, now_ns());
+        self.repeat(index);
     }
 
-    /// The exchange is over; the next one starts now or at its moment.
+    /// Sends the request once more, on a new connection.
+    pub(crate) fn repeat(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        client.retried = true;
+        client.hasher = client.hasher.take().map(|_| Box::new(Sha256::new()));
+        self.record.total_retries += 1;
+        self.send_request(index, now_ns());
+    }
+
+    /// The request is over; what follows starts now or at its moment.
     fn rest(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
         self.under_way -= 1;
         self.clients[index].state = ClientState::Resting;
         if now_ns >= self.stop_ns {
-            self.clients[index].socket = None;
-            return;
+            return self.close_connections(index);
         }
-        let intended_ns = self.intended_start(index);
-        let at_ns = intended_ns.unwrap_or(now_ns + self.think_ns).max(now_ns + pause_ns);
-        if at_ns > now_ns {
-            self.timers.set(at_ns, index);
-        } else {
-            self.start_request(index, intended_ns.unwrap_or(now_ns), now_ns);
+        match &self.pacing {
+            Pacing::Closed(None) => self.think(index, now_ns, pause_ns),
+            Pacing::Closed(Some(curve)) => {
+                let now_s = now_ns.saturating_sub(self.shared.times.start_ns) as f64 / 1e9;
+                let level = self.clients[index].number as f64;
+                if curve.is_above(level, now_s) {
+                    return self.think(index, now_ns, pause_ns);
+                }
+                // The stage has fewer clients: this one leaves, and comes back with a later stage.
+                if let Some(next_s) = curve.next_above(level, now_s) {
+                    self.timers.set(self.shared.times.start_ns + (next_s * 1e9) as u64, index);
+                }
+                self.close_connections(index);
+            }
+            Pacing::Open(_) if self.clients[index].session_left > 0 => self.think(index, now_ns, pause_ns),
+            Pacing::Open(_) => {
+                if self.shared.plan.session.is_some() {
+                    self.close_connections(index);
+                }
+                if pause_ns > 0 {
+                    self.timers.set(now_ns + pause_ns, index);
+                } else {
+                    self.look_for_arrival(index);
+                }
+            }
+        }
+    }
+
+    /// The client's next request follows its last one, after its think time.
+    fn think(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
+        let mut think_ns = self.think_ns;
+        if think_ns > 0 && self.shared.plan.think_spread == TimeSpread::Exponential {
+            think_ns = (think_ns as f64 * self.clients[index].random.exponential()) as u64;
+        }
+        match think_ns.max(pause_ns) {
+            0 => self.start_request(index, now_ns, now_ns, false),
+            wait_ns => self.timers.set(now_ns + wait_ns, index),
+        }
+    }
+
+    /// The client takes on the arrival that waits longest, or waits for the next.
+    fn look_for_arrival(&mut self, index: usize) {
+        let Pacing::Open(arrivals) = &mut self.pacing else { return };
+        if let Some(intended_ns) = arrivals.next_for(index) {
+            self.begin_session(index, intended_ns, true);
+        }
+    }
+
+    /// Ends the client's own connections; those of a group stay as long as one of it works.
+    fn close_connections(&mut self, index: usize) {
+        let group = index / self.streams;
+        let clients = group * self.streams..((group + 1) * self.streams).min(self.clients.len());
+        if self.clients[clients].iter().all(|client| client.state == ClientState::Resting) {
+            let connections = group * self.targets.len()..(group + 1) * self.targets.len();
+            self.connections[connections].iter_mut().for_each(crate::client::Connection::close);
         }
     }
 }
 
-fn new_socket(
-    address: std::net::SocketAddr,
-    connections: ConnectionUse,
-    request_bytes: usize,
-) -> Result<OwnedFd, Errno> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
-    // One segment on a new connection is never held back, so the call is spared where it changes nothing.
-    if connections == ConnectionUse::Kept || request_bytes > ONE_SEGMENT_BYTES {
-        sockopt::set_tcp_nodelay(&socket, true)?;
+/// A number from the geometric distribution over 1, 2, 3 and so on with this mean.
+fn geometric(mean: f64, fraction: f64) -> u64 {
+    if mean <= 1.0 {
+        return 1;
     }
-    Ok(socket)
+    // The chance that a session ends with any one of its requests is 1 / mean.
+    1 + ((1.0 - fraction).ln() / (1.0 - 1.0 / mean).ln()) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::geometric;
+    use crate::choice::Random;
+
+    #[test]
+    fn sessions_of_chance_have_their_mean_length() {
+        for mean in [1.0, 1.5, 5.0, 40.0] {
+            let mut random = Random::of_thread(5, 0);
+            let sum: u64 = (0..100_000).map(|_| geometric(mean, random.fraction())).sum();
+            assert!((sum as f64 / 1e5 / mean - 1.0).abs() < 0.02, "{mean}: {}", sum as f64 / 1e5);
+        }
+        assert_eq!(geometric(5.0, 0.0), 1);
+    }
 }

@@ -6,28 +6,56 @@
 //! The crate knows nothing of suites, servers or reports; those are the lab's.
 
 mod answer;
+mod arrivals;
+mod body;
 mod check;
 mod choice;
+mod client;
 mod clock;
+mod curve;
 mod engine;
 mod exchange;
+mod export;
+#[doc(hidden)]
+pub mod fuzzing;
+mod h2;
+mod h3;
+mod head;
+mod housekeeping;
+mod http1;
+mod layered;
+mod layered_ends;
+mod machine;
 mod outcome;
+mod parts;
 mod plan;
+mod quic;
 mod record;
 mod request;
 mod run;
-mod schedule;
+mod socket;
+mod target;
 mod timers;
+mod tls;
+mod tls_setup;
 mod url;
 
+pub use arrivals::Arrivals;
 pub use check::{
-    MAXIMUM_CLIENTS, MAXIMUM_HEADERS_BYTES, MAXIMUM_LENGTH, MAXIMUM_PATH_BYTES, MAXIMUM_RECEIVE_BUFFER_BYTES,
-    MAXIMUM_REQUESTS, allowed_cores,
+    MAXIMUM_BODY_BYTES, MAXIMUM_CLIENTS, MAXIMUM_HEADERS_BYTES, MAXIMUM_LENGTH, MAXIMUM_PATH_BYTES,
+    MAXIMUM_RECEIVE_BUFFER_BYTES, MAXIMUM_REQUESTS, MAXIMUM_STAGES,
 };
-pub use outcome::{ClientOutcome, EngineUse, ErrorCounts, Interval, Outcome, Saturation, TimeSummary};
+pub use curve::Stage;
+pub use export::{interval_log, percentile_text};
+pub use machine::allowed_cores;
+pub use outcome::{
+    ArrivalsOutcome, ClassOutcome, ClientOutcome, EngineUse, ErrorCounts, HandshakeCounts, Interval, LATE,
+    Outcome, Saturation, StageOutcome, TimeSummary,
+};
 pub use plan::{
     ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, HttpVersion, Plan, PlanError,
-    PlannedRequest, Progress, Target,
+    PlannedRequest, Progress, Session, TimeSpread,
 };
 pub use run::run;
+pub use target::{Target, TlsTarget, TlsVersions, Trust};
 pub use url::{HttpUrl, MAXIMUM_URL_BYTES, UrlError};

@@ -14,10 +14,14 @@ pub struct ErrorCounts {
     pub timeout: u64,
     /// The body ended before its Content-Length, or is not the length that the workload states.
     pub short_body: u64,
-    /// A status outside 200 to 399.
+    /// A status that is not expected: outside 200 to 399, unless the workload says otherwise.
     pub bad_status: u64,
     /// An answer that is not HTTP.
     pub malformed: u64,
+    /// The TLS handshake failed or the session broke; or HTTP/2 was not agreed upon in it.
+    pub tls: u64,
+    /// A body whose hash is not the one that the workload states.
+    pub wrong_body: u64,
 }
 
 /// The kinds of [`ErrorCounts`].
@@ -29,6 +33,8 @@ pub(crate) enum ErrorKind {
     ShortBody,
     BadStatus,
     Malformed,
+    Tls,
+    WrongBody,
 }
 
 impl ErrorCounts {
@@ -38,7 +44,7 @@ impl ErrorCounts {
     }
 
     /// Every kind with its name, in a fixed order.
-    pub fn by_kind(&self) -> [(&'static str, u64); 6] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 8] {
         [
             ("connect", self.connect),
             ("reset", self.reset),
@@ -46,6 +52,8 @@ impl ErrorCounts {
             ("short_body", self.short_body),
             ("bad_status", self.bad_status),
             ("malformed", self.malformed),
+            ("tls", self.tls),
+            ("wrong_body", self.wrong_body),
         ]
     }
 
@@ -57,6 +65,8 @@ impl ErrorCounts {
             ErrorKind::ShortBody => &mut self.short_body,
             ErrorKind::BadStatus => &mut self.bad_status,
             ErrorKind::Malformed => &mut self.malformed,
+            ErrorKind::Tls => &mut self.tls,
+            ErrorKind::WrongBody => &mut self.wrong_body,
         } += 1;
     }
 
@@ -67,6 +77,8 @@ impl ErrorCounts {
         self.short_body += other.short_body;
         self.bad_status += other.bad_status;
         self.malformed += other.malformed;
+        self.tls += other.tls;
+        self.wrong_body += other.wrong_body;
     }
 }
 
@@ -80,6 +92,19 @@ pub struct ClientOutcome {
     /// Bytes received between the ramps, heads included.
     pub bytes: u64,
     /// Latency in nanoseconds, two significant digits.
+    pub latency_ns: Histogram<u32>,
+}
+
+/// The share of one class of requests.
+#[derive(Debug, Clone)]
+pub struct ClassOutcome {
+    /// Valid answers between the ramps.
+    pub requests: u64,
+    /// Errors between the ramps.
+    pub errors: u64,
+    /// Bytes received between the ramps, heads included; not kept where there is one class only.
+    pub bytes: u64,
+    /// Latency in nanoseconds, two significant digits; empty where there is one class only.
     pub latency_ns: Histogram<u32>,
 }
 
@@ -100,6 +125,65 @@ pub struct Interval {
     pub latency_ns: Histogram<u32>,
 }
 
+/// One of [`crate::Plan::stages`].
+#[derive(Debug, Clone)]
+pub struct StageOutcome {
+    /// Seconds since the run's start at its beginning.
+    pub start_s: f64,
+    /// How long it was, in seconds.
+    pub length_s: f64,
+    /// Valid answers that ended in it.
+    pub requests: u64,
+    /// Errors in it.
+    pub errors: u64,
+    /// Bytes received in it.
+    pub bytes: u64,
+    /// Latency in nanoseconds: of the answers that ended in it or, in an open load, of the requests that were due in it.
+    pub latency_ns: Histogram<u64>,
+}
+
+/// What became of the arrivals of an open load that were due between the ramps.
+#[derive(Debug, Clone)]
+pub struct ArrivalsOutcome {
+    /// All that were due.
+    pub due: u64,
+    /// Those that were started; the others found no free client before the end.
+    pub started: u64,
+    /// Those that were started more than [`LATE`] after their moment.
+    pub late: u64,
+    /// Nanoseconds from the moment at which a request was due to its start.
+    pub lateness_ns: Histogram<u64>,
+    /// The same for requests that a client was free for: what is late here is the engine itself.
+    pub engine_lateness_ns: Histogram<u64>,
+}
+
+impl ArrivalsOutcome {
+    /// Arrivals that were due and never started.
+    pub fn unsent(&self) -> u64 {
+        self.due - self.started
+    }
+}
+
+/// A start that is this much behind its moment is late.
+pub const LATE: Duration = Duration::from_millis(1);
+
+/// The TLS handshakes of the whole run that were finished.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HandshakeCounts {
+    /// Full handshakes.
+    pub full: u64,
+    /// Handshakes that took up an earlier session.
+    pub resumed: u64,
+}
+
+impl HandshakeCounts {
+    /// The share that took up an earlier session; `None` without handshakes.
+    pub fn resumed_share(&self) -> Option<f64> {
+        let all = self.full + self.resumed;
+        (all > 0).then(|| self.resumed as f64 / all as f64)
+    }
+}
+
 /// The engine's own use of the machine while it counted.
 #[derive(Debug, Clone, Default)]
 pub struct EngineUse {
@@ -109,6 +193,8 @@ pub struct EngineUse {
     pub system_s: f64,
     /// The busiest engine thread's share of one processor, 0 to 1.
     pub busiest_thread: f64,
+    /// The largest share of the time that an engine thread waited while something else had its processor, 0 to 1.
+    pub longest_waiting_thread: f64,
 }
 
 /// Whether the figures are the server's or the engine's own limit.
@@ -129,6 +215,8 @@ pub struct Outcome {
     pub requests: u64,
     /// Valid answers for each class of [`crate::PlannedRequest::class`].
     pub requests_by_class: Vec<u64>,
+    /// The same with more figures.
+    pub classes: Vec<ClassOutcome>,
     /// Failed requests.
     pub errors: ErrorCounts,
     /// Bytes received, heads included.
@@ -139,13 +227,21 @@ pub struct Outcome {
     pub connections: u64,
     /// Requests that were started (with a rate: on schedule or late), whatever became of them.
     pub started: u64,
-    /// Nanoseconds from the start of the connection (or, on a kept one, of the request) to the last byte;
-    /// with [`crate::Plan::rate`] from the intended start.
+    /// Nanoseconds from the start of the connection (or, on a kept one, of the request) to the last byte. In an open
+    /// load from the moment at which the request was due, of all answers to requests that were due between the ramps.
     pub latency_ns: Histogram<u64>,
-    /// Nanoseconds from the real start of the request to the last byte (differs from `latency_ns` only under a rate).
+    /// Nanoseconds from the real start of the request to the last byte (differs from `latency_ns` only in an open load).
     pub service_ns: Histogram<u64>,
     /// Nanoseconds from connect to connected, one value a connection.
     pub connect_ns: Histogram<u64>,
+    /// Nanoseconds from connected to the end of the TLS handshake.
+    pub handshake_ns: Histogram<u64>,
+    /// TLS handshakes of the whole run.
+    pub handshakes: HandshakeCounts,
+    /// What became of the arrivals of an open load.
+    pub arrivals: Option<ArrivalsOutcome>,
+    /// The phases of the run, if it has several.
+    pub stages: Vec<StageOutcome>,
     /// Each client's share.
     pub clients: Vec<ClientOutcome>,
     /// The time line, ramps included. What ended after the length, while the last answers were awaited, is in the
@@ -157,6 +253,8 @@ pub struct Outcome {
     pub total_errors: u64,
     /// The errors of the whole run by kind; their sum is `total_errors`.
     pub total_errors_by_kind: ErrorCounts,
+    /// The first error of TLS, in words.
+    pub tls_error: Option<String>,
     /// Connections made in the whole run.
     pub total_connections: u64,
     /// Requests of the whole run that were sent again on a new connection because the server had closed the kept one
@@ -285,12 +383,14 @@ mod tests {
             ErrorKind::ShortBody,
             ErrorKind::BadStatus,
             ErrorKind::Malformed,
+            ErrorKind::Tls,
+            ErrorKind::WrongBody,
         ] {
             errors.count(kind);
         }
         assert!(errors.by_kind().iter().all(|(_, count)| *count == 1));
         let mut sum = errors.clone();
         sum.add(&errors);
-        assert_eq!((errors.total(), sum.total()), (6, 12));
+        assert_eq!((errors.total(), sum.total()), (8, 16));
     }
 }

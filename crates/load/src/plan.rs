@@ -1,6 +1,10 @@
 //! What to load, with what, for how long: the input of the engine, checked before anything is sent.
 
-use std::net::SocketAddr;
+use crate::arrivals::Arrivals;
+use crate::curve::Stage;
+use crate::target::Target;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
@@ -9,22 +13,15 @@ pub const DEFAULT_RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
 /// The time limit of a request unless the plan says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where the requests go.
-#[derive(Debug, Clone)]
-pub struct Target {
-    /// The address to connect to, resolved before the run so that no name is looked up while measuring.
-    pub address: SocketAddr,
-    /// The value of the Host field.
-    pub host: String,
-}
-
 /// Whether a virtual client keeps its connection (WebBench: "Use Keep-Alives").
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ConnectionUse {
     /// One connection a client, used until the server closes it.
     Kept,
     /// A new connection for every request.
     New,
+    /// Kept, but for this share of the requests (above 0 and below 1), which are the last on their connection.
+    NewShare(f64),
 }
 
 /// The protocol version that the requests are written in.
@@ -34,6 +31,22 @@ pub enum HttpVersion {
     Http10,
     /// HTTP/1.1.
     Http11,
+    /// HTTP/2: agreed upon in the TLS handshake (ALPN), or, without TLS, known beforehand.
+    Http2,
+    /// HTTP/3 over QUIC. Experimental: correct, but not made to be cheap.
+    Http3,
+}
+
+impl HttpVersion {
+    /// `HTTP/1.0` and so on.
+    pub fn name(self) -> &'static str {
+        match self {
+            HttpVersion::Http10 => "HTTP/1.0",
+            HttpVersion::Http11 => "HTTP/1.1",
+            HttpVersion::Http2 => "HTTP/2",
+            HttpVersion::Http3 => "HTTP/3",
+        }
+    }
 }
 
 /// One request of the workload with its weight.
@@ -41,12 +54,63 @@ pub enum HttpVersion {
 pub struct PlannedRequest {
     /// The class that it belongs to (an index that the caller chooses; counts are kept for each class).
     pub class: usize,
+    /// Where it goes: 0 for [`Plan::target`], `n` for number `n - 1` of [`Plan::other_targets`].
+    pub target: usize,
+    /// The method, for example `GET`.
+    pub method: String,
     /// Path and query, as sent.
     pub path: String,
     /// How often it is chosen, relative to the sum of all weights.
     pub weight: f64,
+    /// Header fields of its own, `name: value` without line ends. One that the plan or the engine has too takes its
+    /// place.
+    pub headers: Vec<String>,
+    /// The request's body; `None`: it has none, and no Content-Length.
+    pub body: Option<Arc<[u8]>>,
+    /// The statuses of a valid answer; empty: 200 to 399.
+    pub expected_status: Vec<RangeInclusive<u16>>,
     /// The exact body length the answer must have, where the caller knows it.
     pub expected_body_bytes: Option<u64>,
+    /// The SHA-256 that the answer's body must have. Each body is then hashed, which costs the engine time.
+    pub expected_body_sha256: Option<[u8; 32]>,
+}
+
+impl PlannedRequest {
+    /// A plain GET of class 0 with the weight 1. Callers change what they need.
+    pub fn get(path: impl Into<String>) -> PlannedRequest {
+        PlannedRequest {
+            class: 0,
+            target: 0,
+            method: "GET".to_string(),
+            path: path.into(),
+            weight: 1.0,
+            headers: Vec::new(),
+            body: None,
+            expected_status: Vec::new(),
+            expected_body_bytes: None,
+            expected_body_sha256: None,
+        }
+    }
+}
+
+/// How a time that is given as one figure is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TimeSpread {
+    /// Every time is the same.
+    #[default]
+    Fixed,
+    /// Exponentially distributed with the figure as its mean.
+    Exponential,
+}
+
+/// What a user does who has arrived (a partly open load): some requests with think times between them, on a connection
+/// of its own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Session {
+    /// Requests of a session, at least 1. With [`TimeSpread::Exponential`] the mean of a geometric distribution.
+    pub requests: f64,
+    /// Whether all sessions are of the same length.
+    pub spread: TimeSpread,
 }
 
 /// One measured load, complete.
@@ -54,12 +118,17 @@ pub struct PlannedRequest {
 pub struct Plan {
     /// Where the requests go.
     pub target: Target,
+    /// More targets, for requests that name one.
+    pub other_targets: Vec<Target>,
     /// The workload: at least one request; weights positive.
     pub requests: Vec<PlannedRequest>,
     /// Extra header fields, `name: value` without line ends.
     pub headers: Vec<String>,
-    /// Virtual clients; each has one request under way at a time (closed loop).
+    /// Virtual clients; each has one request under way at a time. In a closed loop that is the load; under a rate it
+    /// bounds the requests under way, and an arrival that finds all of them busy waits.
     pub clients: usize,
+    /// Virtual clients that share one connection, each with a stream of its own (HTTP/2 and 3). Otherwise 1.
+    pub streams: usize,
     /// The processors to pin one engine thread each to; empty: one thread, not pinned.
     pub cores: Vec<usize>,
     /// Kept connections or a new one for every request.
@@ -72,6 +141,8 @@ pub struct Plan {
     pub delay: Duration,
     /// The wait between an answer and the next request (WebBench: "Think Time").
     pub think_time: Duration,
+    /// Whether all think times are the same.
+    pub think_spread: TimeSpread,
     /// A request without a complete answer after this is an error.
     pub timeout: Duration,
     /// The time at the beginning that is not counted.
@@ -80,9 +151,18 @@ pub struct Plan {
     pub length: Duration,
     /// The time at the end that is not counted.
     pub ramp_down: Duration,
-    /// Requests a second over all clients, sent on a fixed schedule and timed from the intended start;
-    /// `None`: closed loop, as fast as the answers come.
+    /// An open load: this many requests (or sessions) a second arrive, however the server answers, and each is timed
+    /// from the moment when it was due. `None`: closed loop, as fast as the answers come.
     pub rate: Option<f64>,
+    /// How the arrivals of an open load follow one another.
+    pub arrivals: Arrivals,
+    /// Set: what arrives are sessions (partly open).
+    pub session: Option<Session>,
+    /// The phases of the run, together as long as the length: of the arrival rate where there is a rate (whose figure is
+    /// then not looked at), of the number of clients otherwise. Empty: one phase.
+    pub stages: Vec<Stage>,
+    /// The run ends after this many requests, if they are done before the length is over.
+    pub request_limit: Option<u64>,
     /// Seed of the choice of requests, so that a run can be repeated.
     pub seed: u64,
 }
@@ -91,26 +171,54 @@ impl Plan {
     /// A plan for one request with plain values: one client on a kept HTTP/1.1 connection for ten seconds, no ramps,
     /// one thread that is not pinned. Callers change what they need.
     pub fn of_one(target: Target, path: &str) -> Plan {
-        let request =
-            PlannedRequest { class: 0, path: path.to_string(), weight: 1.0, expected_body_bytes: None };
         Plan {
             target,
-            requests: vec![request],
+            other_targets: Vec::new(),
+            requests: vec![PlannedRequest::get(path)],
             headers: Vec::new(),
             clients: 1,
+            streams: 1,
             cores: Vec::new(),
             connections: ConnectionUse::Kept,
             version: HttpVersion::Http11,
             receive_buffer_bytes: DEFAULT_RECEIVE_BUFFER_BYTES,
             delay: Duration::ZERO,
             think_time: Duration::ZERO,
+            think_spread: TimeSpread::Fixed,
             timeout: DEFAULT_TIMEOUT,
             ramp_up: Duration::ZERO,
             length: Duration::from_secs(10),
             ramp_down: Duration::ZERO,
             rate: None,
+            arrivals: Arrivals::Constant,
+            session: None,
+            stages: Vec::new(),
+            request_limit: None,
             seed: 0,
         }
+    }
+
+    /// All targets, in the order of [`PlannedRequest::target`].
+    pub fn targets(&self) -> impl ExactSizeIterator<Item = &Target> {
+        (0..self.other_targets.len() + 1).map(|number| match number {
+            0 => &self.target,
+            _ => &self.other_targets[number - 1],
+        })
+    }
+
+    /// The stages of the arrival rate; `None` in a closed loop.
+    pub(crate) fn rate_stages(&self) -> Option<Vec<Stage>> {
+        let rate = self.rate?;
+        Some(if self.stages.is_empty() {
+            vec![Stage::holding(self.length, rate)]
+        } else {
+            self.stages.clone()
+        })
+    }
+
+    /// The stages of the number of clients; `None` where all of them work all the time.
+    pub(crate) fn client_stages(&self) -> Option<&[Stage]> {
+        (self.rate.is_none() && !self.stages.is_empty()).then_some(&self.stages[..])
     }
 }
 

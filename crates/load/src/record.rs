@@ -2,7 +2,11 @@
 //!
 //! Nothing is shared between threads and nothing is averaged: counts and histograms are merged by addition only.
 
-use crate::outcome::{ClientOutcome, ErrorCounts, ErrorKind, Interval};
+use crate::outcome::{
+    ArrivalsOutcome, ClassOutcome, ClientOutcome, ErrorCounts, ErrorKind, HandshakeCounts, Interval, LATE,
+    StageOutcome,
+};
+use crate::plan::Plan;
 use hdrhistogram::{Counter, Histogram};
 use std::time::Duration;
 
@@ -65,6 +69,8 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
 /// One valid answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerNote {
+    /// When its request was due, or started where nothing was due.
+    pub(crate) intended_ns: u64,
     pub(crate) ended_ns: u64,
     pub(crate) latency_ns: u64,
     pub(crate) service_ns: u64,
@@ -78,16 +84,28 @@ pub(crate) struct AnswerNote {
 pub(crate) struct Record {
     pub(crate) times: Times,
     pub(crate) requests: u64,
-    pub(crate) requests_by_class: Vec<u64>,
+    pub(crate) classes: Vec<ClassOutcome>,
     pub(crate) errors: ErrorCounts,
     pub(crate) bytes: u64,
     pub(crate) body_bytes: u64,
     pub(crate) started: u64,
     pub(crate) connections: u64,
     pub(crate) latency_ns: Histogram<u64>,
-    /// Only under a rate; without one it is the same as the latency.
+    /// Only in an open load; elsewhere it is the same as the latency.
     pub(crate) service_ns: Option<Histogram<u64>>,
     pub(crate) connect_ns: Histogram<u64>,
+    pub(crate) handshake_ns: Histogram<u64>,
+    pub(crate) handshakes: HandshakeCounts,
+    /// Only in an open load.
+    pub(crate) arrivals: Option<ArrivalsOutcome>,
+    pub(crate) stages: Vec<StageOutcome>,
+    /// The end of each stage.
+    stage_ends_ns: Vec<u64>,
+    /// When the last answer ended.
+    pub(crate) last_ended_ns: u64,
+    pub(crate) tls_error: Option<String>,
+    /// Requests that had to wait for a stream of their connection.
+    pub(crate) stream_waits: u64,
     pub(crate) clients: Vec<ClientOutcome>,
     pub(crate) intervals: Vec<Interval>,
     pub(crate) total_requests: u64,
@@ -98,19 +116,30 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(times: Times, clients: usize, classes: usize, with_rate: bool) -> Record {
+    pub(crate) fn new(plan: &Plan, times: Times, clients: usize) -> Record {
+        let classes = plan.requests.iter().map(|request| request.class + 1).max().unwrap_or(1);
+        let is_open = plan.rate.is_some();
+        let (stages, stage_ends_ns) = stages(plan, &times);
         Record {
             times,
             requests: 0,
-            requests_by_class: vec![0; classes],
+            classes: (0..classes).map(|_| no_class()).collect(),
             errors: ErrorCounts::default(),
             bytes: 0,
             body_bytes: 0,
             started: 0,
             connections: 0,
             latency_ns: whole_histogram(),
-            service_ns: with_rate.then(whole_histogram),
+            service_ns: is_open.then(whole_histogram),
             connect_ns: whole_histogram(),
+            handshake_ns: whole_histogram(),
+            handshakes: HandshakeCounts::default(),
+            arrivals: is_open.then(no_arrivals),
+            stages,
+            stage_ends_ns,
+            last_ended_ns: 0,
+            tls_error: None,
+            stream_waits: 0,
             clients: (0..clients).map(|_| empty_client()).collect(),
             intervals: Vec::new(),
             total_requests: 0,
@@ -121,9 +150,42 @@ impl Record {
         }
     }
 
-    /// A request was started.
-    pub(crate) fn started(&mut self, at_ns: u64) {
-        self.started += u64::from(self.times.counts(at_ns));
+    /// A request was started. In an open load it counts where it was due, and may have waited for a client.
+    pub(crate) fn started(&mut self, intended_ns: u64, at_ns: u64, has_waited: bool) {
+        let Some(arrivals) = &mut self.arrivals else {
+            self.started += u64::from(self.times.counts(at_ns));
+            return;
+        };
+        if !self.times.counts(intended_ns) {
+            return;
+        }
+        self.started += 1;
+        arrivals.due += 1;
+        arrivals.started += 1;
+        let late_ns = at_ns.saturating_sub(intended_ns);
+        arrivals.late += u64::from(late_ns > nanoseconds(LATE));
+        note(&mut arrivals.lateness_ns, late_ns);
+        if !has_waited {
+            note(&mut arrivals.engine_lateness_ns, late_ns);
+        }
+    }
+
+    /// Something was due and is not started any more.
+    pub(crate) fn unsent(&mut self, intended_ns: u64) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.due += u64::from(self.times.counts(intended_ns));
+        }
+    }
+
+    /// A TLS handshake is done.
+    pub(crate) fn shaken_hands(&mut self, at_ns: u64, handshake_ns: u64, is_resumed: bool) {
+        match is_resumed {
+            true => self.handshakes.resumed += 1,
+            false => self.handshakes.full += 1,
+        }
+        if self.times.counts(at_ns) {
+            note(&mut self.handshake_ns, handshake_ns);
+        }
     }
 
     /// A connection was made.
@@ -139,21 +201,32 @@ impl Record {
     pub(crate) fn answered(&mut self, client: usize, answer: &AnswerNote) {
         self.total_requests += 1;
         self.total_bytes += answer.bytes;
+        self.last_ended_ns = answer.ended_ns;
         if let Some(interval) = self.interval_at(answer.ended_ns) {
             interval.requests += 1;
             interval.bytes += answer.bytes;
             note(&mut interval.latency_ns, answer.latency_ns);
         }
+        if !self.stages.is_empty() {
+            self.answered_in_stage(answer);
+        }
+        // An open load's latencies are those of the requests that were due in the window, so that none is left out because
+        // it took too long. Its rate is that of the answers that came in the window, as in a closed loop.
+        if let Some(service) = &mut self.service_ns
+            && self.times.counts(answer.intended_ns)
+        {
+            note(&mut self.latency_ns, answer.latency_ns);
+            note(service, answer.service_ns);
+        }
         if !self.times.counts(answer.ended_ns) {
             return;
         }
         self.requests += 1;
-        self.requests_by_class[answer.class] += 1;
+        self.answered_in_class(answer);
         self.bytes += answer.bytes;
         self.body_bytes += answer.body_bytes;
-        note(&mut self.latency_ns, answer.latency_ns);
-        if let Some(service) = &mut self.service_ns {
-            note(service, answer.service_ns);
+        if self.service_ns.is_none() {
+            note(&mut self.latency_ns, answer.latency_ns);
         }
         let client = &mut self.clients[client];
         client.requests += 1;
@@ -161,23 +234,58 @@ impl Record {
         note(&mut client.latency_ns, answer.latency_ns);
     }
 
+    fn answered_in_class(&mut self, answer: &AnswerNote) {
+        // Of a single class everything is known already.
+        let is_one_of_many = self.classes.len() > 1;
+        let class = &mut self.classes[answer.class];
+        class.requests += 1;
+        if is_one_of_many {
+            class.bytes += answer.bytes;
+            note(&mut class.latency_ns, answer.latency_ns);
+        }
+    }
+
+    fn answered_in_stage(&mut self, answer: &AnswerNote) {
+        let (ended, intended) = (self.stage_at(answer.ended_ns), self.stage_at(answer.intended_ns));
+        if let Some(stage) = ended {
+            self.stages[stage].requests += 1;
+            self.stages[stage].bytes += answer.bytes;
+        }
+        if let Some(stage) = if self.service_ns.is_some() { intended } else { ended } {
+            note(&mut self.stages[stage].latency_ns, answer.latency_ns);
+        }
+    }
+
+    fn stage_at(&self, at_ns: u64) -> Option<usize> {
+        let stage = self.stage_ends_ns.partition_point(|&end_ns| end_ns <= at_ns);
+        (stage < self.stages.len()).then_some(stage)
+    }
+
     /// A request failed.
-    pub(crate) fn failed(&mut self, client: usize, kind: ErrorKind, at_ns: u64) {
+    pub(crate) fn failed(&mut self, client: usize, class: usize, kind: ErrorKind, at_ns: u64) {
         self.total_errors.count(kind);
+        self.last_ended_ns = at_ns;
+        if let Some(stage) = self.stage_at(at_ns) {
+            self.stages[stage].errors += 1;
+        }
         if let Some(interval) = self.interval_at(at_ns) {
             interval.errors += 1;
         }
         if self.times.counts(at_ns) {
             self.errors.count(kind);
             self.clients[client].errors += 1;
+            self.classes[class].errors += 1;
         }
     }
 
     /// Takes in another thread's notes; its clients follow those that are here.
     pub(crate) fn merge(&mut self, other: Record) {
         self.requests += other.requests;
-        for (sum, count) in self.requests_by_class.iter_mut().zip(&other.requests_by_class) {
-            *sum += count;
+        for (sum, class) in self.classes.iter_mut().zip(&other.classes) {
+            sum.requests += class.requests;
+            sum.errors += class.errors;
+            sum.bytes += class.bytes;
+            add(&mut sum.latency_ns, &class.latency_ns);
         }
         self.errors.add(&other.errors);
         self.bytes += other.bytes;
@@ -189,6 +297,25 @@ impl Record {
             add(sum, service);
         }
         add(&mut self.connect_ns, &other.connect_ns);
+        add(&mut self.handshake_ns, &other.handshake_ns);
+        self.handshakes.full += other.handshakes.full;
+        self.handshakes.resumed += other.handshakes.resumed;
+        if let (Some(sum), Some(arrivals)) = (&mut self.arrivals, &other.arrivals) {
+            sum.due += arrivals.due;
+            sum.started += arrivals.started;
+            sum.late += arrivals.late;
+            add(&mut sum.lateness_ns, &arrivals.lateness_ns);
+            add(&mut sum.engine_lateness_ns, &arrivals.engine_lateness_ns);
+        }
+        for (sum, stage) in self.stages.iter_mut().zip(&other.stages) {
+            sum.requests += stage.requests;
+            sum.errors += stage.errors;
+            sum.bytes += stage.bytes;
+            add(&mut sum.latency_ns, &stage.latency_ns);
+        }
+        self.last_ended_ns = self.last_ended_ns.max(other.last_ended_ns);
+        self.tls_error = self.tls_error.take().or(other.tls_error);
+        self.stream_waits += other.stream_waits;
         self.clients.extend(other.clients);
         for (index, interval) in other.intervals.iter().enumerate() {
             self.provide_interval(index);
@@ -244,6 +371,40 @@ impl Record {
     }
 }
 
+/// The plan's stages, and the end of each.
+fn stages(plan: &Plan, times: &Times) -> (Vec<StageOutcome>, Vec<u64>) {
+    let mut end_ns = times.start_ns;
+    let place = |stage: &crate::curve::Stage| {
+        let start_s = (end_ns - times.start_ns) as f64 / 1e9;
+        end_ns += nanoseconds(stage.length);
+        let length_s = stage.length.as_secs_f64();
+        let outcome = StageOutcome {
+            start_s,
+            length_s,
+            requests: 0,
+            errors: 0,
+            bytes: 0,
+            latency_ns: whole_histogram(),
+        };
+        (outcome, end_ns)
+    };
+    plan.stages.iter().map(place).unzip()
+}
+
+fn no_class() -> ClassOutcome {
+    ClassOutcome { requests: 0, errors: 0, bytes: 0, latency_ns: small_histogram() }
+}
+
+fn no_arrivals() -> ArrivalsOutcome {
+    ArrivalsOutcome {
+        due: 0,
+        started: 0,
+        late: 0,
+        lateness_ns: whole_histogram(),
+        engine_lateness_ns: whole_histogram(),
+    }
+}
+
 fn empty_client() -> ClientOutcome {
     ClientOutcome { requests: 0, errors: 0, bytes: 0, latency_ns: small_histogram() }
 }
@@ -270,84 +431,4 @@ fn add<T: Counter>(sum: &mut Histogram<T>, other: &Histogram<T>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: u64 = 1_000_000_000;
-
-    fn times() -> Times {
-        Times::new(5 * SECOND, Duration::from_secs(1), Duration::from_millis(4500), Duration::from_secs(1))
-    }
-
-    fn answer(ended_ns: u64) -> AnswerNote {
-        AnswerNote { ended_ns, latency_ns: 1000, service_ns: 1000, class: 1, bytes: 300, body_bytes: 200 }
-    }
-
-    #[test]
-    fn only_what_ends_between_the_ramps_counts() {
-        let mut record = Record::new(times(), 2, 3, false);
-        for ended in [5 * SECOND, 6 * SECOND - 1, 6 * SECOND, 8 * SECOND, 8_500_000_000, 9_600_000_000] {
-            record.answered(1, &answer(ended));
-            record.failed(0, ErrorKind::Timeout, ended);
-            record.connected(ended, 50);
-            record.started(ended);
-        }
-        assert_eq!((record.requests, record.total_requests), (2, 6));
-        assert_eq!((record.errors.timeout, record.total_errors.timeout), (2, 6));
-        assert_eq!((record.connections, record.total_connections), (2, 6));
-        assert_eq!(record.started, 2);
-        assert_eq!(record.requests_by_class, [0, 2, 0]);
-        assert_eq!((record.bytes, record.body_bytes, record.total_bytes), (600, 400, 1800));
-        assert_eq!(record.latency_ns.len(), 2);
-        assert_eq!((record.clients[0].requests, record.clients[0].errors), (0, 2));
-        assert_eq!((record.clients[1].requests, record.clients[1].errors), (2, 0));
-    }
-
-    #[test]
-    fn the_time_line_covers_the_length_and_no_more() {
-        let mut record = Record::new(times(), 1, 2, false);
-        record.answered(0, &answer(7 * SECOND + 5));
-        record.answered(0, &answer(9_500_000_000));
-        record.finish_intervals();
-        let counts: Vec<u64> = record.intervals.iter().map(|interval| interval.requests).collect();
-        assert_eq!(counts, [0, 0, 1, 0, 0]);
-        assert_eq!(record.intervals[2].start_s, 2.0);
-        assert_eq!(record.intervals[3].length_s, 1.0);
-        assert_eq!(record.intervals[4].length_s, 0.5);
-    }
-
-    #[test]
-    fn merging_adds_everything() {
-        let mut sum = Record::new(times(), 1, 3, true);
-        let mut other = Record::new(times(), 2, 3, true);
-        sum.answered(0, &answer(7 * SECOND));
-        other.answered(1, &answer(8 * SECOND));
-        other.failed(0, ErrorKind::Connect, 7 * SECOND);
-        other.total_retries = 3;
-        sum.merge(other);
-        assert_eq!((sum.requests, sum.total_requests, sum.errors.total(), sum.total_retries), (2, 2, 1, 3));
-        assert_eq!(sum.latency_ns.len(), 2);
-        assert_eq!(sum.service_ns.as_ref().map(Histogram::len), Some(2));
-        assert_eq!(sum.clients.iter().map(|client| client.requests).collect::<Vec<_>>(), [1, 0, 1]);
-        assert_eq!(sum.intervals.iter().map(|interval| interval.requests).collect::<Vec<_>>(), [0, 0, 1, 1]);
-        assert_eq!(sum.intervals[2].errors, 1);
-    }
-
-    #[test]
-    fn long_runs_have_longer_intervals() {
-        let day = Duration::from_secs(24 * 3600);
-        let times = Times::new(0, Duration::ZERO, day, Duration::ZERO);
-        assert_eq!(times.interval_ns, 24 * SECOND);
-    }
-
-    #[test]
-    fn ending_early_cuts_the_window() {
-        let early = times().ended_at(7 * SECOND);
-        assert_eq!(early.window(), Duration::from_secs(1));
-        for at_ns in [0, 5 * SECOND + 1] {
-            let at_once = times().ended_at(at_ns);
-            assert_eq!(at_once.window(), Duration::ZERO);
-            Record::new(at_once, 1, 1, false).finish_intervals();
-        }
-    }
-}
+mod tests;

@@ -3,17 +3,20 @@
 use crate::choice::Choice;
 use crate::clock::now_ns;
 use crate::engine::{Engine, Shared, ThreadOutcome};
-use crate::outcome::{EngineUse, Outcome, Saturation};
-use crate::plan::{Plan, PlanError, Progress};
+use crate::outcome::{ArrivalsOutcome, EngineUse, HandshakeCounts, LATE, Outcome, Saturation};
+use crate::parts::{Part, clients_of_thread};
+use crate::plan::{HttpVersion, Plan, PlanError, Progress};
 use crate::record::{Record, Times};
 use crate::request::prepare;
-use crate::schedule::{RateSchedule, clients_of_thread};
+use crate::target::Target;
+use crate::tls_setup::TlsBase;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// A thread that is busier than this has no room left: what it measures is partly itself.
 const BUSY_THREAD: f64 = 0.9;
-/// Below this part of the planned rate, the rate was not kept.
+/// A thread that waits longer than this part of the time for its processor is not alone there.
+const WAITING_THREAD: f64 = 0.1;
+/// Below this part of the arrivals that were due, the rate was not kept.
 const KEPT_RATE: f64 = 0.99;
 
 /// Carries a plan out. Blocks until the length is over and the requests that were under way then are answered or past
@@ -21,10 +24,12 @@ const KEPT_RATE: f64 = 0.99;
 pub fn run(plan: &Plan, progress: &Progress) -> Result<Outcome, PlanError> {
     let warnings = plan.check()?;
     let requests = prepare(plan);
+    let tls = prepare_tls(plan)?;
     let choice = Choice::new(&plan.requests);
     let shared = Shared {
         plan,
         requests: &requests,
+        tls: &tls,
         choice: &choice,
         times: Times::new(now_ns() + time_to_prepare_ns(plan), plan.ramp_up, plan.length, plan.ramp_down),
         progress,
@@ -39,12 +44,23 @@ fn time_to_prepare_ns(plan: &Plan) -> u64 {
     10_000_000 + plan.clients as u64 * 5_000
 }
 
+fn prepare_tls(plan: &Plan) -> Result<Vec<Option<TlsBase>>, PlanError> {
+    let protocol: &[u8] = match plan.version {
+        HttpVersion::Http10 => b"http/1.0",
+        HttpVersion::Http11 => b"http/1.1",
+        HttpVersion::Http2 => b"h2",
+        HttpVersion::Http3 => b"h3",
+    };
+    let of_target = |target: &Target| target.tls.as_ref().map(|tls| TlsBase::new(tls, protocol)).transpose();
+    plan.targets().map(of_target).collect::<Result<_, _>>().map_err(PlanError)
+}
+
 fn run_threads(shared: &Shared<'_>) -> Result<Vec<ThreadOutcome>, PlanError> {
     let plan = shared.plan;
     // A thread without clients would have nothing to do.
-    let count = plan.cores.len().clamp(1, plan.clients);
-    let engines = (0..count)
-        .map(|thread| Engine::new(shared, clients_of_thread(plan.clients, count, thread)))
+    let threads = plan.cores.len().clamp(1, plan.clients.div_ceil(plan.streams));
+    let engines = (0..threads)
+        .map(|thread| Engine::new(shared, part(plan, thread, threads)))
         .collect::<Result<Vec<_>, _>>()?;
     std::thread::scope(|scope| {
         let threads: Vec<_> = engines
@@ -70,25 +86,49 @@ fn run_threads(shared: &Shared<'_>) -> Result<Vec<ThreadOutcome>, PlanError> {
     })
 }
 
+/// One thread's part of the clients, and of the requests if they are limited.
+fn part(plan: &Plan, thread: usize, threads: usize) -> Part {
+    let share = |number: usize| {
+        plan.request_limit.map(|limit| (u128::from(limit) * number as u128 / threads as u128) as u64)
+    };
+    let request_limit = match (share(thread), share(thread + 1)) {
+        (Some(before), Some(after)) => after - before,
+        _ => u64::MAX,
+    };
+    let clients = clients_of_thread(plan.clients, plan.streams, threads, thread);
+    Part { clients, thread, threads, request_limit }
+}
+
 fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<String>) -> Outcome {
     let stopped_ns = shared.stopped_ns.load(Ordering::Relaxed);
-    let times = if stopped_ns > 0 { shared.times.ended_at(stopped_ns) } else { shared.times };
-    let classes = shared.plan.requests.iter().map(|request| request.class + 1).max().unwrap_or(1);
-    let mut record = Record::new(times, 0, classes, shared.plan.rate.is_some());
+    let mut times = if stopped_ns > 0 { shared.times.ended_at(stopped_ns) } else { shared.times };
+    if shared
+        .plan
+        .request_limit
+        .is_some_and(|limit| threads.iter().map(ThreadOutcome::ended).sum::<u64>() >= limit)
+    {
+        let last_ns = threads.iter().map(|thread| thread.record.last_ended_ns).max().unwrap_or_default();
+        // What ended at the last moment is within the window.
+        times = times.ended_at(last_ns + 1);
+    }
+    let mut record = Record::new(shared.plan, times, 0);
     let mut engine = EngineUse::default();
     for thread in threads {
         engine.user_s += thread.user_s;
         engine.system_s += thread.system_s;
         engine.busiest_thread = engine.busiest_thread.max(thread.busy);
+        engine.longest_waiting_thread = engine.longest_waiting_thread.max(thread.waiting);
         record.merge(thread.record);
     }
     record.finish_intervals();
+    let warnings = [warnings, signs_of_the_server(shared.plan, &record)].concat();
     let window = times.window();
     Outcome {
         window,
-        saturation: saturation(shared.plan, &record, &engine, window),
+        saturation: saturation(shared.plan, &record, &engine),
         requests: record.requests,
-        requests_by_class: record.requests_by_class,
+        requests_by_class: record.classes.iter().map(|class| class.requests).collect(),
+        classes: record.classes,
         errors: record.errors,
         bytes: record.bytes,
         body_bytes: record.body_bytes,
@@ -97,6 +137,11 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         service_ns: record.service_ns.unwrap_or_else(|| record.latency_ns.clone()),
         latency_ns: record.latency_ns,
         connect_ns: record.connect_ns,
+        handshake_ns: record.handshake_ns,
+        handshakes: record.handshakes,
+        arrivals: record.arrivals,
+        stages: record.stages,
+        tls_error: record.tls_error,
         clients: record.clients,
         intervals: record.intervals,
         total_requests: record.total_requests,
@@ -110,24 +155,71 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
     }
 }
 
-/// Whether the engine, and not the server, set the figures.
-fn saturation(plan: &Plan, record: &Record, engine: &EngineUse, window: Duration) -> Saturation {
+/// Where the server did not do what the plan takes for granted.
+fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
+    let mut signs = Vec::new();
+    if record.stream_waits > 0 {
+        signs.push(format!(
+            "{} requests waited because the server takes fewer than {} requests at once on a connection: use fewer \
+             --streams",
+            record.stream_waits, plan.streams
+        ));
+    }
+    let HandshakeCounts { full, resumed } = record.handshakes;
+    let commanded = plan.targets().filter_map(|target| target.tls.as_ref()).map(|tls| tls.resumption_share);
+    // The first connections of all clients have no session to take up.
+    let could = (full + resumed).saturating_sub((plan.clients * plan.targets().len()) as u64) as f64;
+    let fewest = commanded.fold(1.0, f64::min) * could * 0.95 - 2.0;
+    if (resumed as f64) < fewest {
+        signs.push(format!(
+            "only {resumed} of {} TLS handshakes took up an earlier session, and {:.0} should have: the server refuses \
+             sessions, or gives none",
+            full + resumed,
+            fewest
+        ));
+    }
+    signs
+}
+
+/// Whether the engine, and not the server, set the figures: every sign of it.
+fn saturation(plan: &Plan, record: &Record, engine: &EngineUse) -> Saturation {
+    let mut signs = Vec::new();
     if engine.busiest_thread > BUSY_THREAD {
-        return Saturation::Saturated(format!(
+        signs.push(format!(
             "the busiest engine thread used {:.0} % of its processor: the server may be faster than this; give the \
              engine more processors",
             engine.busiest_thread * 100.0
         ));
     }
-    let Some(rate) = plan.rate else { return Saturation::Clear };
-    let planned = RateSchedule::new(rate, plan.clients).due_within(window);
-    // One request more or less at either end of the window is chance.
-    if record.errors.total() > 0 || record.started as f64 + 2.0 >= planned * KEPT_RATE {
-        return Saturation::Clear;
+    if engine.longest_waiting_thread > WAITING_THREAD {
+        signs.push(format!(
+            "an engine thread waited {:.0} % of the time while something else had its processor, and what it measured is \
+             partly that wait: give the engine a processor of its own",
+            engine.longest_waiting_thread * 100.0
+        ));
     }
-    Saturation::Saturated(format!(
-        "only {} of the {planned:.0} requests that the rate asks for could start, as every client was still waiting \
-         for an answer: the server does not carry the rate with {} clients; try more clients",
-        record.started, plan.clients
-    ))
+    if let Some(arrivals) = &record.arrivals {
+        signs.extend(signs_of_lateness(plan, record, arrivals));
+    }
+    if signs.is_empty() { Saturation::Clear } else { Saturation::Saturated(signs.join("; ")) }
+}
+
+fn signs_of_lateness(plan: &Plan, record: &Record, arrivals: &ArrivalsOutcome) -> Vec<String> {
+    let mut signs = Vec::new();
+    let own_late_ns = arrivals.engine_lateness_ns.value_at_quantile(0.99);
+    if own_late_ns > LATE.as_nanos() as u64 {
+        signs.push(format!(
+            "the engine itself started one request in a hundred more than {:.1} ms after its moment, although a client \
+             was free for it",
+            own_late_ns as f64 / 1e6
+        ));
+    }
+    if record.errors.total() == 0 && (arrivals.started as f64) < arrivals.due as f64 * KEPT_RATE {
+        signs.push(format!(
+            "only {} of the {} requests that were due could start, as every client was still waiting for an answer: \
+             the server does not carry the rate with {} clients; try more clients",
+            arrivals.started, arrivals.due, plan.clients
+        ));
+    }
+    signs
 }

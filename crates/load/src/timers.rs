@@ -1,4 +1,4 @@
-//! The clients that wait for a moment: a delay, a think time, a turn of the schedule, or a pause after an error.
+//! The clients that wait for a moment: a delay, a think time, their part of a stage, or a pause after an error.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,12 +25,12 @@ impl Timers {
         self.waiting.peek().map(|Reverse((at_ns, _))| *at_ns)
     }
 
-    /// Takes the client whose moment has come, the longest waiting first.
-    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<usize> {
+    /// Takes the client whose moment has come, the longest waiting first, with that moment.
+    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<(u64, usize)> {
         if self.next_ns()? > now_ns {
             return None;
         }
-        self.waiting.pop().map(|Reverse((_, client))| client as usize)
+        self.waiting.pop().map(|Reverse((at_ns, client))| (at_ns, client as usize))
     }
 }
 
@@ -47,9 +47,9 @@ mod tests {
         }
         assert_eq!(timers.next_ns(), Some(10));
         assert_eq!(timers.take_due(9), None);
-        assert_eq!(timers.take_due(25), Some(1));
-        assert_eq!(timers.take_due(25), Some(2));
+        assert_eq!(timers.take_due(25), Some((10, 1)));
+        assert_eq!(timers.take_due(25), Some((20, 2)));
         assert_eq!(timers.take_due(25), None);
-        assert_eq!(timers.take_due(30), Some(0));
+        assert_eq!(timers.take_due(30), Some((30, 0)));
     }
 }

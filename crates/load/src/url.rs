@@ -1,6 +1,6 @@
-//! The URL of a target: read strictly (RFC 3986, RFC 9110 section 4.2.1), resolved before the run.
+//! The URL of a target: read strictly (RFC 3986, RFC 9110 section 4.2), resolved before the run.
 
-use crate::plan::Target;
+use crate::target::{Target, TlsTarget};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -10,12 +10,14 @@ pub const MAXIMUM_URL_BYTES: usize = 8 * 1024;
 /// How long one of several addresses may take to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An `http://` URL in its parts.
+/// An `http://` or `https://` URL in its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpUrl {
+    /// `https`: connections are made with TLS.
+    pub is_secure: bool,
     /// The host: a name, an IPv4 address, or an IPv6 address without its brackets.
     pub host: String,
-    /// The port; 80 where the URL names none.
+    /// The port; 80, or 443 with TLS, where the URL names none.
     pub port: u16,
     /// Path and query as they are sent; at least `/`.
     pub path: String,
@@ -42,7 +44,7 @@ impl HttpUrl {
                 url.len()
             ));
         }
-        let rest = after_scheme(url)?;
+        let (is_secure, rest) = after_scheme(url)?;
         let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(authority_end);
         if authority.contains('@') {
@@ -51,13 +53,19 @@ impl HttpUrl {
             ));
         }
         let (host, port) = split_authority(url, authority)?;
-        Ok(HttpUrl { host, port, path: check_path(url, path)? })
+        let port = port.unwrap_or(default_port(is_secure));
+        Ok(HttpUrl { is_secure, host, port, path: check_path(url, path)? })
     }
 
-    /// The value of the Host field: the port stands in it unless it is 80 (RFC 9110, section 7.2).
+    /// The value of the Host field: the port stands in it unless it is the scheme's own (RFC 9110, section 7.2).
     pub fn host_field(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+        if self.port == default_port(self.is_secure) { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// Scheme, host and port, for example `http://127.0.0.1:8080`.
+    pub fn origin(&self) -> String {
+        format!("{}://{}", if self.is_secure { "https" } else { "http" }, self.host_field())
     }
 
     /// Looks the host's address up, once. Where it has several, as `localhost` often has, each is tried in its order,
@@ -67,7 +75,8 @@ impl HttpUrl {
             Ok(address) => SocketAddr::new(address, self.port),
             Err(_) => choose(&self.look_up()?),
         };
-        Ok(Target { address, host: self.host_field() })
+        let tls = self.is_secure.then(|| TlsTarget::new(&self.host));
+        Ok(Target { address, host: self.host_field(), tls })
     }
 
     /// At least one address.
@@ -92,21 +101,25 @@ fn refuse<T>(text: String) -> Result<T, UrlError> {
     Err(UrlError(text))
 }
 
-/// What follows `http://`.
-fn after_scheme(url: &str) -> Result<&str, UrlError> {
+fn default_port(is_secure: bool) -> u16 {
+    if is_secure { 443 } else { 80 }
+}
+
+/// Whether the scheme is `https`, and what follows it.
+fn after_scheme(url: &str) -> Result<(bool, &str), UrlError> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return refuse(format!("{url:?} has no scheme: write http://HOST[:PORT]/PATH"));
     };
     if scheme.eq_ignore_ascii_case("http") {
-        return Ok(rest);
+        return Ok((false, rest));
     }
     if scheme.eq_ignore_ascii_case("https") {
-        return refuse(format!("{url:?}: the load engine does not speak TLS yet: use an http:// URL"));
+        return Ok((true, rest));
     }
-    refuse(format!("{url:?} has the scheme {scheme:?}: only http:// can be loaded"))
+    refuse(format!("{url:?} has the scheme {scheme:?}: only http:// and https:// can be loaded"))
 }
 
-fn split_authority(url: &str, authority: &str) -> Result<(String, u16), UrlError> {
+fn split_authority(url: &str, authority: &str) -> Result<(String, Option<u16>), UrlError> {
     let (host, port) = if let Some(bracketed) = authority.strip_prefix('[') {
         let Some((address, port)) = bracketed.split_once(']') else {
             return refuse(format!("{url:?}: the bracket of the IPv6 address is not closed"));
@@ -122,8 +135,8 @@ fn split_authority(url: &str, authority: &str) -> Result<(String, u16), UrlError
         (host, port)
     };
     let port = match port.strip_prefix(':') {
-        Some(digits) => check_port(url, digits)?,
-        None if port.is_empty() => 80,
+        Some(digits) => Some(check_port(url, digits)?),
+        None if port.is_empty() => None,
         None => return refuse(format!("{url:?}: {port:?} follows the address where a port or '/' should")),
     };
     Ok((host.to_ascii_lowercase(), port))
@@ -211,12 +224,22 @@ mod tests {
     }
 
     #[test]
+    fn the_scheme_decides_about_tls_and_the_port() {
+        let url = HttpUrl::parse("HTTPS://www.example/x").expect("a good URL");
+        assert_eq!((url.is_secure, url.port), (true, 443));
+        assert_eq!(url.origin(), "https://www.example");
+        assert_eq!(
+            HttpUrl::parse("http://www.example:443/").expect("a good URL").origin(),
+            "http://www.example:443"
+        );
+    }
+
+    #[test]
     fn bad_urls_say_what_is_wrong() {
         let cases = [
             ("", "no scheme"),
             ("localhost:8080", "no scheme"),
-            ("https://localhost/", "TLS"),
-            ("ftp://localhost/", "only http://"),
+            ("ftp://localhost/", "only http:// and https://"),
             ("http://", "names no host"),
             ("http:///path", "names no host"),
             ("http://user:secret@localhost/", "user name"),
@@ -256,6 +279,9 @@ mod tests {
             ("http://localhost:8080", "localhost:8080"),
             ("http://[::1]:8080", "[::1]:8080"),
             ("http://[::1]", "[::1]"),
+            ("https://localhost", "localhost"),
+            ("https://localhost:80", "localhost:80"),
+            ("http://localhost:443", "localhost:443"),
         ] {
             assert_eq!(HttpUrl::parse(url).expect(url).host_field(), field);
         }

@@ -160,9 +160,8 @@ fn every_class_is_asked_for_and_counted() {
     plan.requests[0].expected_body_bytes = Some(1);
     plan.requests.push(PlannedRequest {
         class: 2,
-        path: "/b".to_string(),
-        weight: 1.0,
         expected_body_bytes: Some(2),
+        ..PlannedRequest::get("/b")
     });
     plan.length = milliseconds(300);
     plan.clients = 4;
@@ -319,7 +318,11 @@ fn a_broken_connection_is_a_reset() {
 fn a_silent_server_times_out() {
     let (outcome, server) = ran_against(|_, _| After::Keep, |plan| plan.timeout = milliseconds(50));
     assert!(only(&outcome.total_errors_by_kind, "timeout"), "{:?}", outcome.total_errors_by_kind);
-    assert_eq!((outcome.total_requests, outcome.total_errors), (0, server.requests()));
+    assert_eq!(outcome.total_requests, 0);
+    // A server that is slow itself reads some of them after they were given up.
+    while server.requests() < outcome.total_errors {
+        std::thread::sleep(milliseconds(5));
+    }
 }
 
 #[test]
@@ -343,7 +346,7 @@ fn nobody_listening_is_a_connect_error_without_a_storm() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback interface is there");
     let address = listener.local_addr().expect("a bound socket has an address");
     drop(listener);
-    let target = touchstone_load::Target { address, host: address.to_string() };
+    let target = touchstone_load::Target::plain(address, &address.to_string());
     let mut plan = Plan::of_one(target, "/");
     plan.clients = 3;
     plan.length = milliseconds(200);

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use touchstone_http::grammar::{is_field_value_byte, is_token};
+
 /// What the server knows of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct HostRequest<'a> {
@@ -106,6 +108,21 @@ pub struct Delegated {
     pub path_info: Vec<u8>,
     /// Fields that the answer gets beside its own.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Delegated {
+    /// The fields as lines with their CRLF; those that cannot stand in a head are left out.
+    pub fn field_lines(&self) -> Vec<u8> {
+        let mut lines = Vec::new();
+        for (name, value) in &self.fields {
+            if is_token(name) && value.iter().all(|byte| is_field_value_byte(*byte)) {
+                for piece in [&name[..], b": ", value, b"\r\n"] {
+                    lines.extend_from_slice(piece);
+                }
+            }
+        }
+        lines
+    }
 }
 
 /// Who else answers.

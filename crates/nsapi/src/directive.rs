@@ -45,7 +45,7 @@ impl Directive {
             |name: &str| parameter(&directive.parameters, name).filter(|_| is_error).map(<[u8]>::to_vec);
         Ok(Directive {
             function,
-            block: permanent_block(&directive.parameters),
+            block: permanent_block(&with_stage(directive)),
             client,
             method: pattern("method")?,
             media_type: pattern("type")?,
@@ -111,6 +111,14 @@ impl Directive {
             (None, None) => true,
         }
     }
+}
+
+/// The parameters, and the stage as the servers of old gave it: functions that stand in two stages ask for it (PHP does, to
+/// know whether it makes the page of an error).
+fn with_stage(directive: &conf::Directive) -> Parameters {
+    let mut parameters = directive.parameters.clone();
+    parameters.push(("Directive".into(), directive.stage.name().into()));
+    parameters
 }
 
 /// A block that lasts for good.

@@ -16,7 +16,7 @@ use crate::conf::{Configuration, Init, Parameters, Place, Problem, Stage, parame
 use crate::current;
 use crate::directive::{ClientRules, Directive, permanent_block};
 use crate::exchange::Exchange;
-use crate::functions::{Functions, Runs};
+use crate::functions::{Function, Functions, Runs};
 use crate::pattern::Pattern;
 use crate::pblock;
 use crate::plugin::Plugin;
@@ -214,7 +214,9 @@ impl Engine {
         if name.replace('_', "-") == "load-modules" {
             return Err("load-modules needs shlib=, the file of the plug-in".to_string());
         }
-        if let Some(instead) = crate::builtin::init_without_effect(&name) {
+        if self.functions.find(&name).is_none()
+            && let Some(instead) = crate::builtin::init_without_effect(&name)
+        {
             self.log(LOG_INFORM, &format!("{}: {name} is left out: {instead}", init.place));
             return Ok(());
         }
@@ -292,7 +294,10 @@ impl Engine {
         let name = parameter(&directive.parameters, "fn")
             .ok_or(format!("{stage} needs fn=, the name of a function"))?;
         let name = String::from_utf8_lossy(name).into_owned();
-        if let Some(instead) = crate::builtin::directive_without_effect(&name, &directive.parameters)? {
+        // A plug-in may have one of the same name.
+        if self.functions.find(&name).is_none_or(Function::is_servers_own)
+            && let Some(instead) = crate::builtin::directive_without_effect(&name, &directive.parameters)?
+        {
             self.log(LOG_INFORM, &format!("{}: {name} is left out: {instead}", directive.place));
             return Ok(None);
         }
@@ -370,6 +375,14 @@ impl Engine {
         (0..objects.len()).filter(|index| matches(&objects[*index])).collect()
     }
 
+    /// Whether every function that a directive names may run on a core and leaves the answer to no other part of the
+    /// server.
+    pub fn always_answers_on_core(&self) -> bool {
+        let objects = self.program.get().map_or(&[][..], |program| &program.objects);
+        let mut directives = objects.iter().flat_map(|object| object.directives.iter().flatten());
+        directives.all(|directive| directive.function().always_answers_on_core())
+    }
+
     /// The name of the object where every request begins.
     pub fn root_object(&self) -> &[u8] {
         &self.root_object
@@ -438,6 +451,24 @@ pub fn check(settings: &Settings) -> Vec<String> {
     problems.iter().map(Problem::to_string).collect()
 }
 
+/// The directories that the files lead requests to, as far as lines of built-in functions name them.
+pub fn directories(settings: &Settings) -> Vec<PathBuf> {
+    let (configuration, _) = read(settings);
+    let mut directories: Vec<PathBuf> = settings.document_root.iter().cloned().collect();
+    for directive in configuration.objects.iter().flat_map(|object| &object.directives) {
+        let named = match parameter(&directive.parameters, "fn") {
+            Some(b"document-root") => "root",
+            Some(b"pfx2dir") => "dir",
+            _ => continue,
+        };
+        let Some(directory) = parameter(&directive.parameters, named).map(text_path) else { continue };
+        if directory.is_absolute() && !directories.contains(&directory) {
+            directories.push(directory);
+        }
+    }
+    directories
+}
+
 /// Reads all that the settings name.
 fn read(settings: &Settings) -> (Configuration, Vec<Problem>) {
     let mut configuration = Configuration::default();
@@ -466,7 +497,21 @@ fn read(settings: &Settings) -> (Configuration, Vec<Problem>) {
         }
         problems.extend(read_objects(&place.file, text.as_bytes(), &mut configuration));
     }
+    name_document_root(settings, &mut configuration);
     (configuration, problems)
+}
+
+/// `$docroot` stands for the root of the route or site, as it did for that of a virtual server.
+fn name_document_root(settings: &Settings, configuration: &mut Configuration) {
+    use std::os::unix::ffi::OsStrExt;
+    let Some(root) = &settings.document_root else { return };
+    let root = root.as_os_str().as_bytes();
+    let directives = configuration.objects.iter_mut().flat_map(|object| &mut object.directives);
+    for (_, value) in directives.flat_map(|directive| &mut directive.parameters) {
+        if let Some(rest) = value.strip_prefix(b"$docroot").filter(|rest| matches!(rest, [] | [b'/', ..])) {
+            *value = [root, rest].concat();
+        }
+    }
 }
 
 fn one_line(line: &str) -> String {

@@ -8,6 +8,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use touchstone_http::grammar::{is_field_value_byte, is_token};
+use touchstone_http::ip_text::IpText;
 
 use crate::abi::{
     ATTRIBUTE_KEEP_ALIVE, ConfGlobals, Netbuf, Pblock, REQ_NOACTION, REQ_PROCEED, Request, Session,
@@ -223,6 +224,11 @@ impl Exchange {
         self.is_started() && (self.no_body || self.remaining.is_none_or(|bytes| bytes == 0)) && !self.gone
     }
 
+    /// Whether it is certain that nothing of the answer is missing: it has no body, or all of the length that was said.
+    pub fn is_whole(&self) -> bool {
+        self.is_started() && (self.no_body || self.remaining == Some(0)) && !self.gone
+    }
+
     /// Whether the client is still there.
     pub fn is_alive(&mut self) -> bool {
         !self.gone && self.connection().is_alive()
@@ -391,13 +397,7 @@ pub unsafe fn of_session(session: *const Session) -> *mut Exchange {
 
 /// What the client is.
 unsafe fn fill_client(pool: &mut Pool, client: *mut Pblock, asked: &HostRequest<'_>) {
-    use std::io::Write as _;
-    let mut text = [0u8; 64];
-    let mut rest = &mut text[..];
-    // 64 bytes hold every address.
-    let _ = write!(rest, "{}", asked.client.ip().to_canonical());
-    let used = 64 - rest.len();
-    pblock::insert_in(pool, client, b"ip", &text[..used]);
+    pblock::insert_in(pool, client, b"ip", IpText::of(asked.client.ip()).as_bytes());
     if let Some(tls) = asked.tls {
         let bits = tls.key_bits.to_string();
         pblock::insert_in(pool, client, b"cipher", tls.cipher);
@@ -432,6 +432,9 @@ type Head<'a> = (u16, Vec<(&'a [u8], &'a [u8])>);
 unsafe fn head_of<'a>(request: &mut Request) -> Head<'a> {
     if pblock::find(request.srvhdrs, b"status").is_none() {
         crate::api::protocol::set_status(request, 200, &[]);
+    }
+    if matches!(request.status_num, 301..=303 | 307 | 308) {
+        crate::api::protocol::set_location(request);
     }
     let line = pblock::find(request.srvhdrs, b"status").unwrap_or(b"200 OK");
     let status = std::str::from_utf8(&line[..line.len().min(3)]).ok().and_then(|digits| digits.parse().ok());

@@ -17,9 +17,14 @@ pub enum Runs {
     OnWorker,
     /// Anywhere.
     Anywhere,
+    /// Anywhere, and it leaves the request to another part of the server.
+    Delegates,
     /// On a core where this says so of the request.
     Asks(fn(&mut Exchange) -> bool),
 }
+
+/// Whose the functions are that are built in.
+const SERVER: &str = "the server";
 
 /// A function by its name. It stays for good, since plug-ins hold pointers to it.
 pub struct Function {
@@ -28,6 +33,8 @@ pub struct Function {
     pointer: AtomicPtr<()>,
     runs: Runs,
     is_inline: AtomicBool,
+    /// A plug-in has put a function of its own here, which may wait.
+    is_replaced: AtomicBool,
     structure: AtomicPtr<FuncStruct>,
 }
 
@@ -40,8 +47,14 @@ impl Function {
             pointer: AtomicPtr::new(function as *mut ()),
             runs,
             is_inline: AtomicBool::new(false),
+            is_replaced: AtomicBool::new(false),
             structure: AtomicPtr::new(ptr::null_mut()),
         }))
+    }
+
+    /// Whether it is built in.
+    pub fn is_servers_own(&self) -> bool {
+        self.plugin.as_bytes() == SERVER.as_bytes()
     }
 
     /// The function itself.
@@ -54,10 +67,17 @@ impl Function {
     pub fn runs_on_core(&self, exchange: &mut Exchange) -> bool {
         self.is_inline.load(Ordering::Relaxed)
             || match self.runs {
+                _ if self.is_replaced.load(Ordering::Relaxed) => false,
                 Runs::OnWorker => false,
-                Runs::Anywhere => true,
+                Runs::Anywhere | Runs::Delegates => true,
                 Runs::Asks(ask) => ask(exchange),
             }
+    }
+
+    /// Whether it may run on a core whatever the request is, and the request's answer is made there.
+    pub fn always_answers_on_core(&self) -> bool {
+        let is_anywhere = matches!(self.runs, Runs::Anywhere) && !self.is_replaced.load(Ordering::Relaxed);
+        self.is_inline.load(Ordering::Relaxed) || is_anywhere
     }
 
     /// Lets it run on cores, for those who know that it never waits.
@@ -109,7 +129,7 @@ impl Functions {
     pub fn new() -> Functions {
         let functions = Functions::default();
         for (name, function, runs) in crate::builtin::FUNCTIONS {
-            functions.insert(name, "the server", *function, *runs);
+            functions.insert(name, SERVER, *function, *runs);
         }
         functions
     }
@@ -130,6 +150,7 @@ impl Functions {
     pub fn replace(&self, name: &str, function: FuncPtr) -> Option<FuncPtr> {
         let known = self.find(name)?;
         let before = known.pointer();
+        known.is_replaced.store(true, Ordering::Relaxed);
         known.pointer.store(function as *mut (), Ordering::Release);
         Some(before)
     }

@@ -34,4 +34,4 @@ mod pipeline;
 mod plugin;
 mod slots;
 
-pub use engine::{Settings, check};
+pub use engine::{Settings, check, directories};

@@ -24,6 +24,8 @@ const DEEPEST_GROUP: usize = 32;
 #[derive(Debug, Clone)]
 pub struct Pattern {
     matched: Program,
+    /// All the texts that match, where they are few and nothing is excluded: `(GET|HEAD)`.
+    texts: Option<Box<[Box<[u8]>]>>,
     /// What stands behind `~`.
     excluded: Option<Program>,
     has_wildcards: bool,
@@ -72,11 +74,13 @@ impl Pattern {
             }
             _ => None,
         };
-        match reader.peek() {
-            None => Ok(Pattern { matched, excluded, has_wildcards: reader.has_wildcards }),
-            Some(b'~') => Ok(Pattern { matched, excluded, has_wildcards: true }),
-            Some(_) => Err(InvalidPattern::Parenthesis),
-        }
+        let has_wildcards = match reader.peek() {
+            None => reader.has_wildcards,
+            Some(b'~') => true,
+            Some(_) => return Err(InvalidPattern::Parenthesis),
+        };
+        let texts = if excluded.is_none() { matched.texts() } else { None };
+        Ok(Pattern { matched, texts, excluded, has_wildcards })
     }
 
     /// Whether it is more than a plain text.
@@ -95,6 +99,9 @@ impl Pattern {
     }
 
     fn compare(&self, text: &[u8], any_case: bool) -> bool {
+        if let Some(texts) = &self.texts {
+            return texts.iter().any(|one| **one == *text || (any_case && one.eq_ignore_ascii_case(text)));
+        }
         self.matched.matches(text, any_case)
             && !self.excluded.as_ref().is_some_and(|excluded| excluded.matches(text, any_case))
     }
@@ -125,8 +132,8 @@ enum State {
 impl Program {
     fn matches(&self, text: &[u8], any_case: bool) -> bool {
         let states = &self.0;
-        if let Some(plain) = self.plain_match(text, any_case) {
-            return plain;
+        if let [State::Star] = states.as_slice() {
+            return true;
         }
         let mut now = Active::new(states.len());
         let mut next = Active::new(states.len());
@@ -155,23 +162,36 @@ impl Program {
         }
         now.is_in[states.len()]
     }
+}
 
-    /// The answer at once, for the most usual patterns: a plain text, and `*` alone.
-    fn plain_match(&self, text: &[u8], any_case: bool) -> Option<bool> {
+/// The most texts that are kept for a pattern, and steps that are made to find them.
+const MOST_TEXTS: usize = 16;
+const MOST_STEPS: usize = 256;
+
+impl Program {
+    /// The texts that match; `None` where they are many, or without end.
+    fn texts(&self) -> Option<Box<[Box<[u8]>]>> {
         let states = &self.0;
-        if let [State::Star] = states.as_slice() {
-            return Some(true);
-        }
-        let mut bytes = text.iter();
-        for state in states {
-            let State::Byte(wanted) = state else { return None };
-            match bytes.next() {
-                Some(byte) if same(*wanted, *byte, any_case) => {}
-                // A later state could still be a wildcard, but not before this one is passed.
-                _ => return Some(false),
+        let mut texts = Vec::new();
+        let mut waiting = vec![(0, Vec::new())];
+        let mut steps = 0;
+        while let Some((number, mut text)) = waiting.pop() {
+            steps += 1;
+            if steps > MOST_STEPS || texts.len() > MOST_TEXTS {
+                return None;
+            }
+            match states.get(number) {
+                None => texts.push(text.into_boxed_slice()),
+                Some(State::Byte(byte)) => {
+                    text.push(*byte);
+                    waiting.push((number + 1, text));
+                }
+                Some(State::Jump(other)) => waiting.push((*other, text)),
+                Some(State::Split(other)) => waiting.extend([(number + 1, text.clone()), (*other, text)]),
+                Some(State::Any | State::Set(_) | State::Star | State::End) => return None,
             }
         }
-        Some(bytes.next().is_none())
+        Some(texts.into())
     }
 }
 
@@ -429,6 +449,14 @@ mod tests {
         fn a_text_matches_itself_escaped(text: Vec<u8>) {
             let escaped: Vec<u8> = text.iter().flat_map(|byte| [b'\\', *byte]).collect();
             prop_assert!(Pattern::new(&escaped).unwrap().matches(&text));
+        }
+
+        #[test]
+        fn texts_agree_with_states(pattern in "[ab(|)]{0,10}", text in "[ab]{0,5}") {
+            if let Ok(pattern) = Pattern::new(pattern.as_bytes()) {
+                let by_states = pattern.matched.matches(text.as_bytes(), false);
+                prop_assert_eq!(pattern.matches(text.as_bytes()), by_states);
+            }
         }
 
         #[test]

@@ -81,7 +81,7 @@ pub unsafe fn find_param(block: *const Pblock, name: &[u8]) -> *mut PbParam {
     let mut entry = *(*block).ht.add(chain(name, (*block).hsize));
     while !entry.is_null() {
         let param = (*entry).param;
-        if !param.is_null() && bytes((*param).name) == name {
+        if !param.is_null() && is_text((*param).name, name) {
             return param;
         }
         entry = (*entry).next;
@@ -94,8 +94,11 @@ pub unsafe fn find_param(block: *const Pblock, name: &[u8]) -> *mut PbParam {
 /// # Safety
 /// `block` is a block.
 pub unsafe fn set(block: *mut Pblock, name: &[u8], value: &[u8]) -> *mut PbParam {
+    // Made before the old one goes, whose value may be the new one.
+    let param = create_param(name, value);
     remove_all(block, name);
-    insert(block, name, value)
+    insert_param(block, name, param);
+    param
 }
 
 /// Takes out every entry of a name.
@@ -118,10 +121,30 @@ pub unsafe fn remove_all(block: *mut Pblock, name: &[u8]) {
 /// `block` is a block.
 pub unsafe fn insert(block: *mut Pblock, name: &[u8], value: &[u8]) -> *mut PbParam {
     let param = create_param(name, value);
-    if !param.is_null() {
-        pblock_pinsert(param, block);
-    }
+    insert_param(block, name, param);
     param
+}
+
+/// Inserts an entry whose name is known.
+unsafe fn insert_param(block: *mut Pblock, name: &[u8], param: *mut PbParam) {
+    if param.is_null() || block.is_null() || (*block).ht.is_null() {
+        return;
+    }
+    let entry = allocate(size_of::<PbEntry>()).cast::<PbEntry>();
+    if !entry.is_null() {
+        link(entry, param, block, name);
+    }
+}
+
+/// Whether a C text is this name: without looking for its end first.
+unsafe fn is_text(text: *const c_char, name: &[u8]) -> bool {
+    if text.is_null() {
+        return name.is_empty();
+    }
+    let text = text.cast::<u8>();
+    // A shorter text differs at its NUL at the latest, so nothing behind that is read.
+    let is_same = |(index, byte): (usize, &u8)| *byte != 0 && *text.add(index) == *byte;
+    name.iter().enumerate().all(is_same) && *text.add(name.len()) == 0
 }
 
 /// Calls `each` with every name and value.
@@ -160,7 +183,7 @@ unsafe fn take(block: *mut Pblock, name: &[u8]) -> *mut PbParam {
     while !(*place).is_null() {
         let entry = *place;
         let param = (*entry).param;
-        if !param.is_null() && bytes((*param).name) == name {
+        if !param.is_null() && is_text((*param).name, name) {
             *place = (*entry).next;
             free(entry.cast());
             return param;
@@ -251,12 +274,8 @@ pub unsafe extern "C" fn pblock_nninsert(
 }
 
 pub unsafe extern "C" fn pblock_pinsert(param: *mut PbParam, block: *mut Pblock) {
-    if param.is_null() || block.is_null() || (*block).ht.is_null() {
-        return;
-    }
-    let entry = allocate(size_of::<PbEntry>()).cast::<PbEntry>();
-    if !entry.is_null() {
-        link(entry, param, block, bytes((*param).name));
+    if !param.is_null() {
+        insert_param(block, bytes((*param).name), param);
     }
 }
 

@@ -225,12 +225,24 @@ impl Way<'_> {
                     // A Service function that says PROCEED and has sent nothing means an empty answer.
                     self.exchange().start_response();
                 }
+                self.show_status();
                 self.walk(ADD_LOG)?;
                 self.pipeline().phase = Phase::Done;
             }
             Phase::Done => return Ok(Some(self.outcome())),
         }
         Ok(None)
+    }
+
+    /// AddLog functions read the status in the answer's fields, whoever has written the head.
+    fn show_status(&mut self) {
+        // SAFETY: the request lives, and its blocks are ones.
+        unsafe {
+            if pblock::find((*self.request).srvhdrs, b"status").is_none() {
+                let number = u16::try_from((*self.request).status_num).ok().filter(|number| *number >= 100);
+                self.set_status(number.unwrap_or(200));
+            }
+        }
     }
 
     fn outcome(&mut self) -> Outcome {
@@ -240,6 +252,11 @@ impl Way<'_> {
         let outcome = self.pipeline().outcome.clone();
         if outcome == Outcome::Answered && !self.exchange().is_complete() {
             return Outcome::Close;
+        }
+        // Some say REQ_EXIT behind every answer of theirs: there is nothing left to break off where all that was said to
+        // come has come.
+        if outcome == Outcome::Close && self.exchange().is_whole() {
+            return Outcome::Answered;
         }
         outcome
     }
@@ -328,8 +345,8 @@ impl Way<'_> {
             _ => {
                 // SAFETY: the request lives, and its blocks are ones.
                 unsafe {
-                    let uri = pblock::find((*self.request).reqpb, b"uri").unwrap_or(b"/").to_vec();
-                    pblock::set(self.vars(), b"ppath", &uri);
+                    let uri = pblock::find((*self.request).reqpb, b"uri").unwrap_or(b"/");
+                    pblock::set(self.vars(), b"ppath", uri);
                     pblock::set(self.vars(), b"name", self.engine.root_object());
                 }
                 let pipeline = self.pipeline();
@@ -353,13 +370,13 @@ impl Way<'_> {
         // SAFETY: the request lives, and its blocks are ones.
         unsafe {
             let vars = self.vars();
-            let ppath = pblock::find(vars, b"ppath").unwrap_or_default().to_vec();
+            let ppath = pblock::find(vars, b"ppath").unwrap_or_default();
             if !self.pipeline().has_path
                 && ppath.first() == Some(&b'/')
                 && !self.engine.document_root().is_empty()
             {
                 self.pipeline().has_path = true;
-                let path = [self.engine.document_root(), &ppath].concat();
+                let path = [self.engine.document_root(), ppath].concat();
                 pblock::set(vars, b"ntrans-base", self.engine.document_root());
                 pblock::set(vars, b"ppath", &path);
                 if !self.add_objects() {
@@ -367,8 +384,8 @@ impl Way<'_> {
                 }
                 return self.next_object();
             }
+            pblock::set(vars, b"path", ppath);
             pblock::remove_all(vars, b"ppath");
-            pblock::set(vars, b"path", &ppath);
         }
         Some(REQ_PROCEED)
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use touchstone_http::request::{KnownField, RequestHead};
+use touchstone_interfaces::answer::CacheResult;
 use touchstone_interfaces::request::{Protocol, TlsFacts};
 
 use crate::access::HeadFields;
@@ -63,6 +64,7 @@ pub fn note(hot: &mut Hot, account: Account<'_>) {
         status: account.status,
         body_bytes: account.body_bytes,
         started,
+        cache: progress.cache.get(),
     });
     if !hot.log.is_on() {
         return;
@@ -97,8 +99,27 @@ pub fn note(hot: &mut Hot, account: Account<'_>) {
         site: known(&labels.site),
         route: known(&labels.route),
         handler: progress.handler.get(),
+        cache: progress.cache.get().word(),
         ..record
     });
+}
+
+/// Which site and route a hit was of, and of which cache.
+#[derive(Clone, Copy)]
+pub struct HitOf {
+    /// The site, by its position in the configuration.
+    pub site: usize,
+    /// The route, by its position in the site.
+    pub route: Option<usize>,
+    /// The answer was one of a program or an origin, not a file.
+    pub is_accelerated: bool,
+}
+
+impl HitOf {
+    /// A file of a site.
+    pub fn file(site: usize, route: Option<usize>) -> HitOf {
+        HitOf { site, route, is_accelerated: false }
+    }
 }
 
 /// Counts and logs a GET that was answered with 200 straight from the cache.
@@ -106,14 +127,14 @@ pub fn note(hot: &mut Hot, account: Account<'_>) {
 pub fn note_hit(
     hot: &mut Hot,
     origin: Origin<'_>,
-    (site, route): (usize, Option<usize>),
+    of: HitOf,
     body_bytes: u64,
     received: impl FnOnce(&mut RequestHead) -> Option<Vec<u8>>,
     bytes: &[u8],
 ) {
-    hot.metrics.hit(site, route, origin.protocol, body_bytes);
+    hot.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
     if hot.log.is_on() {
-        log_hit(hot, origin, (site, route), body_bytes, received, bytes);
+        log_hit(hot, origin, of, body_bytes, received, bytes);
     }
 }
 
@@ -122,7 +143,7 @@ pub fn note_hit(
 fn log_hit(
     hot: &mut Hot,
     origin: Origin<'_>,
-    (site, route): (usize, Option<usize>),
+    HitOf { site, route, is_accelerated }: HitOf,
     body_bytes: u64,
     received: impl FnOnce(&mut RequestHead) -> Option<Vec<u8>>,
     bytes: &[u8],
@@ -169,6 +190,7 @@ fn log_hit(
         site: known(&labels.site),
         route: known(&labels.route),
         handler: "cache",
+        cache: if is_accelerated { CacheResult::Hit.word() } else { "" },
         ..record
     });
     hot.head = head;

@@ -21,11 +21,22 @@ pub fn open(cgi: &CgiConfig, route: &RouteConfig, site: &SiteConfig) -> Result<A
     let place = match &programs {
         Programs::Below { directory, .. } => directory.clone(),
         Programs::One { file, .. } => file.clone(),
+        Programs::Given => std::path::PathBuf::new(),
     };
     let settings = settings(cgi, route, site, programs)?;
     let interface = CgiInterface::open(settings)
         .map_err(|error| format!("'cgi': cannot open {}: {error}", place.display()))?;
     Ok(interface.shared())
+}
+
+/// Programs that a plug-in's configuration finds, with what the route says of programs.
+pub fn open_given(route: &RouteConfig, site: &SiteConfig) -> Result<Arc<CgiInterface>, String> {
+    let cgi = route.cgi.clone().unwrap_or_default();
+    if let Some((key, message)) = problems(&cgi, route).into_iter().next() {
+        return Err(format!("'cgi.{key}': {message}"));
+    }
+    let settings = settings(&cgi, route, site, Programs::Given)?;
+    CgiInterface::open(settings).map(Arc::new).map_err(|error| format!("'cgi': {error}"))
 }
 
 /// What is wrong with it on this machine, with the keys.

@@ -5,7 +5,9 @@
 //! ([`Connection::serve_hits`]). Whatever else is asked takes [`Connection::answer_request`], where every step may
 //! wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
 
+mod accelerated;
 pub mod as_http1;
+mod at_once;
 mod http2;
 mod request_body;
 mod response;
@@ -26,7 +28,7 @@ use touchstone_http::target::is_plain_path;
 use touchstone_interfaces::request::{Protocol, TlsFacts};
 
 use crate::access::{ConnectionPermit, HeadFields, MinimumPace, Pace, RequestView};
-use crate::account::{self, Account, Origin};
+use crate::account::{self, Account, HitOf, Origin};
 use crate::answer::{Answer, Part};
 use crate::core::{Core, Hot};
 use crate::deadline::DeadlineGuard;
@@ -37,6 +39,7 @@ use crate::session::{Opened, UnderWayGuard};
 use crate::site::Snapshot;
 use crate::transport::Transport;
 
+use at_once::Made;
 use http2::Http2;
 use request_body::BodyFeed;
 
@@ -54,8 +57,8 @@ pub enum Next {
     Receive,
     /// Look at what was received already.
     Buffered,
-    /// Answer the request at the start of the input, which is not a plain hit.
-    Answer,
+    /// Answer the request at the start of the input, which is not a plain hit, and whose head this is.
+    Answer(Box<ParsedHead>),
     /// Write the rest of a response that did not fit at once; the input begins with its request.
     Finish {
         /// The response.
@@ -63,6 +66,8 @@ pub enum Next {
         /// Bytes of it that are written.
         sent: usize,
     },
+    /// Give the answer that a program has made for the request at the start of the input.
+    Give(Box<Made>),
     /// Speak HTTP/2; the input begins with its preface.
     Http2,
     /// Refuse what stands at the start of the input.
@@ -71,6 +76,12 @@ pub enum Next {
     Linger,
     /// End.
     Close,
+}
+
+/// A head and how many bytes of the input it takes.
+pub struct ParsedHead {
+    head: RequestHead,
+    length: usize,
 }
 
 /// Why a request head is not answered as such.
@@ -140,6 +151,8 @@ enum Hit {
     Answered { persistent: bool },
     /// Answered in part.
     Partly { prepared: Arc<Prepared>, sent: usize },
+    /// A program has made the answer, which cannot be given in passing.
+    Made(Box<Made>),
     /// It is not a plain hit.
     Not,
     /// The connection broke.
@@ -214,7 +227,8 @@ impl Connection {
             next = match next {
                 Next::Receive => poll_fn(|context| self.poll_receive(context)).await,
                 Next::Buffered => self.serve_buffered(),
-                Next::Answer => Box::pin(self.answer_request()).await,
+                Next::Answer(parsed) => Box::pin(self.answer_request(*parsed)).await,
+                Next::Give(made) => Box::pin(self.give_made(*made)).await,
                 Next::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,
                 Next::Refuse(refusal) => Box::pin(self.refuse(refusal)).await,
                 Next::Http2 => return Box::pin(Http2::new(self).run()).await,
@@ -337,7 +351,11 @@ impl Connection {
         hot.metrics.begin_turn();
         let served = self.serve_hits(hot, bytes);
         if hot.gathered.is_empty() {
-            return served;
+            return match served {
+                // The rest of an answer must go out before the connection ends.
+                (consumed, Next::Close) if !self.output.is_empty() => (consumed, Next::Linger),
+                served => served,
+            };
         }
         let written = self.transport.try_send(&hot.gathered, &[]);
         let result = match written {
@@ -371,7 +389,11 @@ impl Connection {
                 Hit::Answered { persistent: false } if last => return (at + length, Next::Close),
                 Hit::Answered { persistent: false } => return (at + length, Next::Linger),
                 Hit::Partly { prepared, sent } => return (at, Next::Finish { prepared, sent }),
-                Hit::Not => return (at, Next::Answer),
+                Hit::Made(made) => return (at, Next::Give(made)),
+                Hit::Not => {
+                    let parsed = ParsedHead { head: std::mem::take(&mut hot.head), length };
+                    return (at, Next::Answer(Box::new(parsed)));
+                }
                 Hit::Broken => return (bytes.len(), Next::Close),
             }
             if hot.gathered.len() > GATHER_BYTES {
@@ -418,8 +440,15 @@ impl Connection {
         }
         let variant = self.variant(hot);
         let date = self.core.clock.second();
-        let Some(cache) = hot.caches.get_mut(site) else { return Hit::Not };
-        let Some(prepared) = cache.hit(path, head.accept_encoding, variant, &date) else { return Hit::Not };
+        if hot.front.is_some()
+            && let Some(hit) = self.try_accelerated(hot, bytes, site, path, last)
+        {
+            return hit;
+        }
+        let head = &hot.head;
+        let cached =
+            hot.caches.get_mut(site).and_then(|cache| cache.hit(path, head.accept_encoding, variant, &date));
+        let Some(prepared) = cached else { return self.ask_program(hot, bytes, site, path, last) };
         let mut route = None;
         if let Some(rules) = &hot.snapshot.sites[site].rules {
             let fields = HeadFields { head: &hot.head, buffer: bytes };
@@ -449,7 +478,7 @@ impl Connection {
         if hot.log.is_on() {
             self.tls_facts();
         }
-        account::note_hit(hot, self.origin(protocol), (site, route), body_bytes, |_| None, bytes);
+        account::note_hit(hot, self.origin(protocol), HitOf::file(site, route), body_bytes, |_| None, bytes);
         Hit::Answered { persistent: variant != Variant::Close }
     }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use touchstone_accelerator::store::Front;
 use touchstone_files::cache::{CoreCache, Entry, NewEntry, Prepared, ReadTicket, Variant};
 use touchstone_http::request::{Limits, RequestHead};
 
@@ -47,6 +48,8 @@ pub struct Hot {
     pub gathered: Vec<u8>,
     /// The cache, one view a site; empty when it is switched off.
     pub caches: Vec<CoreCache>,
+    /// What is stored of programs and origins, as this core sees it; `None` where no route has the cache.
+    pub front: Option<Front>,
     /// HTTP/2's header blocks of this second.
     pub header_blocks: HeaderBlocks,
     /// The access log.
@@ -125,6 +128,7 @@ impl Core {
                 limits: head_limits(&snapshot),
                 gathered: Vec::new(),
                 caches: caches(&snapshot),
+                front: front(&snapshot),
                 header_blocks: HeaderBlocks::default(),
                 log: access_log,
                 received_at: None,
@@ -152,6 +156,7 @@ impl Core {
         let hot = &mut *self.hot.borrow_mut();
         hot.limits = head_limits(&snapshot);
         hot.caches = caches(&snapshot);
+        hot.front = front(&snapshot);
         hot.metrics.take_up(snapshot.route_table.clone(), snapshot.config.admin.hit_sampling());
         hot.generation += 1;
         std::mem::replace(&mut hot.snapshot, snapshot)
@@ -293,6 +298,10 @@ fn head_limits(snapshot: &Snapshot) -> Limits {
         header_bytes: limits.header_bytes,
         header_fields: limits.header_fields,
     }
+}
+
+fn front(snapshot: &Snapshot) -> Option<Front> {
+    snapshot.accelerator.as_ref().map(|accelerator| Front::new(accelerator.store.clone()))
 }
 
 fn caches(snapshot: &Snapshot) -> Vec<CoreCache> {

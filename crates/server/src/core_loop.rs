@@ -178,6 +178,9 @@ async fn tick(core: Rc<Core>, ticker: Ticker, heartbeat: Arc<Heartbeat>) {
             for cache in &mut hot.caches {
                 cache.tick();
             }
+            if let Some(front) = &mut hot.front {
+                front.tick();
+            }
             if core.index == 0 {
                 refresh_roots(&core, &hot.snapshot);
                 refresh_certificates(&core, &hot.snapshot);

@@ -17,17 +17,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use touchstone_files::cache::{DateSecond, Variant};
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
-use touchstone_http::target::{PathError, RequestTarget, normalise_path, parse_target};
+use touchstone_http::target::{PathError, RequestTarget, is_plain_path, normalise_path, parse_target};
 use touchstone_http::trace_context;
-use touchstone_interfaces::answer::Answer;
+use touchstone_interfaces::answer::{Answer, CacheResult};
 use touchstone_interfaces::handler::{self, Handled, Interface, Level, OnCore};
+use touchstone_interfaces::interim::{InterimResponses, TakesInterim};
 use touchstone_interfaces::pipe::Receiver;
-use touchstone_interfaces::request::{MOST_DERIVED, Protocol, ReceivedHead, Request, TlsFacts};
+use touchstone_interfaces::request::{
+    MOST_DERIVED, Protocol, ReceivedHead, Request, RequestDetails, TlsFacts,
+};
 
 use crate::access::{self, HeadFields, RequestView};
 use crate::config::LogLevel;
 use crate::core::Core;
 use crate::file_request::FileRequest;
+use crate::on_disk;
 use crate::request_id::RequestId;
 use crate::route::{Outcome, Resolved};
 use crate::session::UnderWayGuard;
@@ -76,12 +80,22 @@ pub struct Progress {
     pub route: Cell<Option<usize>>,
     /// What answers, for logs.
     pub handler: Cell<&'static str>,
+    /// What a cache before the handler did.
+    pub cache: Cell<CacheResult>,
     /// The request's id, where somebody has asked for it.
     pub id: RefCell<Option<RequestId>>,
     /// Field lines to be sent ahead of the answer, if that is not there at once.
     early_hints: RefCell<Option<Arc<[u8]>>>,
+    /// Interim responses of the handler's own.
+    pub interim: InterimResponses,
     /// The request among those under way, while it is.
     pub under_way: RefCell<Option<UnderWayGuard>>,
+}
+
+impl TakesInterim for Progress {
+    fn interim(&self) -> &InterimResponses {
+        &self.interim
+    }
 }
 
 impl Progress {
@@ -169,34 +183,52 @@ pub fn begin(
     if !may_serve(host) {
         return Err(Answer::error(421));
     }
+    let path_as_sent = received.share(path);
     // Rules look at what a path means, not at how it is written.
-    let mut normal = Vec::with_capacity(path.len());
-    if normalise_path(path, &mut normal).is_err() {
-        // Refused below, with the site's page: an empty path is none.
-        normal.clear();
-    }
-    let (path_as_sent, query, host) = (path.to_vec(), query.map(<[u8]>::to_vec), host.map(<[u8]>::to_vec));
+    let path = if is_plain_path(path) {
+        path_as_sent.clone()
+    } else {
+        let mut normal = Vec::with_capacity(path.len());
+        if normalise_path(path, &mut normal).is_err() {
+            // Refused below, with the site's page: an empty path is none.
+            normal.clear();
+        }
+        normal.into()
+    };
+    let (query, host) = (query.map(|query| received.share(query)), host.map(|host| received.share(host)));
     let fields = HeadFields { head, buffer: &received.buffer };
-    let client = arrival.peer.map(|peer| {
-        let address = snapshot.connection_gate.client(peer.ip(), &fields);
-        let port = if address == peer.ip().to_canonical() { peer.port() } else { 0 };
-        SocketAddr::new(address, port)
-    });
-    Ok(Request {
+    let client = client_of(snapshot, arrival.peer, &fields);
+    let is_trusted = |peer: &IpAddr| snapshot.connection_gate.trusts_fields_of(*peer);
+    let details = RequestDetails {
         protocol: arrival.protocol,
-        path: normal,
+        path,
         path_as_sent,
         query,
         host,
         site,
         client,
+        trusted_proxy: arrival.peer.map(|peer| peer.ip()).filter(is_trusted),
         server: arrival.listener,
         tls: arrival.tls,
         user: None,
         id: Box::default(),
-        body: body.unwrap_or_else(|| Receiver::of(Bytes::new())),
         depth: 0,
+        page_variables: None,
         received,
+    };
+    Ok(Request::new(details, body.unwrap_or_else(|| Receiver::of(Bytes::new()))))
+}
+
+/// The client, behind proxies that are trusted; the port is 0 where only its address is known.
+pub fn client_of(
+    snapshot: &Snapshot,
+    peer: Option<SocketAddr>,
+    fields: &HeadFields<'_>,
+) -> Option<SocketAddr> {
+    peer.map(|peer| {
+        let address = snapshot.connection_gate.client(peer.ip(), fields);
+        let port = if address == peer.ip().to_canonical() { peer.port() } else { 0 };
+        SocketAddr::new(address, port)
     })
 }
 
@@ -222,6 +254,7 @@ pub async fn answer(
         under_way.request().set_client(answered.client);
     }
     identify(&core, &snapshot, &mut request, &progress);
+    request.interim = Some(progress.clone());
     loop {
         match step(&core, &snapshot, request, variant, &progress, &mut answered).await {
             Step::Answer(mut answer) => {
@@ -265,15 +298,15 @@ async fn step(
         progress.with("files");
         return Step::Answer(answer_file(core, snapshot, &request, site, variant).await);
     };
-    let received = request.received.clone();
-    let fields = HeadFields { head: &received.head, buffer: &received.buffer };
-    let (path, query, host) = (request.path.clone(), request.query.clone(), request.host.clone());
+    // As it came: what rules find out is noted in the request itself.
+    let came = request.without_body();
+    let fields = HeadFields { head: &came.received.head, buffer: &came.received.buffer };
     let view = RequestView {
-        client: request.client.map(|client| client.ip()),
-        method: received.method_text(),
-        path: &path,
-        query: query.as_deref(),
-        host: host.as_deref(),
+        client: came.client.map(|client| client.ip()),
+        method: came.received.method_text(),
+        path: &came.path,
+        query: came.query.as_deref(),
+        host: came.host.as_deref(),
         fields: &fields,
     };
     let mut resolved = rules.resolve(&view);
@@ -306,7 +339,10 @@ async fn step(
             hand_on(snapshot, &mut request);
             let handled = handler_of(core, snapshot, interface).handle(request).await;
             match handled {
-                Handled::Answer(answer) => finish(core, snapshot, &left, site, variant, answer).await,
+                Handled::Answer(answer) => {
+                    progress.cache.set(answer.cache);
+                    finish(core, snapshot, &left, site, variant, answer).await
+                }
                 Handled::LocalRedirect { target } => match left.derive(&target) {
                     Some(next) => return Step::Again(Box::new(next)),
                     None => {
@@ -314,13 +350,19 @@ async fn step(
                         let id = progress.id.borrow().as_ref().map(|id| Box::from(id.as_str()));
                         let message = format_args!("{message}{}", Named(&id.unwrap_or_default()));
                         core.error_log.limited(LogLevel::Warning, "local redirect", message);
-                        Answer::error(500)
+                        finish(core, snapshot, &left, site, variant, Answer::error(500)).await
                     }
                 },
+                Handled::Again(request) => return Step::Again(request),
                 Handled::File(request) => {
                     progress.is_with_handler.set(false);
                     progress.with("files");
                     answer_file(core, snapshot, &request, site, variant).await
+                }
+                Handled::OnDisk(found) => {
+                    progress.is_with_handler.set(false);
+                    let answer = on_disk::answer(core, snapshot, site, variant, &found).await;
+                    finish(core, snapshot, &left, site, variant, answer).await
                 }
             }
         }
@@ -400,7 +442,8 @@ async fn answer_file(
     variant: Variant,
 ) -> Answer {
     let file_request = file_request(snapshot, request, site, variant);
-    let answer = static_files::answer(core, &file_request).await;
+    // Apart, because its future is long, and those of programs would have to be moved with room for it.
+    let answer = Box::pin(static_files::answer(core, &file_request)).await;
     finish(core, snapshot, request, site, variant, answer).await
 }
 
@@ -417,7 +460,7 @@ async fn finish(
         && let Some(page) = snapshot.sites[site].config.error_pages.get(&answer.status)
     {
         let file_request = file_request(snapshot, request, site, variant);
-        static_files::use_error_page(core, &file_request, page, &mut answer).await;
+        Box::pin(static_files::use_error_page(core, &file_request, page, &mut answer)).await;
     }
     answer.fields.extend_from_slice(&snapshot.sites[site].fields);
     answer
@@ -441,7 +484,8 @@ fn file_request<'a>(
     }
 }
 
-fn handler_of(
+/// The handler of an interface on this core.
+pub fn handler_of(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
     interface: &Arc<dyn Interface>,

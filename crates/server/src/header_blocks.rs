@@ -59,7 +59,7 @@ impl HeaderBlocks {
 }
 
 /// The head of an HTTP/1 response as a header block.
-fn encode_head(head: &[u8]) -> Vec<u8> {
+pub fn encode_head(head: &[u8]) -> Vec<u8> {
     let text = head.split(|&byte| byte == b'\n').skip(1).map(<[u8]>::trim_ascii_end);
     encode_fields(200, text.filter_map(split_field))
 }

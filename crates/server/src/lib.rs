@@ -6,6 +6,7 @@
 //! The life of the process: `server` starts it, `running` does what signals and [`control`] ask of it, `handover` makes
 //! another process its successor, `systemd` hears of all that.
 
+pub mod accelerator;
 pub mod access;
 mod account;
 mod account_name;
@@ -39,11 +40,13 @@ pub mod log;
 pub mod log_line;
 pub mod metrics;
 mod nsapi;
+mod on_disk;
 mod operator_view;
 mod pid_file;
 mod private_file;
 mod privileges;
 mod programs;
+mod proxy;
 pub mod request_id;
 pub mod route;
 mod running;

@@ -1,5 +1,6 @@
 //! From `[site.route.nsapi]` to plug-ins at work.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use touchstone_interfaces::handler::Interface;
@@ -14,7 +15,8 @@ pub fn open(
     route: &RouteConfig,
     site: &SiteConfig,
 ) -> Result<Arc<dyn Interface>, String> {
-    let started = Nsapi::start(&settings(nsapi, route, site), &hosting(nsapi));
+    let programs = crate::cgi::open_given(route, site)?;
+    let started = Nsapi::start(&settings(nsapi, route, site), &hosting(nsapi), programs);
     let interface = started.map_err(|problems| format!("'nsapi': {}", problems.join("; ")))?;
     Ok(Arc::new(interface))
 }
@@ -22,6 +24,12 @@ pub fn open(
 /// What is wrong with the files that a route names.
 pub fn problems(nsapi: &NsapiConfig, route: &RouteConfig, site: &SiteConfig) -> Vec<String> {
     touchstone_nsapi::check(&settings(nsapi, route, site))
+}
+
+/// The directories that the configuration of a route's plug-ins leads to, where they are named; the first is the route's.
+pub fn directories(route: &RouteConfig, site: &SiteConfig) -> Vec<PathBuf> {
+    let Some(nsapi) = &route.nsapi else { return Vec::new() };
+    touchstone_nsapi::directories(&settings(nsapi, route, site))
 }
 
 /// What plug-ins of a route are told.

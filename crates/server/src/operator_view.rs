@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use touchstone_accelerator::layer::CachedRoute;
+
+use crate::accelerator::purge::PurgeOrder;
 use crate::admin::Sources;
 use crate::core_loop::Order;
 use crate::metrics::Metrics;
@@ -29,6 +32,8 @@ struct State {
     /// By address as configured, where it really listens.
     bound: BTreeMap<SocketAddr, SocketAddr>,
     listeners: Vec<String>,
+    /// The routes that have the cache before their program.
+    cached_routes: Vec<CachedRoute>,
     /// Most files and bytes of the file cache.
     cache_limits: Option<(u64, u64)>,
 }
@@ -52,27 +57,38 @@ impl OperatorView {
     /// A configuration is in use from now on.
     pub fn show(&self, snapshot: &Snapshot) {
         self.metrics.use_cache(snapshot.cache.as_ref());
+        self.metrics.use_accelerator(snapshot.accelerator.as_ref().map(|accelerator| &accelerator.store));
         let state = &mut *self.state();
         let url = |sites: &crate::site::ListenerSites| {
             let scheme = if sites.tls.is_some() { "https" } else { "http" };
             format!("{scheme}://{}", state.bound.get(&sites.address).unwrap_or(&sites.address))
         };
         state.listeners = snapshot.listeners.iter().map(url).collect();
+        let rules = snapshot.sites.iter().filter_map(|site| site.rules.as_ref());
+        state.cached_routes = rules.flat_map(|rules| rules.caches().cloned()).collect();
         state.cache_limits = snapshot.cache.as_ref().map(|cache| {
             let limits = cache.limits();
             (limits.files as u64, limits.bytes)
         });
     }
 
+    /// Takes something out of the cache before programs and origins; gives how many responses that were. `None`: no
+    /// route has one.
+    pub fn purge(&self, order: &PurgeOrder) -> Option<usize> {
+        let routes = self.state().cached_routes.clone();
+        (!routes.is_empty()).then(|| order.carry_out(&routes))
+    }
+
     /// Where the pages of the admin listener find what they show.
     pub fn sources(self: &Arc<OperatorView>, cores: usize) -> Sources {
-        let [asks, lists, limits] = [self.clone(), self.clone(), self.clone()];
+        let [asks, lists, limits, purges] = [self.clone(), self.clone(), self.clone(), self.clone()];
         Sources {
             metrics: self.metrics.clone(),
             sessions: Arc::new(move |most| asks.ask_cores(most)),
             cores,
             listeners: Arc::new(move || lists.state().listeners.clone()),
             cache_limits: Arc::new(move || limits.state().cache_limits),
+            purge: Arc::new(move |order| purges.purge(order)),
         }
     }
 

@@ -1,12 +1,14 @@
-//! From a route's `fastcgi`, `scgi` or `php` to the interface that answers with its programs.
+//! From a route's `fastcgi`, `scgi`, `php` or `ajp` to the interface that answers with its programs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use touchstone_files::root::{Root, SymlinkPolicy};
+use touchstone_interfaces::ajp::{Containers, SessionRules};
 use touchstone_interfaces::backend::{
-    Address, Backend, ConnectionRules, HealthRules, Paths, ScriptRules, Settings, TimeLimits,
+    Address, Backend, ConnectionRules, GroupRules, HealthRules, Paths, PingRules, ScriptRules, Settings,
+    TimeLimits,
 };
 use touchstone_interfaces::cgi::settings::User;
 use touchstone_interfaces::cgi_response::HeaderLimits;
@@ -15,7 +17,7 @@ use touchstone_interfaces::handler::Interface;
 use touchstone_interfaces::pool::{self, Pool, PoolSpec, ProcessLimits, Program};
 use touchstone_interfaces::scgi::ScgiPrograms;
 
-use crate::config::{self, ProgramsConfig, RouteConfig, SiteConfig};
+use crate::config::{self, AjpConfig, ProgramsConfig, RouteConfig, Sessions, SiteConfig};
 use crate::log::error::ErrorLog;
 
 /// Which of the keys of a route it is.
@@ -24,6 +26,7 @@ enum Kind {
     FastCgi,
     Scgi,
     Php,
+    Ajp,
 }
 
 impl Kind {
@@ -32,6 +35,7 @@ impl Kind {
             Kind::FastCgi => "fastcgi",
             Kind::Scgi => "scgi",
             Kind::Php => "php",
+            Kind::Ajp => "ajp",
         }
     }
 }
@@ -42,11 +46,14 @@ pub fn open(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Int
     if let Some((key, message)) = problems(route).into_iter().next() {
         return Err(format!("'{key}': {message}"));
     }
-    let settings =
-        settings(kind, config, route, site).map_err(|message| format!("'{}': {message}", kind.key()))?;
+    let settings = match kind {
+        Kind::Ajp => return open_containers(config).map(Some),
+        _ => settings(kind, config, route, site),
+    };
+    let settings = settings.map_err(|message| format!("'{}': {message}", kind.key()))?;
     Ok(Some(match kind {
         Kind::Scgi => Arc::new(ScgiPrograms::new(settings)),
-        Kind::FastCgi | Kind::Php => Arc::new(FastCgiPrograms::new(settings)),
+        _ => Arc::new(FastCgiPrograms::new(settings)),
     }))
 }
 
@@ -70,16 +77,18 @@ pub fn problems(route: &RouteConfig) -> Vec<(String, String)> {
     let mut problem = |key: &str, message: String| problems.push((format!("{}.{key}", kind.key()), message));
     let is_managed = config.backends.is_empty();
     match (kind, is_managed, config.command.as_slice()) {
-        (Kind::FastCgi, true, []) => {
+        (Kind::FastCgi | Kind::Scgi, true, []) => {
             problem("backends", "there are neither 'backends' nor a 'command'".to_string());
         }
-        (Kind::FastCgi, false, [_, ..]) => {
+        (Kind::FastCgi | Kind::Scgi, false, [_, ..]) => {
             problem("command", "'command' and 'backends' cannot both be set".to_string());
         }
-        (Kind::FastCgi, true, [program, ..]) if pool::find_program(program, Path::new("")).is_none() => {
+        (Kind::FastCgi | Kind::Scgi, true, [program, ..])
+            if pool::find_program(program, Path::new("")).is_none() =>
+        {
             problem("command", format!("there is no program {program:?}"));
         }
-        (Kind::Scgi, true, _) => problem("backends", "there is none".to_string()),
+        (Kind::Ajp, true, _) => problem("backends", "there is none".to_string()),
         (Kind::Php, true, _) if find_php_fpm(&config.program).is_none() => {
             let wanted = if config.program.is_empty() { "php-fpm" } else { &config.program };
             problem("program", format!("there is no program {wanted:?}; install php-fpm, or name it"));
@@ -103,6 +112,11 @@ pub fn problems(route: &RouteConfig) -> Vec<(String, String)> {
             "the server runs as root: name the user for php-fpm, such as \"www-data\"".to_string(),
         );
     }
+    if kind == Kind::Ajp
+        && let Err(message) = secret(&config.ajp)
+    {
+        problem("secret_file", message);
+    }
     if !config.front_controller.is_empty() && config.scripts.is_empty() {
         problem("front_controller", "needs 'scripts', which it is one of".to_string());
     }
@@ -119,7 +133,8 @@ pub fn problems(route: &RouteConfig) -> Vec<(String, String)> {
 fn programs_of(route: &RouteConfig) -> Option<(Kind, &ProgramsConfig)> {
     let fastcgi = route.fastcgi.as_ref().map(|config| (Kind::FastCgi, config));
     let scgi = route.scgi.as_ref().map(|config| (Kind::Scgi, config));
-    fastcgi.or(scgi).or(route.php.as_ref().map(|config| (Kind::Php, config)))
+    let ajp = route.ajp.as_ref().map(|config| (Kind::Ajp, config));
+    fastcgi.or(scgi).or(ajp).or(route.php.as_ref().map(|config| (Kind::Php, config)))
 }
 
 fn settings(
@@ -156,25 +171,15 @@ fn settings(
     };
     let backends = match &pool {
         Some(pool) => {
-            vec![Backend { address: Address::Unix(pool.socket().to_path_buf()), weight: 1, is_backup: false }]
+            let address = Address::Unix(pool.socket().to_path_buf());
+            vec![Backend { address, weight: 1, is_backup: false, route: String::new() }]
         }
         None => config.parsed_backends(),
     };
-    let not_zero = |span: Duration| (span > Duration::ZERO).then_some(span);
+    let connections = connection_rules(kind, config, pool.is_some());
     Ok(Settings {
-        backends,
-        balance: config.balance,
-        health: HealthRules {
-            max_failures: u32::try_from(config.max_failures).unwrap_or(u32::MAX),
-            fail_timeout: config.fail_timeout,
-        },
-        check_interval: not_zero(config.check_interval),
-        connections: connection_rules(kind, config, pool.is_some()),
-        times: TimeLimits {
-            first_byte: config.first_byte_timeout,
-            stall: config.idle_timeout,
-            total: not_zero(config.total_timeout),
-        },
+        group: group_rules(config, backends, connections),
+        times: time_limits(config),
         header: HeaderLimits { bytes: count(config.header_bytes), ..HeaderLimits::default() },
         paths,
         document_root: config.document_root.clone().unwrap_or(root_path),
@@ -183,6 +188,76 @@ fn settings(
         send_files_from: send_files_from.map(|path| open_root(&absolute(path), symlinks)).transpose()?,
         pool,
     })
+}
+
+fn open_containers(config: &ProgramsConfig) -> Result<Arc<dyn Interface>, String> {
+    let ajp = &config.ajp;
+    let secret = secret(ajp).map_err(|message| format!("'ajp.secret_file': {message}"))?;
+    let mut group = group_rules(config, config.parsed_backends(), connection_rules(Kind::Ajp, config, false));
+    group.ping = Some(PingRules {
+        ping: touchstone_interfaces::ajp::ping(ajp.ping_timeout),
+        after_idle: ajp.ping_after,
+        on_connect: ajp.ping_new,
+    });
+    let rules = |is_binding| SessionRules {
+        cookie: ajp.session_cookie.clone(),
+        parameter: ajp.session_parameter.clone(),
+        is_binding,
+    };
+    Ok(Arc::new(Containers::new(touchstone_interfaces::ajp::Settings {
+        group,
+        times: time_limits(config),
+        packet_bytes: ajp.packet_bytes,
+        most_fields: ajp.header_fields,
+        secret,
+        attributes: ajp.attributes.clone().into_iter().collect(),
+        pass_authorization: config.pass_authorization,
+        sessions: match ajp.sessions {
+            Sessions::Prefer => Some(rules(false)),
+            Sessions::Bind => Some(rules(true)),
+            Sessions::Ignore => None,
+        },
+    })))
+}
+
+/// The secret of containers, wherever it stands.
+fn secret(config: &AjpConfig) -> Result<String, String> {
+    let Some(path) = &config.secret_file else { return Ok(config.secret.clone()) };
+    if !config.secret.is_empty() {
+        return Err("'secret' and 'secret_file' cannot both be set".to_string());
+    }
+    let name = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| format!("'{name}' cannot be read: {error}"))?;
+    match text.lines().next().map(str::trim) {
+        Some(secret) if !secret.is_empty() && !secret.contains('\0') => Ok(secret.to_string()),
+        _ => Err(format!("the first line of '{name}' is no secret")),
+    }
+}
+
+fn group_rules(config: &ProgramsConfig, backends: Vec<Backend>, connections: ConnectionRules) -> GroupRules {
+    GroupRules {
+        backends,
+        balance: config.balance,
+        health: HealthRules {
+            max_failures: u32::try_from(config.max_failures).unwrap_or(u32::MAX),
+            fail_timeout: config.fail_timeout,
+        },
+        check_interval: not_zero(config.check_interval),
+        connections,
+        ping: None,
+    }
+}
+
+fn time_limits(config: &ProgramsConfig) -> TimeLimits {
+    TimeLimits {
+        first_byte: config.first_byte_timeout,
+        stall: config.idle_timeout,
+        total: not_zero(config.total_timeout),
+    }
+}
+
+fn not_zero(span: Duration) -> Option<Duration> {
+    (span > Duration::ZERO).then_some(span)
 }
 
 fn connection_rules(kind: Kind, config: &ProgramsConfig, is_managed: bool) -> ConnectionRules {
@@ -211,7 +286,7 @@ fn start(kind: Kind, config: &ProgramsConfig) -> Result<Arc<Pool>, String> {
             settings: config.settings.clone().into_iter().collect(),
             requests_per_process: config.process_requests,
         },
-        Kind::FastCgi | Kind::Scgi => Program::Command(config.command.clone()),
+        _ => Program::Command(config.command.clone()),
     };
     let user = match config.user.as_str() {
         "" => None,

@@ -10,10 +10,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::accelerator::purge::PurgeOrder;
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::UnboundedSender;
+use touchstone_accelerator::layer::Accelerator;
 
 use crate::access::AccessShared;
 use crate::acme::AcmeManager;
@@ -61,6 +63,8 @@ pub struct Parts {
     pub tls: Arc<TlsShared>,
     /// What outlives a configuration of the access rules.
     pub access: Arc<AccessShared>,
+    /// The cache before programs and origins.
+    pub accelerator: Arc<Accelerator>,
     /// The way to certificates of authorities.
     pub acme: AcmeManager,
     /// The admin listener.
@@ -175,6 +179,7 @@ impl Running {
                 Event::Request(Request::Reload, reply) => reply.send(self.reload("touchstone reload")),
                 Event::Request(Request::ReopenLogs, reply) => reply.send(self.reopen_logs()),
                 Event::Request(Request::Status, reply) => reply.send(self.status()),
+                Event::Request(Request::Purge(order), reply) => reply.send(self.purge(&order)),
                 Event::Request(Request::Upgrade(program), reply) => self.begin_upgrade(program, Some(reply)),
                 Event::Request(Request::Stop, reply) => {
                     reply.send(Answer {
@@ -188,6 +193,16 @@ impl Running {
                 Event::PredecessorGone => self.begin_http3(),
             }
         }
+    }
+
+    /// Takes something out of the cache.
+    fn purge(&self, order: &PurgeOrder) -> Answer {
+        let Some(purged) = self.parts.view.purge(order) else {
+            return Answer::refused("no route of this server has a cache", Vec::new());
+        };
+        let message =
+            format!("{purged} stored responses {}", if order.is_soft { "made stale" } else { "purged" });
+        Answer { facts: serde_json::json!({ "purged": purged }), ..Answer::done(message) }
     }
 
     // --- reload ------------------------------------------------------------------------------------------------------
@@ -236,9 +251,15 @@ impl Running {
             ));
         }
         let log_problem = |error: io::Error| vec![error.to_string()];
-        let snapshot =
-            Snapshot::open(config, &parts.tls, &parts.access, parts.acme.http_challenges(), &parts.error_log)
-                .map_err(|unusable| vec![unusable.0])?;
+        let snapshot = Snapshot::open(
+            config,
+            &parts.tls,
+            &parts.access,
+            &parts.accelerator,
+            parts.acme.http_challenges(),
+            &parts.error_log,
+        )
+        .map_err(|unusable| vec![unusable.0])?;
         let snapshot = Arc::new(snapshot);
         let wanted = addresses(&snapshot.config);
         let added = parts.listening.prepare(&wanted, parts.cores.len()).map_err(|error| vec![error.0])?;
@@ -481,6 +502,7 @@ impl Running {
             "connections": parts.connections.open(),
             "listening": parts.listening.bound().map(|(_, bound)| bound.to_string()).collect::<Vec<_>>(),
             "sites": parts.snapshot.config.sites.len(),
+            "origins": crate::admin::origins_json(&crate::metrics::origin_totals()),
             "reloads": self.reloads,
             "user": rustix::process::geteuid().as_raw(),
             "drain_timeout_s": parts.snapshot.config.server.drain_timeout.as_secs(),

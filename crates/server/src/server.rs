@@ -13,7 +13,9 @@ use std::thread::JoinHandle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::unbounded_channel;
+use touchstone_accelerator::layer::Accelerator;
 
+use crate::accelerator;
 use crate::access::AccessShared;
 use crate::acme::AcmeManager;
 use crate::admin::Admin;
@@ -45,6 +47,7 @@ pub struct Server {
     snapshot: Arc<Snapshot>,
     tls: Arc<TlsShared>,
     access: Arc<AccessShared>,
+    accelerator: Arc<Accelerator>,
     acme: AcmeManager,
     /// Read again on a reload.
     config_file: Option<PathBuf>,
@@ -149,9 +152,11 @@ impl Server {
                 error_log.limited(LogLevel::Warning, "password file", problem);
             }))
         };
+        let accelerator = accelerator::start(&config.accelerator, &error_log).map_err(StartError)?;
         let acme = AcmeManager::new(tls.clone(), error_log.clone());
-        let snapshot = Snapshot::open(config, &tls, &access, acme.http_challenges(), &error_log)
-            .map_err(|unusable| StartError(unusable.0))?;
+        let snapshot =
+            Snapshot::open(config, &tls, &access, &accelerator, acme.http_challenges(), &error_log)
+                .map_err(|unusable| StartError(unusable.0))?;
         let snapshot = Arc::new(snapshot);
         if let Some(problem) = &snapshot.watcher_problem {
             error_log.warning(format_args!(
@@ -174,6 +179,7 @@ impl Server {
             snapshot,
             tls,
             access,
+            accelerator,
             acme,
             config_file,
             access_log,
@@ -203,6 +209,7 @@ impl Server {
             snapshot,
             tls,
             access,
+            accelerator,
             acme,
             config_file,
             access_log,
@@ -279,6 +286,7 @@ impl Server {
             snapshot,
             tls,
             access,
+            accelerator,
             acme,
             admin,
             view,

@@ -4,9 +4,11 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use touchstone_accelerator::layer::Accelerator;
 use touchstone_files::cache::{CacheLimits, FileCache};
 use touchstone_files::coding::CodingSettings;
 use touchstone_files::mime::ContentTypes;
@@ -20,6 +22,7 @@ use crate::config::{self, AccessConfig, Config, SiteConfig};
 use crate::includes::SiteIncludes;
 use crate::log::error::ErrorLog;
 use crate::metrics::RouteTable;
+use crate::on_disk;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
 use crate::tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
@@ -43,6 +46,8 @@ pub struct Snapshot {
     pub acme_challenges: Arc<HttpChallenges>,
     /// The memory cache; `None` when it is switched off.
     pub cache: Option<Arc<FileCache>>,
+    /// The cache before programs and origins; `None` where no route has it.
+    pub accelerator: Option<Arc<Accelerator>>,
     /// What the sites and routes are called in counts and logs.
     pub route_table: Arc<RouteTable>,
     /// Why changes on disk are found by comparison alone, if so.
@@ -61,6 +66,8 @@ pub struct Site {
     pub rules: Option<SiteRules>,
     /// Where the sites begin in [`Snapshot::sites`] that stand for directories of its routes.
     pub first_root: usize,
+    /// The sites in [`Snapshot::sites`] that stand for places of the disk which handlers find in ways of their own.
+    pub places: Range<usize>,
     /// Pages with directives, if it has any.
     pub includes: Option<SiteIncludes>,
     /// What it wants of content codings.
@@ -109,10 +116,11 @@ impl Snapshot {
         config: Config,
         tls: &Arc<TlsShared>,
         access: &Arc<AccessShared>,
+        accelerator: &Arc<Accelerator>,
         acme_challenges: &Arc<HttpChallenges>,
         error_log: &ErrorLog,
     ) -> Result<Snapshot, Unusable> {
-        let open = |site: &SiteConfig| open_site(site, access);
+        let open = |site: &SiteConfig| open_site(site, access, accelerator);
         let mut sites = config.sites.iter().map(open).collect::<Result<Vec<Site>, Unusable>>()?;
         // A directory of a route is a site of its own that no host leads to: so its files have their own cache.
         for index in 0..config.sites.len() {
@@ -128,6 +136,14 @@ impl Snapshot {
                 };
                 sites.push(open(&below)?);
             }
+        }
+        accelerator.store.set_budget(config.accelerator.memory_bytes);
+        let has_caches =
+            sites.iter().filter_map(|site| site.rules.as_ref()).any(|rules| rules.caches().next().is_some());
+        for index in 0..config.sites.len() {
+            let begin = sites.len();
+            sites.extend(on_disk::places(&config.sites[index]).iter().filter_map(|below| open(below).ok()));
+            sites[index].places = begin..sites.len();
         }
         let connection_gate = ConnectionGate::new(&config, access);
         let wants_peers = connection_gate.wants_peers()
@@ -167,6 +183,7 @@ impl Snapshot {
             listeners,
             acme_challenges: acme_challenges.clone(),
             cache,
+            accelerator: has_caches.then(|| accelerator.clone()),
             pages,
             route_table,
             watcher_problem,
@@ -174,7 +191,11 @@ impl Snapshot {
     }
 }
 
-fn open_site(config: &SiteConfig, access: &Arc<AccessShared>) -> Result<Site, Unusable> {
+fn open_site(
+    config: &SiteConfig,
+    access: &Arc<AccessShared>,
+    accelerator: &Arc<Accelerator>,
+) -> Result<Site, Unusable> {
     let policy = match config.symlinks {
         config::SymlinkPolicy::Inside => SymlinkPolicy::Inside,
         config::SymlinkPolicy::Anywhere => SymlinkPolicy::Anywhere,
@@ -186,13 +207,15 @@ fn open_site(config: &SiteConfig, access: &Arc<AccessShared>) -> Result<Site, Un
     let charset = Some(config.charset.as_str()).filter(|charset| !charset.is_empty());
     let content_types = ContentTypes::new(config.mime_types.clone(), charset)
         .map_err(|error| Unusable(format!("cannot serve {}: {error}", config.root.display())))?;
-    let rules = SiteRules::open(config, access).map_err(|problems| Unusable(problems.join("; ")))?;
+    let rules =
+        SiteRules::open(config, access, accelerator).map_err(|problems| Unusable(problems.join("; ")))?;
     Ok(Site {
         config: config.clone(),
         root: Arc::new(root),
         content_types,
         rules,
         first_root: 0,
+        places: 0..0,
         includes: config.includes.as_ref().map(SiteIncludes::new),
         codings: coding_settings(config),
         fields: field_lines(config),

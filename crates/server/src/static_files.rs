@@ -249,13 +249,13 @@ async fn look(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8
     // A directory that is not there is not found, whether directories are listed or not.
     match site.root.facts(path) {
         Ok(_) if site.config.listing == DirectoryListing::Off => Found::Other(Answer::error(403)),
-        Ok(_) => Found::Other(list(core, request, path).await),
+        Ok(_) => Found::Other(list(core, request, path, path).await),
         Err(refused) => Found::Other(refusal(core, path, &refused)),
     }
 }
 
-/// Lists a directory. It is made anew for each request, on a thread that may wait.
-async fn list(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8]) -> Answer {
+/// Lists a directory, which visitors know as `shown`. It is made anew for each request, on a thread that may wait.
+pub async fn list(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], shown: &[u8]) -> Answer {
     let config = &request.site().config;
     let as_json = match config.listing {
         DirectoryListing::Json => true,
@@ -266,10 +266,10 @@ async fn list(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8]) -> Answer
         }
     };
     let options = ListingOptions { hidden_files: config.hidden_files, most_entries: config.listing_entries };
-    let (root, directory) = (request.site().root.clone(), path.to_vec());
+    let (root, directory, shown) = (request.site().root.clone(), path.to_vec(), shown.to_vec());
     let task = tokio::task::spawn_blocking(move || {
         let listing = listing::read(&root, &directory, &options)?;
-        let body = if as_json { listing.to_json() } else { listing.to_html(&directory) };
+        let body = if as_json { listing.to_json() } else { listing.to_html(&shown) };
         Ok((body, listing.truncated))
     });
     let listed = task.await.unwrap_or_else(|error| Err(Refused::Other(io::Error::other(error))));
@@ -283,7 +283,7 @@ async fn list(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8]) -> Answer
             if truncated {
                 answer = answer.field("Listing-Truncated", "?1");
             }
-            answer.part(Part::Bytes(body.into_bytes()))
+            answer.part(Part::Bytes(body.into()))
         }
         Err(refused) => refusal(core, path, &refused),
     }
@@ -299,9 +299,8 @@ async fn open(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], file_path:
         let wants_place = !page.depended_on_request();
         let ticket = request.snapshot.cache.as_ref().filter(|_| wants_place);
         let ticket = ticket.map(|cache| cache.begin_read(&directory_of(site.root.path(), file_path)));
-        return made(
-            includes::answer(core, request, includes, FoundPage { key, file_path, page, ticket }).await,
-        );
+        let found = FoundPage { key, path: file_path, file_path, page, ticket };
+        return made(includes::answer(core, request, includes, found).await);
     }
     for _ in 0..READ_ATTEMPTS {
         let ticket = request
@@ -326,9 +325,8 @@ async fn open(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], file_path:
                 Ok(page) => page,
                 Err(error) => return Found::Other(unusable_page(core, file_path, &error)),
             };
-            return made(
-                includes::answer(core, request, includes, FoundPage { key, file_path, page, ticket }).await,
-            );
+            let found = FoundPage { key, path: file_path, file_path, page, ticket };
+            return made(includes::answer(core, request, includes, found).await);
         }
         let kept =
             request.snapshot.cache.as_ref().zip(ticket).filter(|(cache, _)| cache.admits(opened.facts.size));
@@ -374,7 +372,8 @@ fn made(made: Made) -> Found {
     }
 }
 
-fn unusable_page(core: &Rc<Core>, file_path: &[u8], error: &LoadError) -> Answer {
+/// What is said where a page with directives cannot be had.
+pub fn unusable_page(core: &Rc<Core>, file_path: &[u8], error: &LoadError) -> Answer {
     let path = Printable(file_path);
     match error {
         LoadError::Refused(refused) => return refusal(core, file_path, refused),
@@ -564,7 +563,7 @@ fn directory_redirect(path: &[u8], file_path: &[u8], query: Option<&[u8]>) -> An
     Answer::redirect(301, &location)
 }
 
-fn refusal(core: &Rc<Core>, path: &[u8], refused: &Refused) -> Answer {
+pub fn refusal(core: &Rc<Core>, path: &[u8], refused: &Refused) -> Answer {
     match refused {
         Refused::NotFound => Answer::error(404),
         Refused::Forbidden | Refused::NotAFile => Answer::error(403),
@@ -679,11 +678,11 @@ fn partial(representation: &Representation, content: &Content, ranges: &[ByteRan
         for (index, range) in ranges.iter().enumerate() {
             let mut part_head = Vec::new();
             framing.append_part_head(index, &mut part_head);
-            answer.body.extend([Part::Bytes(part_head), content.part(*range)]);
+            answer.body.extend([Part::Bytes(part_head.into()), content.part(*range)]);
         }
         let mut closing = Vec::new();
         framing.append_closing(&mut closing);
-        answer.body.push(Part::Bytes(closing));
+        answer.body.push(Part::Bytes(closing.into()));
     }
     representation.write_validators(&mut answer.fields);
     answer.field("Accept-Ranges", "bytes")

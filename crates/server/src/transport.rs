@@ -116,6 +116,9 @@ impl Transport {
             client_issuer: certificate.map(|certificate| certificate.issuer.as_str().into()),
             client_serial: certificate.map(|certificate| certificate.serial_number.as_str().into()),
             client_fingerprint: certificate.map(|certificate| certificate.fingerprint.as_str().into()),
+            client_certificates: certificate
+                .map(|certificate| certificate.chain.as_slice().into())
+                .unwrap_or_default(),
         })
     }
 

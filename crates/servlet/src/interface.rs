@@ -263,7 +263,7 @@ impl OnThisCore {
             } else {
                 Some(pieces.into_iter().flatten().collect())
             };
-            return Some(answer.part(Part::Bytes(body.unwrap_or_default())));
+            return Some(answer.part(Part::Bytes(body.unwrap_or_default().into())));
         }
         let (mut sender, body) = pipe::pipe(PIPE_BYTES);
         pieces.into_iter().for_each(|piece| sender.push(Bytes::from(piece)));

@@ -27,8 +27,8 @@ pub fn take_out(mut request: Request) -> Option<Request> {
     normalise_path(&plain, &mut path).ok()?;
     let is_other = |name: &[u8]| !name.eq_ignore_ascii_case(FIELD);
     request.received = Rc::new(request.received.with_fields(is_other, Some((FIELD, &sent)))?);
-    request.path = path;
-    request.path_as_sent = plain;
+    request.path = path.into();
+    request.path_as_sent = plain.into();
     request.depth += 1;
     Some(request)
 }

@@ -8,6 +8,11 @@ mod exit;
 
 use clap::Parser;
 
+/// Requests that are more than a hit take some twenty small pieces of memory for a moment, and one of several kilobytes,
+/// which the C library's allocator is slow to give and to take back (ARCHITECTURE.md has the figures).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A web server that runs every kind of program, an accelerator for any other server, and the laboratory
 /// that proves what either can carry.
 #[derive(Parser)]

@@ -376,10 +376,12 @@ fn check_command_line(
 fn check_configuration(text: &str) -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = directory.path().join("touchstone.toml");
-    // What examples name beside directories: a password file, with the password "password", and a token.
+    // What examples name beside directories: a password file, with the password "password", a token and a secret.
     let users = "ada:$2y$05$lfJtylH9G4my3uZb4KQoj.RJs0HrvF2/2gBTiiKW0CbphmKGbdPRG\n";
     std::fs::write(directory.path().join("users.htpasswd"), users).map_err(|error| error.to_string())?;
     std::fs::write(directory.path().join("admin.token"), "0123456789abcdef0123456789abcdef\n")
+        .map_err(|error| error.to_string())?;
+    std::fs::write(directory.path().join("ajp.secret"), "a long secret\n")
         .map_err(|error| error.to_string())?;
     // Plug-ins, which are looked for and not loaded, and what they are configured with.
     for (name, content) in [
@@ -389,10 +391,23 @@ fn check_configuration(text: &str) -> Result<(), String> {
         ("config/magnus.conf", "ServerName www.example.org\n"),
         ("usr/local/lib/nsapi/plugin.so", ""),
         ("usr/local/lib/nsapi/hello.so", ""),
+        // An application, which is looked for and not started.
+        ("shop.war", ""),
     ] {
         let path = directory.path().join(name);
         let made = std::fs::create_dir_all(path.parent().unwrap_or(directory.path()));
         made.and_then(|()| std::fs::write(&path, content)).map_err(|error| error.to_string())?;
+    }
+    // Certificates for origins, which are read.
+    let own =
+        rcgen::generate_simple_self_signed(["localhost".to_string()]).map_err(|error| error.to_string())?;
+    let pem = own.cert.pem();
+    for (name, content) in
+        [("internal.pem", &pem), ("edge.pem", &pem), ("edge.key", &own.signing_key.serialize_pem())]
+    {
+        let tls = directory.path().join("tls");
+        let made = std::fs::create_dir_all(&tls).and_then(|()| std::fs::write(tls.join(name), content));
+        made.map_err(|error| error.to_string())?;
     }
     let mut placed = String::new();
     let mut in_server = false;

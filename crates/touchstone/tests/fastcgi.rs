@@ -256,12 +256,17 @@ fn a_program_that_ends_is_started_again_and_none_is_left() {
 
 /// The FastCGI programs that a server has started.
 fn programs_of(server: &Server) -> Vec<i32> {
+    children_named(server, "echo.fcgi")
+}
+
+/// The programs that a server has started with this in their command line.
+fn children_named(server: &Server, name: &str) -> Vec<i32> {
     let mut children = Vec::new();
     for task in fs::read_dir(format!("/proc/{}/task", server.process())).unwrap() {
         let text = fs::read_to_string(task.unwrap().path().join("children")).unwrap_or_default();
         children.extend(text.split_whitespace().map(|number| number.parse::<i32>().unwrap()));
     }
-    children.retain(|child| is_named(*child, "echo.fcgi"));
+    children.retain(|child| is_named(*child, name));
     children
 }
 
@@ -529,6 +534,35 @@ fn scgi_with_a_real_server() {
     }
 }
 
+/// The socket is descriptor 0, which uwsgi finds by itself; a program of one's own takes it as lighttpd's do.
+#[test]
+fn scgi_programs_are_started_and_watched() {
+    let Some(tree) = uwsgi_tree() else { return };
+    let application = tree.beside("application.py");
+    let command =
+        ["uwsgi", "--plugins", "python3", "--protocol", "scgi", "--need-app", "--die-on-term", "--wsgi-file"];
+    let command: Vec<&str> = command.into_iter().chain(application.to_str()).collect();
+    let route = format!("[[site.route]]\n[site.route.scgi]\ncommand = {command:?}\nprocesses = 2\n");
+    let mut server = Server::configured(tree.around(), &(tree.configuration("") + &route));
+    let answers = |length: usize| {
+        let body = "b".repeat(length);
+        let request = format!("POST /a?q HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}");
+        let answer = server.connect().ask(request);
+        answer.status == 200 && text(&answer) == format!("POST q {body}")
+    };
+    wait_until("the programs answer", PATIENCE, || answers(5));
+    assert!(answers(100_000));
+    let children = children_named(&server, "uwsgi");
+    assert_eq!(children.len(), 2);
+    for child in &children {
+        kill_process(Pid::from_raw(*child).unwrap(), Signal::KILL).unwrap();
+    }
+    wait_until("others take their place", PATIENCE, || answers(5));
+    let children = children_named(&server, "uwsgi");
+    server.stop();
+    assert!(children.iter().all(|child| !Path::new(&format!("/proc/{child}")).exists()), "{children:?}");
+}
+
 fn uwsgi_tree() -> Option<Tree> {
     let has = Command::new("uwsgi").args(["--plugins", "python3", "--version"]).output();
     if !has.is_ok_and(|output| output.status.success()) {
@@ -550,7 +584,9 @@ fn what_is_wrong_with_a_configuration_is_said_with_its_place() {
         ("fastcgi = { backends = [\"127.0.0.1:9 backup\"] }", "one must be no backup"),
         ("fastcgi = { command = [\"/nowhere/app\"] }", "there is no program \"/nowhere/app\""),
         ("fastcgi = { backends = [\"127.0.0.1:9\"], command = [\"a\"] }", "cannot both be set"),
-        ("scgi = {}", "needs 'backends'"),
+        ("scgi = {}", "there are neither 'backends' nor a 'command'"),
+        ("scgi = { command = [\"/nowhere/app\"] }", "there is no program \"/nowhere/app\""),
+        ("scgi = { backends = [\"127.0.0.1:9\"], command = [\"a\"] }", "cannot both be set"),
         ("php = \"nonsense\"", "or \"managed\""),
         ("php = { backends = [\"127.0.0.1:9\"], settings = { \"a b\" = \"1\" } }", "a b"),
         ("fastcgi = { backend = [] }", "did you mean 'backends'?"),

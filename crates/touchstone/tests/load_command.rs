@@ -133,7 +133,24 @@ fn errors_are_told_by_kind_and_only_a_run_without_answers_fails() {
 fn what_cannot_work_is_refused_before_anything_is_sent() {
     let url = format!("http://127.0.0.1:{}/", free_port());
     let cases: &[(&[&str], &str)] = &[
-        (&["https://127.0.0.1/"], "TLS"),
+        (&["ftp://127.0.0.1/"], "only http:// and https://"),
+        (&["https://127.0.0.1/", "--ca", "/nowhere.pem"], "/nowhere.pem"),
+        (&[&url, "--urls", "/nowhere.txt"], "/nowhere.txt"),
+        (&[&url, "--zipf", "1"], "--urls"),
+        (&[&url, "--poisson"], "--rate"),
+        (&[&url, "--session", "3"], "give one"),
+        (&[&url, "--stages", "10s"], "10s:100"),
+        (&[&url, "--stages", "10s:5", "--duration", "1s"], "cannot be used with"),
+        (&[&url, "--streams", "4"], "HTTP/2's"),
+        (&[&url, "--http3"], "always with TLS"),
+        (&[&url, "--http2", "--streams", "4", "--new-connections"], "cannot be shared"),
+        (&[&url, "--method", "CONNECT"], "tunnel"),
+        (&[&url, "--method", "A B"], "method"),
+        (&[&url, "--body", "a", "--body-size", "3"], "cannot be used with"),
+        (&[&url, "--expect-status", "99"], "final status"),
+        (&[&url, "--expect-sha256", "12"], "64 hexadecimal"),
+        (&[&url, "--new-connection-share", "1"], "above 0 and below 1"),
+        (&[&url, "--requests", "0"], "0 requests"),
         (&["127.0.0.1:80"], "no scheme"),
         (&["http://127.0.0.1:99999/"], "not a port"),
         (&[&url, "--clients", "0"], "0 clients"),
@@ -141,14 +158,15 @@ fn what_cannot_work_is_refused_before_anything_is_sent() {
         (&[&url, "--duration", "1s", "--ramp-up", "1s"], "leave nothing"),
         (&[&url, "--duration", "fast"], "not ms, s, m or h"),
         (&[&url, "--rate", "0"], "rate"),
-        (&[&url, "--rate", "5", "--think-time", "1s"], "cannot be used with"),
+        (&[&url, "--rate", "5", "--think-time", "1s"], "have sessions arrive"),
+        (&[&url, "--rate", "5", "--delay", "1s"], "cannot be used with"),
         (&[&url, "--header", "nonsense"], "name: value"),
         (&[&url, "--receive-buffer", "0"], "receive buffer"),
         (&[&url, "--receive-buffer", "lots"], "64k or 1m"),
         (&[&url, "--cores", "0"], "--cores 0"),
         (&[&url, "--pin", "9-"], "--pin"),
         (&[&url, "--clients", "900000"], "900"),
-        (&[], "URL"),
+        (&[], "<URL>"),
     ];
     for (arguments, said) in cases {
         let output = load(arguments);
@@ -157,6 +175,73 @@ fn what_cannot_work_is_refused_before_anything_is_sent() {
         assert!(text.contains(said), "{arguments:?}: {said:?} is not in: {text}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
+}
+
+#[test]
+fn a_list_of_urls_is_loaded_by_its_weights() {
+    let (tree, mut server) = logging_server();
+    let list = tree.beside("urls.txt");
+    let text = format!("# a mix\n9 http://{}/alphabet.txt\n1 HEAD /index.html\n", server.address());
+    std::fs::write(&list, text).expect("the directory can be written");
+    let list = list.to_str().expect("the path is text");
+    let output = load(&["--urls", list, "--requests", "1000", "--clients", "4", "--per-url", "--json"]);
+    let value = json(&output);
+    assert_eq!(value["per_url"][1]["method"], Value::from("HEAD"));
+    let by_url = number(&value, "/per_url/0/requests") + number(&value, "/per_url/1/latency_us/count");
+    assert_eq!(by_url, 1000.0, "{value:#}");
+    assert_eq!((number(&value, "/requests"), number(&value, "/errors")), (1000.0, 0.0), "{value:#}");
+    let text = "/alphabet.txt\n/index.html\n/alphabet.txt?3\n/alphabet.txt?4\n";
+    std::fs::write(list, text).expect("the directory can be written");
+    let base = format!("http://{}/", server.address());
+    let output = load(&[&base, "--urls", list, "--zipf", "1", "--requests", "1000", "--per-url"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("GET /alphabet.txt?3\n"), "{text}");
+    server.stop();
+    let log = std::fs::read_to_string(tree.beside("access.log")).expect("the server has written its log");
+    let count = |what: &str| log.lines().filter(|line| line.contains(what)).count();
+    // 100 with a deviation of 9.5, and shares of 12/25, 6/25, 4/25 and 3/25 of 1,000.
+    assert!((40..160).contains(&count("\"HEAD /index.html")), "{}", count("\"HEAD /index.html"));
+    for (what, expected) in [("\"GET /index.html", 240), ("alphabet.txt?3", 160), ("alphabet.txt?4", 120)] {
+        assert!(count(what).abs_diff(expected) < 90, "{what}: {}", count(what));
+    }
+    assert_eq!(log.lines().count(), 2000);
+}
+
+#[test]
+fn latencies_are_written_for_other_tools() {
+    let tree = Tree::standard();
+    let server = Server::quick(&tree.root());
+    let url = format!("http://{}/alphabet.txt", server.address());
+    let [log, curve] = [tree.beside("run.hlog"), tree.beside("run.hgrm")];
+    let text = |path: &std::path::Path| path.to_str().expect("the path is text").to_string();
+    let output = load(&[
+        &url,
+        "--duration",
+        "1200ms",
+        "--clients",
+        "2",
+        "--think-time",
+        "5ms",
+        "--timeline",
+        "--hdr-log",
+        &text(&log),
+        "--percentiles",
+        &text(&curve),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("second    requests"));
+    let log = std::fs::read_to_string(log).expect("the log is there");
+    let lines: Vec<&str> = log.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    for (line, begin) in lines.iter().zip(["0.000,1.000,", "1.000,0.200,"]) {
+        let histogram = line.rsplit(',').next().unwrap_or_default();
+        assert!(line.starts_with(begin) && histogram.starts_with("HISTF"), "{line}");
+    }
+    let curve = std::fs::read_to_string(curve).expect("the curve is there");
+    assert!(curve.contains("1/(1-Percentile)") && curve.contains("Total count"), "{curve}");
+    let output = load(&[&url, "--requests", "1", "--percentiles", "/nowhere/run.hgrm"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/run.hgrm"));
 }
 
 #[test]

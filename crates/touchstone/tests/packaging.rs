@@ -52,6 +52,28 @@ fn configurations_pass_check_below_another_root() {
 }
 
 #[test]
+fn every_spice_program_is_packaged_where_the_laboratory_looks() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let manifest = fs::read_to_string(manifest).expect("the manifest is there");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/nsapi");
+    let mut programs = vec!["cgi-bin/spice".to_owned(), "fastcgi/spice".to_owned()];
+    for entry in fs::read_dir(sources).expect("the sources are there") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "c") {
+            let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            programs.push(format!("nsapi/{stem}.so"));
+        }
+    }
+    assert_eq!(programs.len(), 6, "{programs:?}");
+    for program in programs {
+        let (directory, _) = program.split_once('/').expect("a directory");
+        let asset =
+            format!("[\"target/release/programs/{program}\", \"usr/lib/touchstone/programs/{directory}/\"");
+        assert!(manifest.contains(&asset), "{asset} is not in the manifest");
+    }
+}
+
+#[test]
 fn command_lines_exist() {
     let files = ["touchstone.service", "touchstone.logrotate", "debian/postinst", "Containerfile"];
     let mut seen = 0;

@@ -6,67 +6,13 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use support::{AnswerTo, Server, Tree, bytes_of, curl, free_port, skipped, wait_until};
-
-/// An origin that says exactly what a test wants: `serve` has each connection to itself, in a thread.
-struct Origin {
-    address: SocketAddr,
-    connections: Arc<AtomicUsize>,
-}
-
-impl Origin {
-    fn start(serve: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> Origin {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let connections = Arc::new(AtomicUsize::new(0));
-        let (counted, serve) = (connections.clone(), Arc::new(serve));
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                counted.fetch_add(1, Ordering::SeqCst);
-                let (mut stream, serve) = (stream.unwrap(), serve.clone());
-                thread::spawn(move || serve(&mut stream));
-            }
-        });
-        Origin { address, connections }
-    }
-
-    /// An origin that answers each request on a kept connection with these bytes.
-    fn answering(answer: &'static [u8]) -> Origin {
-        Origin::start(move |stream| {
-            while read_head(stream).is_some() {
-                stream.write_all(answer).unwrap();
-            }
-        })
-    }
-
-    fn connections(&self) -> usize {
-        self.connections.load(Ordering::SeqCst)
-    }
-
-    fn keys(&self, more: &str) -> String {
-        format!("[[site.route]]\npath = \"/app/\"\nproxy = {{ to = \"http://{}\"{more} }}\n", self.address)
-    }
-}
-
-/// The head of the next request; `None` at the client's end.
-fn read_head(stream: &mut TcpStream) -> Option<String> {
-    let mut head = Vec::new();
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") {
-        match stream.read(&mut byte) {
-            Ok(1) => head.push(byte[0]),
-            _ => return None,
-        }
-    }
-    Some(String::from_utf8(head).unwrap())
-}
+use support::{AnswerTo, Nginx, Origin, Server, Tree, bytes_of, curl, free_port, read_head, wait_until};
 
 fn server(tree: &Tree, sections: &str, routes: &str) -> Server {
     Server::configured(tree.around(), &format!("{}{routes}", tree.configuration(sections)))
@@ -109,10 +55,14 @@ fn a_request_goes_there_and_its_response_comes_back() {
         "X-Real-IP: 127.0.0.1",
         "X-Forwarded-Proto: http",
         "X-Forwarded-Host: www.example.org:81",
+        "Via: 1.1 touchstone",
+        // The client says that it takes trailers, and so does the server, on its own connection.
+        "Connection: TE",
+        "TE: trailers",
     ] {
         assert!(head.contains(&format!("\r\n{line}\r\n")), "{line}: {head}");
     }
-    for name in ["192.0.2", "Forwarded: for", "X-Private", "TE:", "Connection:", "Content-Length:"] {
+    for name in ["192.0.2", "\r\nForwarded:", "X-Private", "Content-Length:"] {
         assert!(!head.contains(name), "{name}: {head}");
     }
     // Beside the route the site's files are there as ever.
@@ -305,22 +255,15 @@ fn a_response_that_breaks_off_is_not_made_whole() {
     let (bytes, _) = client.read_to_end();
     let text = String::from_utf8_lossy(&bytes).into_owned();
     assert!(text.contains("hello") && !text.contains("\r\n0\r\n"), "{text}");
+    // One that is short is waited for, and then it is no answer at all.
     let short = Origin::answering_once(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
-    let server = self::server(&tree, "", &short.keys(""));
+    assert_eq!(self::server(&tree, "", &short.keys("")).get("/app/").status, 502);
+    let long = Origin::answering_once(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nhello");
+    let server = self::server(&tree, "", &long.keys(""));
     let mut client = server.connect();
     client.send("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(client.try_answer(AnswerTo::Other).is_err());
-}
-
-impl Origin {
-    /// An origin that closes after these bytes.
-    fn answering_once(answer: &'static [u8]) -> Origin {
-        Origin::start(move |stream| {
-            if read_head(stream).is_some() {
-                stream.write_all(answer).unwrap();
-            }
-        })
-    }
+    server.wait_for_error_line("the response broke off", |line| line.contains("broke off"));
 }
 
 #[test]
@@ -423,47 +366,6 @@ fn paths_can_lose_their_beginning() {
     assert_eq!(String::from_utf8(server.get("/app/x?y").body).unwrap(), expected);
 }
 
-/// A real nginx in the foreground; it ends with the test.
-struct Nginx {
-    process: Child,
-    address: SocketAddr,
-}
-
-impl Nginx {
-    fn start(tree: &Tree) -> Option<Nginx> {
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let here = tree.around().display();
-        let configuration = format!(
-            "daemon off; worker_processes 1; pid {here}/nginx.pid; error_log {here}/nginx.log; user root;\n\
-             events {{ worker_connections 64; }}\n\
-             http {{ access_log off; gzip on; gzip_types *; client_body_temp_path {here}/body;\n\
-             server {{ listen {address}; root {}; }} }}\n",
-            tree.root().display()
-        );
-        let file = tree.around().join("nginx.conf");
-        std::fs::write(&file, configuration).unwrap();
-        let mut command = Command::new("nginx");
-        command.arg("-c").arg(&file).arg("-e").arg(tree.around().join("nginx.log")).stderr(Stdio::null());
-        let Ok(process) = command.spawn() else {
-            skipped("nginx is not installed");
-            return None;
-        };
-        let nginx = Nginx { process, address };
-        wait_until("nginx listens", Duration::from_secs(10), || TcpStream::connect(address).is_ok());
-        Some(nginx)
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // Not killed: its worker would go on without it.
-        if let Some(pid) = rustix::process::Pid::from_raw(self.process.id() as i32) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
-        let _ = self.process.wait();
-    }
-}
-
 #[test]
 fn a_real_origin_answers_as_it_does_itself() {
     let tree = Tree::empty();
@@ -471,7 +373,8 @@ fn a_real_origin_answers_as_it_does_itself() {
     for size in sizes {
         tree.write(&format!("app/{size}.bin"), bytes_of(size));
     }
-    let Some(nginx) = Nginx::start(&tree) else { return };
+    let server_block = format!("root {};", tree.root().display());
+    let Some(nginx) = Nginx::start(&tree, "", &server_block) else { return };
     let routes =
         format!("[[site.route]]\npath = \"/app/\"\nproxy = {{ to = \"http://{}\" }}\n", nginx.address);
     let server = server(&tree, "", &routes);

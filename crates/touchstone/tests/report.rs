@@ -1,10 +1,13 @@
 //! `touchstone report`: what it writes where, and what it refuses.
 
+mod support;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+use support::skipped;
 
 /// A result of one system and one mix, in a directory of its own.
 fn result(name: &str, change: impl Fn(&mut Value)) -> (tempfile::TempDir, PathBuf) {
@@ -125,4 +128,111 @@ fn what_cannot_be_read_is_refused() {
         "{message}"
     );
     assert!(!directory.join("report.html").exists());
+}
+
+#[test]
+fn other_forms_are_written_beside_the_result() {
+    let (_parent, directory) = result("monday", |_| ());
+    let forms = [
+        ("xlsx", "report.xlsx", "PK"),
+        ("csv", "summary.csv", "system,interface,mix,clients,"),
+        ("junit", "junit.xml", "<?xml version=\"1.0\""),
+        ("webstone", "webstone.txt", "Small\nmeasured by touchstone"),
+    ];
+    for (format, file, begins) in forms {
+        let output = report(&[&directory, Path::new("--format"), Path::new(format)]);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let path = directory.join(file);
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), path.display().to_string());
+        assert!(fs::read(&path).expect("there").starts_with(begins.as_bytes()), "{format}");
+    }
+    assert_eq!(report(&[&directory, Path::new("--reference")]).status.code(), Some(0));
+    assert!(fs::read_to_string(directory.join("reference.html")).expect("there").contains("BorderManager"));
+    assert!(!directory.join("report.html").exists());
+    let (_other, tuesday) = result("tuesday", |_| ());
+    let both = directory.join("both");
+    let message = refusal(&[
+        &directory,
+        &tuesday,
+        Path::new("--format"),
+        Path::new("csv"),
+        Path::new("--output"),
+        &both,
+    ]);
+    assert!(message.contains("of one result"), "{message}");
+}
+
+/// LibreOffice is large; where it is not there, the archive's parts are looked at with Python.
+#[test]
+fn a_spreadsheet_program_opens_the_workbook_with_its_charts() {
+    let (_parent, directory) = result("monday", |_| ());
+    assert_eq!(report(&[&directory, Path::new("--format"), Path::new("xlsx")]).status.code(), Some(0));
+    let workbook = directory.join("report.xlsx");
+    let script = "import sys, zipfile, xml.dom.minidom as dom\n\
+                  archive = zipfile.ZipFile(sys.argv[1])\n\
+                  assert archive.testzip() is None\n\
+                  names = archive.namelist()\n\
+                  [dom.parseString(archive.read(name)) for name in names if name.endswith(('.xml', '.rels'))]\n\
+                  sheets = dom.parseString(archive.read('xl/workbook.xml')).getElementsByTagName('sheet')\n\
+                  print([sheet.getAttribute('name') for sheet in sheets])\n\
+                  print(sum(name.startswith('xl/charts/chart') for name in names))\n";
+    match Command::new("python3").args(["-c", script]).arg(&workbook).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let expected = "['Summary Report', 'Client Data Report', 'Test']\n4\n";
+            assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+        }
+        Err(_) => skipped("the parts of the workbook (install python3)"),
+    }
+    let converted = Command::new("soffice")
+        .args(["--headless", "--convert-to", "pdf", "--outdir"])
+        .arg(&directory)
+        .arg(&workbook)
+        .output();
+    match converted {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            assert!(fs::metadata(directory.join("report.pdf")).expect("converted").len() > 1000);
+        }
+        Err(_) => skipped("the workbook in LibreOffice (install libreoffice-calc)"),
+    }
+}
+
+#[test]
+fn results_are_compared_and_the_same_one_differs_by_nothing() {
+    let more_mixes = |result: &mut Value| {
+        let mixes = result["systems"][0]["mixes"].as_array_mut().expect("mixes");
+        for clients in [2, 4, 8, 16, 32] {
+            let mut mix = mixes[0].clone();
+            mix["name"] = format!("{clients}_clients").into();
+            mix["clients"] = clients.into();
+            mixes.push(mix);
+        }
+    };
+    let (_monday, monday) = result("monday", more_mixes);
+    let (_tuesday, tuesday) = result("tuesday", |result| {
+        more_mixes(result);
+        for mix in result["systems"][0]["mixes"].as_array_mut().expect("mixes") {
+            mix["requests_per_second"] = json!(1200.0);
+        }
+    });
+    let compare = |arguments: &[&Path]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+            .arg("compare")
+            .args(arguments)
+            .output()
+            .expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (code, text) = compare(&[&monday, &monday]);
+    assert!(code == Some(0) && text.starts_with("no difference shown between nginx 1.22.1"), "{text}");
+    let (code, text) = compare(&[&tuesday, &monday]);
+    assert!(
+        code == Some(0) && text.contains("has more requests/s than") && text.contains("1.200 times"),
+        "{text}"
+    );
+    let (code, text) = compare(&[&monday]);
+    assert!(code == Some(2) && text.contains("nothing that both were measured with"), "{text}");
+    let (code, text) = compare(&[&monday, &tuesday, Path::new("--noise"), &monday]);
+    assert!(code == Some(2) && text.contains("given twice"), "{text}");
 }

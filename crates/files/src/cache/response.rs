@@ -8,7 +8,15 @@ use crate::root::FileFacts;
 
 /// Bodies up to this length stand in one buffer with their head. Longer ones are kept once and sent with the head in
 /// front by a gathering write, whose small extra cost does not show there, so that no second copies them.
-pub(super) const WHOLE_BODY_BYTES: usize = 64 * 1024;
+pub const WHOLE_BODY_BYTES: usize = 64 * 1024;
+
+/// A body that somebody else keeps.
+pub enum SharedBody<'a> {
+    /// To be copied behind the head.
+    Short(&'a [u8]),
+    /// To be written behind the head from where it is.
+    Long(&'a Arc<[u8]>),
+}
 
 /// Which form of head an answer needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +60,26 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// A response of another kind than a file's, with this head, made ready in the same way. A long body is not copied.
+    pub fn assemble(head: &[u8], body: SharedBody<'_>, second: i64) -> Prepared {
+        let (in_buffer, long_body) = match body {
+            SharedBody::Short(body) => (body, None),
+            SharedBody::Long(body) => (&[][..], Some(body.clone())),
+        };
+        Prepared {
+            bytes: [head, in_buffer].concat().into_boxed_slice(),
+            head_length: head.len(),
+            long_body,
+            second,
+        }
+    }
+
+    /// The second that it is right for.
+    #[inline]
+    pub fn second(&self) -> i64 {
+        self.second
+    }
+
     /// The first buffer to write: the whole response, or its head when [`Prepared::second_buffer`] has the body.
     #[inline]
     pub fn first_buffer(&self) -> &[u8] {

@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::Sleep;
 
 use super::address::Address;
 use crate::stream::Stream;
@@ -81,6 +83,8 @@ pub struct Connection {
     pub received: BytesMut,
     /// Requests that it has served.
     pub requests: u64,
+    /// The timer of its requests, kept because most never see it go off.
+    pub timer: Option<Pin<Box<Sleep>>>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -89,6 +93,8 @@ pub struct Connection {
 pub enum NoConnection {
     /// The backend cannot be reached.
     Unreachable(std::io::Error),
+    /// It accepts connections, and does not answer on them.
+    Silent,
     /// All connections are in use, and too many requests wait.
     Full,
     /// All connections were in use for too long, or the program took no new one for too long.
@@ -137,13 +143,14 @@ impl Connections {
         &self.address
     }
 
-    /// A kept connection that is good as far as can be seen.
-    pub fn take_kept(&self) -> Option<Connection> {
+    /// A kept connection that is good as far as can be seen, and for how long it was idle.
+    pub fn take_kept(&self) -> Option<(Connection, Duration)> {
         loop {
             // The one used last: the others may become too old.
             let idle = self.idle.borrow_mut().pop()?;
-            if idle.since.elapsed() < self.rules.idle_timeout && idle.connection.stream.is_quiet() {
-                return Some(idle.connection);
+            let idle_for = idle.since.elapsed();
+            if idle_for < self.rules.idle_timeout && idle.connection.stream.seems_quiet() {
+                return Some((idle.connection, idle_for));
             }
         }
     }
@@ -162,7 +169,10 @@ impl Connections {
         };
         let connected = tokio::time::timeout(self.rules.connect_timeout, self.connect()).await;
         let stream = connected.unwrap_or(Err(NoConnection::WaitedTooLong))?;
-        Ok((Connection { stream, received: BytesMut::new(), requests: 0, _permit: permit }, false))
+        Ok((
+            Connection { stream, received: BytesMut::new(), requests: 0, timer: None, _permit: permit },
+            false,
+        ))
     }
 
     async fn connect(&self) -> Result<Stream, NoConnection> {

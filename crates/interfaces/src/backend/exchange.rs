@@ -7,12 +7,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 use super::connections::Connection;
 use super::protocol::{Output, Protocol};
@@ -20,6 +19,12 @@ use super::upload::Upload;
 
 /// So much of the body may wait to be sent.
 const OUTGOING_BYTES: usize = 128 * 1024;
+
+/// Received at once to begin with: most answers.
+const RECEIVE_BYTES: usize = 8 * 1024;
+
+/// Received at once of an answer that has filled that.
+const LONG_RECEIVE_BYTES: usize = 64 * 1024;
 
 /// How long a program may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,42 +71,60 @@ pub struct Exchange<P: Protocol> {
     decoder: P::Decoder,
     outgoing: VecDeque<Bytes>,
     upload: Upload,
+    /// Taken from the upload, and not asked for yet.
+    unasked: Bytes,
     upload_ended: bool,
     /// The program takes no more of the request; it may still answer.
     refuses_more: Option<std::io::Error>,
     /// A byte of the request has been taken.
     has_sent: bool,
-    /// A byte of the answer has come.
+    /// A byte has come.
     has_heard: bool,
+    /// The answer has begun.
+    has_answer: bool,
+    /// Asked for at once.
+    receive_bytes: usize,
     limits: TimeLimits,
     began: Instant,
     moved: Instant,
-    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<P: Protocol> Exchange<P> {
     /// Begins a request on a connection.
-    pub fn new(connection: Connection, head: Bytes, upload: Upload, limits: TimeLimits) -> Exchange<P> {
+    pub fn new(
+        connection: Connection,
+        decoder: P::Decoder,
+        head: Bytes,
+        upload: Upload,
+        limits: TimeLimits,
+    ) -> Exchange<P> {
         let now = Instant::now();
+        let has_no_body = upload.length() == 0 && !P::ASKS_FOR_BODY;
         Exchange {
             connection,
-            decoder: P::Decoder::default(),
+            decoder,
             outgoing: VecDeque::from([head]),
             upload,
-            upload_ended: false,
+            unasked: Bytes::new(),
+            // The head has said so.
+            upload_ended: has_no_body,
             refuses_more: None,
             has_sent: false,
             has_heard: false,
+            has_answer: false,
+            receive_bytes: RECEIVE_BYTES,
             limits,
             began: now,
             moved: now,
-            timer: None,
         }
     }
 
     /// The next output.
     pub async fn next(&mut self) -> Result<Output, Failure> {
-        self.moved = Instant::now();
+        if self.has_answer {
+            // What the client took is not the program's.
+            self.moved = Instant::now();
+        }
         // An answer that keeps coming never waits, and is over some time all the same.
         if let Some(total) = self.limits.total.filter(|total| self.began.elapsed() >= *total) {
             return Err(Failure { kind: FailureKind::TimedOut, reason: took_too_long(total) });
@@ -123,13 +146,25 @@ impl<P: Protocol> Exchange<P> {
         self.poll_upload(context)?;
         loop {
             match P::next(&mut self.decoder, &mut self.connection.received) {
-                Ok(Some(output)) => return Poll::Ready(Ok(output)),
+                // Nobody but the upload need know.
+                Ok(Some(Output::BodyWanted)) => {
+                    self.poll_upload(context)?;
+                    continue;
+                }
+                Ok(Some(output)) => {
+                    self.has_answer = true;
+                    return Poll::Ready(Ok(output));
+                }
                 Ok(None) => {}
                 Err(reason) => return Poll::Ready(Err(Failure { kind: FailureKind::WrongBytes, reason })),
             }
-            match self.connection.stream.poll_receive(context, &mut self.connection.received) {
+            let Connection { stream, received, .. } = &mut self.connection;
+            match stream.poll_receive(context, received, self.receive_bytes) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(self.closed(None)),
-                Poll::Ready(Ok(_)) => {
+                Poll::Ready(Ok(count)) => {
+                    if count >= self.receive_bytes {
+                        self.receive_bytes = LONG_RECEIVE_BYTES;
+                    }
                     self.has_heard = true;
                     self.moved = Instant::now();
                 }
@@ -149,9 +184,11 @@ impl<P: Protocol> Exchange<P> {
         !self.has_sent && !self.has_heard
     }
 
-    /// Whether all of the request was sent.
+    /// Whether all of the request was sent that the program waits for.
     pub fn is_all_sent(&self) -> bool {
-        self.upload_ended && self.outgoing.is_empty() && self.refuses_more.is_none()
+        let is_satisfied =
+            if P::ASKS_FOR_BODY { P::body_room(&self.decoder) == 0 } else { self.upload_ended };
+        is_satisfied && self.outgoing.is_empty() && self.refuses_more.is_none()
     }
 
     /// Gives up, for another attempt.
@@ -191,15 +228,22 @@ impl<P: Protocol> Exchange<P> {
     /// Takes as much of the body as is there and may wait to be sent.
     fn fill(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let mut waiting: usize = self.outgoing.iter().map(Bytes::len).sum();
-        while !self.upload_ended && waiting < OUTGOING_BYTES {
+        while waiting < OUTGOING_BYTES && (P::ASKS_FOR_BODY || !self.upload_ended) {
+            let room = P::body_room(&self.decoder);
+            if room == 0 {
+                break;
+            }
+            if !self.unasked.is_empty() {
+                let piece = self.unasked.split_to(room.min(self.unasked.len()));
+                waiting += piece.len();
+                P::push_body(&mut self.decoder, piece, &mut self.outgoing);
+                continue;
+            }
             match self.upload.poll_next(context) {
-                Poll::Ready(Some(Ok(piece))) => {
-                    waiting += piece.len();
-                    P::push_body(piece, &mut self.outgoing);
-                }
+                Poll::Ready(Some(Ok(piece))) => self.unasked = piece,
                 Poll::Ready(None) => {
                     self.upload_ended = true;
-                    P::end_body(&mut self.outgoing);
+                    P::end_body(&mut self.decoder, &mut self.outgoing);
                 }
                 Poll::Ready(Some(Err(error))) => {
                     let reason = format!("the request's body broke off: {error}");
@@ -224,16 +268,24 @@ impl<P: Protocol> Exchange<P> {
         }
     }
 
+    /// Whether the program could be sent more, if the client did.
+    fn waits_for_client(&self) -> bool {
+        let is_wanted = !self.upload_ended && P::body_room(&self.decoder) > 0;
+        is_wanted && self.outgoing.is_empty() && self.unasked.is_empty() && self.upload.waits_for_client()
+    }
+
     fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<Result<Output, Failure>> {
         loop {
-            let (limit, what) = match self.has_heard {
+            let (limit, what) = match self.has_answer {
                 false => (self.limits.first_byte, "no answer came"),
                 true => (self.limits.stall, "its answer stopped"),
             };
             let total = self.limits.total.map(|total| self.began + total);
             let due = self.moved + limit;
             let due = total.map_or(due, |total| due.min(total));
-            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+            let waits_for_client = self.waits_for_client();
+            // It may be that of an earlier request on this connection: then it goes off too early, and is set again.
+            let timer = self.connection.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
             if timer.deadline() > due {
                 timer.as_mut().reset(due);
             }
@@ -242,7 +294,7 @@ impl<P: Protocol> Exchange<P> {
             }
             let now = Instant::now();
             let is_over = total.is_some_and(|total| now >= total);
-            if !is_over && self.outgoing.is_empty() && !self.upload_ended && self.upload.waits_for_client() {
+            if !is_over && waits_for_client {
                 // The client is the one that is slow; the connection watches it.
                 self.moved = now;
             }

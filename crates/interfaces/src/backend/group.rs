@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
+use bytes::BytesMut;
+
 use super::balance::{Share, choose};
 use super::connections::{Connections, SharedConnections};
 use super::health::{Change, Health};
-use super::settings::Settings;
+use super::settings::{Backend, GroupRules};
 use crate::handler::{Level, Server};
 
 /// What the cores share of the backends of a route.
 pub struct SharedGroup {
-    /// The configuration.
-    pub settings: Settings,
+    rules: GroupRules,
     backends: Vec<SharedBackend>,
     began: Instant,
     /// One core looks after backends that nobody asks.
@@ -28,18 +29,13 @@ struct SharedBackend {
 
 impl SharedGroup {
     /// All backends are thought to be up.
-    pub fn new(settings: Settings) -> Arc<SharedGroup> {
-        let backend = |_: &super::settings::Backend| SharedBackend {
+    pub fn new(rules: GroupRules) -> Arc<SharedGroup> {
+        let backend = |_: &Backend| SharedBackend {
             health: Health::default(),
-            connections: Arc::new(SharedConnections::new(&settings.connections)),
+            connections: Arc::new(SharedConnections::new(&rules.connections)),
         };
-        let backends = settings.backends.iter().map(backend).collect();
-        Arc::new(SharedGroup {
-            settings,
-            backends,
-            began: Instant::now(),
-            is_checked: AtomicBool::new(false),
-        })
+        let backends = rules.backends.iter().map(backend).collect();
+        Arc::new(SharedGroup { rules, backends, began: Instant::now(), is_checked: AtomicBool::new(false) })
     }
 
     fn now_ms(&self) -> u64 {
@@ -74,14 +70,16 @@ impl Drop for Busy<'_> {
 impl Group {
     /// The backends on this core. `name` is that of the interface, for the log.
     pub fn new(shared: Arc<SharedGroup>, name: &'static str, server: Rc<dyn Server>) -> Rc<Group> {
-        let settings = &shared.settings;
-        let rules = &settings.connections;
-        let core_backend = |(backend, shared): (&super::settings::Backend, &SharedBackend)| CoreBackend {
-            share: Share::new(backend.weight),
-            connections: Connections::new(backend.address.clone(), rules.clone(), shared.connections.clone()),
+        let rules = &shared.rules;
+        let core_backend = |(backend, shared): (&Backend, &SharedBackend)| {
+            let (address, shared) = (backend.address.clone(), shared.connections.clone());
+            CoreBackend {
+                share: Share::new(backend.weight),
+                connections: Connections::new(address, rules.connections.clone(), shared),
+            }
         };
-        let backends = settings.backends.iter().zip(&shared.backends).map(core_backend).collect();
-        let interval = settings.check_interval;
+        let backends = rules.backends.iter().zip(&shared.backends).map(core_backend).collect();
+        let interval = rules.check_interval;
         let group = Rc::new(Group { shared: shared.clone(), name, server, backends });
         if let Some(interval) = interval
             && !shared.is_checked.swap(true, Relaxed)
@@ -92,8 +90,14 @@ impl Group {
     }
 
     /// The configuration.
-    pub fn settings(&self) -> &Settings {
-        &self.shared.settings
+    pub fn rules(&self) -> &GroupRules {
+        &self.shared.rules
+    }
+
+    /// Whether a request that belongs to this backend may be sent to it.
+    pub fn admits(&self, index: usize) -> bool {
+        self.len() == 1
+            || self.shared.backends[index].health.admits(self.shared.now_ms(), &self.rules().health)
     }
 
     /// The backend for a request that these could not answer; `None`: all have been tried.
@@ -102,17 +106,17 @@ impl Group {
         if let [_] = self.backends.as_slice() {
             return tried.is_empty().then_some(0);
         }
-        let settings = self.settings();
+        let rules = self.rules();
         let now = self.shared.now_ms();
         let shares: Vec<&Share> = self.backends.iter().map(|backend| &backend.share).collect();
         for are_backups in [false, true] {
             let mut candidates: Vec<usize> = (0..self.backends.len())
-                .filter(|index| !tried.contains(index) && settings.backends[*index].is_backup == are_backups)
+                .filter(|index| !tried.contains(index) && rules.backends[*index].is_backup == are_backups)
                 .collect();
             // Whoever may be tried again is asked at once, so that one request finds out and not several.
             while !candidates.is_empty() {
-                let Some(index) = choose(settings.balance, &shares, &candidates) else { break };
-                if self.shared.backends[index].health.admits(now, &settings.health) {
+                let Some(index) = choose(rules.balance, &shares, &candidates) else { break };
+                if self.shared.backends[index].health.admits(now, &rules.health) {
                     return Some(index);
                 }
                 candidates.retain(|other| *other != index);
@@ -152,7 +156,7 @@ impl Group {
 
     /// The backend could not be reached, or did not answer.
     pub fn failed(&self, index: usize) {
-        let health = &self.settings().health;
+        let health = &self.rules().health;
         if self.shared.backends[index].health.failed(self.shared.now_ms(), health) == Change::Down
             && self.len() > 1
         {
@@ -166,17 +170,21 @@ impl Group {
     }
 }
 
-/// Connects to each backend from time to time.
+/// Connects to each backend from time to time, and asks it whether it is there, where that can be asked.
 async fn check(group: std::rc::Weak<Group>, interval: std::time::Duration) {
     loop {
         tokio::time::sleep(interval).await;
         let Some(group) = group.upgrade() else { return };
         for (index, backend) in group.backends.iter().enumerate() {
-            let timeout = group.settings().connections.connect_timeout;
-            match tokio::time::timeout(timeout, backend.connections.address().connect()).await {
-                Ok(Ok(_)) => group.succeeded(index),
-                Ok(Err(_)) | Err(_) => group.failed(index),
-            }
+            let timeout = group.rules().connections.connect_timeout;
+            let is_up = match tokio::time::timeout(timeout, backend.connections.address().connect()).await {
+                Ok(Ok(stream)) => match &group.rules().ping {
+                    Some(rules) => rules.ping.is_answered(&stream, &mut BytesMut::new()).await,
+                    None => true,
+                },
+                Ok(Err(_)) | Err(_) => false,
+            };
+            if is_up { group.succeeded(index) } else { group.failed(index) }
         }
     }
 }

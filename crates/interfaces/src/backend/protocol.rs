@@ -1,27 +1,34 @@
-//! What FastCGI and SCGI differ in: how a request is put into bytes, and an answer out of them.
+//! What the protocols of programs differ in: how a request is put into bytes, and an answer out of them.
 
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::meta_variables::MetaVariables;
+use super::variables::ProgramVariables;
+use crate::cgi_response::DocumentHead;
+use crate::meta_variables::ZeroByte;
 
 /// A protocol between the server and a program that listens.
 pub trait Protocol: 'static {
-    /// What it remembers of what was received.
-    type Decoder: Default;
+    /// What it remembers of what was sent and received.
+    type Decoder: Clone;
 
     /// Its name, as in the configuration.
     const NAME: &'static str;
 
-    /// A request up to its body.
-    fn request_head(variables: &MetaVariables, body_bytes: u64, keep: bool) -> Vec<u8>;
+    /// The program asks for each piece of the body; otherwise it is sent as fast as it comes.
+    const ASKS_FOR_BODY: bool = false;
 
-    /// Appends a piece of the body, without copying it.
-    fn push_body(piece: Bytes, out: &mut VecDeque<Bytes>);
+    /// How many bytes of the body may be sent at the moment.
+    fn body_room(_decoder: &Self::Decoder) -> usize {
+        usize::MAX
+    }
 
-    /// Appends the end of the body.
-    fn end_body(out: &mut VecDeque<Bytes>);
+    /// Appends a piece of the body, no longer than there is room for, without copying it.
+    fn push_body(decoder: &mut Self::Decoder, piece: Bytes, out: &mut VecDeque<Bytes>);
+
+    /// Appends the end of the body. Who asks for pieces is told so each time that it asks for one more.
+    fn end_body(decoder: &mut Self::Decoder, out: &mut VecDeque<Bytes>);
 
     /// Takes the next output off the front of what was received; `None`: more must be received first.
     ///
@@ -36,11 +43,24 @@ pub trait Protocol: 'static {
     fn closed(decoder: &Self::Decoder) -> Result<Output, String>;
 }
 
+/// A protocol whose programs get the variables of CGI, and answer as CGI programs do.
+pub trait ProgramProtocol: Protocol<Decoder: Default> {
+    /// A request up to its body; all of it, where it has none.
+    ///
+    /// # Errors
+    /// A variable cannot be passed on.
+    fn request_head(variables: &ProgramVariables<'_>, keep: bool) -> Result<Vec<u8>, ZeroByte>;
+}
+
 /// What a program sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// A piece of the answer: a CGI response.
+    /// The head of the answer, where the protocol has one. Pieces of the body follow.
+    Head(Box<DocumentHead>),
+    /// A piece of the answer: a CGI response, or of the body behind a head.
     Answer(Bytes),
+    /// It takes more of the body now.
+    BodyWanted,
     /// Something for the operator.
     Message(Bytes),
     /// The answer is complete.

@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use touchstone_files::root::{FileKind, Refused, Root};
 
 use crate::answer::{Answer, Part};
@@ -14,7 +15,7 @@ use crate::pipe::Receiver;
 /// A body as it is known when the answer begins.
 pub enum Body {
     /// All of it.
-    Whole(Vec<u8>),
+    Whole(Bytes),
     /// It comes.
     Stream {
         /// From here.

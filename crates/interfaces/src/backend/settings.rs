@@ -9,6 +9,7 @@ use super::balance::Balance;
 use super::connections::ConnectionRules;
 use super::exchange::TimeLimits;
 use super::health::HealthRules;
+use super::ping::PingRules;
 use super::script::ScriptRules;
 use crate::cgi_response::HeaderLimits;
 use crate::pool::Pool;
@@ -16,16 +17,8 @@ use crate::pool::Pool;
 /// Everything about the programs behind a route.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where they listen; at least one.
-    pub backends: Vec<Backend>,
-    /// How requests are shared out among them.
-    pub balance: Balance,
-    /// When one counts as down.
-    pub health: HealthRules,
-    /// How often each is connected to in order to see whether it is up; `None`: requests show it.
-    pub check_interval: Option<Duration>,
-    /// How connections are kept and limited; for each backend.
-    pub connections: ConnectionRules,
+    /// Where they are, and how requests are shared out.
+    pub group: GroupRules,
     /// How long an answer may take.
     pub times: TimeLimits,
     /// How large the header of an answer may be.
@@ -44,6 +37,23 @@ pub struct Settings {
     pub pool: Option<Arc<Pool>>,
 }
 
+/// Programs that do the same, of whatever protocol.
+#[derive(Debug, Clone)]
+pub struct GroupRules {
+    /// Where they listen; at least one.
+    pub backends: Vec<Backend>,
+    /// How requests are shared out among them.
+    pub balance: Balance,
+    /// When one counts as down.
+    pub health: HealthRules,
+    /// How often each is connected to in order to see whether it is up; `None`: requests show it.
+    pub check_interval: Option<Duration>,
+    /// How connections are kept and limited; for each backend.
+    pub connections: ConnectionRules,
+    /// How a program is asked whether it is there; `None`: its protocol has no such question.
+    pub ping: Option<PingRules>,
+}
+
 /// One of several programs that do the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
@@ -53,6 +63,8 @@ pub struct Backend {
     pub weight: u32,
     /// It is asked only when the others are down.
     pub is_backup: bool,
+    /// What the sessions that it keeps end in; empty: nothing says whose a session is.
+    pub route: String,
 }
 
 /// Which program a path is for.

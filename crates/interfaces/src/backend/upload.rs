@@ -45,12 +45,11 @@ impl Upload {
     /// # Errors
     /// The client's body broke off, or the file for it cannot be written.
     pub async fn new(mut body: Receiver, length: Option<u64>) -> io::Result<Upload> {
-        let nothing = |source, length| Upload { source, given: Vec::new(), given_bytes: 0, sent: 0, length };
         match length {
-            Some(0) => Ok(nothing(Source::Ended, 0)),
-            Some(length) if length > KEPT_BYTES as u64 => Ok(nothing(Source::Client(body), length)),
+            Some(0) => Ok(Upload::from(Source::Ended, 0)),
+            Some(length) if length > KEPT_BYTES as u64 => Ok(Upload::from(Source::Client(body), length)),
             Some(_) | None => {
-                let mut upload = nothing(Source::Ended, 0);
+                let mut upload = Upload::from(Source::Ended, 0);
                 while let Some(piece) = body.next().await {
                     upload.store(piece?)?;
                 }
@@ -62,7 +61,16 @@ impl Upload {
         }
     }
 
-    /// Length of the body.
+    /// Makes a body ready that is passed on as it comes, for programs that need not know its length before.
+    pub fn passed_on(body: Receiver) -> Upload {
+        Upload::from(Source::Client(body), 0)
+    }
+
+    fn from(source: Source, length: u64) -> Upload {
+        Upload { source, given: Vec::new(), given_bytes: 0, sent: 0, length }
+    }
+
+    /// Length of the body; 0 where it is passed on without being known.
     pub fn length(&self) -> u64 {
         self.length
     }
@@ -196,6 +204,19 @@ mod tests {
         sender.finish();
         assert_eq!(read(&mut upload).await.len(), 150_000);
         assert!(!upload.is_repeatable());
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_passed_on_is_not_waited_for() {
+        let (mut sender, receiver) = pipe(100);
+        let mut upload = Upload::passed_on(receiver);
+        assert!(upload.waits_for_client());
+        sender.push(body(5).into());
+        assert_eq!(poll_fn(|context| upload.poll_next(context)).await.unwrap().unwrap(), body(5));
+        upload.rewind();
+        sender.push(body(7).into());
+        sender.finish();
+        assert_eq!(read(&mut upload).await, [body(5), body(7)].concat());
     }
 
     #[tokio::test]

@@ -68,6 +68,11 @@ impl CgiInterface {
         Ok(CgiInterface { settings, resolver, queue })
     }
 
+    /// On one core, for programs that somebody else finds.
+    pub fn on_core(self: &Arc<Self>, server: Rc<dyn Server>) -> Rc<CgiHandler> {
+        Rc::new(CgiHandler { interface: self.clone(), server })
+    }
+
     /// The same as this one, as an interface.
     pub fn shared(self) -> Arc<dyn Interface> {
         Arc::new(Shared(Arc::new(self)))
@@ -82,12 +87,12 @@ impl Interface for Shared {
     }
 
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
-        Rc::new(CgiHandler { interface: self.0.clone(), server })
+        self.0.on_core(server)
     }
 }
 
 /// CGI programs of one route on one core.
-struct CgiHandler {
+pub struct CgiHandler {
     interface: Arc<CgiInterface>,
     server: Rc<dyn Server>,
 }
@@ -95,10 +100,11 @@ struct CgiHandler {
 impl Handler for CgiHandler {
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
         Box::pin(async move {
-            match self.answer(request).await {
-                Ok(handled) => handled,
-                Err(failure) => Handled::Answer(failure.answer()),
-            }
+            let handled = match self.resolve(&request) {
+                Ok(program) => self.answer(request, program).await,
+                Err(failure) => Err(failure),
+            };
+            handled.unwrap_or_else(|failure| Handled::Answer(failure.answer()))
         })
     }
 }
@@ -122,8 +128,13 @@ impl Failure {
 }
 
 impl CgiHandler {
-    async fn answer(self: Rc<Self>, mut request: Request) -> Result<Handled, Failure> {
-        let program = self.resolve(&request)?;
+    /// Answers with a program that was found already.
+    pub async fn run(self: Rc<Self>, request: Request, program: Resolved) -> Handled {
+        let handled = self.answer(request, program).await;
+        handled.unwrap_or_else(|failure| Handled::Answer(failure.answer()))
+    }
+
+    async fn answer(self: Rc<Self>, mut request: Request, program: Resolved) -> Result<Handled, Failure> {
         let name = log_name(&program, &request);
         let kept = self.keep_body(&mut request, &name).await?;
         let variables =
@@ -403,7 +414,7 @@ impl CgiHandler {
             buffer
                 .truncate(length.map_or(usize::MAX, |length| usize::try_from(length).unwrap_or(usize::MAX)));
             self.finish(running, name);
-            return answer.part(Part::Bytes(buffer));
+            return answer.part(Part::Bytes(buffer.into()));
         }
         let (sender, body) = pipe(HELD_BYTES);
         let stream = Stream { running, sender, left: length };

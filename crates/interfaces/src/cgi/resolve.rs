@@ -62,7 +62,7 @@ impl Resolver {
     ) -> std::io::Result<Resolver> {
         let root = match &programs {
             Programs::Below { directory, .. } => Some(Root::new(directory, symlinks)?),
-            Programs::One { .. } => None,
+            Programs::One { .. } | Programs::Given => None,
         };
         Ok(Resolver { root, looked: Mutex::new(Instant::now()), programs, hidden_files })
     }
@@ -74,6 +74,7 @@ impl Resolver {
     pub fn resolve(&self, path: &[u8]) -> Result<Resolved, Unresolved> {
         let prefix = match &self.programs {
             Programs::Below { prefix, .. } | Programs::One { prefix, .. } => prefix.as_bytes(),
+            Programs::Given => return Err(Unresolved::NotFound),
         };
         let below = path.strip_prefix(prefix).ok_or(Unresolved::NotFound)?;
         match (&self.root, &self.programs) {
@@ -90,7 +91,7 @@ impl Resolver {
                     path_info: below.to_vec(),
                 })
             }
-            (None, Programs::Below { .. }) => Err(Unresolved::NotFound),
+            (None, Programs::Below { .. } | Programs::Given) => Err(Unresolved::NotFound),
         }
     }
 

@@ -75,6 +75,8 @@ pub enum Programs {
         /// The path that stands for it; what follows is for the program.
         prefix: String,
     },
+    /// None by themselves: somebody else finds them for [`CgiHandler::run`](super::handler::CgiHandler::run).
+    Given,
 }
 
 /// A user with groups.

@@ -163,7 +163,7 @@ proptest! {
     fn pairs_come_back(all in vec((vec(any::<u8>(), 0..200), vec(any::<u8>(), 0..200)), 0..10)) {
         let mut bytes = Vec::new();
         for (name, value) in &all {
-            pairs::append(name, value, &mut bytes);
+            pairs::append(name, &[&value[..]], &mut bytes);
         }
         let read: Result<Vec<_>, _> = Pairs::new(&bytes).collect();
         let read: Vec<_> = read.unwrap().into_iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();

@@ -69,7 +69,7 @@ pub enum Event {
 }
 
 /// Reads records.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Decoder {
     state: State,
 }

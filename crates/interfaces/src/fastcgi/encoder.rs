@@ -2,6 +2,7 @@
 
 use super::pairs;
 use super::record::{HEADER_BYTES, Header, LONGEST_CONTENT_BYTES, ProtocolStatus, RecordType, Role};
+use crate::meta_variables::VariableSink;
 
 /// A request from its beginning to the end of its parameters, in one buffer.
 #[derive(Debug)]
@@ -10,13 +11,22 @@ pub struct RequestWriter {
     request_id: u16,
 }
 
+impl VariableSink for RequestWriter {
+    fn add_pieces(&mut self, name: &[u8], pieces: &[&[u8]]) {
+        pairs::append(name, pieces, &mut self.bytes);
+    }
+}
+
+/// Room for a usual request.
+const USUAL_BYTES: usize = 1024;
+
 /// BEGIN_REQUEST with its header, then the header of the first PARAMS record.
 const PARAMS_START: usize = 3 * HEADER_BYTES;
 
 impl RequestWriter {
     /// Begins a request.
     pub fn new(request_id: u16, role: Role, flags: u8) -> RequestWriter {
-        let mut bytes = Vec::with_capacity(4096);
+        let mut bytes = Vec::with_capacity(USUAL_BYTES);
         append_begin(request_id, role, flags, &mut bytes);
         // The header of the first record is filled in when its length is known.
         bytes.extend_from_slice(&[0; HEADER_BYTES]);
@@ -25,7 +35,7 @@ impl RequestWriter {
 
     /// Adds a parameter.
     pub fn parameter(&mut self, name: &[u8], value: &[u8]) {
-        pairs::append(name, value, &mut self.bytes);
+        pairs::append(name, &[value], &mut self.bytes);
     }
 
     /// The bytes, with the end of the parameters.

@@ -19,8 +19,8 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::backend::{Output, Programs, Protocol};
-use crate::meta_variables::MetaVariables;
+use crate::backend::{Output, ProgramProtocol, ProgramVariables, Programs, Protocol};
+use crate::meta_variables::ZeroByte;
 use decoder::{Decoder, Event};
 use encoder::RequestWriter;
 use record::{Header, KEEP_CONNECTION, LONGEST_CONTENT_BYTES, MANAGEMENT, ProtocolStatus, RecordType, Role};
@@ -35,20 +35,15 @@ pub enum FastCgi {}
 /// The number of every request: there is one at a time.
 const REQUEST: u16 = 1;
 
+/// An empty STDIN record.
+static END_OF_BODY: [u8; 8] = [1, RecordType::Stdin as u8, 0, REQUEST as u8, 0, 0, 0, 0];
+
 impl Protocol for FastCgi {
     type Decoder = Decoder;
 
     const NAME: &'static str = "fastcgi";
 
-    fn request_head(variables: &MetaVariables, _body_bytes: u64, keep: bool) -> Vec<u8> {
-        let mut writer = RequestWriter::new(REQUEST, Role::Responder, if keep { KEEP_CONNECTION } else { 0 });
-        for (name, value) in variables.iter() {
-            writer.parameter(name, value);
-        }
-        writer.finish()
-    }
-
-    fn push_body(piece: Bytes, out: &mut VecDeque<Bytes>) {
+    fn push_body(_decoder: &mut Decoder, piece: Bytes, out: &mut VecDeque<Bytes>) {
         let mut rest = piece;
         while !rest.is_empty() {
             let content = rest.split_to(rest.len().min(LONGEST_CONTENT_BYTES));
@@ -59,9 +54,8 @@ impl Protocol for FastCgi {
         }
     }
 
-    fn end_body(out: &mut VecDeque<Bytes>) {
-        static END: [u8; 8] = [1, RecordType::Stdin as u8, 0, REQUEST as u8, 0, 0, 0, 0];
-        out.push_back(Bytes::from_static(&END));
+    fn end_body(_decoder: &mut Decoder, out: &mut VecDeque<Bytes>) {
+        out.push_back(Bytes::from_static(&END_OF_BODY));
     }
 
     fn next(decoder: &mut Decoder, received: &mut BytesMut) -> Result<Option<Output>, String> {
@@ -94,6 +88,18 @@ impl Protocol for FastCgi {
 
     fn closed(_decoder: &Decoder) -> Result<Output, String> {
         Err("it closed the connection before the end of the answer".to_string())
+    }
+}
+
+impl ProgramProtocol for FastCgi {
+    fn request_head(variables: &ProgramVariables<'_>, keep: bool) -> Result<Vec<u8>, ZeroByte> {
+        let mut writer = RequestWriter::new(REQUEST, Role::Responder, if keep { KEEP_CONNECTION } else { 0 });
+        variables.write_to(&mut writer)?;
+        let mut head = writer.finish();
+        if variables.body_bytes() == 0 {
+            head.extend_from_slice(&END_OF_BODY);
+        }
+        Ok(head)
     }
 }
 

@@ -8,15 +8,16 @@ const ONE_BYTE: usize = 127;
 /// The longest length that can be said at all.
 const LONGEST: usize = 0x7fff_ffff;
 
-/// Appends a pair. One that is longer than the protocol can say (2 GiB) is left out.
-pub fn append(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    if name.len() > LONGEST || value.len() > LONGEST {
+/// Appends a pair, whose value is these pieces. One that is longer than the protocol can say (2 GiB) is left out.
+pub fn append(name: &[u8], value: &[&[u8]], out: &mut Vec<u8>) {
+    let value_bytes = value.iter().map(|piece| piece.len()).sum();
+    if name.len() > LONGEST || value_bytes > LONGEST {
         return;
     }
     append_length(name.len(), out);
-    append_length(value.len(), out);
+    append_length(value_bytes, out);
     out.extend_from_slice(name);
-    out.extend_from_slice(value);
+    value.iter().for_each(|piece| out.extend_from_slice(piece));
 }
 
 /// Reads pairs that are all there.

@@ -209,3 +209,41 @@ fn a_target_without_its_authority() {
         assert_eq!(without_authority(target.as_bytes()), expected.as_bytes(), "{target}");
     }
 }
+
+#[test]
+fn what_a_page_has_set_cannot_stand_for_the_request() {
+    let set = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+    let of_page = [
+        set("mine", "a b"),
+        set("with space-9", "1"),
+        set("2nd", "2"),
+        set("SERVER_NAME", "other"),
+        set("REMOTE_USER", "root"),
+        set("HTTP_PROXY", "evil"),
+        set("HTTP_X", "of the page"),
+        set("HTTP_HOST", "other"),
+        set("LD_PRELOAD", "/x.so"),
+        set("PATH", "/x"),
+        set("zero", "a\0b"),
+        set("", "nothing"),
+    ];
+    let facts = RequestFacts { page_variables: &of_page, ..facts() };
+    let variables = variables(&facts, &[("Host", "www.example.org")]);
+    for (name, value) in [
+        ("mine", Some("a b")),
+        ("with_space_9", Some("1")),
+        ("_nd", Some("2")),
+        ("SERVER_NAME", Some("www.example.org")),
+        ("REMOTE_USER", None),
+        ("HTTP_PROXY", None),
+        ("HTTP_X", Some("of the page")),
+        ("HTTP_HOST", Some("www.example.org")),
+        ("LD_PRELOAD", None),
+        ("PATH", None),
+        ("zero", None),
+    ] {
+        assert_eq!(variables.get(name), value.map(str::as_bytes), "{name}");
+    }
+    let shown = variables.environment().filter(|line| line.starts_with(b"=")).count();
+    assert_eq!(shown, 0);
+}

@@ -1,12 +1,21 @@
-//! What of a head goes on, and what is said about the client.
+//! What of a head goes on: the request's to the origin, the response's to the client.
 //!
-//! Fields that belong to one connection end here (RFC 9110 section 7.6.1). What a client says of itself in the fields that
-//! proxies add (`X-Forwarded-For` and its kin) is replaced by what the server knows: an origin trusts these fields.
+//! Fields that belong to one connection end here (RFC 9110 section 7.6.1). What is said of the client is said anew, see
+//! `forwarded`.
 
+use std::rc::Rc;
+
+use bytes::Bytes;
+use touchstone_http::date::{format_imf_fixdate, parse_http_date};
 use touchstone_http::grammar::list_members;
+use touchstone_http::request::Method;
 use touchstone_http::response::ResponseHead;
 
+use super::balance::{HashBy, hash};
+use super::forwarded::{self, OWN_FIELDS};
+use super::origin_url::OriginUrl;
 use super::settings::{HostField, ProxySettings};
+use crate::interim::TakesInterim;
 use crate::request::Request;
 
 /// Fields of one connection.
@@ -22,80 +31,198 @@ const CONNECTION_FIELDS: [&str; 8] = [
 ];
 
 /// Fields that are said anew, or are none of the origin's business.
-const REPLACED_FIELDS: [&str; 9] = [
-    "content-length",
-    "expect",
-    "forwarded",
-    "host",
-    "proxy-authorization",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
-];
+const REPLACED_FIELDS: [&str; 4] = ["content-length", "expect", "host", "proxy-authorization"];
+
+/// A request as it goes to whichever origin is asked.
+pub struct Outbound {
+    /// The method.
+    pub method: Bytes,
+    /// The path and query, without what a base path adds.
+    target: Bytes,
+    /// What the client calls the host.
+    host: Option<Bytes>,
+    /// The field lines, without `Host` and what frames the body.
+    lines: Vec<u8>,
+    /// The length of the body; `None`: not known before its end.
+    pub body_length: Option<u64>,
+    /// The client gave a length, be it 0.
+    has_length: bool,
+    /// The protocols that the client would rather speak; empty: none.
+    upgrade: Vec<u8>,
+    /// The client wants to know trailers.
+    pub takes_trailers: bool,
+    /// The response has no body whatever its head says.
+    pub is_head: bool,
+    /// The method does the same when it is done twice.
+    pub is_idempotent: bool,
+    /// Where interim responses go.
+    pub interim: Option<Rc<dyn TakesInterim>>,
+}
+
+impl Outbound {
+    /// The request as it goes on; `None` where the path has not the prefix that is to be left out.
+    pub fn new(settings: &ProxySettings, request: &Request) -> Option<Outbound> {
+        let target: Bytes = request.path_and_query().into();
+        let target = match settings.strip_prefix.as_slice() {
+            b"" => target,
+            prefix => target.slice_ref(target.strip_prefix(prefix)?),
+        };
+        let mut lines = Vec::with_capacity(512);
+        let connection: Vec<&[u8]> = request.received.values("connection").collect();
+        let is_removed = |name: &[u8]| {
+            settings.forward.remove.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+                || settings.forward.set.iter().any(|(other, _)| name.eq_ignore_ascii_case(other.as_bytes()))
+        };
+        for (name, value) in request.received.fields() {
+            let ends_here = is_one_of(name, &CONNECTION_FIELDS)
+                || is_one_of(name, &REPLACED_FIELDS)
+                || is_one_of(name, &OWN_FIELDS);
+            if !ends_here && !connection.iter().any(|list| list_has(list, name)) && !is_removed(name) {
+                for piece in [name, b": ", value, b"\r\n"] {
+                    lines.extend_from_slice(piece);
+                }
+            }
+        }
+        forwarded::append_lines(&settings.forward, request, &mut lines);
+        // With a body to be sent first, a request to switch is answered as any other (RFC 9110 section 7.8).
+        let upgrade = match wants_to_switch(request) && request.body_length() == Some(0) {
+            true => request.received.values("upgrade").collect::<Vec<_>>().join(&b", "[..]),
+            false => Vec::new(),
+        };
+        Some(Outbound {
+            method: request.received.share(request.received.method_text()),
+            target,
+            host: request.host.clone(),
+            lines,
+            body_length: request.body_length(),
+            has_length: request.received.values("content-length").next().is_some(),
+            upgrade,
+            takes_trailers: request.received.values("te").any(|value| list_has(value, b"trailers")),
+            is_head: request.method() == Method::Head,
+            is_idempotent: is_idempotent(request.method()),
+            interim: request.interim.clone(),
+        })
+    }
+
+    /// Passes an interim response on.
+    pub fn inform(&self, status: u16, fields: Vec<u8>) {
+        if let Some(client) = &self.interim {
+            client.interim().push(status, fields);
+        }
+    }
+
+    /// The request that asks an origin whether it is well.
+    pub fn check(path: &str, host: Option<&str>) -> Outbound {
+        Outbound {
+            method: Bytes::from_static(b"GET"),
+            target: Bytes::copy_from_slice(path.as_bytes()),
+            host: host.map(|host| Bytes::copy_from_slice(host.as_bytes())),
+            lines: b"User-Agent: touchstone-check\r\n".to_vec(),
+            body_length: Some(0),
+            has_length: false,
+            upgrade: Vec::new(),
+            takes_trailers: false,
+            is_head: false,
+            is_idempotent: true,
+            interim: None,
+        }
+    }
+
+    /// The length that is said to the origin; `None`: none is.
+    pub fn declared_length(&self) -> Option<u64> {
+        self.body_length.filter(|length| *length > 0 || self.has_length)
+    }
+
+    /// Whether the client wants to speak another protocol.
+    pub fn switches(&self) -> bool {
+        !self.upgrade.is_empty()
+    }
+
+    /// Whether it surely has no body.
+    pub fn has_no_body(&self) -> bool {
+        self.body_length == Some(0) && !self.switches()
+    }
+
+    /// Path and query at an origin.
+    pub fn path(&self, origin: &OriginUrl) -> Vec<u8> {
+        let mut path = origin.base_path.clone().into_bytes();
+        if !self.target.starts_with(b"/") {
+            path.push(b'/');
+        }
+        path.extend_from_slice(&self.target);
+        path
+    }
+
+    /// What `Host` says to an origin.
+    pub fn authority<'a>(&'a self, settings: &ProxySettings, origin: &'a OriginUrl) -> &'a [u8] {
+        match (settings.host, &self.host) {
+            (HostField::Client, Some(host)) => host,
+            _ => origin.authority.as_bytes(),
+        }
+    }
+
+    /// The field lines, without `Host` and what frames the body.
+    pub fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// The head in HTTP/1.1.
+    pub fn http1_head(&self, settings: &ProxySettings, origin: &OriginUrl) -> Vec<u8> {
+        let mut head = Vec::with_capacity(self.lines.len() + self.target.len() + 256);
+        let mut add = |pieces: &[&[u8]]| pieces.iter().for_each(|piece| head.extend_from_slice(piece));
+        add(&[&self.method, b" ", &self.path(origin), b" HTTP/1.1\r\nHost: "]);
+        add(&[self.authority(settings, origin), b"\r\n", &self.lines]);
+        match (self.switches(), self.takes_trailers) {
+            (true, _) => add(&[b"Connection: upgrade\r\nUpgrade: ", &self.upgrade, b"\r\n"]),
+            (false, true) => add(&[b"Connection: TE\r\nTE: trailers\r\n"]),
+            (false, false) => {}
+        }
+        match (self.body_length, self.declared_length()) {
+            (None, _) => add(&[b"Transfer-Encoding: chunked\r\n"]),
+            (_, None) => {}
+            (_, Some(length)) => add(&[b"Content-Length: ", length.to_string().as_bytes(), b"\r\n"]),
+        }
+        add(&[b"\r\n"]);
+        head
+    }
+}
+
+/// What a request is told apart by where origins are chosen by that; `None` where it has no such thing.
+pub fn hash_key(by: &HashBy, request: &Request) -> Option<u64> {
+    match by {
+        HashBy::Path => Some(hash(&request.path)),
+        HashBy::Client => {
+            request.client.map(|client| hash(client.ip().to_canonical().to_string().as_bytes()))
+        }
+        HashBy::Field(name) => request.received.values(name).next().map(hash),
+        HashBy::Cookie(name) => {
+            let pairs = request.received.values("cookie").flat_map(|value| value.split(|byte| *byte == b';'));
+            let find = |pair: &[u8]| {
+                let pair = pair.trim_ascii();
+                pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(hash)
+            };
+            pairs.map(find).find(Option::is_some).flatten()
+        }
+    }
+}
 
 /// Whether the client asks to speak another protocol.
-pub fn wants_to_switch(request: &Request) -> bool {
+fn wants_to_switch(request: &Request) -> bool {
     let names_upgrade = |value: &[u8]| list_has(value, b"upgrade");
     request.received.values("upgrade").next().is_some()
         && request.received.values("connection").any(names_upgrade)
 }
 
-/// The head of the request to the origin; `None` where the path has not the prefix that is to be left out.
-pub fn request_head(settings: &ProxySettings, request: &Request) -> Option<Vec<u8>> {
-    let target = request.path_and_query();
-    let target = match settings.strip_prefix.as_slice() {
-        b"" => &target[..],
-        prefix => target.strip_prefix(prefix)?,
-    };
-    let mut head = Vec::with_capacity(512);
-    let mut add = |pieces: &[&[u8]]| pieces.iter().for_each(|piece| head.extend_from_slice(piece));
-    add(&[request.received.method_text(), b" ", settings.origin.base_path.as_bytes()]);
-    if !target.starts_with(b"/") {
-        add(&[b"/"]);
-    }
-    add(&[target, b" HTTP/1.1\r\n"]);
-    let host = match settings.host {
-        HostField::Client => request.host.as_deref().unwrap_or(settings.origin.authority.as_bytes()),
-        HostField::Origin => settings.origin.authority.as_bytes(),
-    };
-    add(&[b"Host: ", host, b"\r\n"]);
-    let connection: Vec<&[u8]> = request.received.values("connection").collect();
-    for (name, value) in request.received.fields() {
-        let ends_here = is_one_of(name, &CONNECTION_FIELDS) || is_one_of(name, &REPLACED_FIELDS);
-        if !ends_here && !connection.iter().any(|list| list_has(list, name)) {
-            add(&[name, b": ", value, b"\r\n"]);
-        }
-    }
-    if let Some(client) = request.client {
-        let client = client.ip().to_canonical().to_string();
-        add(&[b"X-Forwarded-For: ", client.as_bytes(), b"\r\n"]);
-        add(&[b"X-Real-IP: ", client.as_bytes(), b"\r\n"]);
-    }
-    add(&[b"X-Forwarded-Proto: ", if request.tls.is_some() { b"https" } else { b"http" }, b"\r\n"]);
-    if let Some(host) = &request.host {
-        add(&[b"X-Forwarded-Host: ", host, b"\r\n"]);
-    }
-    if wants_to_switch(request) {
-        add(&[b"Connection: upgrade\r\n"]);
-        request.received.values("upgrade").for_each(|value| add(&[b"Upgrade: ", value, b"\r\n"]));
-    }
-    match request.body_length() {
-        None => add(&[b"Transfer-Encoding: chunked\r\n"]),
-        Some(0) if request.received.values("content-length").next().is_none() => {}
-        Some(length) => add(&[b"Content-Length: ", length.to_string().as_bytes(), b"\r\n"]),
-    }
-    add(&[b"\r\n"]);
-    Some(head)
-}
-
 /// The field lines of a response that go on to the client.
 pub fn response_fields(head: &ResponseHead) -> Vec<u8> {
     let mut lines = Vec::with_capacity(256);
-    let connection = head.field(b"connection").unwrap_or_default();
+    let connection: Vec<&[u8]> = head
+        .fields()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"))
+        .map(|(_, value)| value)
+        .collect();
     for (name, value) in head.fields() {
-        let is_said_anew = is_one_of(name, &["content-length", "date", "server"]);
-        if !is_said_anew && !is_one_of(name, &CONNECTION_FIELDS) && !list_has(connection, name) {
+        if passes_back(name) && !connection.iter().any(|list| list_has(list, name)) {
             for piece in [name, b": ", value, b"\r\n"] {
                 lines.extend_from_slice(piece);
             }
@@ -112,10 +239,31 @@ pub fn response_fields(head: &ResponseHead) -> Vec<u8> {
     lines
 }
 
+/// When the origin says that its response was made: who passes it on must not say otherwise (RFC 9110 section 6.6.1).
+pub fn response_date(value: Option<&[u8]>) -> Option<[u8; 29]> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0));
+    let date = parse_http_date(value?, now)?;
+    Some(format_imf_fixdate(date))
+}
+
+/// Whether a field of a response, or of trailers, is for the client.
+pub fn passes_back(name: &[u8]) -> bool {
+    !is_one_of(name, &["content-length", "date", "server"]) && !is_one_of(name, &CONNECTION_FIELDS)
+}
+
 fn is_one_of(name: &[u8], names: &[&str]) -> bool {
     names.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
 }
 
 fn list_has(list: &[u8], name: &[u8]) -> bool {
     list_members(list).any(|member| member.eq_ignore_ascii_case(name))
+}
+
+/// RFC 9110 section 9.2.2.
+fn is_idempotent(method: Method) -> bool {
+    matches!(
+        method,
+        Method::Get | Method::Head | Method::Put | Method::Delete | Method::Options | Method::Trace
+    )
 }

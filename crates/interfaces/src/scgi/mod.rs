@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::backend::{Output, Programs, Protocol};
-use crate::meta_variables::MetaVariables;
+use crate::backend::{Output, ProgramProtocol, ProgramVariables, Programs, Protocol};
+use crate::meta_variables::ZeroByte;
 
 /// SCGI programs, as a configuration has them.
 pub type ScgiPrograms = Programs<Scgi>;
@@ -21,15 +21,11 @@ impl Protocol for Scgi {
 
     const NAME: &'static str = "scgi";
 
-    fn request_head(variables: &MetaVariables, body_bytes: u64, _keep: bool) -> Vec<u8> {
-        request::request_head(body_bytes, variables.iter())
-    }
-
-    fn push_body(piece: Bytes, out: &mut VecDeque<Bytes>) {
+    fn push_body(_decoder: &mut (), piece: Bytes, out: &mut VecDeque<Bytes>) {
         out.push_back(piece);
     }
 
-    fn end_body(_out: &mut VecDeque<Bytes>) {}
+    fn end_body(_decoder: &mut (), _out: &mut VecDeque<Bytes>) {}
 
     fn next(_decoder: &mut (), received: &mut BytesMut) -> Result<Option<Output>, String> {
         Ok((!received.is_empty()).then(|| Output::Answer(received.split().freeze())))
@@ -38,5 +34,11 @@ impl Protocol for Scgi {
     fn closed(_decoder: &()) -> Result<Output, String> {
         // The end of the connection is that of the answer.
         Ok(Output::End { status: 0, keeps: false })
+    }
+}
+
+impl ProgramProtocol for Scgi {
+    fn request_head(variables: &ProgramVariables<'_>, _keep: bool) -> Result<Vec<u8>, ZeroByte> {
+        Ok(request::request_head(variables.body_bytes(), variables.in_one_piece()?.iter()))
     }
 }

@@ -1,12 +1,16 @@
 //! A system under test in a run: started (or reached), checked, warmed, watched and at last stopped.
 
 use super::BenchError;
-use super::prepare::{Entrant, EntrantKind, Prepared};
+use super::entrant::{Entrant, EntrantKind, PartState};
+use super::prepare::Prepared;
 use crate::probe;
 use crate::result::{ConfigurationFile, SystemResult};
-use crate::suite::tree::file_content;
+use crate::suite::Suite;
+use crate::suite::tree::{DIRECTIVE, Expected, expected};
 use crate::system::Values;
-use crate::system::process::{Start, SystemProcess};
+use crate::system::companion::{PreparedCompanion, SocketDirectory};
+use crate::system::process::{OUTPUT_FILE, Start, SystemProcess};
+use memchr::memmem;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,16 +28,23 @@ const REQUEST_TIME_LIMIT: Duration = Duration::from_secs(10);
 pub(super) struct Contender {
     pub(super) entrant: Entrant,
     pub(super) target: Target,
+    /// Where it stands among all systems that were named.
+    pub(super) place: usize,
     process: Option<SystemProcess>,
+    companions: Vec<SystemProcess>,
     command: Vec<String>,
     configuration: Vec<ConfigurationFile>,
     cpus: Vec<usize>,
+    /// Kept as long as the processes: taken away when this is dropped.
+    _sockets: Option<SocketDirectory>,
 }
 
 impl Contender {
-    /// Starts the system unless it runs already, waits until it answers, and asks once for every file.
+    /// Starts the system unless it runs already, waits until it answers, and asks once for everything. A part of the suite,
+    /// other than the first, that it does not answer rightly is skipped.
     pub(super) fn start(
         entrant: Entrant,
+        place: usize,
         prepared: &Prepared,
         interrupt: &AtomicBool,
     ) -> Result<Contender, BenchError> {
@@ -42,29 +53,68 @@ impl Contender {
             EntrantKind::Running { .. } => Contender {
                 entrant,
                 target,
+                place,
                 process: None,
+                companions: Vec::new(),
                 command: Vec::new(),
                 configuration: Vec::new(),
                 cpus: Vec::new(),
+                _sockets: None,
             },
-            EntrantKind::Started { .. } => launch(entrant, target, prepared).map_err(BenchError::Refused)?,
+            EntrantKind::Started { .. } => {
+                launch(entrant, target, place, prepared).map_err(BenchError::Refused)?
+            }
         };
-        contender.wait_until_ready(prepared, interrupt)?;
-        contender.warm(prepared, interrupt)?;
+        for part in 0..prepared.suite.parts.len() {
+            if contender.entrant.parts[part] != PartState::Runs {
+                continue;
+            }
+            let asked = contender
+                .wait_until_ready(prepared, part, interrupt)
+                .and_then(|()| contender.warm(prepared, part, interrupt));
+            match asked {
+                Ok(()) => {}
+                Err(Refusal::Part(problem)) if part > 0 => {
+                    let reason = format!("{} {problem}", contender.entrant.title);
+                    contender.entrant.parts[part] = PartState::Skipped(reason);
+                }
+                Err(Refusal::Part(problem) | Refusal::System(problem)) => {
+                    return Err(contender.refusal(&problem));
+                }
+                Err(Refusal::Interrupted(error)) => return Err(error),
+            }
+        }
         Ok(contender)
     }
 
-    /// The process that the monitor watches.
-    pub(super) fn pid(&self) -> Option<u32> {
+    /// The processes that the monitor watches, with all that descend from them.
+    pub(super) fn pids(&self) -> Vec<u32> {
         match &self.entrant.kind {
-            EntrantKind::Running { pid, .. } => *pid,
-            EntrantKind::Started { .. } => self.process.as_ref().map(SystemProcess::pid),
+            EntrantKind::Running { pid, .. } => pid.iter().copied().collect(),
+            EntrantKind::Started { .. } => {
+                self.process.iter().chain(&self.companions).map(SystemProcess::pid).collect()
+            }
         }
     }
 
-    /// Whether it was started here, on processors of its own.
-    pub(super) fn is_pinned(&self) -> bool {
-        !self.cpus.is_empty()
+    /// The processors that it was given; empty where it was not started here.
+    pub(super) fn cpus(&self) -> &[usize] {
+        &self.cpus
+    }
+
+    /// Whether a part of the suite is measured on it.
+    pub(super) fn runs(&self, part: usize) -> bool {
+        self.entrant.parts[part] == PartState::Runs
+    }
+
+    /// Whether the kernel adds the processor time of programs of these capabilities to none of its processes.
+    pub(super) fn does_not_count(&self, needs: &[&str]) -> bool {
+        match &self.entrant.kind {
+            EntrantKind::Running { .. } => false,
+            EntrantKind::Started { definition, .. } => {
+                definition.uncounted.iter().any(|uncounted| needs.contains(&uncounted.as_str()))
+            }
+        }
     }
 
     /// Set before the paths of the workload.
@@ -78,9 +128,15 @@ impl Contender {
     /// How it ended, if it did.
     pub(super) fn has_ended(&mut self) -> Option<String> {
         if let Some(process) = &mut self.process {
-            return process.has_ended().map(str::to_string);
+            if let Some(end) = process.has_ended() {
+                return Some(end.to_string());
+            }
+            let ended =
+                self.companions.iter_mut().find_map(|companion| companion.has_ended().map(str::to_string));
+            return ended.map(|end| format!("a program beside it: {end}"));
         }
-        let pid = self.pid()?;
+        let EntrantKind::Running { pid, .. } = &self.entrant.kind else { return None };
+        let pid = (*pid)?;
         (!Path::new(&format!("/proc/{pid}")).exists()).then(|| format!("process {pid} is gone"))
     }
 
@@ -91,74 +147,72 @@ impl Contender {
 
     /// Asks it to end, without waiting.
     pub(super) fn ask_to_end(&self) {
-        if let Some(process) = &self.process {
-            process.ask_to_end();
-        }
+        self.process.iter().chain(&self.companions).for_each(SystemProcess::ask_to_end);
     }
 
     /// Ends it, if it was started here.
     pub(super) fn stop(&mut self) {
-        if let Some(process) = &mut self.process {
-            process.stop();
-        }
+        self.process.iter_mut().chain(&mut self.companions).for_each(SystemProcess::stop);
     }
 
     /// Its part of the result, before anything was measured.
-    pub(super) fn empty_result(&self) -> SystemResult {
+    pub(super) fn empty_result(&self, suite: &Suite) -> SystemResult {
         SystemResult {
-            name: self.entrant.name.clone(),
-            title: self.entrant.title.clone(),
-            is_limit: self.entrant.is_limit,
             command: self.command.clone(),
             cpus: self.cpus.clone(),
             configuration: self.configuration.clone(),
-            mixes: Vec::new(),
-            last_words: None,
+            ..not_measured(&self.entrant, suite)
         }
     }
 
-    /// Asks for the first file until it is answered rightly.
-    fn wait_until_ready(&mut self, prepared: &Prepared, interrupt: &AtomicBool) -> Result<(), BenchError> {
+    /// Asks for the first thing of a part until it is answered rightly.
+    fn wait_until_ready(
+        &mut self,
+        prepared: &Prepared,
+        part: usize,
+        interrupt: &AtomicBool,
+    ) -> Result<(), Refusal> {
         let started = Instant::now();
         let mut first_answer = None;
         loop {
             check_interrupt(interrupt, &self.entrant.title)?;
-            let problem = match self.ask(prepared, 0, 0) {
+            let problem = match self.ask(prepared, part, 0, 0) {
                 Ok(()) => return Ok(()),
                 Err(problem) => problem,
             };
             if let Some(end) = self.has_ended() {
-                return Err(self.refusal(&format!("ended at once ({end})")));
+                let when = if part == 0 { "at once" } else { "while it was asked" };
+                return Err(Refusal::System(format!("ended {when} ({end})")));
             }
             if problem.answered {
                 let first = *first_answer.get_or_insert_with(Instant::now);
                 if first.elapsed() > WRONG_ANSWER_TIME_LIMIT || self.process.is_none() {
-                    return Err(self.refusal(&problem.text));
+                    return Err(Refusal::Part(problem.text));
                 }
             } else if started.elapsed() > START_TIME_LIMIT || self.process.is_none() {
-                return Err(self.refusal(&problem.text));
+                return Err(Refusal::Part(problem.text));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Asks once for every file: the server's caches are warm, and every answer was compared with its file.
-    fn warm(&mut self, prepared: &Prepared, interrupt: &AtomicBool) -> Result<(), BenchError> {
-        for (index, class) in prepared.suite.workload.classes.iter().enumerate() {
-            for file in 0..class.files {
+    /// Asks once for everything of a part: the server's caches are warm, and every answer was looked at.
+    fn warm(&mut self, prepared: &Prepared, part: usize, interrupt: &AtomicBool) -> Result<(), Refusal> {
+        for (index, class) in prepared.suite.parts[part].workload.classes.iter().enumerate() {
+            for number in 0..class.requests() {
                 check_interrupt(interrupt, &self.entrant.title)?;
-                self.ask(prepared, index, file).map_err(|problem| self.refusal(&problem.text))?;
+                self.ask(prepared, part, index, number).map_err(|problem| Refusal::Part(problem.text))?;
             }
         }
         Ok(())
     }
 
-    /// Asks for one file of the workload and says what is wrong with the answer.
-    fn ask(&self, prepared: &Prepared, class_index: usize, file: u64) -> Result<(), Problem> {
-        let workload = &prepared.suite.workload;
+    /// Asks for one thing of the workload and says what is wrong with the answer.
+    fn ask(&self, prepared: &Prepared, part: usize, class_index: usize, number: u64) -> Result<(), Problem> {
+        let workload = &prepared.suite.parts[part].workload;
         let class = &workload.classes[class_index];
-        let path = format!("{}{}", self.path_prefix(), class.path(file));
-        let length = if self.entrant.is_limit { limit_body_bytes(prepared) } else { class.file_bytes };
+        let path = format!("{}{}", self.path_prefix(), class.path(number));
+        let length = if self.entrant.is_limit { limit_body_bytes(prepared) } else { class.body_bytes() };
         let answer =
             probe::get(self.target.address, &self.target.host, &path, length as usize, REQUEST_TIME_LIMIT)
                 .map_err(|error| Problem {
@@ -169,16 +223,22 @@ impl Contender {
         if answer.status != 200 {
             return wrong(format!("answered {} to a request for {path}", answer.status));
         }
+        let expected = expected(workload, class_index, class, number);
+        if expected == Expected::Page && memmem::find(&answer.body, DIRECTIVE).is_some() {
+            return wrong(format!("answered {path} without carrying out its directives"));
+        }
         if answer.body.len() as u64 != length {
             let found = answer.body.len();
-            return wrong(format!("answered {path} with {found} bytes; the file has {length}"));
+            return wrong(format!("answered {path} with {found} bytes; there should be {length}"));
         }
         // What was started here was given the tree; another server may have one of the same shape.
         let comparable = self.process.is_some() && !self.entrant.is_limit;
-        if comparable && answer.body != file_content(workload, class_index, class, file) {
-            return wrong(format!("answered {path} with other bytes than the file's"));
+        match expected {
+            Expected::Bytes(bytes) if comparable && answer.body != bytes => {
+                wrong(format!("answered {path} with other bytes than the file's"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Why it cannot be measured, with what it printed or what to do.
@@ -186,8 +246,8 @@ impl Contender {
         let title = &self.entrant.title;
         if self.process.is_none() {
             return BenchError::Refused(format!(
-                "{title} {problem}. The workload's files must be served there: `touchstone suites NAME --tree DIR` \
-                 writes them."
+                "{title} {problem}. The workload's files must be served there (`touchstone suites NAME --tree DIR` \
+                 writes them), and the programs of its interfaces at their paths."
             ));
         }
         let words = match self.last_words() {
@@ -204,43 +264,112 @@ struct Problem {
     answered: bool,
 }
 
-/// The body that the kernel's limit answers with: the workload's mean.
-fn limit_body_bytes(prepared: &Prepared) -> u64 {
-    prepared.suite.workload.mean_body_bytes().round() as u64
+/// Why a part of the suite, or all of it, cannot be measured.
+enum Refusal {
+    /// The part was not answered rightly.
+    Part(String),
+    /// The system ended.
+    System(String),
+    /// The run was interrupted.
+    Interrupted(BenchError),
 }
 
-fn launch(entrant: Entrant, target: Target, prepared: &Prepared) -> Result<Contender, String> {
+impl From<BenchError> for Refusal {
+    fn from(error: BenchError) -> Refusal {
+        Refusal::Interrupted(error)
+    }
+}
+
+/// The result of a system of which nothing was measured.
+pub(super) fn not_measured(entrant: &Entrant, suite: &Suite) -> SystemResult {
+    SystemResult {
+        name: entrant.name.clone(),
+        title: entrant.title.clone(),
+        is_limit: entrant.is_limit,
+        command: Vec::new(),
+        cpus: Vec::new(),
+        configuration: Vec::new(),
+        mixes: Vec::new(),
+        skipped: entrant.skipped(suite),
+        last_words: None,
+    }
+}
+
+/// The body that the kernel's limit answers with: the workload's mean.
+fn limit_body_bytes(prepared: &Prepared) -> u64 {
+    prepared.suite.first_part().workload.mean_body_bytes().round() as u64
+}
+
+fn launch(entrant: Entrant, target: Target, place: usize, prepared: &Prepared) -> Result<Contender, String> {
     let EntrantKind::Started { definition, installed, port } = &entrant.kind else {
         return Err("only a system that is defined can be started".to_string());
     };
+    let failed = |what: &str, error: std::io::Error| format!("{}: {what}: {error}", entrant.title);
     let directory = prepared.directory.system_directory(&entrant.name).map_err(|error| error.to_string())?;
-    let values = Values {
+    let user = prepared.user.as_ref();
+    let sockets = SocketDirectory::make(user)
+        .map_err(|error| failed("a directory for its sockets cannot be made", error))?;
+    let cpus = &prepared.placement.system;
+    let filled = definition.prepare(&Values {
         executable: &installed.executable,
         root: &prepared.tree,
         directory: &directory,
         port: *port,
-        cores: prepared.placement.system.len(),
+        cores: cpus.len(),
         mean_body_bytes: limit_body_bytes(prepared),
-    };
-    let filled = definition.prepare(&values);
-    let failed = |what: &str, error: std::io::Error| format!("{}: {what}: {error}", entrant.title);
+        programs: &prepared.programs.directory,
+        sockets: sockets.path(),
+        user: user.map_or("", |user| &user.name),
+        group: user.map_or("", |user| &user.group),
+        as_root: user.is_some(),
+        needs: &entrant.needs(&prepared.suite),
+    });
     filled.write_files(&directory).map_err(|error| failed("its configuration cannot be written", error))?;
-    let start = Start {
+    let mut companions = Vec::new();
+    for companion in &filled.companions {
+        let started = companion.start(cpus, &directory.join("companions.log"), sockets.path(), user);
+        companions.extend(started.map_err(|error| {
+            failed(&format!("{} cannot be started beside it", companion.command[0]), error)
+        })?);
+    }
+    let process = SystemProcess::start(Start {
         command: &filled.command,
         environment: &filled.environment,
-        cpus: &prepared.placement.system,
+        cpus,
         directory: &directory,
-    };
-    let process = SystemProcess::start(start)
-        .map_err(|error| failed(&format!("{} cannot be started", filled.command[0]), error))?;
+        output: &directory.join(OUTPUT_FILE),
+        socket: None,
+        user: None,
+    })
+    .map_err(|error| failed(&format!("{} cannot be started", filled.command[0]), error))?;
+    let configuration = with_companions(filled.files, &filled.companions, cpus.len());
     Ok(Contender {
         target,
+        place,
         process: Some(process),
+        companions,
         command: filled.command,
-        configuration: filled.files,
-        cpus: prepared.placement.system.clone(),
+        configuration,
+        cpus: cpus.clone(),
+        _sockets: Some(sockets),
         entrant,
     })
+}
+
+/// What ran beside a system belongs to how it was configured.
+fn with_companions(
+    mut files: Vec<ConfigurationFile>,
+    companions: &[PreparedCompanion],
+    processes: usize,
+) -> Vec<ConfigurationFile> {
+    let line = |companion: &PreparedCompanion| {
+        format!("{} x {} (listens at {})\n", processes, companion.command.join(" "), companion.socket)
+    };
+    if !companions.is_empty() {
+        let text = companions.iter().map(line).collect();
+        files.push(ConfigurationFile { name: "programs that ran beside it".to_string(), text });
+    }
+    files
 }
 
 fn check_interrupt(interrupt: &AtomicBool, title: &str) -> Result<(), BenchError> {

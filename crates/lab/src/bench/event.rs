@@ -21,6 +21,11 @@ pub enum Event<'a> {
         /// Its name for people.
         system: &'a str,
     },
+    /// An interface will not be measured on a system, or a system not at all.
+    Skipped {
+        /// Why not, as a sentence without its full stop.
+        reason: &'a str,
+    },
     /// A mix begins on a system.
     MixStarted(Turn<'a>),
     /// A mix goes on; comes a few times a second.
@@ -37,7 +42,7 @@ pub enum Event<'a> {
 /// Which mix on which system.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn<'a> {
-    /// The system's name for people.
+    /// The system's name for people, with the interface's where there are several.
     pub system: &'a str,
     /// The mix's name.
     pub mix: &'a str,
@@ -45,7 +50,7 @@ pub struct Turn<'a> {
     pub clients: usize,
     /// Its place in the whole run, from 1.
     pub number: usize,
-    /// All turns of the run: mixes times systems.
+    /// All turns of the run: mixes times systems, times the interfaces of each.
     pub of: usize,
 }
 

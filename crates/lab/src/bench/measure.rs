@@ -3,7 +3,7 @@
 
 use super::contender::Contender;
 use super::event::{Event, Observer, Tick, Turn};
-use crate::monitor::{Monitor, Recording, Watch};
+use crate::monitor::{Exporter, Monitor, Recording, Watch};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use touchstone_load::{Outcome, Plan, Progress};
@@ -18,8 +18,9 @@ const RATE_PERIOD: Duration = Duration::from_secs(1);
 /// What is to be measured.
 pub(super) struct Measurement<'a> {
     pub(super) plan: Plan,
-    pub(super) pid: Option<u32>,
+    pub(super) pids: Vec<u32>,
     pub(super) period: Duration,
+    pub(super) exporter: Option<Exporter>,
     pub(super) turn: Turn<'a>,
     /// What the rest of the run takes after this mix.
     pub(super) seconds_after: f64,
@@ -58,12 +59,13 @@ impl Measurement<'_> {
         let start = Instant::now();
         let window_start = SystemTime::now() + self.plan.ramp_up;
         let monitor = Monitor::start(Watch {
-            pid: self.pid,
+            pids: self.pids.clone(),
             period: self.period,
             start,
             window_start: self.plan.ramp_up,
             window_end: self.plan.length.saturating_sub(self.plan.ramp_down),
             cpus: self.plan.cores.clone(),
+            exporter: self.exporter.clone(),
         })
         .map_err(|error| format!("the monitor cannot be started: {error}"))?;
         let (outcome, ending) = std::thread::scope(|scope| {

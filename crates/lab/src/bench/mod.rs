@@ -2,10 +2,12 @@
 //!
 //! Everything that can be refused is refused before anything starts ([`prepare`]): names, packages, ports,
 //! descriptors, the place for the result. Then all systems are started, checked and warmed, and the mixes run; for
-//! each mix the systems take turns, in an order that rotates, so that noise falls on all alike. A system that dies,
+//! each mix the systems take turns, with each interface of the suite, in an order that rotates, so that noise falls on all
+//! alike. A system that dies,
 //! or an interrupt, ends the run; what was measured until then is kept and marked.
 
 mod contender;
+mod entrant;
 mod event;
 mod interrupt;
 mod measure;
@@ -13,13 +15,17 @@ mod prepare;
 mod record;
 mod warnings;
 
+pub use entrant::{Entrant, EntrantKind, PartState};
 pub use event::{Event, Observer, Tick, Turn};
 pub use interrupt::interrupt_on_signals;
-pub use prepare::{Entrant, EntrantKind, Prepared, prepare};
+pub use prepare::{Prepared, prepare};
+pub(crate) use record::latency_record;
 
 use crate::output::{LoggedHistogram, ResultDirectory};
 use crate::placement::{self, Wishes};
+use crate::raw::{RawMix, RawPlace};
 use crate::result::{MixResult, ResultFile, RunStatus, SCHEMA_VERSION, SystemResult};
+use crate::spice;
 use crate::suite::{Drive, Mix};
 use contender::Contender;
 use measure::{Ending, Measured, Measurement};
@@ -55,6 +61,8 @@ pub struct Options {
     pub port: Option<u16>,
     /// The process of the system that is named by a URL of this machine, so that it can be watched.
     pub pid: Option<u32>,
+    /// Where the metrics of the systems' machine are read from, where it is not this one.
+    pub exporter: Option<String>,
     /// Seed of the choice of requests.
     pub seed: u64,
     /// Whether the HTML report is written.
@@ -131,14 +139,22 @@ impl<'a> Run<'a> {
         interrupt: &'a AtomicBool,
     ) -> Result<Run<'a>, BenchError> {
         let started_at = OffsetDateTime::now_utc();
-        let mut contenders = Vec::with_capacity(prepared.entrants.len());
-        for entrant in std::mem::take(&mut prepared.entrants) {
-            observer.event(Event::Starting { system: &entrant.title });
-            let contender = Contender::start(entrant, &prepared, interrupt)?;
-            observer.event(Event::Ready { system: &contender.entrant.title });
-            contenders.push(contender);
+        let entrants = std::mem::take(&mut prepared.entrants);
+        let mut systems: Vec<SystemResult> =
+            entrants.iter().map(|entrant| contender::not_measured(entrant, &prepared.suite)).collect();
+        let mut contenders = Vec::with_capacity(entrants.len());
+        for (place, entrant) in entrants.into_iter().enumerate() {
+            if entrant.runs() {
+                observer.event(Event::Starting { system: &entrant.title });
+                let contender = Contender::start(entrant, place, &prepared, interrupt)?;
+                observer.event(Event::Ready { system: &contender.entrant.title });
+                systems[place] = contender.empty_result(&prepared.suite);
+                contenders.push(contender);
+            }
+            for skipped in &systems[place].skipped {
+                observer.event(Event::Skipped { reason: &skipped.reason });
+            }
         }
-        let systems = contenders.iter().map(Contender::empty_result).collect();
         let warnings = std::mem::take(&mut prepared.warnings);
         let histograms = Vec::new();
         Ok(Run { prepared, contenders, systems, histograms, warnings, started_at, observer, interrupt })
@@ -163,31 +179,45 @@ impl<'a> Run<'a> {
 
     /// Runs every mix on every system in turns; says how it ended.
     fn run_mixes(&mut self) -> RunStatus {
-        let mixes = self.prepared.mixes.clone();
-        let count = self.contenders.len();
-        let mut turn = 0;
-        for (mix_index, mix) in mixes.iter().enumerate() {
-            for place in 0..count {
-                // The order rotates: each system is first, second and last equally often.
-                let contender = (mix_index + place) % count;
-                if let Err(reason) = self.run_turn(contender, mix_index, mix, turn) {
-                    return RunStatus::Incomplete(reason);
-                }
-                turn += 1;
-                // Kept on disk as far as it is: nothing is lost if this process is killed.
-                let so_far = self.result(RunStatus::Incomplete("the run was still going on".to_string()));
-                if let Err(error) = self.prepared.directory.write(&so_far, &self.histograms) {
-                    return RunStatus::Incomplete(unwritable(&self.prepared.directory, &error));
-                }
+        let turns = self.turns();
+        for number in 0..turns.len() {
+            if let Err(reason) = self.run_turn(&turns, number) {
+                return RunStatus::Incomplete(reason);
+            }
+            // Kept on disk as far as it is: nothing is lost if this process is killed.
+            let so_far = self.result(RunStatus::Incomplete("the run was still going on".to_string()));
+            if let Err(error) = self.prepared.directory.write(&so_far, &self.histograms) {
+                return RunStatus::Incomplete(unwritable(&self.prepared.directory, &error));
             }
         }
         RunStatus::Complete
     }
 
-    /// One mix on one system. An error is the reason why the run ends here.
-    fn run_turn(&mut self, index: usize, mix_index: usize, mix: &Mix, turn: usize) -> Result<(), String> {
-        let contender = &mut self.contenders[index];
-        let title = contender.entrant.title.clone();
+    /// What is measured when. Within a mix each part has its turn, and within a part each system; the order rotates, so that
+    /// each is first, second and last equally often.
+    fn turns(&self) -> Vec<PlannedTurn> {
+        let (parts, count) = (self.prepared.suite.parts.len(), self.contenders.len());
+        let mut turns = Vec::new();
+        for mix in 0..self.prepared.mixes.len() {
+            for offset in 0..parts {
+                let part = (mix + offset) % parts;
+                for place in 0..count {
+                    let contender = (mix + offset + place) % count;
+                    if self.contenders[contender].runs(part) {
+                        turns.push(PlannedTurn { mix, part, contender });
+                    }
+                }
+            }
+        }
+        turns
+    }
+
+    /// One mix of one part on one system. An error is the reason why the run ends here.
+    fn run_turn(&mut self, turns: &[PlannedTurn], number: usize) -> Result<(), String> {
+        let turn = turns[number];
+        let title = self.title(turn);
+        let mix = self.prepared.mixes[turn.mix].clone();
+        let contender = &mut self.contenders[turn.contender];
         if self.interrupt.load(Ordering::Relaxed) {
             return Err(format!("it was interrupted before the mix {} on {title}", mix.name));
         }
@@ -200,64 +230,87 @@ impl<'a> Run<'a> {
             path_prefix: contender.path_prefix(),
             cores: &prepared.placement.load,
             // The same choice of requests for every system, another one for every mix.
-            seed: prepared.seed.wrapping_add(mix_index as u64),
+            seed: prepared.seed.wrapping_add(turn.mix as u64),
             check_lengths: !contender.entrant.is_limit,
         };
+        let later = turns[number + 1..].iter();
         let measurement = Measurement {
-            plan: prepared.suite.plan(mix, &drive),
-            pid: contender.pid(),
+            plan: prepared.suite.plan(&prepared.suite.parts[turn.part], &mix, &drive),
+            pids: contender.pids(),
             period: if prepared.quick { Duration::from_millis(500) } else { Duration::from_secs(1) },
+            exporter: prepared.exporter.clone(),
             turn: event::Turn {
                 system: &title,
                 mix: &mix.name,
                 clients: mix.clients,
-                number: turn + 1,
-                of: prepared.mixes.len() * self.contenders.len(),
+                number: number + 1,
+                of: turns.len(),
             },
-            seconds_after: self.seconds_after(mix_index, turn),
+            seconds_after: later.map(|turn| prepared.mixes[turn.mix].length_s).sum(),
         };
-        let contender = &mut self.contenders[index];
+        let contender = &mut self.contenders[turn.contender];
         let measured = measurement.take(contender, self.observer, self.interrupt)?;
-        self.keep(index, mix, measured)
+        self.keep(turn, &title, &mix, measured)
+    }
+
+    /// The name for people of what a turn measures.
+    fn title(&self, turn: PlannedTurn) -> String {
+        let system = &self.contenders[turn.contender].entrant.title;
+        match &self.prepared.suite.parts[turn.part].interface {
+            Some(interface) => format!("{system}, {}", interface.title),
+            None => system.clone(),
+        }
     }
 
     /// Keeps what a turn measured; an error is the reason why the run ends here.
-    fn keep(&mut self, index: usize, mix: &Mix, measured: Measured) -> Result<(), String> {
-        let contender = &self.contenders[index];
-        let cpus = if contender.is_pinned() { self.prepared.placement.system.len() } else { 1 };
-        let result = record::mix_result(mix, &self.prepared.placement.load, cpus, &measured);
-        let title = contender.entrant.title.clone();
+    fn keep(&mut self, turn: PlannedTurn, title: &str, mix: &Mix, measured: Measured) -> Result<(), String> {
+        let contender = &self.contenders[turn.contender];
+        let part = &self.prepared.suite.parts[turn.part];
+        let place = record::Place {
+            interface: part.name(),
+            load_cpus: &self.prepared.placement.load,
+            cpus: contender.cpus(),
+            uncounted: contender.does_not_count(&part.needs()),
+        };
+        let result = record::mix_result(mix, &place, &measured);
         for warning in &measured.outcome.warnings {
             warnings::add(&mut self.warnings, warning.clone());
         }
+        // What was measured itself, so that anybody can compute every figure again (`touchstone verify`).
+        let place = RawPlace {
+            system: &contender.entrant.name,
+            row: self.systems[contender.place].mixes.len(),
+            mix: &mix.name,
+            load_cpus: &self.prepared.placement.load,
+            cpus: contender.cpus(),
+        };
+        let raw = RawMix::of(&place, &measured.outcome, &measured.recording);
+        let kept = self.prepared.directory.append_raw(&raw);
+        kept.map_err(|error| unwritable(&self.prepared.directory, &error))?;
+        let names = [&contender.entrant.name, part.name(), &mix.name];
+        let tag: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
         self.histograms.push(LoggedHistogram {
-            tag: format!("{}/{}", contender.entrant.name, mix.name),
+            tag: tag.join("/"),
             window_start: measured.window_start,
             window: measured.outcome.window,
             latency_ns: measured.outcome.latency_ns,
         });
-        self.observer.event(Event::MixFinished { system: &title, result: &result });
+        self.observer.event(Event::MixFinished { system: title, result: &result });
         let unanswered = nothing_answered(&result);
-        self.systems[index].mixes.push(result);
+        let system = &mut self.systems[contender.place];
+        system.mixes.push(result);
         match measured.ending {
             Ending::SystemDied(end) => {
-                self.systems[index].last_words = self.contenders[index].last_words();
+                system.last_words = contender.last_words();
                 Err(format!("{title} ended in the mix {} ({end})", mix.name))
             }
             Ending::Interrupted => Err(format!("it was interrupted in the mix {} on {title}", mix.name)),
             Ending::Whole if unanswered => {
-                self.systems[index].last_words = self.contenders[index].last_words();
+                system.last_words = contender.last_words();
                 Err(format!("{title} gave no valid answer in the mix {}", mix.name))
             }
             Ending::Whole => Ok(()),
         }
-    }
-
-    /// The seconds that the turns after this one will take.
-    fn seconds_after(&self, mix_index: usize, turn: usize) -> f64 {
-        let (mixes, count) = (&self.prepared.mixes, self.contenders.len());
-        let this_mix = (count - 1 - turn % count) as f64 * mixes[mix_index].length_s;
-        this_mix + mixes[mix_index + 1..].iter().map(|mix| mix.length_s * count as f64).sum::<f64>()
     }
 
     /// Ends all systems: first all are asked, then each is waited for.
@@ -281,13 +334,23 @@ impl<'a> Run<'a> {
             suite: prepared.suite.record(prepared.quick, prepared.seed),
             machine: prepared.machine.clone(),
             systems: self.systems.clone(),
+            spice: Vec::new(),
             warnings: self.warnings.clone(),
         };
+        result.spice = spice::rows(&result);
         for warning in warnings::of(&result) {
             warnings::add(&mut result.warnings, warning);
         }
         result
     }
+}
+
+/// One mix of one part of the suite on one system, by their places.
+#[derive(Debug, Clone, Copy)]
+struct PlannedTurn {
+    mix: usize,
+    part: usize,
+    contender: usize,
 }
 
 /// The calling thread on some processors, and back where it was when this is dropped.

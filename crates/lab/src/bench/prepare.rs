@@ -2,19 +2,19 @@
 //! and the place for the result are had. Whatever is wrong is refused here, with what to do about it.
 
 use super::Options;
+use super::entrant::{self, Entrant, EntrantKind};
 use crate::machine;
+use crate::monitor::Exporter;
 use crate::output::ResultDirectory;
 use crate::placement::{self, Placement};
+use crate::programs::Programs;
 use crate::result::{MachineFacts, ToolFacts};
 use crate::suite::{Drive, Mix, Suite, tree};
-use crate::system::url::SystemUrl;
-use crate::system::{Definition, Installed};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use crate::system::user::{self, User};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use time::macros::format_description;
-use touchstone_load::Target;
 
 /// Descriptors that a bench needs beside those of the load engine: the output files of the systems, the monitor.
 const OTHER_OPEN_FILES: u64 = 64;
@@ -34,10 +34,16 @@ pub struct Prepared {
     pub placement: Placement,
     /// The workload's files.
     pub tree: PathBuf,
+    /// The programs that the suite's interfaces call.
+    pub programs: Programs,
+    /// Whom servers become that are started by root.
+    pub user: Option<User>,
     /// Where the result goes.
     pub directory: ResultDirectory,
     /// Seed of the choice of requests.
     pub seed: u64,
+    /// The exporter of the systems' machine, where it is not this one.
+    pub exporter: Option<Exporter>,
     /// Whether the HTML report is written.
     pub report: bool,
     /// The words of the command line, for the record.
@@ -50,62 +56,31 @@ pub struct Prepared {
     pub warnings: Vec<String>,
 }
 
-/// A system that will be measured.
-#[derive(Debug, Clone)]
-pub struct Entrant {
-    /// Its name, unlike any other's: one that is named twice gets a number.
-    pub name: String,
-    /// Its name for people, with its version.
-    pub title: String,
-    /// True for the kernel's limit.
-    pub is_limit: bool,
-    /// Whether and how it is started.
-    pub kind: EntrantKind,
-}
-
-/// Whether and how a system is started.
-#[derive(Debug, Clone)]
-pub enum EntrantKind {
-    /// It is started here.
-    Started {
-        /// How.
-        definition: Box<Definition>,
-        /// What.
-        installed: Installed,
-        /// On which port of 127.0.0.1.
-        port: u16,
-    },
-    /// It runs already.
-    Running {
-        /// Where.
-        url: SystemUrl,
-        /// Its process on this machine, if it is to be watched.
-        pid: Option<u32>,
-    },
-}
-
 /// Understands the options and takes what the run needs; the text of a refusal says what is wrong and what to do.
 pub fn prepare(options: Options) -> Result<Prepared, String> {
     let suite = Suite::find(&options.suite).map_err(|error| error.to_string())?;
     let mixes = mixes(&suite, &options)?;
     let placement = placement::place(&options.placement)?;
-    let mut entrants = entrants(&options)?;
-    give_ports(&mut entrants, options.port)?;
+    let (entrants, programs) = entrant::enter(&options, &suite)?;
     provide_open_files(&mixes)?;
     let mut warnings: Vec<String> = placement.warning().into_iter().collect();
     for entrant in &entrants {
         warnings.extend(entrant_warnings(entrant, &suite, &mixes, &placement)?);
     }
     warnings.dedup();
-    let tree = tree::prepare(&suite.workload).map_err(|error| error.to_string())?;
+    let tree = tree::prepare(&suite).map_err(|error| error.to_string())?;
     let same_host = entrants.iter().any(Entrant::is_on_this_machine);
+    let exporter = exporter(options.exporter.as_deref(), &entrants)?;
     let directory = output_directory(options.output.as_deref(), &suite.name)?;
     Ok(Prepared {
+        exporter,
         mixes,
         quick: options.quick,
         entrants,
         placement,
         tree,
+        programs,
+        user: user::unprivileged(),
         directory,
         seed: options.seed,
         report: options.report,
@@ -115,27 +90,6 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
         warnings,
         suite,
     })
-}
-
-impl Entrant {
-    /// Whether it shares this machine with the load engine.
-    pub fn is_on_this_machine(&self) -> bool {
-        match &self.kind {
-            EntrantKind::Started { .. } => true,
-            EntrantKind::Running { url, .. } => url.is_this_machine(),
-        }
-    }
-
-    /// Where the load goes.
-    pub fn target(&self) -> Target {
-        match &self.kind {
-            EntrantKind::Started { port, .. } => {
-                let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
-                Target { address, host: address.to_string() }
-            }
-            EntrantKind::Running { url, .. } => url.target.clone(),
-        }
-    }
 }
 
 /// The suite's mixes, or those of its short form, with the numbers of clients and the times of the command line.
@@ -176,94 +130,17 @@ fn mixes_with(numbers: &[usize], first: &Mix) -> Result<Vec<Mix>, String> {
     if mixes.is_empty() { Err("--clients names no number".to_string()) } else { Ok(mixes) }
 }
 
-fn entrants(options: &Options) -> Result<Vec<Entrant>, String> {
-    let own = ["touchstone".to_string()];
-    let words = if options.systems.is_empty() { &own[..] } else { &options.systems[..] };
-    let urls = words.iter().filter(|word| SystemUrl::looks_like(word)).count();
-    if let Some(pid) = options.pid {
-        check_pid(pid, urls)?;
+/// The exporter, when it answers as one.
+fn exporter(url: Option<&str>, entrants: &[Entrant]) -> Result<Option<Exporter>, String> {
+    let Some(url) = url else { return Ok(None) };
+    if entrants.iter().any(|entrant| matches!(entrant.kind, EntrantKind::Started { .. })) {
+        return Err(
+            "--exporter is for systems that run on another machine: name them by their URL".to_string()
+        );
     }
-    let mut entrants: Vec<Entrant> = Vec::with_capacity(words.len());
-    for word in words {
-        let mut entrant =
-            if SystemUrl::looks_like(word) { running(word, options.pid)? } else { to_be_started(word)? };
-        let before = entrants.iter().filter(|other| same_system(&other.name, &entrant.name)).count();
-        if before > 0 {
-            entrant.name = format!("{}#{}", entrant.name, before + 1);
-            entrant.title = format!("{} ({})", entrant.title, before + 1);
-        }
-        entrants.push(entrant);
-    }
-    Ok(entrants)
-}
-
-/// Whether a name is this one, or this one with a number.
-fn same_system(name: &str, base: &str) -> bool {
-    name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
-}
-
-fn check_pid(pid: u32, urls: usize) -> Result<(), String> {
-    if urls != 1 {
-        return Err("--pid names the process of one system that is given by its URL".to_string());
-    }
-    if !Path::new(&format!("/proc/{pid}")).exists() {
-        return Err(format!("--pid {pid}: there is no such process on this machine"));
-    }
-    Ok(())
-}
-
-fn running(url: &str, pid: Option<u32>) -> Result<Entrant, String> {
-    let url = SystemUrl::parse(url)?;
-    if pid.is_some() && !url.is_this_machine() {
-        return Err(format!("--pid: {} is not an address of this machine", url.url));
-    }
-    Ok(Entrant {
-        name: url.url.clone(),
-        title: url.url.clone(),
-        is_limit: false,
-        kind: EntrantKind::Running { url, pid },
-    })
-}
-
-fn to_be_started(word: &str) -> Result<Entrant, String> {
-    let definition = Definition::find(word)?;
-    if !definition.is_limit && !definition.capabilities.iter().any(|capability| capability == "files") {
-        return Err(format!("{} does not serve files, which this suite asks for", definition.name));
-    }
-    let installed = definition
-        .installed()
-        .ok_or_else(|| format!("{} is not installed; {}", definition.name, definition.how_to_install()))?;
-    Ok(Entrant {
-        name: definition.name.clone(),
-        title: definition.title_with(installed.version.as_deref()),
-        is_limit: definition.is_limit,
-        kind: EntrantKind::Started { definition: Box::new(definition), installed, port: 0 },
-    })
-}
-
-/// Finds a free port for every system that is started. All are held until all are found, so that no two get the same.
-fn give_ports(entrants: &mut [Entrant], first: Option<u16>) -> Result<(), String> {
-    let mut held = Vec::new();
-    let mut next = first;
-    for entrant in entrants {
-        let EntrantKind::Started { port, .. } = &mut entrant.kind else { continue };
-        let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, next.unwrap_or(0))).map_err(|error| match next {
-                Some(port) => format!(
-                    "port {port} of 127.0.0.1 cannot be had for {} ({error}); name another with --port",
-                    entrant.name
-                ),
-                None => format!("no port of 127.0.0.1 is free for {}: {error}", entrant.name),
-            })?;
-        *port = listener.local_addr().map_err(|error| error.to_string())?.port();
-        held.push(listener);
-        next = match next {
-            Some(65535) => return Err("--port is too high for the systems that follow".to_string()),
-            Some(port) => Some(port + 1),
-            None => None,
-        };
-    }
-    Ok(())
+    let exporter = Exporter::new(url).map_err(|error| format!("--exporter: {error}"))?;
+    exporter.read(Instant::now()).map_err(|error| format!("--exporter {url}: {error}"))?;
+    Ok(Some(exporter))
 }
 
 /// Raises the limit of open files as far as it may be, for this process and the servers that it starts; a server needs
@@ -303,8 +180,10 @@ fn entrant_warnings(
     };
     let mut warnings = Vec::new();
     if let Some(largest) = mixes.iter().max_by_key(|mix| mix.clients) {
-        warnings =
-            suite.plan(largest, &drive).check().map_err(|error| format!("{}: {error}", entrant.name))?;
+        warnings = suite
+            .plan(suite.first_part(), largest, &drive)
+            .check()
+            .map_err(|error| format!("{}: {error}", entrant.name))?;
     }
     if let EntrantKind::Running { url, pid } = &entrant.kind
         && url.is_this_machine()
@@ -338,7 +217,10 @@ fn output_directory(wish: Option<&Path>, suite: &str) -> Result<ResultDirectory,
 
 #[cfg(test)]
 mod tests {
+    use super::super::entrant::PartState;
+    use super::super::entrant::tests::system;
     use super::*;
+    use std::net::TcpListener;
 
     fn options(systems: &[&str]) -> Options {
         Options {
@@ -366,9 +248,17 @@ mod tests {
                 "there is no suite `webbench`; did you mean",
             ),
             (options(&["ngnix"]), "there is no system `ngnix`; did you mean `nginx`?"),
-            (options(&["https://127.0.0.1/"]), "does not speak TLS yet"),
+            (options(&["ftp://127.0.0.1/"]), "only http:// and https://"),
             (Options { port: Some(port), ..options(&["limit"]) }, "cannot be had for limit"),
             (Options { port: Some(65535), ..options(&["limit", "limit"]) }, "--port is too high"),
+            (
+                Options { exporter: Some("http://127.0.0.1:9/".to_string()), ..options(&["limit"]) },
+                "--exporter is for systems that run on another machine",
+            ),
+            (
+                Options { exporter: Some("ftp://x/".to_string()), ..options(&["http://127.0.0.1/"]) },
+                "--exporter: ",
+            ),
             (Options { pid: Some(1), ..options(&["limit"]) }, "--pid names the process of one system"),
             (Options { pid: Some(u32::MAX), ..options(&["http://127.0.0.1/"]) }, "no such process"),
             (Options { clients: Some(vec![]), ..options(&["limit"]) }, "--clients names no number"),
@@ -414,6 +304,45 @@ mod tests {
         assert!(ports[0] != ports[1] && ports[2] == 1);
         assert!(prepared.machine.same_host && prepared.tree.join("CLASS_4K/3.html").exists());
         assert!(prepared.warnings.iter().any(|warning| warning.contains("was not started here")));
+    }
+
+    #[test]
+    fn what_a_system_lacks_is_skipped_with_its_reason() {
+        let place = tempfile::tempdir().unwrap();
+        let words = [
+            system(place.path(), "pages", "\"files\", \"includes\""),
+            system(place.path(), "plain", "\"files\""),
+            system(place.path(), "nothing", ""),
+            "limit".to_string(),
+            "http://127.0.0.1:1".to_string(),
+        ];
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = Some(place.path().join("out"));
+        let prepared = prepare(Options { suite: "spice".into(), output, ..options(&words) }).unwrap();
+        let [pages, plain, nothing, limit, running] = &prepared.entrants[..] else { panic!("five") };
+        let lacks = |what: &str| PartState::Skipped(what.to_string());
+        assert_eq!(pages.parts[..2], [PartState::Runs, PartState::Runs]);
+        assert_eq!(pages.parts[2], lacks("pages does not run CGI programs"));
+        assert_eq!(pages.needs(&prepared.suite), ["files", "includes"]);
+        assert_eq!(pages.skipped(&prepared.suite).len(), 6);
+        // Static files alone would be compared with nothing.
+        assert!(!plain.runs() && plain.parts[0] == PartState::NotAsked);
+        assert!(!nothing.runs() && nothing.parts[3] == lacks("nothing does not serve files"));
+        assert!(
+            limit.parts[0] == PartState::Runs && limit.parts[1..].iter().all(|it| *it == PartState::NotAsked)
+        );
+        assert!(running.parts.iter().all(|state| *state == PartState::Runs));
+        assert!(prepared.tree.join("spice/spice.shtml").exists());
+    }
+
+    #[test]
+    fn a_run_with_nothing_to_measure_is_refused_with_the_reasons() {
+        let place = tempfile::tempdir().unwrap();
+        let plain = system(place.path(), "plain", "\"files\"");
+        let message = refusal(Options { suite: "spice-cgi".into(), ..options(&[&plain]) });
+        assert_eq!(message, "nothing can be measured: plain does not run CGI programs");
+        let nothing = system(place.path(), "nothing", "");
+        assert_eq!(refusal(options(&[&nothing])), "nothing can be measured: nothing does not serve files");
     }
 
     #[test]

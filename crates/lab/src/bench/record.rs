@@ -2,7 +2,9 @@
 
 use super::measure::{Ending, Measured};
 use crate::monitor::Recording;
-use crate::result::{ClientRow, ErrorRecord, LatencyRecord, LoadUse, MixResult, TimelineRow};
+use crate::result::{
+    ClientRow, ErrorRecord, LatencyRecord, LoadUse, MachineUse, MixResult, ProcessUse, TimelineRow,
+};
 use crate::suite::Mix;
 use hdrhistogram::{Counter, Histogram};
 use touchstone_load::{ErrorCounts, Interval, Outcome, Saturation};
@@ -12,15 +14,30 @@ const CURVE_POINTS_A_DECADE: u32 = 18;
 /// The most points of a latency curve.
 const CURVE_POINTS_MAX: usize = 100;
 
-/// The row of a mix; `cpus` is how many processors the system was given.
-pub(super) fn mix_result(mix: &Mix, load_cpus: &[usize], cpus: usize, measured: &Measured) -> MixResult {
+/// What a mix was measured on.
+pub(super) struct Place<'a> {
+    /// The interface's name; empty where the suite has one workload for all.
+    pub(super) interface: &'a str,
+    /// The processors of the load engine.
+    pub(super) load_cpus: &'a [usize],
+    /// The processors of the system; empty: not pinned.
+    pub(super) cpus: &'a [usize],
+    /// Whether the kernel adds the time of the interface's programs to none of the system's processes.
+    pub(super) uncounted: bool,
+}
+
+/// The row of a mix.
+pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> MixResult {
     let Measured { outcome, recording, ending, .. } = measured;
+    let server = recording.process_use(outcome.requests, place.cpus.len());
+    let machine = recording.machine_use();
     let window_s = outcome.window.as_secs_f64();
     let latency = latency_record(&outcome.latency_ns);
     MixResult {
         name: mix.name.clone(),
+        interface: place.interface.to_string(),
         clients: mix.clients as u64,
-        load_cpus: load_cpus.to_vec(),
+        load_cpus: place.load_cpus.to_vec(),
         ramp_up_s: mix.ramp_up_s,
         length_s: mix.length_s,
         ramp_down_s: mix.ramp_down_s,
@@ -38,8 +55,13 @@ pub(super) fn mix_result(mix: &Mix, load_cpus: &[usize], cpus: usize, measured: 
         connect: (!outcome.connect_ns.is_empty()).then(|| latency_record(&outcome.connect_ns)),
         latency,
         client_rows: client_rows(outcome),
-        server: recording.process_use(outcome.requests, cpus),
-        machine: recording.machine_use(),
+        server: match (server, &machine) {
+            (Some(server), Some(machine)) if place.uncounted => {
+                Some(of_processors(server, machine, place.cpus, window_s, outcome.requests))
+            }
+            (server, _) => server,
+        },
+        machine,
         load: load_use(outcome),
         timeline: outcome.intervals.iter().map(|interval| timeline_row(interval, recording)).collect(),
         generator_saturated: match &outcome.saturation {
@@ -51,6 +73,30 @@ pub(super) fn mix_result(mix: &Mix, load_cpus: &[usize], cpus: usize, measured: 
     }
 }
 
+/// The use with the time that the system's processors were busy in the place of that of its processes.
+fn of_processors(
+    server: ProcessUse,
+    machine: &MachineUse,
+    cpus: &[usize],
+    window_s: f64,
+    requests: u64,
+) -> ProcessUse {
+    let own = || machine.cpus.iter().filter(|shares| cpus.contains(&(shares.cpu as usize)));
+    if own().count() == 0 {
+        return server;
+    }
+    let user_s = own().map(|cpu| cpu.user).sum::<f64>() * window_s;
+    let system_s = own().map(|cpu| cpu.system + cpu.softirq).sum::<f64>() * window_s;
+    ProcessUse {
+        user_s,
+        system_s,
+        cpu_us_per_request: ratio((user_s + system_s) * 1e6, requests as f64),
+        of_processors: true,
+        cpu_share: ratio(user_s + system_s, window_s * cpus.len() as f64),
+        ..server
+    }
+}
+
 fn error_record(errors: &ErrorCounts) -> ErrorRecord {
     ErrorRecord {
         connect: errors.connect,
@@ -59,6 +105,8 @@ fn error_record(errors: &ErrorCounts) -> ErrorRecord {
         short_body: errors.short_body,
         bad_status: errors.bad_status,
         malformed: errors.malformed,
+        tls: errors.tls,
+        wrong_body: errors.wrong_body,
     }
 }
 
@@ -103,7 +151,8 @@ fn timeline_row(interval: &Interval, recording: &Recording) -> TimelineRow {
     }
 }
 
-fn latency_record<T: Counter>(nanoseconds: &Histogram<T>) -> LatencyRecord {
+/// The figures of a histogram.
+pub(crate) fn latency_record<T: Counter>(nanoseconds: &Histogram<T>) -> LatencyRecord {
     let quantile_us = |quantile| nanoseconds.value_at_quantile(quantile) as f64 / 1000.0;
     let empty = nanoseconds.is_empty();
     LatencyRecord {
@@ -171,6 +220,18 @@ mod tests {
         assert!(
             close(record.mean_us, 100_000.5) && close(record.p99_us, 198_000.0) && record.count == 200_000
         );
+    }
+
+    #[test]
+    fn programs_that_nobody_counts_are_counted_by_the_processors_that_they_keep_busy() {
+        let mix = crate::sample::mix(4, 1000.0);
+        let (server, machine) = (mix.server.unwrap(), mix.machine.unwrap());
+        let used = of_processors(server.clone(), &machine, &[1], 5.0, 5000);
+        // The sample's processors are 20 % user, 50 % system and 20 % softirq.
+        let close = |left: f64, right: f64| (left - right).abs() < 1e-9;
+        assert!(close(used.user_s, 1.0) && close(used.system_s, 3.5), "{used:?}");
+        assert!(used.of_processors && close(used.cpu_us_per_request, 900.0) && close(used.cpu_share, 0.9));
+        assert_eq!(of_processors(server.clone(), &machine, &[], 5.0, 5000), server);
     }
 
     #[test]

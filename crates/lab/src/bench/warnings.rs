@@ -2,6 +2,7 @@
 
 use crate::figures::{clients, count, percent, significant};
 use crate::result::{MixResult, ResultFile, SystemResult};
+use crate::series::{self, Series};
 use crate::verdict;
 
 /// How far Little's law may be off before it is said.
@@ -16,11 +17,16 @@ pub(super) fn of(result: &ResultFile) -> Vec<String> {
         warnings.push("Load and server shared one machine: the figures are indicative.".to_string());
     }
     for system in &result.systems {
-        warnings.extend(saturation(system));
-        warnings.extend(system.mixes.iter().filter_map(|mix| littles_law(system, mix)));
-        warnings.extend(system.mixes.iter().filter_map(|mix| steal(system, mix)));
+        for series in series::of_system(result, system) {
+            warnings.extend(saturation(&series));
+            warnings.extend(series.mixes.iter().filter_map(|mix| littles_law(&series.title, mix)));
+            warnings.extend(series.mixes.iter().filter_map(|mix| steal(&series.title, mix)));
+            warnings.extend(of_processors(&series));
+        }
         warnings.extend(other_work(system));
-        warnings.extend(system.mixes.iter().filter_map(|mix| errors(system, mix)));
+        for series in series::of_system(result, system) {
+            warnings.extend(series.mixes.iter().filter_map(|mix| errors(&series.title, mix)));
+        }
     }
     warnings
 }
@@ -32,21 +38,21 @@ pub(super) fn add(warnings: &mut Vec<String>, warning: String) {
     }
 }
 
-fn saturation(system: &SystemResult) -> Option<String> {
+fn saturation(series: &Series<'_>) -> Option<String> {
     let saturated: Vec<&MixResult> =
-        system.mixes.iter().filter(|mix| mix.generator_saturated.is_some()).collect();
+        series.mixes.iter().copied().filter(|mix| mix.generator_saturated.is_some()).collect();
     let sign = saturated.first()?.generator_saturated.as_deref()?.trim_end_matches('.');
     let numbers: Vec<String> = saturated.iter().map(|mix| count(mix.clients)).collect();
     Some(format!(
         "{}: the load engine was at its own limit with {} client{} ({sign}); these rates are a lower bound.",
-        system.title,
+        series.title,
         crate::figures::list(&numbers),
         if numbers == ["1"] { "" } else { "s" }
     ))
 }
 
 /// In a closed loop, clients = rate x (latency + think time); where that is not so, something was not counted.
-fn littles_law(system: &SystemResult, mix: &MixResult) -> Option<String> {
+fn littles_law(title: &str, mix: &MixResult) -> Option<String> {
     if !mix.complete || mix.requests == 0 {
         return None;
     }
@@ -55,7 +61,7 @@ fn littles_law(system: &SystemResult, mix: &MixResult) -> Option<String> {
     (off > LITTLES_LAW_TOLERANCE).then(|| {
         format!(
             "{}, {}: by Little's law rate and latency imply {} clients ({} off).",
-            system.title,
+            title,
             clients(mix.clients),
             significant(implied),
             percent(off)
@@ -63,12 +69,12 @@ fn littles_law(system: &SystemResult, mix: &MixResult) -> Option<String> {
     })
 }
 
-fn steal(system: &SystemResult, mix: &MixResult) -> Option<String> {
+fn steal(title: &str, mix: &MixResult) -> Option<String> {
     let worst = mix.machine.as_ref()?.cpus.iter().max_by(|left, right| left.steal.total_cmp(&right.steal))?;
     (worst.steal > STEAL_TOLERANCE).then(|| {
         format!(
             "{}, {}: the hypervisor took {} of processor {}'s time.",
-            system.title,
+            title,
             clients(mix.clients),
             percent(worst.steal),
             worst.cpu
@@ -76,10 +82,24 @@ fn steal(system: &SystemResult, mix: &MixResult) -> Option<String> {
     })
 }
 
+/// Said once a system and interface.
+fn of_processors(series: &Series<'_>) -> Option<String> {
+    let counted_so = |mix: &&MixResult| mix.server.as_ref().is_some_and(|server| server.of_processors);
+    series.mixes.iter().copied().find(counted_so)?;
+    Some(format!(
+        "{}: the kernel adds the time of these programs to no process, so the processor time is the time that the \
+         system's processors were busy.",
+        series.title
+    ))
+}
+
 /// Said once a system, with the worst mix.
 fn other_work(system: &SystemResult) -> Option<String> {
+    // Where programs are counted by the processors that they kept busy, whatever else ran there is in it already.
+    let counted = |mix: &&MixResult| mix.server.as_ref().is_none_or(|server| !server.of_processors);
     let used = |mix: &MixResult| verdict::other_work_cpus(mix).unwrap_or(0.0);
-    let worst = system.mixes.iter().max_by(|left, right| used(left).total_cmp(&used(right)))?;
+    let mixes = system.mixes.iter().filter(counted);
+    let worst = mixes.max_by(|left, right| used(left).total_cmp(&used(right)))?;
     (used(worst) >= verdict::OTHER_WORK_CPUS).then(|| {
         format!(
             "{}: other work used up to {} processors of this machine while it was measured.",
@@ -89,7 +109,7 @@ fn other_work(system: &SystemResult) -> Option<String> {
     })
 }
 
-fn errors(system: &SystemResult, mix: &MixResult) -> Option<String> {
+fn errors(title: &str, mix: &MixResult) -> Option<String> {
     let errors = &mix.errors;
     let kinds = [
         (errors.connect, "could not connect"),
@@ -98,6 +118,8 @@ fn errors(system: &SystemResult, mix: &MixResult) -> Option<String> {
         (errors.short_body, "had a body of the wrong length"),
         (errors.bad_status, "had a bad status"),
         (errors.malformed, "were not HTTP"),
+        (errors.tls, "failed in TLS"),
+        (errors.wrong_body, "had a wrong body"),
     ];
     let named: Vec<String> = kinds
         .iter()
@@ -105,12 +127,7 @@ fn errors(system: &SystemResult, mix: &MixResult) -> Option<String> {
         .map(|(number, kind)| format!("{} {kind}", count(*number)))
         .collect();
     (!named.is_empty()).then(|| {
-        format!(
-            "{}, {}: requests failed: {}.",
-            system.title,
-            clients(mix.clients),
-            crate::figures::list(&named)
-        )
+        format!("{}, {}: requests failed: {}.", title, clients(mix.clients), crate::figures::list(&named))
     })
 }
 
@@ -148,6 +165,21 @@ mod tests {
             "nginx 1.22.1, 4 clients: requests failed: 1,500 broke off and 2 came too late.",
         ];
         assert_eq!(of(&result), expected);
+    }
+
+    #[test]
+    fn interfaces_are_named_where_there_are_several() {
+        let mut result = sample::spice();
+        result.machine.same_host = false;
+        let cgi = result.systems[0].mixes.iter_mut().filter(|mix| mix.interface == "cgi");
+        for mix in cgi {
+            mix.server.as_mut().unwrap().of_processors = true;
+            mix.errors.bad_status = 1;
+        }
+        let found = of(&result);
+        let begins = |text: &str| found.iter().filter(|warning| warning.starts_with(text)).count();
+        assert_eq!(begins("touchstone 0.1.0, CGI: the kernel adds the time"), 1);
+        assert_eq!(begins("touchstone 0.1.0, CGI, 4 clients: requests failed: 1 had a bad status."), 1);
     }
 
     #[test]

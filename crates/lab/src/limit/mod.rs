@@ -218,7 +218,7 @@ fn measure_requests(
     interrupt: &AtomicBool,
 ) -> Result<RequestRound, LimitError> {
     let failed = |error: String| LimitError::Failed(error);
-    let target = Target { address: server.address(), host: server.address().to_string() };
+    let target = Target::plain(server.address(), &server.address().to_string());
     let mut plan = Plan::of_one(target, "/");
     plan.connections = connections;
     plan.clients = CLIENTS;

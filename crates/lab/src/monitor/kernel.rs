@@ -3,10 +3,11 @@
 //! What a kernel does not offer (pressure stall information, for one) is absent.
 
 use procfs::Current;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The machine at one moment; all but memory are counters since boot.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineReading {
     /// One row a processor that is online.
     pub cpus: Vec<CpuTimes>,
@@ -25,7 +26,7 @@ pub struct MachineReading {
 }
 
 /// One processor's time by kind, in clock ticks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTimes {
     /// Its number.
     pub cpu: u32,

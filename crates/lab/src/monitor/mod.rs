@@ -4,16 +4,30 @@
 //! it takes a [`Snapshot`] of counters that only grow, and keeps it in memory. Figures are differences between two
 //! snapshots, so the processor time of the window is exact to the kernel's clock tick whatever the period.
 //!
-//! A snapshot costs well under a millisecond of processor time (a few files of /proc for each process watched); the
-//! monitor runs on the load engine's processors, never on those of the system under test.
+//! A snapshot costs about a millisecond of processor time (some thirty files of /proc, and a few for each process
+//! watched), and each holds what it cost itself; the monitor runs on the load engine's processors, never on those of the
+//! system under test. [`Usage`] is what the snapshots of a window say about every resource: use, saturation, errors.
 
+pub mod exporter;
 mod kernel;
+mod memory;
+mod network;
 mod processes;
+mod queues;
 mod recording;
+mod scheduler;
+mod text;
+mod usage;
 
+pub use exporter::Exporter;
 pub use kernel::{CpuTimes, MachineReading};
-pub use processes::{ProcessTree, TreeReading};
+pub use memory::MemoryReading;
+pub use network::{LinkReading, NetworkReading, local_ports};
+pub use processes::{ProcessReading, ProcessTree, ThreadReading, TreeReading};
+pub use queues::QueueReading;
 pub use recording::{Recording, Snapshot};
+pub use scheduler::{ControlGroupReading, DiskReading, SchedulerReading};
+pub use usage::{DiskUse, LinkUse, ProcessRow, ThreadUse, Usage};
 
 use crate::placement::pin_this_thread;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -23,8 +37,8 @@ use std::time::{Duration, Instant};
 /// What to watch and when.
 #[derive(Debug, Clone)]
 pub struct Watch {
-    /// The root of the system's process tree; `None`: only the machine is watched.
-    pub pid: Option<u32>,
+    /// The roots of the system's process tree; empty: only the machine is watched.
+    pub pids: Vec<u32>,
     /// The time between two snapshots.
     pub period: Duration,
     /// The start of the mix: snapshots are dated from it.
@@ -35,6 +49,8 @@ pub struct Watch {
     pub window_end: Duration,
     /// The processors that the monitor may use; empty: as its starter.
     pub cpus: Vec<usize>,
+    /// The exporter of the system's own machine, where it is not this one: then that machine is watched.
+    pub exporter: Option<Exporter>,
 }
 
 /// A monitor at work.
@@ -72,10 +88,14 @@ fn record(watch: &Watch, stopped: &Receiver<()>) -> Recording {
         // Where it cannot be pinned it still watches; its cost then falls where the kernel puts it.
         let _ = pin_this_thread(&watch.cpus);
     }
-    let mut tree = watch.pid.map(ProcessTree::of);
+    let mut tree = (!watch.pids.is_empty()).then(|| ProcessTree::of(&watch.pids));
     let mut recording = Recording::default();
     let mut take = |recording: &mut Recording| {
-        recording.snapshots.push(Snapshot::take(watch.start, tree.as_mut()));
+        let snapshot = match &watch.exporter {
+            None => Snapshot::take(watch.start, tree.as_mut()),
+            Some(exporter) => Snapshot::of_exporter(watch.start, exporter, recording.snapshots.last()),
+        };
+        recording.snapshots.push(snapshot);
         recording.snapshots.len() - 1
     };
     take(&mut recording);
@@ -138,12 +158,13 @@ mod tests {
 
     fn watch(pid: Option<u32>) -> Watch {
         Watch {
-            pid,
+            pids: pid.into_iter().collect(),
             period: Duration::from_millis(50),
             start: Instant::now(),
             window_start: Duration::from_millis(100),
             window_end: Duration::from_millis(1100),
             cpus: Vec::new(),
+            exporter: None,
         }
     }
 

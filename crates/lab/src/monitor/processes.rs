@@ -1,19 +1,26 @@
-//! A process tree's use of the machine: the process that was started and everything that descends from it.
+//! A process tree's use of the machine: the processes that were started and everything that descends from them.
 
+use super::text::value;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// A process and all its descendants. A process that was once seen in the tree stays in it while it lives, also when
+/// Of more processes than this only the sums are kept.
+const PROCESSES_MAX: usize = 64;
+/// Of more threads than this, of all processes together, only the sums are kept.
+const THREADS_MAX: usize = 128;
+
+/// Processes and all their descendants. A process that was once seen in the tree stays in it while it lives, also when
 /// its parent ends and it is given to another.
 #[derive(Debug)]
 pub struct ProcessTree {
     /// Process numbers with the start times that tell a later process of the same number apart.
     members: BTreeMap<i32, u64>,
-    root: i32,
+    roots: Vec<i32>,
 }
 
 /// The tree at one moment. Processor times are since the processes began, reaped children included.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TreeReading {
     /// Processor time in user mode, seconds.
     pub user_s: f64,
@@ -27,10 +34,52 @@ pub struct TreeReading {
     pub threads: u64,
 }
 
+/// One process of the tree at one moment; times and bytes since it began. What the kernel does not tell is absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessReading {
+    /// Its number.
+    pub pid: i32,
+    /// The name of its program, as far as the kernel keeps it (15 bytes).
+    pub name: String,
+    /// Processor time, user mode and system mode, without that of its children, seconds.
+    pub cpu_s: f64,
+    /// Resident memory, bytes.
+    pub resident_bytes: u64,
+    /// Page faults that waited for a disk.
+    pub major_page_faults: u64,
+    /// Open files and sockets.
+    pub open_files: Option<u64>,
+    /// Bytes that it caused to be read from disks.
+    pub read_bytes: Option<u64>,
+    /// Bytes that it caused to be written to disks.
+    pub written_bytes: Option<u64>,
+    /// Its threads, as far as they are followed.
+    pub threads: Vec<ThreadReading>,
+}
+
+/// One thread at one moment; since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadReading {
+    /// Its number.
+    pub tid: i32,
+    /// Processor time, nanoseconds.
+    pub ran_ns: u64,
+    /// Time for which it could have run and no processor was free, nanoseconds.
+    pub waited_ns: u64,
+    /// How often it was given a processor.
+    pub slices: u64,
+}
+
 impl ProcessTree {
-    /// The tree that descends from a process.
-    pub fn of(pid: u32) -> ProcessTree {
-        ProcessTree { members: BTreeMap::new(), root: i32::try_from(pid).unwrap_or(i32::MAX) }
+    /// The tree that descends from these processes.
+    pub fn of(pids: &[u32]) -> ProcessTree {
+        let roots = pids.iter().map(|pid| i32::try_from(*pid).unwrap_or(i32::MAX)).collect();
+        ProcessTree { members: BTreeMap::new(), roots }
+    }
+
+    /// The first of the processes that it descends from.
+    pub fn root(&self) -> Option<u32> {
+        self.roots.first().and_then(|root| u32::try_from(*root).ok())
     }
 
     /// Reads every process of the tree; `None` when none is left.
@@ -38,7 +87,7 @@ impl ProcessTree {
         let ticks_per_second = procfs::ticks_per_second() as f64;
         let page_bytes = procfs::page_size();
         let mut reading = TreeReading::default();
-        let mut left: Vec<i32> = self.members.keys().copied().chain([self.root]).collect();
+        let mut left: Vec<i32> = self.members.keys().chain(&self.roots).copied().collect();
         let mut read = BTreeMap::new();
         while let Some(pid) = left.pop() {
             if read.contains_key(&pid) {
@@ -58,12 +107,64 @@ impl ProcessTree {
         (reading.processes > 0).then_some(reading)
     }
 
+    /// Each process of the tree as it was last read, in order of their numbers, up to a limit.
+    pub fn processes(&self) -> Vec<ProcessReading> {
+        let mut threads_left = THREADS_MAX;
+        let pids = self.members.keys().copied().take(PROCESSES_MAX);
+        pids.filter_map(|pid| process(&self.stat(pid)?, &mut threads_left)).collect()
+    }
+
     /// The process's statistics, unless it is gone or another one now has its number.
     fn stat(&self, pid: i32) -> Option<procfs::process::Stat> {
         let stat = procfs::process::Process::new(pid).ok()?.stat().ok()?;
         let same = self.members.get(&pid).is_none_or(|start| *start == stat.starttime);
         (same && stat.state != 'Z').then_some(stat)
     }
+}
+
+fn process(stat: &procfs::process::Stat, threads_left: &mut usize) -> Option<ProcessReading> {
+    let pid = stat.pid;
+    let io = fs::read_to_string(format!("/proc/{pid}/io")).ok();
+    let io = |name| io.as_deref().and_then(|text| value(text, name));
+    let threads = threads(pid, *threads_left);
+    *threads_left -= threads.len();
+    Some(ProcessReading {
+        pid,
+        name: stat.comm.clone(),
+        cpu_s: (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64,
+        resident_bytes: stat.rss * procfs::page_size(),
+        major_page_faults: stat.majflt,
+        open_files: open_files(pid),
+        read_bytes: io("read_bytes"),
+        written_bytes: io("write_bytes"),
+        threads,
+    })
+}
+
+/// How many files a process has open. Since Linux 6.2 the directory's size is their number; before, it is 0 and each
+/// entry has to be counted.
+fn open_files(pid: i32) -> Option<u64> {
+    let place = format!("/proc/{pid}/fd");
+    match fs::metadata(&place).ok()?.len() {
+        0 => Some(fs::read_dir(&place).ok()?.count() as u64),
+        count => Some(count),
+    }
+}
+
+fn threads(pid: i32, most: usize) -> Vec<ThreadReading> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let thread = |entry: fs::DirEntry| {
+        let tid = entry.file_name().to_str()?.parse().ok()?;
+        let text = fs::read_to_string(entry.path().join("schedstat")).ok()?;
+        let mut figures = text.split_whitespace().map_while(|word| word.parse().ok());
+        Some(ThreadReading {
+            tid,
+            ran_ns: figures.next()?,
+            waited_ns: figures.next()?,
+            slices: figures.next()?,
+        })
+    };
+    entries.flatten().take(most).filter_map(thread).collect()
 }
 
 /// The children of every thread of a process. (The files are there where the kernel has CONFIG_PROC_CHILDREN, which
@@ -99,11 +200,18 @@ mod tests {
         let own = std::process::id();
         assert!(children(i32::try_from(own).unwrap()).contains(&pid));
         assert!(children_by_parent(i32::try_from(own).unwrap()).contains(&pid));
-        let reading = ProcessTree::of(own).read().unwrap();
+        let reading = ProcessTree::of(&[own]).read().unwrap();
         assert!(reading.processes >= 2 && reading.resident_bytes > 0 && reading.threads >= 3);
+        let mut tree = ProcessTree::of(&[own]);
+        tree.read();
+        let processes = tree.processes();
+        let of = |pid: u32| processes.iter().find(|process| process.pid == pid as i32).unwrap();
+        assert!(of(own).open_files.unwrap() > 2 && of(own).resident_bytes > 0);
+        assert!(of(own).threads.iter().any(|thread| thread.ran_ns > 0 && thread.slices > 0));
+        assert_eq!((of(child.id()).name.as_str(), of(child.id()).threads.len()), ("sleep", 1));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(ProcessTree::of(child.id()).read(), None);
+        assert_eq!(ProcessTree::of(&[child.id()]).read(), None);
     }
 
     #[test]
@@ -119,7 +227,7 @@ mod tests {
         let mut line = [0u8; 16];
         let read = shell.stdout.as_mut().unwrap().read(&mut line).unwrap();
         let orphan: i32 = String::from_utf8_lossy(&line[..read]).trim().parse().unwrap();
-        let mut tree = ProcessTree::of(shell.id());
+        let mut tree = ProcessTree::of(&[shell.id()]);
         assert_eq!(tree.read().unwrap().processes, 2);
         drop(shell.stdin.take());
         shell.wait().unwrap();

@@ -1,12 +1,19 @@
 //! What the monitor saw, and the figures that follow from it.
 
+use super::exporter::Exporter;
 use super::kernel::{CpuTimes, MachineReading};
-use super::processes::{ProcessTree, TreeReading};
+use super::memory::MemoryReading;
+use super::network::NetworkReading;
+use super::processes::{ProcessReading, ProcessTree, TreeReading};
+use super::queues::{self, QueueReading};
+use super::scheduler::{self, ControlGroupReading, DiskReading, SchedulerReading};
 use crate::result::{CpuShares, MachineUse, ProcessUse};
+use rustix::time::ClockId;
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// Everything at one moment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// When, from the start of the mix.
     pub at: Duration,
@@ -16,10 +23,28 @@ pub struct Snapshot {
     pub machine: MachineReading,
     /// Processor time of this process, the load engine, seconds.
     pub own_cpu_s: f64,
+    /// Each process of the tree.
+    pub processes: Vec<ProcessReading>,
+    /// What the system under test's control group held it back by.
+    pub control_group: Option<ControlGroupReading>,
+    /// What the load engine's own control group held it back by; absent where it is the system's, too.
+    pub own_control_group: Option<ControlGroupReading>,
+    /// The run queue.
+    pub scheduler: SchedulerReading,
+    /// Memory.
+    pub memory: MemoryReading,
+    /// The network, in the system under test's own namespace.
+    pub network: NetworkReading,
+    /// Packets that wait to be sent.
+    pub queues: Option<QueueReading>,
+    /// Disks.
+    pub disks: Vec<DiskReading>,
+    /// Processor time that this snapshot cost, microseconds.
+    pub cost_us: f64,
 }
 
 /// The snapshots of one mix, in order of time.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recording {
     /// The snapshots.
     pub snapshots: Vec<Snapshot>,
@@ -40,17 +65,47 @@ pub struct Window<'a> {
 
 impl Snapshot {
     /// Takes one now.
-    pub(super) fn take(start: Instant, tree: Option<&mut ProcessTree>) -> Snapshot {
+    pub(super) fn take(start: Instant, mut tree: Option<&mut ProcessTree>) -> Snapshot {
+        let before_s = seconds_of(ClockId::ThreadCPUTime);
         // The tree is read next to the clock: its times decide the processor time for each request.
         let at = start.elapsed();
-        let tree = tree.and_then(ProcessTree::read);
-        let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        Snapshot {
+        let reading = tree.as_deref_mut().and_then(ProcessTree::read);
+        let own_cpu_s = seconds_of(ClockId::ProcessCPUTime);
+        let machine = MachineReading::take();
+        let root = tree.as_deref().and_then(ProcessTree::root);
+        let mut snapshot = Snapshot {
             at,
-            tree,
-            machine: MachineReading::take(),
-            own_cpu_s: own.tv_sec as f64 + own.tv_nsec as f64 / 1e9,
-        }
+            tree: reading,
+            machine,
+            own_cpu_s,
+            processes: tree.as_deref().map(ProcessTree::processes).unwrap_or_default(),
+            control_group: root.and_then(scheduler::control_group),
+            own_control_group: scheduler::own_control_group(root),
+            scheduler: SchedulerReading::take(),
+            memory: MemoryReading::take(),
+            network: NetworkReading::take(root),
+            queues: queues::read(),
+            disks: scheduler::disks(),
+            cost_us: 0.0,
+        };
+        snapshot.cost_us = (seconds_of(ClockId::ThreadCPUTime) - before_s) * 1e6;
+        snapshot
+    }
+
+    /// Takes one of another machine. One that cannot be had is asked for once more; then the last one stands in its
+    /// place, as of a counter that did not move.
+    pub(super) fn of_exporter(start: Instant, exporter: &Exporter, last: Option<&Snapshot>) -> Snapshot {
+        let before_s = seconds_of(ClockId::ThreadCPUTime);
+        let read = exporter.read(start).or_else(|_| exporter.read(start));
+        let at = start.elapsed();
+        let mut snapshot = match (read, last) {
+            (Ok(snapshot), _) => snapshot,
+            (Err(_), Some(last)) => Snapshot { at, ..last.clone() },
+            (Err(_), None) => Snapshot { at, ..Snapshot::default() },
+        };
+        snapshot.own_cpu_s = seconds_of(ClockId::ProcessCPUTime);
+        snapshot.cost_us = (seconds_of(ClockId::ThreadCPUTime) - before_s) * 1e6;
+        snapshot
     }
 
     /// Busy and all clock ticks of all processors.
@@ -60,6 +115,12 @@ impl Snapshot {
             .iter()
             .fold((0, 0), |(busy, all), cpu| (busy + cpu.total() - cpu.idle, all + cpu.total()))
     }
+}
+
+/// What a clock of processor time shows.
+fn seconds_of(clock: ClockId) -> f64 {
+    let time = rustix::time::clock_gettime(clock);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 impl Recording {
@@ -81,6 +142,7 @@ impl Recording {
             user_s,
             system_s,
             cpu_us_per_request: if requests == 0 { 0.0 } else { (user_s + system_s) * 1e6 / requests as f64 },
+            of_processors: false,
             cpu_share: (user_s + system_s) / (window_s * cpus.max(1) as f64),
             resident_bytes_max: self.in_window().filter_map(|s| s.tree).map(|t| t.resident_bytes).max()?,
             processes: end.processes,
@@ -133,7 +195,8 @@ impl Recording {
         nearest.tree.map(|tree| tree.resident_bytes)
     }
 
-    fn in_window(&self) -> impl Iterator<Item = &Snapshot> {
+    /// The snapshots of the counted window, its ends included.
+    pub(super) fn in_window(&self) -> impl Iterator<Item = &Snapshot> {
         let (start, end) = (self.window_start.unwrap_or(1), self.window_end.unwrap_or(0));
         self.snapshots
             .iter()
@@ -214,6 +277,7 @@ mod tests {
                 psi_io_some: Some(Duration::ZERO),
             },
             own_cpu_s: 0.9 * at as f64,
+            ..Snapshot::default()
         }
     }
 

@@ -7,6 +7,7 @@ use super::table::{Row, Table};
 use super::tables::processors;
 use super::view::{SystemView, View};
 use super::{Source, number, words};
+use crate::result::{InterfaceRecord, SuiteRecord};
 
 /// The workload with its classes.
 pub(super) fn workload(view: &View) -> Markup {
@@ -37,7 +38,9 @@ pub(super) fn workload(view: &View) -> Markup {
                 (number::grouped(suite.mean_body_bytes, 2)) " bytes. Source: " (words::visible(&suite.source))
                 ". Seed of the choice of requests: " (suite.seed) "."
             }
-            @if !suite.classes.is_empty() {
+            @if !suite.interfaces.is_empty() {
+                (interfaces(suite).write())
+            } @else if !suite.classes.is_empty() {
                 (Table::new(
                     "Classes of the workload",
                     &["Class", "Share of the requests", "Files", "Bytes of each file"],
@@ -46,6 +49,26 @@ pub(super) fn workload(view: &View) -> Markup {
             }
         }
     }
+}
+
+fn interfaces(suite: &SuiteRecord) -> Table {
+    let row = |interface: &InterfaceRecord| {
+        Row::new(
+            words::line(&interface.title, 60),
+            vec![
+                words::line(&interface.description, 200),
+                words::line(&interface.needs, 60),
+                words::line(&interface.path, 200),
+                number::count(interface.body_bytes),
+            ],
+        )
+    };
+    Table::new(
+        "The interfaces, each measured in every mix by itself",
+        &["Interface", "What answers", "Needs", "Path", "Bytes of each answer"],
+        suite.interfaces.iter().map(row).collect(),
+    )
+    .with_words(&[0, 1, 2, 3])
 }
 
 fn decimals(weight: f64) -> usize {
@@ -57,7 +80,7 @@ pub(super) fn systems(view: &View) -> Markup {
     html! {
         section aria-labelledby="systems" {
             h2 id="systems" { "Systems under test" }
-            @for system in &view.systems { (one_system(system)) }
+            @for system in view.each_system() { (one_system(system)) }
         }
     }
 }
@@ -65,29 +88,31 @@ pub(super) fn systems(view: &View) -> Markup {
 fn one_system(view: &SystemView) -> Markup {
     let system = view.system;
     html! {
-        h3 { (view.label) }
+        h3 { (view.system_label) }
         dl class="facts-grid small" {
             div { dt { "Name" } dd { (words::visible(&system.name)) } }
-            @if words::visible(&system.title) != view.label { div { dt { "Title" } dd { (words::visible(&system.title)) } } }
+            @if words::visible(&system.title) != view.system_label { div { dt { "Title" } dd { (words::visible(&system.title)) } } }
             div { dt { "Processors" } dd { (processors(&system.cpus)) } }
             div { dt { "Mixes measured" } dd { (system.mixes.len()) } }
         }
-        @if system.command.is_empty() {
+        @if system.mixes.is_empty() && !system.skipped.is_empty() {
+            p { "It was not started: " (words::line(&system.skipped[0].reason, words::SENTENCE_LIMIT)) "." }
+        } @else if system.command.is_empty() {
             p { "It was already running; how it was started is not known." }
         } @else {
             p { "Started with:" }
-            (verbatim(&format!("Command of {}", view.label), &words::shell(&system.command)))
+            (verbatim(&format!("Command of {}", view.system_label), &words::shell(&system.command)))
         }
         @for file in &system.configuration {
             details {
-                summary { "Configuration: " (words::visible(&file.name)) span class="unseen" { " of " (view.label) } }
-                (verbatim(&format!("Configuration file {} of {}", words::line(&file.name, 80), view.label), &file.text))
+                summary { "Configuration: " (words::visible(&file.name)) span class="unseen" { " of " (view.system_label) } }
+                (verbatim(&format!("Configuration file {} of {}", words::line(&file.name, 80), view.system_label), &file.text))
             }
         }
         @if let Some(last_words) = &system.last_words {
             details {
-                summary { "Its last words" span class="unseen" { ": " (view.label) } }
-                (verbatim(&format!("What {} printed last", view.label), last_words))
+                summary { "Its last words" span class="unseen" { ": " (view.system_label) } }
+                (verbatim(&format!("What {} printed last", view.system_label), last_words))
             }
         }
     }
@@ -175,7 +200,7 @@ pub(super) fn repeat(view: &View) -> Markup {
 
 /// What the words mean.
 pub(super) fn glossary() -> Markup {
-    const WORDS: [(&str, &str); 18] = [
+    const WORDS: [(&str, &str); 20] = [
         ("Audit", "Sums that must come out right if the figures are true, such as Little\u{2019}s law."),
         (
             "Closed loop",
@@ -185,6 +210,10 @@ pub(super) fn glossary() -> Markup {
         (
             "Delay",
             "A random pause before a client\u{2019}s first request, so that the clients do not all start at once.",
+        ),
+        (
+            "Interface",
+            "A way to make an answer: a file, a page with directives, a program called in one way or another.",
         ),
         (
             "Latency",
@@ -217,6 +246,11 @@ pub(super) fn glossary() -> Markup {
             "The beginning and the end of a mix, in which load grows and ebbs; they do not count.",
         ),
         ("Requests per second", "Valid answers in the window, divided by its length."),
+        (
+            "SPICE",
+            "Server-side Programming Interface Call Efficiency: the least program that an interface can call, held against a \
+             static file of as many bytes in the same run.",
+        ),
         ("Suite", "An ordered list of mixes."),
         ("System under test", "The server that is measured."),
         ("Think time", "A pause of each client between an answer and its next request."),

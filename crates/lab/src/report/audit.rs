@@ -7,7 +7,7 @@ use super::number;
 use super::table::{Part, Row, Table};
 use super::view::{SystemView, View};
 use super::words;
-use crate::result::{LatencyRecord, MixResult, SuiteRecord};
+use crate::result::{LatencyRecord, MixResult, ResultFile, SuiteRecord};
 
 /// How far the number of clients by Little's law may be from the real one.
 const LITTLE_TOLERANCE: f64 = 0.03;
@@ -89,6 +89,38 @@ fn summary(view: &View, suite: &SuiteRecord) -> Table {
         rows,
     )
     .with_words(&[0, 1, 2, 3])
+}
+
+/// One check of one mix, or of the workload, for readers outside of the report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuditOutcome {
+    /// The check.
+    pub check: &'static str,
+    /// What was checked.
+    pub subject: String,
+    /// Whether it holds; absent: the figures for it were not measured.
+    pub holds: Option<bool>,
+    /// The sum, with its figures.
+    pub sum: String,
+}
+
+/// Every check of a result.
+pub fn audit_outcomes(result: &ResultFile) -> Vec<AuditOutcome> {
+    let of_workload = workload(&result.suite).into_iter().map(|(check, _, finding)| AuditOutcome {
+        check,
+        subject: "workload".to_owned(),
+        holds: finding.holds,
+        sum: finding.sum,
+    });
+    let mixes = result.systems.iter().flat_map(|system| system.mixes.iter().map(move |mix| (system, mix)));
+    let of_mixes = mixes.flat_map(|(system, mix)| {
+        MIX_CHECKS.map(|(check, _, carry_out)| {
+            let finding = carry_out(&result.suite, mix);
+            let subject = format!("{}, {}", system.title, words::clients(mix.clients));
+            AuditOutcome { check, subject, holds: finding.holds, sum: finding.sum }
+        })
+    });
+    of_workload.chain(of_mixes).collect()
 }
 
 fn mixes<'v>(view: &'v View) -> impl Iterator<Item = (&'v SystemView<'v>, &'v MixResult)> {

@@ -30,10 +30,10 @@ pub(super) fn banner(view: &View) -> Markup {
                     }
                 }
                 p { "The figures are those that were measured until then." }
-                @for system in view.systems.iter() {
+                @for system in view.each_system() {
                     @if let Some(last_words) = &system.system.last_words {
-                        p { "The last words of " (system.label) ":" }
-                        (super::appendix::verbatim(&format!("Last words of {}", system.label), last_words))
+                        p { "The last words of " (system.system_label) ":" }
+                        (super::appendix::verbatim(&format!("Last words of {}", system.system_label), last_words))
                     }
                 }
             }

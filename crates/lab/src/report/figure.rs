@@ -11,6 +11,9 @@ use super::view::{View, drawable, is_lower_bound};
 use super::words;
 use crate::result::MixResult;
 
+/// From more curves than these the caption tells only the ends.
+const TOLD_MAX: usize = 6;
+
 /// A figure, before it is written.
 pub(super) struct Figure {
     /// Unique in the page.
@@ -140,9 +143,9 @@ impl Measure<'_> {
         Point { across: mix.clients as f64, value, words, lower_bound: is_lower_bound(mix) }
     }
 
-    /// The best value of every curve, in a sentence.
+    /// The best value of every curve, in a sentence; of many curves those of the first and the last.
     fn description(&self, series: &[Series]) -> String {
-        let told: Vec<String> = series
+        let mut told: Vec<(f64, String)> = series
             .iter()
             .filter_map(|series| {
                 let measured = series.points.iter().filter_map(|point| Some((point.across, point.value?)));
@@ -151,11 +154,17 @@ impl Measure<'_> {
                     Best::Highest => measured.max_by(better),
                     Best::Lowest => measured.min_by(better),
                 }?;
-                let value = (self.write)(value);
-                Some(format!("{}: {value} with {}", series.label, words::clients(clients as u64)))
+                let written = (self.write)(value);
+                Some((value, format!("{}: {written} with {}", series.label, words::clients(clients as u64))))
             })
             .collect();
         let best = if self.best == Best::Highest { "Highest" } else { "Lowest" };
+        if told.len() > TOLD_MAX {
+            told.sort_by(|left, right| right.0.total_cmp(&left.0));
+            let (first, last) = (&told[0].1, &told[told.len() - 1].1);
+            return format!("{best} of each curve, in {}, from {first} to {last}.", self.unit);
+        }
+        let told: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
         if told.is_empty() {
             String::new()
         } else {

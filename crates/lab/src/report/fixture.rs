@@ -2,9 +2,9 @@
 //! every string is hostile. The figures are made up, and agree with each other as measured ones do.
 
 use crate::result::{
-    ClassRecord, ClientRow, ConfigurationFile, CpuShares, ErrorRecord, LatencyRecord, LoadUse, MachineFacts,
-    MachineUse, MixResult, ProcessUse, ResultFile, RunStatus, SCHEMA_VERSION, SuiteRecord, SystemResult,
-    TimelineRow, ToolFacts,
+    ClassRecord, ClientRow, ConfigurationFile, CpuShares, ErrorRecord, InterfaceRecord, LatencyRecord,
+    LoadUse, MachineFacts, MachineUse, MixResult, ProcessUse, ReportFigures, ResultFile, RunStatus,
+    SCHEMA_VERSION, SkippedInterface, SuiteRecord, SystemResult, TimelineRow, ToolFacts,
 };
 
 const CLIENTS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
@@ -44,6 +44,7 @@ pub(super) fn full() -> ResultFile {
                         .to_owned(),
             }],
             mixes: CLIENTS.iter().zip(rates).map(|(&clients, rate)| mix(name, clients, rate)).collect(),
+            skipped: Vec::new(),
             last_words: None,
         })
         .collect();
@@ -63,11 +64,17 @@ pub(super) fn full() -> ResultFile {
         suite: suite(),
         machine: machine(),
         systems,
+        spice: Vec::new(),
         warnings: vec![
             "Load and servers shared two processors; a server that leaves more of them to the load engine looks better."
                 .to_owned(),
         ],
     }
+}
+
+/// SPICE: touchstone with SHTML and CGI, nginx without CGI.
+pub(super) fn spice() -> ResultFile {
+    crate::sample::spice()
 }
 
 /// A run in which nginx died in its fourth mix.
@@ -169,8 +176,37 @@ pub(super) fn hostile() -> ResultFile {
             mix.generator_saturated = Some(nuisance.clone());
         }
     }
+    result.suite.interfaces = hostile_interfaces(&nuisance);
+    for (place, mix) in result.systems[0].mixes.iter_mut().enumerate() {
+        mix.interface.clone_from(&result.suite.interfaces[place % 2].name);
+    }
+    result.systems[1].skipped =
+        vec![SkippedInterface { interface: nuisance.clone(), reason: nuisance.clone() }];
     wild_figures(&mut result);
     result
+}
+
+fn hostile_interfaces(nuisance: &str) -> Vec<InterfaceRecord> {
+    let figures = |value| ReportFigures {
+        server: nuisance.to_owned(),
+        processors: u64::MAX,
+        requests_per_second: Some(value),
+        latency_ms: Some(value),
+        static_requests_per_second: Some(0.0),
+        static_latency_ms: None,
+        source: nuisance.to_owned(),
+    };
+    ["one", "two"]
+        .map(|name| InterfaceRecord {
+            name: format!("{name}{nuisance}"),
+            title: nuisance.to_owned(),
+            description: nuisance.to_owned(),
+            needs: nuisance.to_owned(),
+            path: nuisance.to_owned(),
+            body_bytes: u64::MAX,
+            reports: vec![figures(f64::MAX), figures(-1.0)],
+        })
+        .to_vec()
 }
 
 /// Figures that no measurement gives, but a file may hold.
@@ -227,6 +263,7 @@ fn suite() -> SuiteRecord {
                 file_bytes: 256 << power,
             })
             .collect(),
+        interfaces: Vec::new(),
         mean_body_bytes: MEAN_BODY,
         files: 100,
         tree_bytes: 2_618_880,
@@ -268,6 +305,7 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
     let share = (rate * cost / 1e6).min(1.0);
     MixResult {
         name: format!("{clients}_clients"),
+        interface: String::new(),
         clients,
         load_cpus: vec![1],
         ramp_up_s: 1.0,
@@ -291,6 +329,7 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
             user_s: share * WINDOW_S * 0.3,
             system_s: share * WINDOW_S * 0.7,
             cpu_us_per_request: cost,
+            of_processors: false,
             cpu_share: share,
             resident_bytes_max: (9_500_000.0 + clients as f64 * 24_000.0 * tail * tail) as u64,
             processes: 1,

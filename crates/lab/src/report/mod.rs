@@ -19,9 +19,11 @@ mod number;
 mod page;
 mod rates;
 mod read;
+mod reference;
 mod resources;
 mod scale;
 mod side_by_side;
+mod spice;
 mod style;
 mod table;
 mod tables;
@@ -36,7 +38,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+pub use audit::{AuditOutcome, audit_outcomes};
 pub use read::{ReadError, read};
+pub use reference::{REFERENCE_FILE_NAME, reference_html};
 pub use side_by_side::{SuitesDiffer, side_by_side};
 
 use crate::result::{MachineFacts, ResultFile, RunStatus, ToolFacts};

@@ -72,10 +72,9 @@ pub(super) fn page(result: &ResultFile, sources: &[Source]) -> String {
 
 fn title(view: &View) -> String {
     let rivals: Vec<String> = view
-        .systems
-        .iter()
+        .each_system()
         .filter(|system| !system.system.is_limit)
-        .map(|system| words::line(&system.label, 40))
+        .map(|system| words::line(&system.system_label, 40))
         .collect();
     let suite = words::line(&view.result.suite.name, 60);
     match rivals.len() {

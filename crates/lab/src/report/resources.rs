@@ -18,9 +18,12 @@ pub(super) fn section(view: &View) -> Markup {
     html! {
         section aria-labelledby="processor" {
             h2 id="processor" { "Processor and memory" }
-            div class="figures two" {
+            // The names of many curves need the whole width.
+            @let (class, canvas) =
+                if view.systems.len() > 6 { ("figures", Canvas::WIDE) } else { ("figures two", Canvas::HALF) };
+            div class=(class) {
                 @for measure in [cost(), share(), load(), memory()] {
-                    (measure.figure(view, Canvas::HALF).write())
+                    (measure.figure(view, canvas).write())
                 }
             }
             h3 { "The machine at the peak of each system" }

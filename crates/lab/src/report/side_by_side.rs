@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Source, page};
+use super::{Source, page, words};
 use crate::result::{ResultFile, RunStatus, SuiteRecord};
 
 /// Two results cannot stand side by side, as they are of different suites.
@@ -98,4 +98,10 @@ fn difference(a: &SuiteRecord, b: &SuiteRecord) -> Option<String> {
         .or_else(|| differ("connections", connections(a), connections(b)))
         .or_else(|| differ("HTTP version", &a.http_version, &b.http_version))
         .or_else(|| (a.classes != b.classes).then(|| "the classes of the workload".to_owned()))
+        .or_else(|| differ("the interfaces", &interfaces(a), &interfaces(b)))
+}
+
+fn interfaces(suite: &SuiteRecord) -> String {
+    let names: Vec<String> = suite.interfaces.iter().map(|interface| interface.name.clone()).collect();
+    if names.is_empty() { "none".to_owned() } else { words::list(&names) }
 }

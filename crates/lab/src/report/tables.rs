@@ -14,13 +14,15 @@ const CLIENT_ROWS_MAX: usize = 1000;
 
 /// The kinds of errors with the words for them.
 type ErrorKind = (&'static str, fn(&ErrorRecord) -> u64);
-const ERROR_KINDS: [ErrorKind; 6] = [
+const ERROR_KINDS: [ErrorKind; 8] = [
     ("No connection", |errors| errors.connect),
     ("Reset or broken", |errors| errors.reset),
     ("Timed out", |errors| errors.timeout),
     ("Wrong length", |errors| errors.short_body),
     ("Bad status", |errors| errors.bad_status),
     ("Not HTTP", |errors| errors.malformed),
+    ("TLS", |errors| errors.tls),
+    ("Wrong body", |errors| errors.wrong_body),
 ];
 
 /// The Summary Report.

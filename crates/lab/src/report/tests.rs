@@ -124,6 +124,7 @@ fn all_fixtures() -> Vec<(&'static str, String)> {
         ("full", html(&fixture::full())),
         ("incomplete", html(&fixture::incomplete())),
         ("single", html(&fixture::single())),
+        ("spice", html(&fixture::spice())),
         ("empty", html(&fixture::empty())),
         ("hostile", html(&fixture::hostile())),
         ("pair", side_by_side(&pair).expect("the same suite")),
@@ -306,16 +307,24 @@ fn shown_figures(figure: &[Token]) -> Vec<String> {
 fn tables_have_scopes_and_even_rows() {
     for (name, page) in all_fixtures() {
         for table in elements(&tokens(&page), "table") {
-            let spans = |row: &[Token]| -> usize {
-                row.iter()
+            // Cells of rows above that reach into a row, by how many rows they still reach.
+            let mut reaching: Vec<(usize, usize)> = Vec::new();
+            let mut width = None;
+            for row in &elements(table, "tr") {
+                let cells: Vec<(usize, usize)> = row
+                    .iter()
                     .filter(|token| is_open(token, "th") || is_open(token, "td"))
-                    .map(|cell| value(cell, "colspan").map_or(1, |span| span.parse().expect("a number")))
-                    .sum()
-            };
-            let rows = elements(table, "tr");
-            let width = spans(rows[0]);
-            for row in &rows {
-                assert_eq!(spans(row), width, "{name}: {}", text(row));
+                    .map(|cell| {
+                        let span = |key| value(cell, key).map_or(1, |span| span.parse().expect("a number"));
+                        (span("colspan"), span("rowspan"))
+                    })
+                    .collect();
+                let from_above: usize = reaching.iter().map(|(columns, _)| columns).sum();
+                let own: usize = cells.iter().map(|(columns, _)| columns).sum();
+                assert_eq!(*width.get_or_insert(from_above + own), from_above + own, "{name}: {}", text(row));
+                reaching.extend(cells);
+                reaching.iter_mut().for_each(|(_, rows)| *rows -= 1);
+                reaching.retain(|(_, rows)| *rows > 0);
             }
             for header in elements(table, "th") {
                 assert!(value(&header[0], "scope").is_some(), "{name}: {}", text(header));
@@ -358,6 +367,66 @@ fn what_was_not_measured_is_said_so() {
 }
 
 #[test]
+fn spice_stands_in_the_verdict_with_every_form_and_the_reports() {
+    let page = html(&fixture::spice());
+    let tokens = tokens(&page);
+    let verdict = elements(&tokens, "section")
+        .into_iter()
+        .find(|section| value(&section[0], "aria-labelledby") == Some("verdict"))
+        .expect("a verdict");
+    let table = elements(verdict, "table").into_iter().next().expect("a table in the verdict");
+    let rows: Vec<Vec<String>> = elements(table, "tbody")
+        .into_iter()
+        .flat_map(|group| elements(group, "tr"))
+        .map(|row| {
+            let ends = |from: usize| {
+                (from..row.len()).find(|&at| is_close(&row[at], "th") || is_close(&row[at], "td"))
+            };
+            (0..row.len())
+                .filter(|&at| is_open(&row[at], "th") || is_open(&row[at], "td"))
+                .map(|at| text(&row[at..ends(at).expect("an end")]))
+                .collect()
+        })
+        .collect();
+    let cgi = rows.iter().find(|row| row[0] == "CGI").expect("a row of CGI");
+    let expected = [
+        "CGI",
+        "touchstone 0.1.0",
+        "1,200",
+        "3.333",
+        "2.0\u{a0}%",
+        "8.0\u{a0}%",
+        "1.7\u{a0}%",
+        "1.7\u{a0}%",
+        "960.0",
+        "1.7\u{a0}%",
+    ];
+    assert_eq!(cgi[..10], expected);
+    assert!(cgi[10].starts_with("17.9\u{a0}% iWS 4.0, 4P"), "{}", cgi[10]);
+    let systems: Vec<&str> =
+        rows.iter().map(|row| if row.len() == 11 { row[1].as_str() } else { row[0].as_str() }).collect();
+    let [ours, theirs] = ["touchstone 0.1.0", "nginx 1.22.1"];
+    assert_eq!(systems, [ours, theirs, ours, theirs, ours]);
+    let words = text(verdict);
+    assert!(words.contains("Not measured: nginx 1.22.1 does not run CGI programs."), "{words}");
+    assert!(words.contains("Stronghold 2.4.2 (2000), Tables 1 and 3"), "{words}");
+    // Configurations are told once a system, curves once an interface.
+    assert_eq!(
+        page.matches("touchstone.conf").count(),
+        html(&fixture_of_two()).matches("touchstone.conf").count()
+    );
+    assert!(page.contains("SHTML, touchstone 0.1.0"));
+    assert!(!html(&fixture::full()).contains("class=\"spice\""));
+}
+
+/// The same two systems without interfaces.
+fn fixture_of_two() -> ResultFile {
+    let mut result = crate::sample::result();
+    result.systems.truncate(2);
+    result
+}
+
+#[test]
 fn an_incomplete_run_says_so_first() {
     let page = html(&fixture::incomplete());
     let banner = page.find("This run is incomplete").expect("a banner");
@@ -397,7 +466,7 @@ fn results_of_one_suite_stand_side_by_side() {
 #[test]
 fn different_suites_are_refused() {
     type Change = fn(&mut ResultFile);
-    let changes: [(Change, &str); 5] = [
+    let changes: [(Change, &str); 6] = [
         (|result| result.suite.name = "spice".to_owned(), "name (webbench-1.1-static against spice)"),
         (|result| result.suite.quick = false, "form (quick against whole)"),
         (|result| result.suite.keep_alive = false, "connections (kept against new)"),
@@ -406,6 +475,10 @@ fn different_suites_are_refused() {
             "HTTP version (HTTP/1.1 against HTTP/1.0)",
         ),
         (|result| result.suite.classes[0].weight_percent = 8.0, "the classes of the workload"),
+        (
+            |result| result.suite.interfaces = fixture::spice().suite.interfaces,
+            "the interfaces (none against static, shtml and cgi)",
+        ),
     ];
     for (change, difference) in changes {
         let mut other = fixture::full();

@@ -1,8 +1,10 @@
-//! The first thing that a reader sees: the verdict in words, then each system's peak rate as a large figure over a bar.
+//! The first thing that a reader sees: the verdict in words, then each system's peak rate as a large figure over a bar, or
+//! what each interface costs where several were measured.
 
 use maud::{Markup, html};
 
 use super::number;
+use super::spice;
 use super::style::pixel;
 use super::view::{SystemView, View, drawable, is_lower_bound};
 use super::words;
@@ -19,13 +21,18 @@ pub(super) fn section(view: &View) -> Markup {
     html! {
         section class="verdict" aria-labelledby="verdict" {
             h2 id="verdict" { "Verdict" }
-            @if let Some(first) = sentences.first() { p class="first" { (first) } }
-            (peaks(view))
+            @if let Some(first) = sentences.first() { p class=(first_class(first)) { (first) } }
+            @if view.result.suite.interfaces.is_empty() { (peaks(view)) } @else { (spice::section(view)) }
             @if sentences.len() > 1 {
                 ul class="further" { @for sentence in &sentences[1..] { li { (sentence) } } }
             }
         }
     }
+}
+
+/// Large letters are for a sentence that fits two lines.
+fn first_class(sentence: &str) -> &'static str {
+    if sentence.chars().count() > 130 { "first long" } else { "first" }
 }
 
 /// Whether a sentence only says again why the run ended early, which stands above the verdict.

@@ -1,12 +1,12 @@
-//! The result as the report looks at it: every system with a name that no other has and looks of its own, its mixes
-//! in the order of their clients, and its peak.
+//! The result as the report looks at it: every system, and each of its interfaces where several were measured, with a name
+//! that no other has and looks of its own, its mixes in the order of their clients, and its peak.
 
 use super::scale::ClientScale;
 use super::style::Style;
 use super::words;
 use super::{Source, number};
-use crate::result::{MixResult, ResultFile, SystemResult};
-use crate::verdict;
+use crate::result::{InterfaceRecord, MixResult, ResultFile, SystemResult};
+use crate::series;
 
 /// The most characters of a system's name in the report's text; the whole of it stands among the systems.
 const LABEL_LIMIT: usize = 60;
@@ -17,17 +17,25 @@ pub(super) struct View<'a> {
     pub(super) result: &'a ResultFile,
     /// The runs that it came from.
     pub(super) sources: &'a [Source],
-    /// The systems, in the result's order.
+    /// The systems, in the result's order; where several interfaces were measured, an entry for each.
     pub(super) systems: Vec<SystemView<'a>>,
     /// The numbers of clients of all mixes.
     pub(super) clients: ClientScale,
+    /// The systems' names in the report, in the result's order.
+    labels: Vec<String>,
 }
 
-/// One system.
+/// One system, or one interface of it.
 pub(super) struct SystemView<'a> {
     /// What it did.
     pub(super) system: &'a SystemResult,
-    /// Its name in the report.
+    /// The interface, where several were measured.
+    pub(super) interface: Option<&'a InterfaceRecord>,
+    /// Whether it is the first entry of its system: what is told once a system is told there.
+    pub(super) is_first: bool,
+    /// The system's name in the report.
+    pub(super) system_label: String,
+    /// Its name in the report, with the interface's where there are several.
     pub(super) label: String,
     /// Its looks in every chart.
     pub(super) style: Style,
@@ -42,25 +50,51 @@ impl<'a> View<'a> {
     pub(super) fn new(result: &'a ResultFile, sources: &'a [Source]) -> View<'a> {
         let labels = unique_labels(result);
         let mut rivals = 0;
-        let systems = result
-            .systems
-            .iter()
-            .zip(labels)
-            .map(|(system, label)| {
+        let mut systems: Vec<SystemView> = Vec::new();
+        for (system, system_label) in result.systems.iter().zip(&labels) {
+            for (index, series) in series::of_system(result, system).into_iter().enumerate() {
                 let style = if system.is_limit {
                     Style::of_limit()
                 } else {
                     rivals += 1;
                     Style::of_system(rivals - 1)
                 };
-                let mut mixes: Vec<&MixResult> = system.mixes.iter().collect();
+                let label = match series.interface {
+                    // First what differs most: a chart has little room for names.
+                    Some(interface) => {
+                        format!("{}, {system_label}", words::line(&interface.title, LABEL_LIMIT))
+                    }
+                    None => system_label.clone(),
+                };
+                let peak = series.peak();
+                let mut mixes = series.mixes;
                 mixes.sort_by_key(|mix| mix.clients);
-                SystemView { system, label, style, mixes, peak: verdict::peak(system) }
-            })
-            .collect();
+                systems.push(SystemView {
+                    system,
+                    interface: series.interface,
+                    is_first: index == 0,
+                    system_label: system_label.clone(),
+                    label,
+                    style,
+                    mixes,
+                    peak,
+                });
+            }
+        }
         let clients =
             ClientScale::new(result.systems.iter().flat_map(|system| &system.mixes).map(|mix| mix.clients));
-        View { result, sources, systems, clients }
+        View { result, sources, systems, clients, labels }
+    }
+
+    /// Each system once.
+    pub(super) fn each_system(&self) -> impl Iterator<Item = &SystemView<'a>> {
+        self.systems.iter().filter(|system| system.is_first)
+    }
+
+    /// The name in the report of a system that is named as in the result.
+    pub(super) fn system_label(&self, name: &str) -> &str {
+        let place = self.result.systems.iter().position(|system| system.name == name);
+        place.and_then(|place| self.labels.get(place)).map_or("unnamed", String::as_str)
     }
 
     /// The mixes of all systems, each once, by rising numbers of clients.

@@ -1,29 +1,46 @@
 //! Suites: what is run. The words are WebBench's: a *suite* is an ordered list of *mixes*, and each mix loads the
 //! system under test with a number of virtual clients that draw their requests from a *workload* of weighted
-//! classes of files.
+//! classes of files, or of what programs answer.
+//!
+//! A suite of several [`Interface`]s has a part for each, which is measured in every mix; the first is what the others are
+//! held against.
 //!
 //! Suites are TOML files. Those in `suites/` at the repository's root are built in; [`Suite::find`] takes the name
 //! of one of them or the path of a file. [`tree`] makes the files that a workload asks for, [`Suite::plan`] turns a
 //! mix into what the load engine runs.
 
 mod content;
+mod interface;
 mod read;
+mod read_workload;
 pub mod tree;
+mod workload;
 
 use crate::definition::{DefinitionError, nearest};
-use crate::result::{ClassRecord, SuiteRecord};
+use crate::result::SuiteRecord;
+pub use interface::Interface;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
-use touchstone_load::{ConnectionUse, HttpVersion, Plan, PlannedRequest, Target};
+use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target};
+pub use workload::{Class, Content, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 11] = [
     ("webbench-1.1-static", include_str!("../../../../suites/webbench-1.1-static.toml")),
     ("webbench-1.1-static-close", include_str!("../../../../suites/webbench-1.1-static-close.toml")),
+    ("spice", include_str!("../../../../suites/spice.toml")),
+    ("spice-close", include_str!("../../../../suites/spice-close.toml")),
+    ("spice-shtml", include_str!("../../../../suites/spice-shtml.toml")),
+    ("spice-cgi", include_str!("../../../../suites/spice-cgi.toml")),
+    ("spice-fastcgi", include_str!("../../../../suites/spice-fastcgi.toml")),
+    ("spice-nsapi-send", include_str!("../../../../suites/spice-nsapi-send.toml")),
+    ("spice-nsapi-a", include_str!("../../../../suites/spice-nsapi-a.toml")),
+    ("spice-nsapi-b", include_str!("../../../../suites/spice-nsapi-b.toml")),
+    ("spice-nsapi-c", include_str!("../../../../suites/spice-nsapi-c.toml")),
 ];
 
-/// An ordered list of mixes on one workload.
+/// An ordered list of mixes on one workload, or on one for each interface.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suite {
     /// For example `webbench-1.1-static`.
@@ -46,8 +63,8 @@ pub struct Suite {
     pub mixes: Vec<Mix>,
     /// The mixes of the short form; empty: the suite has none.
     pub quick_mixes: Vec<Mix>,
-    /// What the clients ask for.
-    pub workload: Workload,
+    /// What the clients ask for: one part, or one for each interface. Never empty.
+    pub parts: Vec<Part>,
     /// The TOML text that it was read from.
     pub text: String,
 }
@@ -69,30 +86,6 @@ pub struct Mix {
     pub delay_s: f64,
     /// The wait between an answer and the next request.
     pub think_time_s: f64,
-}
-
-/// Classes of files with weights.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Workload {
-    /// For example `ZD_STATIC_V11`.
-    pub name: String,
-    /// The seed that the files' content is made from.
-    pub content_seed: u64,
-    /// The classes; their weights sum to 100.
-    pub classes: Vec<Class>,
-}
-
-/// Files of one size, asked for equally often.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Class {
-    /// For example `CLASS_4K`: the directory of its files, too.
-    pub name: String,
-    /// Percent of the requests.
-    pub weight_percent: f64,
-    /// How many files.
-    pub files: u64,
-    /// Bytes of each.
-    pub file_bytes: u64,
 }
 
 /// Why a suite cannot be had.
@@ -162,12 +155,22 @@ impl Suite {
         read::suite(file, text)
     }
 
-    /// What the load engine runs for one mix.
-    pub fn plan(&self, mix: &Mix, drive: &Drive<'_>) -> Plan {
+    /// What the others are held against, or all there is.
+    pub fn first_part(&self) -> &Part {
+        &self.parts[0]
+    }
+
+    /// Whether each of several interfaces is measured by itself.
+    pub fn compares_interfaces(&self) -> bool {
+        self.parts.iter().any(|part| part.interface.is_some())
+    }
+
+    /// What the load engine runs for one mix of one part.
+    pub fn plan(&self, part: &Part, mix: &Mix, drive: &Drive<'_>) -> Plan {
         let seconds = Duration::from_secs_f64;
         Plan {
             target: drive.target.clone(),
-            requests: self.workload.requests(drive),
+            requests: part.workload.requests(drive),
             headers: Vec::new(),
             clients: mix.clients,
             cores: drive.cores.to_vec(),
@@ -180,27 +183,27 @@ impl Suite {
             ramp_up: seconds(mix.ramp_up_s),
             length: seconds(mix.length_s),
             ramp_down: seconds(mix.ramp_down_s),
-            rate: None,
             seed: drive.seed,
+            ..Plan::of_one(drive.target.clone(), "/")
         }
     }
 
     /// The suite as the result file records it.
     pub fn record(&self, quick: bool, seed: u64) -> SuiteRecord {
+        let workload = &self.first_part().workload;
+        let interfaces = self.parts.iter().filter_map(|part| part.interface.as_ref());
         SuiteRecord {
             name: self.name.clone(),
             title: self.title.clone(),
             source: self.source.clone(),
             quick,
-            classes: self.workload.classes.iter().map(Class::record).collect(),
-            mean_body_bytes: self.workload.mean_body_bytes(),
-            files: self.workload.files(),
-            tree_bytes: self.workload.tree_bytes(),
+            classes: workload.classes.iter().map(Class::record).collect(),
+            interfaces: interfaces.map(Interface::record).collect(),
+            mean_body_bytes: workload.mean_body_bytes(),
+            files: workload.files(),
+            tree_bytes: workload.tree_bytes(),
             keep_alive: self.keep_alive,
-            http_version: match self.http_version {
-                HttpVersion::Http10 => "HTTP/1.0".to_string(),
-                HttpVersion::Http11 => "HTTP/1.1".to_string(),
-            },
+            http_version: self.http_version.name().to_string(),
             seed,
         }
     }
@@ -226,52 +229,6 @@ impl Mix {
     }
 }
 
-impl Workload {
-    /// The mean of the body length by the weights, bytes.
-    pub fn mean_body_bytes(&self) -> f64 {
-        self.classes.iter().map(|class| class.weight_percent / 100.0 * class.file_bytes as f64).sum()
-    }
-
-    /// Files in the tree.
-    pub fn files(&self) -> u64 {
-        self.classes.iter().map(|class| class.files).sum()
-    }
-
-    /// Bytes in the tree.
-    pub fn tree_bytes(&self) -> u64 {
-        self.classes.iter().map(|class| class.files * class.file_bytes).sum()
-    }
-
-    /// Every file of the tree as a weighted request.
-    fn requests(&self, drive: &Drive<'_>) -> Vec<PlannedRequest> {
-        let of_class = |(index, class): (usize, &Class)| {
-            let weight = class.weight_percent / class.files as f64;
-            let expected_body_bytes = drive.check_lengths.then_some(class.file_bytes);
-            let request = |path| PlannedRequest { class: index, path, weight, expected_body_bytes };
-            (0..class.files)
-                .map(|file| request(format!("{}{}", drive.path_prefix, class.path(file))))
-                .collect::<Vec<_>>()
-        };
-        self.classes.iter().enumerate().flat_map(of_class).collect()
-    }
-}
-
-impl Class {
-    /// The path of one of its files, for example `/CLASS_4K/3.html`.
-    pub fn path(&self, file: u64) -> String {
-        format!("/{}/{file}.html", self.name)
-    }
-
-    fn record(&self) -> ClassRecord {
-        ClassRecord {
-            name: self.name.clone(),
-            weight_percent: self.weight_percent,
-            files: self.files,
-            file_bytes: self.file_bytes,
-        }
-    }
-}
-
 fn unknown_suite(name: &str) -> String {
     let names = BUILT_IN.iter().map(|(name, _)| *name);
     let advice = match nearest(name, names.clone()) {
@@ -289,7 +246,7 @@ mod tests {
     use super::*;
 
     fn drive() -> Drive<'static> {
-        let target = Target { address: ([127, 0, 0, 1], 80).into(), host: "127.0.0.1".to_string() };
+        let target = Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1");
         Drive { target, path_prefix: "/base", cores: &[1], seed: 7, check_lengths: true }
     }
 
@@ -299,11 +256,15 @@ mod tests {
         assert_eq!(suites.len(), BUILT_IN.len());
         for (suite, (name, _)) in suites.iter().zip(BUILT_IN) {
             assert_eq!(suite.name, name);
-            assert!((suite.workload.mean_body_bytes() - 8348.16).abs() < 1e-9);
-            assert_eq!(suite.workload.tree_bytes(), 2_618_880);
-            assert_eq!(suite.workload.files(), 100);
+        }
+        let suites: Vec<&Suite> = suites.iter().filter(|suite| suite.name.starts_with("webbench")).collect();
+        for suite in &suites {
+            let workload = &suite.first_part().workload;
+            assert!((workload.mean_body_bytes() - 8348.16).abs() < 1e-9);
+            assert_eq!(workload.tree_bytes(), 2_618_880);
+            assert_eq!(workload.files(), 100);
             assert_eq!(suite.receive_buffer_bytes, 4096);
-            let weights: Vec<f64> = suite.workload.classes.iter().map(|class| class.weight_percent).collect();
+            let weights: Vec<f64> = workload.classes.iter().map(|class| class.weight_percent).collect();
             assert_eq!(weights, [7.0, 7.0, 10.0, 26.0, 17.0, 13.0, 12.0, 6.0, 1.0, 1.0]);
             let clients: Vec<usize> = suite.mixes.iter().map(|mix| mix.clients).collect();
             assert_eq!(clients, [1, 2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128, 144]);
@@ -315,13 +276,43 @@ mod tests {
             assert!((40.0..=70.0).contains(&quick_s), "the quick form takes about a minute, not {quick_s} s");
         }
         assert!(suites[0].keep_alive && !suites[1].keep_alive);
-        assert_eq!(suites[0].workload, suites[1].workload);
+        assert_eq!(suites[0].parts, suites[1].parts);
+    }
+
+    #[test]
+    fn spice_suites_measure_interfaces_of_as_many_bytes_against_static_files() {
+        let all = Interface::built_in().unwrap();
+        let suites = Suite::built_in().unwrap();
+        for suite in suites.iter().filter(|suite| suite.name.starts_with("spice")) {
+            let names: Vec<&str> = suite.parts.iter().map(Part::name).collect();
+            match suite.name.as_str() {
+                "spice" | "spice-close" => {
+                    assert_eq!(
+                        names,
+                        all.iter().map(|interface| interface.name.as_str()).collect::<Vec<_>>()
+                    );
+                }
+                one => assert_eq!(names, ["static", one.trim_start_matches("spice-")]),
+            }
+            assert!(suite.parts.iter().all(|part| part.workload.mean_body_bytes() == 6250.0));
+            assert_eq!(suite.record(true, 1).interfaces.len(), suite.parts.len());
+            let quick_s: f64 = suite.quick_mixes.iter().map(|mix| mix.length_s).sum();
+            assert!(quick_s <= 12.0, "eight interfaces in the quick form take {} s", 8.0 * quick_s);
+        }
+        let of = |name: &str| suites.iter().find(|suite| suite.name == name).unwrap();
+        assert!(of("spice").keep_alive && !of("spice-close").keep_alive);
+        assert_eq!(of("spice-close").http_version, HttpVersion::Http10);
+        let cgi = &of("spice-cgi").parts[1];
+        assert_eq!((cgi.needs(), cgi.programs()), (vec!["cgi"], vec!["cgi"]));
+        let plan = of("spice-cgi").plan(cgi, &of("spice-cgi").mixes[0], &drive());
+        assert_eq!((plan.requests.len(), plan.requests[0].path.as_str()), (1, "/base/cgi-bin/spice"));
+        assert_eq!(plan.requests[0].expected_body_bytes, Some(6250));
     }
 
     #[test]
     fn a_plan_asks_for_every_file_by_the_weight_of_its_class() {
         let suite = Suite::find("webbench-1.1-static").unwrap();
-        let plan = suite.plan(&suite.mixes[4], &drive());
+        let plan = suite.plan(suite.first_part(), &suite.mixes[4], &drive());
         assert_eq!((plan.clients, plan.requests.len(), plan.seed), (16, 100, 7));
         let total: f64 = plan.requests.iter().map(|request| request.weight).sum();
         assert!((total - 100.0).abs() < 1e-9);
@@ -336,7 +327,8 @@ mod tests {
     #[test]
     fn the_limit_is_asked_without_lengths() {
         let suite = Suite::find("webbench-1.1-static-close").unwrap();
-        let plan = suite.plan(&suite.mixes[0], &Drive { check_lengths: false, ..drive() });
+        let plan =
+            suite.plan(suite.first_part(), &suite.mixes[0], &Drive { check_lengths: false, ..drive() });
         assert!(plan.requests.iter().all(|request| request.expected_body_bytes.is_none()));
         assert_eq!(plan.connections, ConnectionUse::New);
     }

@@ -1,7 +1,7 @@
 //! Reads a suite from TOML, strictly: every key known, every value within its limits, weights that sum to 100 and
-//! ramps that leave something to count.
+//! ramps that leave something to count, interfaces that return as many bytes as each other.
 
-use super::{Class, Mix, Suite, Workload};
+use super::{Mix, Suite, read_workload};
 use crate::definition::{DefinitionError, Document, Located, Table};
 use touchstone_load::HttpVersion;
 
@@ -9,18 +9,10 @@ use touchstone_load::HttpVersion;
 const CLIENTS_MAX: u64 = 100_000;
 /// The longest mix, ramp, delay, think time or time limit: a day, in seconds.
 const SECONDS_MAX: f64 = 86_400.0;
-/// The most files of a class, and of a tree.
-const FILES_MAX: u64 = 100_000;
-/// The largest file: 1 GiB.
-const FILE_BYTES_MAX: u64 = 1 << 30;
-/// The largest tree: 16 GiB.
-const TREE_BYTES_MAX: u64 = 16 << 30;
 /// The largest receive buffer: 16 MiB.
 const RECEIVE_BUFFER_BYTES_MAX: u64 = 16 << 20;
 /// The most mixes of a suite.
 const MIXES_MAX: usize = 10_000;
-/// How far the sum of the weights may be from 100, for weights with decimals.
-const WEIGHTS_TOLERANCE: f64 = 1e-6;
 
 /// Reads a suite's TOML text; `file` names it in messages.
 pub(super) fn suite(file: &str, text: &str) -> Result<Suite, DefinitionError> {
@@ -45,8 +37,7 @@ pub(super) fn suite(file: &str, text: &str) -> Result<Suite, DefinitionError> {
         None => Vec::new(),
     };
     let client = client(&root)?;
-    let workload = root.table("workload")?.ok_or_else(|| root.error("the suite needs a [workload]"))?;
-    let workload = read_workload(&workload)?;
+    let parts = read_workload::parts(&root)?;
     root.finish()?;
     Ok(Suite {
         name,
@@ -59,7 +50,7 @@ pub(super) fn suite(file: &str, text: &str) -> Result<Suite, DefinitionError> {
         timeout_s: client.timeout_s,
         mixes,
         quick_mixes,
-        workload,
+        parts,
         text: text.to_string(),
     })
 }
@@ -193,56 +184,8 @@ fn client(root: &Table<'_>) -> Result<Client, DefinitionError> {
     })
 }
 
-fn read_workload(table: &Table<'_>) -> Result<Workload, DefinitionError> {
-    let name = name(table, table.required_string("name")?, "a workload's")?;
-    // Whole numbers in TOML are signed 64-bit.
-    let content_seed = table.whole("content_seed", 0..=i64::MAX as u64)?.map_or(1, |seed| seed.value);
-    let mut classes: Vec<Class> = Vec::new();
-    for class_table in table.tables("class")? {
-        let class = class(&class_table)?;
-        if classes.iter().any(|other| other.name == class.name) {
-            return Err(class_table.error(format!("the class `{}` is there twice", class.name)));
-        }
-        classes.push(class);
-    }
-    table.finish()?;
-    let workload = Workload { name, content_seed, classes };
-    match workload_problem(&workload) {
-        Some(problem) => Err(table.error(problem)),
-        None => Ok(workload),
-    }
-}
-
-fn class(table: &Table<'_>) -> Result<Class, DefinitionError> {
-    let name = name(table, table.required_string("name")?, "a class's")?;
-    let weight = table.required("weight_percent", table.number("weight_percent", 0.0..=100.0)?)?;
-    if weight.value <= 0.0 {
-        return Err(table.error_at(&weight, "a class of weight 0 is never asked for; leave it out"));
-    }
-    let files = table.required("files", table.whole("files", 1..=FILES_MAX)?)?.value;
-    let file_bytes = table.required("file_bytes", table.whole("file_bytes", 1..=FILE_BYTES_MAX)?)?.value;
-    table.finish()?;
-    Ok(Class { name, weight_percent: weight.value, files, file_bytes })
-}
-
-fn workload_problem(workload: &Workload) -> Option<String> {
-    if workload.classes.is_empty() {
-        return Some("the workload needs at least one [[workload.class]]".to_string());
-    }
-    let sum: f64 = workload.classes.iter().map(|class| class.weight_percent).sum();
-    if (sum - 100.0).abs() > WEIGHTS_TOLERANCE {
-        return Some(format!("the weights of the classes must sum to 100; they sum to {sum}"));
-    }
-    if workload.files() > FILES_MAX {
-        return Some(format!("the tree has {} files; at most {FILES_MAX} are allowed", workload.files()));
-    }
-    (workload.tree_bytes() > TREE_BYTES_MAX).then(|| {
-        format!("the tree has {} bytes; at most {TREE_BYTES_MAX} are allowed", workload.tree_bytes())
-    })
-}
-
 /// A name that can stand in a path, a CSV file and a histogram's tag.
-fn name(table: &Table<'_>, name: Located<String>, whose: &str) -> Result<String, DefinitionError> {
+pub(super) fn name(table: &Table<'_>, name: Located<String>, whose: &str) -> Result<String, DefinitionError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if name.value.len() <= 100 && name.value.chars().all(allowed) && !name.value.starts_with('.') {
         return Ok(name.value);
@@ -252,11 +195,11 @@ fn name(table: &Table<'_>, name: Located<String>, whose: &str) -> Result<String,
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const GOOD: &str = r#"name = "two"
+    pub(crate) const GOOD: &str = r#"name = "two"
 title = "Two classes"
 description = "For tests"
 source = "here"
@@ -290,8 +233,9 @@ file_bytes = 1000
         assert_eq!((suite.receive_buffer_bytes, suite.timeout_s), (4096, 10.0));
         assert_eq!(suite.http_version, HttpVersion::Http10);
         assert!(suite.quick_mixes.is_empty());
-        assert_eq!(suite.workload.tree_bytes(), 1200);
-        assert!((suite.workload.mean_body_bytes() - 698.5).abs() < 1e-9);
+        let workload = &suite.first_part().workload;
+        assert_eq!((suite.parts.len(), workload.tree_bytes()), (1, 1200));
+        assert!((workload.mean_body_bytes() - 698.5).abs() < 1e-9);
     }
 
     #[test]

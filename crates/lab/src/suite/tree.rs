@@ -1,114 +1,131 @@
-//! The tree of files that a workload asks for: made once, kept in a cache directory, verified before every use.
-//!
-//! The cache directory is `$TOUCHSTONE_CACHE` where that is set; otherwise the first of these that can be written:
-//! for root `/var/cache/touchstone` (servers that give up root's rights must still be able to read the tree), for
-//! others `$XDG_CACHE_HOME/touchstone` or `~/.cache/touchstone`, and at last a directory of the user's own below
-//! the temporary directory.
+//! The tree of files that a suite asks for: made once, kept in a cache directory, verified before every use.
 
 use super::content;
-use super::{Class, Workload};
+use super::interface::AtPath;
+use super::{Class, Content, Interface, Suite, Workload};
+use crate::cache;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The workload's tree in the cache directory: the directory that a server is given as its root. Every file is
+/// What marks a directive of a page that a server did not carry out.
+pub const DIRECTIVE: &[u8] = b"<!--#";
+
+/// What an answer must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// What a server makes of a page: no directive is left in it.
+    Page,
+    /// Whatever the program says.
+    Anything,
+}
+
+/// The suite's tree in the cache directory: the directory that a server is given as its root. Every file is
 /// compared with what it must hold, and written again where it differs.
-pub fn prepare(workload: &Workload) -> io::Result<PathBuf> {
-    let mut refusals = Vec::new();
-    for cache in cache_directories() {
-        let root = cache.join("trees").join(directory_name(workload));
-        match make_cache_directory(&cache).and_then(|()| write(workload, &root)) {
-            Ok(()) => return Ok(root),
-            Err(error) => refusals.push(format!("{}: {error}", root.display())),
-        }
-    }
-    let message =
-        format!("no place for the workload's files ({}); set TOUCHSTONE_CACHE", refusals.join("; "));
-    Err(io::Error::other(message))
+pub fn prepare(suite: &Suite) -> io::Result<PathBuf> {
+    let name = directory_name(suite);
+    cache::prepare(|cache| {
+        let root = cache.join("trees").join(&name);
+        write(suite, &root).map(|()| root)
+    })
+    .map_err(|refusals| {
+        let message = format!("no place for the workload's files ({refusals}); set TOUCHSTONE_CACHE");
+        io::Error::other(message)
+    })
 }
 
 /// Makes the tree below `root`, or makes it whole where it is there already.
-pub fn write(workload: &Workload, root: &Path) -> io::Result<()> {
-    for (index, class) in workload.classes.iter().enumerate() {
-        let directory = root.join(&class.name);
-        fs::create_dir_all(&directory)?;
-        for file in 0..class.files {
-            let path = root.join(class.path(file).trim_start_matches('/'));
-            let content = file_content(workload, index, class, file);
-            if fs::read(&path).is_ok_and(|found| found == content) {
-                continue;
+pub fn write(suite: &Suite, root: &Path) -> io::Result<()> {
+    for workload in suite.parts.iter().map(|part| &part.workload) {
+        for (index, class) in workload.classes.iter().enumerate() {
+            match &class.content {
+                Content::Files { files, .. } => {
+                    for number in 0..*files {
+                        let path = root.join(class.path(number).trim_start_matches('/'));
+                        write_file(&path, &file_content(workload, index, class, number))?;
+                    }
+                }
+                Content::Interface(interface) => write_interface(workload, interface, root)?,
             }
-            crate::output::write_atomically(&path, &content)?;
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
         }
     }
     Ok(())
 }
 
-/// What one file must hold.
-pub fn file_content(workload: &Workload, class_index: usize, class: &Class, file: u64) -> Vec<u8> {
-    let position = ((class_index as u64) << 32) | file;
+/// What the answer to one request must be.
+pub fn expected(workload: &Workload, class_index: usize, class: &Class, number: u64) -> Expected {
+    match &class.content {
+        Content::Files { .. } => Expected::Bytes(file_content(workload, class_index, class, number)),
+        Content::Interface(interface) => match interface.at_path() {
+            AtPath::File => Expected::Bytes(interface_file(workload, interface)),
+            AtPath::Page(_) => Expected::Page,
+            AtPath::Nothing => Expected::Anything,
+        },
+    }
+}
+
+fn write_interface(workload: &Workload, interface: &Interface, root: &Path) -> io::Result<()> {
+    let path = root.join(interface.path.trim_start_matches('/'));
+    match interface.at_path() {
+        AtPath::File => write_file(&path, &interface_file(workload, interface)),
+        AtPath::Page(page) => write_file(&path, page.as_bytes()),
+        AtPath::Nothing => Ok(()),
+    }
+}
+
+/// Writes a file unless it holds the same already.
+fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|found| found == content) {
+        return Ok(());
+    }
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    crate::output::write_atomically(path, content)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
+}
+
+/// What one file of a class must hold.
+fn file_content(workload: &Workload, class_index: usize, class: &Class, number: u64) -> Vec<u8> {
+    let position = ((class_index as u64) << 32) | number;
     let seed = content::SplitMix(workload.content_seed).next() ^ content::SplitMix(position).next();
-    let title = format!("{} {}", workload.name, class.path(file));
-    content::make(&title, class.file_bytes as usize, seed)
+    let title = format!("{} {}", workload.name, class.path(number));
+    content::make(&title, class.body_bytes() as usize, seed)
+}
+
+/// What the file of an interface must hold that is a file and no more.
+fn interface_file(workload: &Workload, interface: &Interface) -> Vec<u8> {
+    let title = format!("{} {}", workload.name, interface.path);
+    content::make(&title, interface.body_bytes as usize, workload.content_seed)
 }
 
 /// A name that differs for trees that differ, so that two suites never share one by mistake.
-fn directory_name(workload: &Workload) -> String {
-    let shape: Vec<String> = workload
-        .classes
-        .iter()
-        .map(|class| format!("{}:{}:{}", class.name, class.files, class.file_bytes))
-        .collect();
+fn directory_name(suite: &Suite) -> String {
+    let of_class = |class: &Class| match &class.content {
+        Content::Files { files, file_bytes } => format!("{}:{files}:{file_bytes}", class.name),
+        Content::Interface(interface) => format!("{}:{}", interface.path, interface.body_bytes),
+    };
+    let shape: Vec<String> =
+        suite.parts.iter().flat_map(|part| &part.workload.classes).map(of_class).collect();
     let digest = crate::machine::sha256(shape.join(",").as_bytes());
+    let workload = &suite.first_part().workload;
     format!("{}-seed-{}-{}", workload.name, workload.content_seed, &digest[..12])
-}
-
-fn cache_directories() -> Vec<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(stated) = variable("TOUCHSTONE_CACHE") {
-        return vec![stated];
-    }
-    let user = rustix::process::geteuid();
-    let mut directories = Vec::new();
-    if user.is_root() {
-        directories.push(PathBuf::from("/var/cache/touchstone"));
-    } else if let Some(cache) = variable("XDG_CACHE_HOME") {
-        directories.push(cache.join("touchstone"));
-    } else if let Some(home) = variable("HOME") {
-        directories.push(home.join(".cache/touchstone"));
-    }
-    directories.push(temporary_cache());
-    directories
-}
-
-fn temporary_cache() -> PathBuf {
-    std::env::temp_dir().join(format!("touchstone-cache-{}", rustix::process::geteuid().as_raw()))
-}
-
-/// Makes the directory, readable by all and writable by this user alone. The one below the shared temporary
-/// directory must be this user's own: there, anybody can make a name first.
-fn make_cache_directory(directory: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
-    let found = fs::symlink_metadata(directory)?;
-    let own = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
-    if own || directory != temporary_cache() {
-        return Ok(());
-    }
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Suite;
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn the_golden_tree_has_100_files_and_2618880_bytes() {
         let suite = Suite::find("webbench-1.1-static").unwrap();
         let place = tempfile::tempdir().unwrap();
-        write(&suite.workload, place.path()).unwrap();
+        write(&suite, place.path()).unwrap();
         let (mut files, mut bytes) = (0, 0);
         for class in fs::read_dir(place.path()).unwrap() {
             for file in fs::read_dir(class.unwrap().path()).unwrap() {
@@ -124,13 +141,13 @@ mod tests {
     fn a_damaged_file_is_made_whole_and_a_whole_one_is_left_alone() {
         let suite = Suite::find("webbench-1.1-static").unwrap();
         let place = tempfile::tempdir().unwrap();
-        write(&suite.workload, place.path()).unwrap();
+        write(&suite, place.path()).unwrap();
         let damaged = place.path().join("CLASS_4K/3.html");
         let whole = place.path().join("CLASS_4K/4.html");
         let (before, inode) = (fs::read(&damaged).unwrap(), fs::metadata(&whole).unwrap().ino());
         fs::write(&damaged, vec![b'x'; 4096]).unwrap();
         fs::remove_file(place.path().join("CLASS_1K/0.html")).unwrap();
-        write(&suite.workload, place.path()).unwrap();
+        write(&suite, place.path()).unwrap();
         assert_eq!(fs::read(&damaged).unwrap(), before);
         assert_eq!(fs::metadata(place.path().join("CLASS_1K/0.html")).unwrap().len(), 1024);
         assert_eq!(fs::metadata(&whole).unwrap().ino(), inode);
@@ -139,8 +156,25 @@ mod tests {
     #[test]
     fn trees_that_differ_have_names_that_differ() {
         let suite = Suite::find("webbench-1.1-static").unwrap();
-        let mut other = suite.workload.clone();
-        other.classes[3].file_bytes += 1;
-        assert_ne!(directory_name(&suite.workload), directory_name(&other));
+        let mut other = suite.clone();
+        other.parts[0].workload.classes[3].content = Content::Files { files: 10, file_bytes: 2049 };
+        assert_ne!(directory_name(&suite), directory_name(&other));
+        let spice = Suite::find("spice").unwrap();
+        assert_ne!(directory_name(&spice), directory_name(&Suite::find("spice-cgi").unwrap()));
+    }
+
+    #[test]
+    fn the_tree_of_interfaces_holds_their_file_and_their_page_and_no_program() {
+        let suite = Suite::find("spice").unwrap();
+        let place = tempfile::tempdir().unwrap();
+        write(&suite, place.path()).unwrap();
+        let path = |name: &str| place.path().join("spice").join(name);
+        assert_eq!(fs::metadata(path("static.html")).unwrap().len(), 6250);
+        let page = fs::read(path("spice.shtml")).unwrap();
+        assert!(page.windows(DIRECTIVE.len()).any(|window| window == DIRECTIVE));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+        let workload = &suite.parts[0].workload;
+        let expected = expected(workload, 0, &workload.classes[0], 0);
+        assert_eq!(expected, Expected::Bytes(fs::read(path("static.html")).unwrap()));
     }
 }

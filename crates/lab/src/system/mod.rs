@@ -4,11 +4,14 @@
 //! the name of one of them or the path of a file. A server that runs already is named by its URL instead
 //! ([`url::SystemUrl`]) and nothing is started.
 
+pub mod companion;
 pub mod process;
 mod read;
 mod template;
 pub mod url;
+pub mod user;
 
+use crate::capability;
 use crate::definition::{DefinitionError, nearest};
 use crate::result::ConfigurationFile;
 use std::io;
@@ -16,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use companion::{Companion, PreparedCompanion};
 pub use template::Values;
 
 /// The systems that are built in: name and TOML text.
@@ -59,6 +63,10 @@ pub struct Definition {
     pub files: Vec<ConfigurationFile>,
     /// What it can do, for example `files`.
     pub capabilities: Vec<String>,
+    /// Programs that run beside it because it only asks them.
+    pub companions: Vec<Companion>,
+    /// The capabilities whose programs' processor time the kernel adds to none of its processes.
+    pub uncounted: Vec<String>,
     /// True for the kernel's limit: it answers one length to everything.
     pub is_limit: bool,
 }
@@ -81,6 +89,8 @@ pub struct Prepared {
     pub environment: Vec<(String, String)>,
     /// Its configuration files.
     pub files: Vec<ConfigurationFile>,
+    /// The programs that run beside it.
+    pub companions: Vec<PreparedCompanion>,
 }
 
 impl Definition {
@@ -138,7 +148,22 @@ impl Definition {
             command: self.command.iter().map(fill).collect(),
             environment: self.environment.iter().map(|(name, value)| (name.clone(), fill(value))).collect(),
             files: self.files.iter().map(file).collect(),
+            companions: self
+                .companions
+                .iter()
+                .filter(|companion| values.needs.contains(&companion.needs.as_str()))
+                .map(|companion| PreparedCompanion {
+                    socket: companion.socket.clone(),
+                    command: companion.command.iter().map(fill).collect(),
+                })
+                .collect(),
         }
+    }
+
+    /// Why it cannot do what is needed, as a sentence without its full stop; `title` is its name for people.
+    pub fn lacks(&self, needs: &[&str], title: &str) -> Option<String> {
+        let missing = needs.iter().find(|need| !self.capabilities.iter().any(|own| own == *need))?;
+        Some(format!("{title} does not {}", capability::in_words(missing)))
     }
 
     fn version_of(&self, executable: &Path) -> Option<String> {
@@ -226,6 +251,12 @@ mod tests {
             port: 8080,
             cores: 3,
             mean_body_bytes: 8348,
+            programs: Path::new("/programs"),
+            sockets: Path::new("/tmp/sockets"),
+            user: "nobody",
+            group: "nogroup",
+            as_root: true,
+            needs: &["files", "includes", "cgi", "fastcgi", "nsapi"],
         }
     }
 
@@ -240,6 +271,7 @@ mod tests {
             let all = prepared.command.join(" ")
                 + &prepared.files.iter().map(|f| f.text.as_str()).collect::<String>();
             assert!(all.contains("8080"), "{name} is not told its port");
+            assert!(!all.contains("{?") && !all.contains("{/"), "{name}");
             for placeholder in template::PLACEHOLDERS {
                 assert!(!all.contains(&format!("{{{placeholder}}}")), "{name} keeps {placeholder}");
             }

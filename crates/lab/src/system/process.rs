@@ -1,10 +1,13 @@
 //! The processes of a system under test: started on their own processors in a process group of their own, watched,
 //! and stopped with everything that they started.
 
+use super::user::User;
 use crate::placement::pin_this_thread;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -37,8 +40,14 @@ pub struct Start<'a> {
     pub environment: &'a [(String, String)],
     /// The processors that it may use.
     pub cpus: &'a [usize],
-    /// Its working directory, where its output is kept.
+    /// Its working directory, which the user that it becomes must be able to enter.
     pub directory: &'a Path,
+    /// The file that holds its standard output and error.
+    pub output: &'a Path,
+    /// The socket that is its descriptor 0; absent: nothing is.
+    pub socket: Option<&'a UnixListener>,
+    /// The user that it becomes; absent: it stays this one.
+    pub user: Option<&'a User>,
 }
 
 impl SystemProcess {
@@ -46,17 +55,24 @@ impl SystemProcess {
     pub fn start(start: Start<'_>) -> io::Result<SystemProcess> {
         let (executable, arguments) =
             start.command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
-        let output = start.directory.join(OUTPUT_FILE);
+        let output = start.output.to_path_buf();
         let log = OpenOptions::new().create(true).append(true).open(&output)?;
         let mut command = Command::new(executable);
         command
             .args(arguments)
             .envs(start.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(start.directory)
-            .stdin(Stdio::null())
+            .stdin(match start.socket {
+                Some(socket) => Stdio::from(OwnedFd::from(socket.try_clone()?)),
+                None => Stdio::null(),
+            })
             .stdout(log.try_clone()?)
             .stderr(log)
             .process_group(0);
+        if let Some(user) = start.user {
+            // Supplementary groups are given up with root's rights.
+            command.uid(user.uid).gid(user.gid);
+        }
         let child = spawn_on(start.cpus, &mut command)?;
         Ok(SystemProcess { child, output, ended: None })
     }
@@ -161,7 +177,15 @@ mod tests {
         let command = ["/bin/sh", "-c", script].map(str::to_string);
         let cpus = crate::placement::allowed().unwrap();
         let environment = [("GREETING".to_string(), "good morning".to_string())];
-        let start = Start { command: &command, environment: &environment, cpus: &cpus[..1], directory };
+        let start = Start {
+            command: &command,
+            environment: &environment,
+            cpus: &cpus[..1],
+            directory,
+            output: &directory.join(OUTPUT_FILE),
+            socket: None,
+            user: None,
+        };
         SystemProcess::start(start).unwrap()
     }
 
@@ -232,7 +256,15 @@ mod tests {
     fn what_cannot_be_started_is_an_error() {
         let place = tempfile::tempdir().unwrap();
         let command = ["/no/such/server".to_string()];
-        let start = Start { command: &command, environment: &[], cpus: &[0], directory: place.path() };
+        let start = Start {
+            command: &command,
+            environment: &[],
+            cpus: &[0],
+            directory: place.path(),
+            output: &place.path().join(OUTPUT_FILE),
+            socket: None,
+            user: None,
+        };
         assert!(SystemProcess::start(start).is_err());
     }
 }

@@ -1,12 +1,10 @@
 //! Reads the definition of a system under test from TOML, strictly.
 
-use super::Definition;
-use super::template::{PLACEHOLDERS, unknown_placeholder};
-use crate::definition::{DefinitionError, Document, Located, Table, nearest};
+use super::companion::Companion;
+use super::{Definition, template};
+use crate::capability;
+use crate::definition::{DefinitionError, Document, Located, Table};
 use crate::result::ConfigurationFile;
-
-/// What a system can be said to do.
-const CAPABILITIES: [&str; 1] = ["files"];
 
 /// Reads a system's TOML text; `file` names it in messages.
 pub(super) fn definition(file: &str, text: &str) -> Result<Definition, DefinitionError> {
@@ -25,6 +23,7 @@ pub(super) fn definition(file: &str, text: &str) -> Result<Definition, Definitio
         return Err(root.error_at(&executables, "`executables` names no executable"));
     }
     let strings = |key| Ok(root.strings(key)?.map_or_else(Vec::new, |list| list.value));
+    let capabilities = capabilities(&root)?;
     let definition = Definition {
         name: name.value,
         title: root.required_string("title")?.value,
@@ -36,7 +35,9 @@ pub(super) fn definition(file: &str, text: &str) -> Result<Definition, Definitio
         command: command.value,
         environment: environment(&root)?,
         files: files(&root)?,
-        capabilities: capabilities(&root)?,
+        companions: companions(&root, &capabilities)?,
+        uncounted: uncounted(&root, &capabilities)?,
+        capabilities,
         is_limit: root.boolean("is_limit")?.is_some_and(|flag| flag.value),
     };
     root.finish()?;
@@ -51,19 +52,14 @@ fn check_command(root: &Table<'_>, command: &Located<Vec<String>>) -> Result<(),
 }
 
 fn check_template<T>(table: &Table<'_>, place: &Located<T>, template: &str) -> Result<(), DefinitionError> {
-    let Some(unknown) = unknown_placeholder(template) else { return Ok(()) };
-    let advice = match nearest(unknown, PLACEHOLDERS) {
-        Some(known) => format!("did you mean {{{known}}}?"),
-        None => format!("known: {}", PLACEHOLDERS.map(|name| format!("{{{name}}}")).join(", ")),
-    };
-    Err(table.error_at(place, format!("there is no placeholder {{{unknown}}}; {advice}")))
+    template::problem(template).map_or(Ok(()), |problem| Err(table.error_at(place, problem)))
 }
 
 fn environment(root: &Table<'_>) -> Result<Vec<(String, String)>, DefinitionError> {
     let variables = root.texts_by_name("environment")?;
     for (name, template) in &variables {
-        if let Some(unknown) = unknown_placeholder(template) {
-            return Err(root.error(format!("[environment] {name}: there is no placeholder {{{unknown}}}")));
+        if let Some(problem) = template::problem(template) {
+            return Err(root.error(format!("[environment] {name}: {problem}")));
         }
     }
     Ok(variables)
@@ -86,13 +82,56 @@ fn files(root: &Table<'_>) -> Result<Vec<ConfigurationFile>, DefinitionError> {
 
 fn capabilities(root: &Table<'_>) -> Result<Vec<String>, DefinitionError> {
     let capabilities = root.required("capabilities", root.strings("capabilities")?)?;
-    match capabilities.value.iter().find(|capability| !CAPABILITIES.contains(&capability.as_str())) {
+    match capabilities.value.iter().find(|capability| !capability::is_known(capability)) {
         Some(unknown) => {
-            let message = format!("there is no capability `{unknown}`; known: {}", CAPABILITIES.join(", "));
+            let known: Vec<&str> = capability::names().collect();
+            let message = format!("there is no capability `{unknown}`; known: {}", known.join(", "));
             Err(root.error_at(&capabilities, message))
         }
         None => Ok(capabilities.value),
     }
+}
+
+fn companions(root: &Table<'_>, capabilities: &[String]) -> Result<Vec<Companion>, DefinitionError> {
+    let mut companions: Vec<Companion> = Vec::new();
+    for table in root.tables("companion")? {
+        let needs = table.required_string("needs")?;
+        check_own_capability(&table, &needs, &needs.value, capabilities)?;
+        let socket = table.required_string("socket")?;
+        if !is_name(&socket.value) || companions.iter().any(|other| other.socket == socket.value) {
+            return Err(
+                table.error_at(&socket, "a socket's name is one plain word, and no two companions share it")
+            );
+        }
+        let command = table.required("command", table.strings("command")?)?;
+        if command.value.is_empty() {
+            return Err(table.error_at(&command, "`command` is empty"));
+        }
+        command.value.iter().try_for_each(|word| check_template(&table, &command, word))?;
+        table.finish()?;
+        companions.push(Companion { needs: needs.value, socket: socket.value, command: command.value });
+    }
+    Ok(companions)
+}
+
+fn uncounted(root: &Table<'_>, capabilities: &[String]) -> Result<Vec<String>, DefinitionError> {
+    let Some(uncounted) = root.strings("uncounted")? else { return Ok(Vec::new()) };
+    for name in &uncounted.value {
+        check_own_capability(root, &uncounted, name, capabilities)?;
+    }
+    Ok(uncounted.value)
+}
+
+fn check_own_capability<T>(
+    table: &Table<'_>,
+    place: &Located<T>,
+    name: &str,
+    capabilities: &[String],
+) -> Result<(), DefinitionError> {
+    if capabilities.iter().any(|capability| capability == name) {
+        return Ok(());
+    }
+    Err(table.error_at(place, format!("`{name}` is not among the system's `capabilities`")))
 }
 
 fn is_name(name: &str) -> bool {
@@ -124,6 +163,9 @@ template = "listen {port}; events { }"
         assert_eq!(tiny.command, ["{executable}", "--port", "{port}"]);
         assert_eq!(tiny.environment, [("PORT".to_string(), "{port}".to_string())]);
         assert_eq!((tiny.files.len(), tiny.is_limit, tiny.package), (1, false, None));
+        let with = "[[companion]]\nneeds = \"files\"\nsocket = \"a\"\ncommand = [\"{programs}/a\"]\n[[file]]";
+        let tiny = definition("tiny.toml", &GOOD.replacen("[[file]]", with, 1)).unwrap();
+        assert_eq!((tiny.companions.len(), tiny.companions[0].socket.as_str()), (1, "a"));
     }
 
     #[test]
@@ -141,9 +183,9 @@ template = "listen {port}; events { }"
                 "tiny.toml:5:11: there is no placeholder {prot}; did you mean {port}?",
             ),
             (
-                "capabilities = [\"cgi\"]",
+                "capabilities = [\"cgj\"]",
                 "capabilities = [\"files\"]",
-                "tiny.toml:6:16: there is no capability `cgi`; known: files",
+                "tiny.toml:6:16: there is no capability `cgj`; known: files, includes, cgi",
             ),
             (
                 "executables = []",
@@ -151,6 +193,22 @@ template = "listen {port}; events { }"
                 "tiny.toml:4:15: `executables` names no executable",
             ),
             ("name = \"../x\"", "name = \"tiny.conf\"", "tiny.toml:10:8: a file's name is one plain word"),
+            (
+                "uncounted = [\"cgi\"]\n[environment]",
+                "[environment]",
+                "tiny.toml:7:13: `cgi` is not among the system's `capabilities`",
+            ),
+            (
+                "[[companion]]\nneeds = \"fastcgi\"\nsocket = \"a\"\ncommand = [\"a\"]\n[[file]]",
+                "[[file]]",
+                "tiny.toml:10:9: `fastcgi` is not among the system's `capabilities`",
+            ),
+            (
+                "[[companion]]\nneeds = \"files\"\nsocket = \"a/b\"\ncommand = [\"a\"]\n[[file]]",
+                "[[file]]",
+                "tiny.toml:11:10: a socket's name is one plain word",
+            ),
+            ("listen {?cgi};", "listen {port};", "tiny.toml:11:12: the part {?cgi} has no {/cgi}"),
             (
                 "listen {prot};",
                 "listen {port};",

@@ -1,13 +1,30 @@
-//! Templates of commands and configuration files: text with `{placeholders}`.
+//! Templates of commands and configuration files: text with `{placeholders}` and with parts that stand only where they are asked
+//! for, between `{?name}` and `{/name}`.
 //!
 //! Only braces around lower-case letters and underscores are placeholders, so that the braces of configuration
-//! languages stand as they are.
+//! languages stand as they are. The name of a part is a capability that the run needs of the system, or `as_root` where this
+//! program runs as root.
 
+use crate::capability;
+use crate::definition::nearest;
 use std::path::Path;
 
 /// The placeholders that there are.
-pub(super) const PLACEHOLDERS: [&str; 6] =
-    ["executable", "root", "directory", "port", "cores", "mean_body_bytes"];
+pub(super) const PLACEHOLDERS: [&str; 10] = [
+    "executable",
+    "root",
+    "directory",
+    "port",
+    "cores",
+    "mean_body_bytes",
+    "programs",
+    "sockets",
+    "user",
+    "group",
+];
+
+/// The part that stands where this program runs as root.
+const AS_ROOT: &str = "as_root";
 
 /// What stands for the placeholders.
 #[derive(Debug, Clone, Copy)]
@@ -24,11 +41,34 @@ pub struct Values<'a> {
     pub cores: usize,
     /// The workload's mean body, rounded.
     pub mean_body_bytes: u64,
+    /// The directory of the SPICE programs.
+    pub programs: &'a Path,
+    /// A directory with a short path, for unix sockets.
+    pub sockets: &'a Path,
+    /// The user without rights of its own whom servers become that are started by root; otherwise this program's.
+    pub user: &'a str,
+    /// That user's group.
+    pub group: &'a str,
+    /// Whether this program runs as root.
+    pub as_root: bool,
+    /// The capabilities that the run needs of the system.
+    pub needs: &'a [&'a str],
 }
 
 impl Values<'_> {
-    /// The text with every placeholder replaced.
+    /// The text with every placeholder replaced, and without the parts that are not asked for.
     pub(super) fn fill(&self, template: &str) -> String {
+        // A template that cannot be taken apart is refused when it is read.
+        let pieces = pieces(template).unwrap_or_default();
+        let stands = |piece: &&Piece<'_>| {
+            piece
+                .only_with
+                .is_none_or(|name| if name == AS_ROOT { self.as_root } else { self.needs.contains(&name) })
+        };
+        pieces.iter().filter(stands).map(|piece| self.fill_placeholders(piece.text)).collect()
+    }
+
+    fn fill_placeholders(&self, template: &str) -> String {
         let mut filled = String::with_capacity(template.len() + 64);
         let mut rest = template;
         while let Some((before, name, after)) = next_placeholder(rest) {
@@ -51,13 +91,103 @@ impl Values<'_> {
             "port" => self.port.to_string(),
             "cores" => self.cores.to_string(),
             "mean_body_bytes" => self.mean_body_bytes.to_string(),
+            "programs" => self.programs.display().to_string(),
+            "sockets" => self.sockets.display().to_string(),
+            "user" => self.user.to_string(),
+            "group" => self.group.to_string(),
             _ => return None,
         })
     }
 }
 
+/// What is wrong with a template, if anything.
+pub(super) fn problem(template: &str) -> Option<String> {
+    let pieces = match pieces(template) {
+        Ok(pieces) => pieces,
+        Err(problem) => return Some(problem),
+    };
+    let known_part = |name: &str| name == AS_ROOT || capability::is_known(name);
+    if let Some(unknown) = pieces.iter().filter_map(|piece| piece.only_with).find(|name| !known_part(name)) {
+        let known: Vec<&str> = capability::names().chain([AS_ROOT]).collect();
+        return Some(format!("there is no part {{?{unknown}}}; known: {}", known.join(", ")));
+    }
+    let unknown = pieces.iter().find_map(|piece| unknown_placeholder(piece.text))?;
+    let advice = match nearest(unknown, PLACEHOLDERS) {
+        Some(known) => format!("did you mean {{{known}}}?"),
+        None => format!("known: {}", PLACEHOLDERS.map(|name| format!("{{{name}}}")).join(", ")),
+    };
+    Some(format!("there is no placeholder {{{unknown}}}; {advice}"))
+}
+
+/// A stretch of a template.
+#[derive(Debug, PartialEq)]
+struct Piece<'t> {
+    /// The part that it is of; absent: it stands always.
+    only_with: Option<&'t str>,
+    text: &'t str,
+}
+
+/// Takes a template apart at its marks. Parts do not stand in each other.
+fn pieces(template: &str) -> Result<Vec<Piece<'_>>, String> {
+    let mut pieces = Vec::new();
+    let mut open: Option<&str> = None;
+    let mut rest = template;
+    while let Some(mark) = next_mark(rest) {
+        match (open, mark.begins) {
+            (None, true) => {}
+            (Some(name), false) if name == mark.name => {}
+            (Some(name), _) => return Err(format!("the part {{?{name}}} has no {{/{name}}}")),
+            (None, false) => return Err(format!("there is no {{?{0}}} before {{/{0}}}", mark.name)),
+        }
+        pieces.push(Piece { only_with: open, text: mark.before });
+        open = mark.begins.then_some(mark.name);
+        rest = mark.after;
+    }
+    match open {
+        Some(name) => Err(format!("the part {{?{name}}} has no {{/{name}}}")),
+        None => {
+            pieces.push(Piece { only_with: None, text: rest });
+            Ok(pieces)
+        }
+    }
+}
+
+/// A `{?name}` or `{/name}` with the text around it.
+struct Mark<'t> {
+    begins: bool,
+    name: &'t str,
+    before: &'t str,
+    after: &'t str,
+}
+
+fn next_mark(text: &str) -> Option<Mark<'_>> {
+    let mut from = 0;
+    while let Some(open) = text[from..].find('{').map(|at| from + at) {
+        let inside = &text[open + 1..];
+        let kind = inside.as_bytes().first();
+        if matches!(kind, Some(b'?' | b'/')) {
+            let length = name_length(&inside[1..]);
+            if length > 0 && inside.as_bytes().get(1 + length) == Some(&b'}') {
+                let (before, after) = without_its_line(&text[..open], &inside[2 + length..]);
+                return Some(Mark { begins: kind == Some(&b'?'), name: &inside[1..=length], before, after });
+            }
+        }
+        from = open + 1;
+    }
+    None
+}
+
+/// A mark that stands alone on its line takes the line with it.
+fn without_its_line<'t>(before: &'t str, after: &'t str) -> (&'t str, &'t str) {
+    let line = before.trim_end_matches([' ', '\t']);
+    match after.strip_prefix('\n') {
+        Some(following) if line.is_empty() || line.ends_with('\n') => (line, following),
+        _ => (before, after),
+    }
+}
+
 /// The first placeholder that is not known, if any.
-pub(super) fn unknown_placeholder(template: &str) -> Option<&str> {
+fn unknown_placeholder(template: &str) -> Option<&str> {
     let mut rest = template;
     while let Some((_, name, after)) = next_placeholder(rest) {
         if !PLACEHOLDERS.contains(&name) {
@@ -73,13 +203,17 @@ fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     while let Some(open) = text[from..].find('{').map(|at| from + at) {
         let inside = &text[open + 1..];
-        let length = inside.bytes().take_while(|byte| byte.is_ascii_lowercase() || *byte == b'_').count();
+        let length = name_length(inside);
         if length > 0 && inside.as_bytes().get(length) == Some(&b'}') {
             return Some((&text[..open], &inside[..length], &inside[length + 1..]));
         }
         from = open + 1;
     }
     None
+}
+
+fn name_length(text: &str) -> usize {
+    text.bytes().take_while(|byte| byte.is_ascii_lowercase() || *byte == b'_').count()
 }
 
 #[cfg(test)]
@@ -95,19 +229,46 @@ mod tests {
             port: 80,
             cores: 2,
             mean_body_bytes: 8348,
+            programs: Path::new("/programs"),
+            sockets: Path::new("/tmp/s"),
+            user: "nobody",
+            group: "nogroup",
+            as_root: false,
+            needs: &["cgi"],
         }
     }
 
     #[test]
     fn placeholders_are_replaced_and_other_braces_stand() {
-        let template = "events { x {cores}; } server {root}:{port} {} { {directory}/{Name} {{port}}";
-        assert_eq!(values().fill(template), "events { x 2; } server /tree:80 {} { /results/{Name} {80}");
+        let template = "events { x {cores}; } server {root}:{port} {} { {directory}/{Name} {{port}} {programs} {sockets}";
+        let expected = "events { x 2; } server /tree:80 {} { /results/{Name} {80} /programs /tmp/s";
+        assert_eq!(values().fill(template), expected);
     }
 
     #[test]
-    fn unknown_placeholders_are_found() {
-        assert_eq!(unknown_placeholder("{root} {prot} {port}"), Some("prot"));
-        assert_eq!(unknown_placeholder("http { server { listen {port}; } }"), None);
+    fn parts_stand_only_where_they_are_asked_for() {
+        let template = "a\n  {?cgi}\n  cgi {port}\n  {/cgi}\n{?nsapi}\nnsapi {\n}\n{/nsapi}\nx{?as_root} root{/as_root};\n";
+        assert_eq!(values().fill(template), "a\n  cgi 80\nx;\n");
+        let root = Values { as_root: true, needs: &["nsapi"], ..values() };
+        assert_eq!(root.fill(template), "a\nnsapi {\n}\nx root;\n");
+        assert_eq!(problem(template), None);
+    }
+
+    #[test]
+    fn bad_templates_say_what_is_wrong() {
+        let cases = [
+            ("{root} {prot} {port}", "there is no placeholder {prot}; did you mean {port}?"),
+            ("{?cgi} {prot} {/cgi}", "there is no placeholder {prot}"),
+            ("{?cgj}{/cgj}", "there is no part {?cgj}; known: files, includes, cgi,"),
+            ("{?cgi} open", "the part {?cgi} has no {/cgi}"),
+            ("{?cgi}{?nsapi}{/nsapi}{/cgi}", "the part {?cgi} has no {/cgi}"),
+            ("shut {/cgi}", "there is no {?cgi} before {/cgi}"),
+        ];
+        for (template, expected) in cases {
+            let found = problem(template).unwrap();
+            assert!(found.starts_with(expected), "{found}");
+        }
+        assert_eq!(problem("http { server { listen {port}; } } {?} {/x"), None);
     }
 
     proptest! {
@@ -117,9 +278,9 @@ mod tests {
         }
 
         #[test]
-        fn no_template_panics(text in "[{}a-z_é ]{0,60}") {
+        fn no_template_panics(text in "([{}a-z_é ?/\n]|\\{\\?cgi\\}|\\{/cgi\\}){0,60}") {
             let _ = values().fill(&text);
-            let _ = unknown_placeholder(&text);
+            let _ = problem(&text);
         }
     }
 }

@@ -1,6 +1,9 @@
 //! A small server for the tests: one thread a connection, and a script that says what each request is answered with.
 
-use std::io::{BufRead, BufReader, Write};
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +27,8 @@ pub struct Request {
     pub line: String,
     /// The header fields.
     pub fields: Vec<String>,
+    /// The body, by its Content-Length.
+    pub body: Vec<u8>,
     /// How many requests came before it on this connection.
     pub before: u64,
 }
@@ -76,7 +81,7 @@ impl Server {
 
     /// A plan for one path of this server.
     pub fn plan(&self, path: &str) -> Plan {
-        Plan::of_one(Target { address: self.address, host: self.address.to_string() }, path)
+        Plan::of_one(Target::plain(self.address, &self.address.to_string()), path)
     }
 
     /// Requests that came whole.
@@ -132,7 +137,10 @@ fn read_request(reader: &mut BufReader<TcpStream>, before: u64) -> Option<Reques
         }
     }
     let fields = lines.split_off(1);
-    Some(Request { line: lines.pop()?, fields, before })
+    let length = fields.iter().find_map(|field| field.strip_prefix("Content-Length: ")?.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    reader.read_exact(&mut body).ok()?;
+    Some(Request { line: lines.pop()?, fields, body, before })
 }
 
 /// Writes; a client that has gone away is no concern of the server's.

@@ -174,6 +174,18 @@ pub unsafe extern "C" fn util_strtok(
     libc::strtok_r(str, separators, rest)
 }
 
+/// Paths come decoded; what may not stand in a header is written as an escape.
+pub fn for_location(target: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(target.len());
+    for byte in target {
+        match byte {
+            b'!'..=b'~' if !b"\"<>\\^`{|}".contains(byte) => out.push(*byte),
+            byte => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

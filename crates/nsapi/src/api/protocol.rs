@@ -26,6 +26,26 @@ pub unsafe fn set_status(request: &mut Request, number: u16, reason: &[u8]) {
     pblock::set(request.srvhdrs, b"status", &line);
 }
 
+/// Functions that redirect put the address into `url` of the variables, or what it begins with into `url-prefix`, and set
+/// a status.
+///
+/// # Safety
+/// The request is one.
+pub unsafe fn set_location(request: &mut Request) {
+    let has_one =
+        [&b"location"[..], b"Location"].iter().any(|name| pblock::find(request.srvhdrs, name).is_some());
+    if has_one {
+        return;
+    }
+    let path = pblock::find(request.reqpb, b"uri").unwrap_or_default();
+    let target = match (pblock::find(request.vars, b"url"), pblock::find(request.vars, b"url-prefix")) {
+        (Some(url), _) => url.to_vec(),
+        (None, Some(prefix)) => [prefix, path].concat(),
+        (None, None) => return,
+    };
+    pblock::set(request.srvhdrs, b"location", &super::escape::for_location(&target));
+}
+
 pub unsafe extern "C" fn http_status(
     _session: *mut Session,
     request: *mut Request,

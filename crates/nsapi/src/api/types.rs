@@ -10,12 +10,17 @@ use crate::memory::{self, allocate, bytes};
 pub unsafe extern "C" fn cinfo_find(uri: *mut c_char) -> *mut Cinfo {
     let Some(engine) = crate::engine::current() else { return ptr::null_mut() };
     let path = bytes(uri);
-    let media_type = engine.types().content_type(path);
-    let encoding = match path.rsplit(|byte| *byte == b'.').next() {
-        Some(b"gz") => Some("gzip"),
-        Some(b"Z") => Some("compress"),
-        Some(b"br") => Some("br"),
-        _ => None,
+    // Of page.html.gz the last ending says how it is coded, the one before what it is.
+    let coded = |ending: &[u8]| path.strip_suffix(ending).filter(|rest| !rest.is_empty());
+    let (named, encoding) = match (coded(b".gz"), coded(b".Z"), coded(b".br")) {
+        (Some(rest), _, _) => (rest, Some("gzip")),
+        (_, Some(rest), _) => (rest, Some("compress")),
+        (_, _, Some(rest)) => (rest, Some("br")),
+        _ => (path, None),
+    };
+    let media_type = match engine.types().content_type(named) {
+        unknown if unknown == touchstone_files::mime::UNKNOWN => engine.types().content_type(path),
+        known => known,
     };
     if media_type == touchstone_files::mime::UNKNOWN && encoding.is_none() {
         return ptr::null_mut();

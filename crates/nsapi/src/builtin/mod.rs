@@ -3,11 +3,14 @@
 //! What Touchstone does otherwise (logs, caches, threads) is taken note of and left out; what would open what a
 //! configuration closes (access control lists, passwords) is refused when the configuration is read.
 
+pub mod auth;
 pub mod error;
+pub mod imagemap;
 pub mod name_trans;
 pub mod object_type;
 pub mod path_check;
 pub mod service;
+pub mod variable;
 
 use crate::abi::FuncPtr;
 use crate::conf::{Parameters, parameter};
@@ -15,6 +18,7 @@ use crate::functions::Runs;
 
 /// The functions by their names.
 pub const FUNCTIONS: &[(&str, FuncPtr, Runs)] = &[
+    ("basic-auth", auth::basic_auth, Runs::OnWorker),
     ("document-root", name_trans::document_root, Runs::Anywhere),
     ("pfx2dir", name_trans::pfx2dir, Runs::Anywhere),
     ("assign-name", name_trans::assign_name, Runs::Anywhere),
@@ -42,11 +46,19 @@ pub const FUNCTIONS: &[(&str, FuncPtr, Runs)] = &[
     ("set-cookie", object_type::set_cookie, Runs::Anywhere),
     ("send-file", service::send_file, Runs::Asks(service::is_small_file)),
     ("send-range", service::send_file, Runs::Asks(service::is_small_file)),
-    ("send-cgi", service::send_cgi, Runs::Anywhere),
-    ("parse-html", service::parse_html, Runs::Anywhere),
-    ("shtml-send", service::parse_html, Runs::Anywhere),
-    ("index-common", service::index, Runs::Anywhere),
-    ("index-simple", service::index, Runs::Anywhere),
+    ("send-cgi", service::send_cgi, Runs::Delegates),
+    ("parse-html", service::parse_html, Runs::Delegates),
+    ("shtml-send", service::parse_html, Runs::Delegates),
+    ("index-common", service::index, Runs::Delegates),
+    ("index-simple", service::index, Runs::Delegates),
+    ("imagemap", imagemap::imagemap, Runs::OnWorker),
+    ("query-handler", service::query_handler, Runs::Delegates),
+    ("service-toobusy", service::too_busy, Runs::Anywhere),
+    ("key-toosmall", service::key_too_small, Runs::Anywhere),
+    ("rewrite", name_trans::rewrite, Runs::Anywhere),
+    ("restart", name_trans::restart, Runs::Anywhere),
+    ("set-variable", variable::set_variable, Runs::Anywhere),
+    ("set-virtual-index", path_check::set_virtual_index, Runs::Anywhere),
     ("send-error", error::send_error, Runs::Anywhere),
 ];
 
@@ -56,7 +68,9 @@ pub fn init_without_effect(name: &str) -> Option<&'static str> {
     const CACHE: &str = "the section cache says what is kept";
     const THREADS: &str = "the route says how many threads there are";
     const TYPES: &str = "mime_types of the site has them";
-    const ELSEWHERE: [(&str, &str); 21] = [
+    const ACCESS: &str = "allow, deny and basic_authentication say who is let in";
+    const SERVLETS: &str = "servlets are for a route of their own";
+    const ELSEWHERE: [(&str, &str); 27] = [
         ("flex-init", LOGS),
         ("init-clf", LOGS),
         ("cache-init", CACHE),
@@ -74,6 +88,12 @@ pub fn init_without_effect(name: &str) -> Option<&'static str> {
         ("shtml-init", "the site says which pages are parsed"),
         ("cindex-init", "directory_listing says how directories are shown"),
         ("load-types", TYPES),
+        ("dbm-userdb", ACCESS),
+        ("cert2user", ACCESS),
+        ("acl-register-module", ACCESS),
+        ("NSServletEarlyInit", SERVLETS),
+        ("NSServletLateInit", SERVLETS),
+        ("init-j2ee", SERVLETS),
         ("init-filter-order", "there are no filters"),
         ("register-http-method", "every method is let through"),
         ("init-request-limits", "rate_limit says how much a client may ask for"),
@@ -92,12 +112,14 @@ pub fn directive_without_effect(name: &str, parameters: &Parameters) -> Result<O
         "qos-handler" | "qos-error" | "check-request-limits" => {
             "rate_limit says how much a client may ask for"
         }
-        "match-browser" | "image-switch" | "html-switch" | "append-trailer" => {
-            "it makes no difference any more"
-        }
+        "match-browser" | "image-switch" | "html-switch" | "append-trailer" | "detect-vulnerable"
+        | "mozilla-redirect" | "ssl-logout" => "it makes no difference any more",
+        "service-dump" | "service-nsfc-dump" | "stats-xml" => "the admin listener shows what the server does",
+        "NSServletNameTrans" | "NSServletService" | "ntrans-j2ee" | "service-j2ee" | "find-index-j2ee"
+        | "type-j2ee" | "error-j2ee" => "servlets are for a route of their own",
         "get-sslid" => "TLS sessions have no number to ask for",
         "find-compressed" => "compression of the site does it",
-        "check-acl" if parameter(parameters, "acl") == Some(b"default") => {
+        "check-acl" if matches!(parameter(parameters, "acl"), Some(b"default" | b"es-internal")) => {
             "allow and deny of the site say who is let in"
         }
         "check-acl" | "load-config" => {
@@ -106,11 +128,19 @@ pub fn directive_without_effect(name: &str, parameters: &Parameters) -> Result<O
                 and basic_authentication of a route, and take the line out",
             );
         }
+        "basic-auth" if parameter(parameters, "userfn").is_some() => return Ok(None),
         "basic-auth" | "basic-ncsa" | "set-basic-auth" | "user2name" => {
             return refused(
                 "basic_authentication of the site or its routes asks for passwords; plug-ins find the user \
                 in auth-user. Take the line out",
             );
+        }
+        "map" | "reverse-map" | "regexp-map" | "regexp-redirect" | "service-http" | "proxy-retrieve"
+        | "set-origin-server" => {
+            return refused("proxy, redirect and rewrite of a route do that. Take the line out");
+        }
+        "upload-file" | "delete-file" | "list-dir" | "make-dir" | "remove-dir" | "rename-file" => {
+            return refused("files are not changed by requests. Take the line out");
         }
         _ => return Ok(None),
     }))

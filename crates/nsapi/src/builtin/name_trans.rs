@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 
 use crate::abi::{Pblock, REQ_ABORTED, REQ_NOACTION, REQ_PROCEED, Request, Session};
+use crate::api::escape::for_location;
 use crate::api::protocol::set_status;
 use crate::pattern::Pattern;
 use crate::pblock;
@@ -93,22 +94,57 @@ pub unsafe extern "C" fn redirect(
         (None, Some(prefix)) => [prefix, rest].concat(),
         (None, None) => return misconfigured("redirect needs url= or url-prefix="),
     };
-    let escaped = escape(&target);
+    let escaped = for_location(&target);
     set_status(&mut *request, 302, &[]);
     pblock::set((*request).srvhdrs, b"location", &escaped);
     REQ_ABORTED
 }
 
-/// Paths come decoded; what may not stand in a header is written as an escape.
-fn escape(target: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(target.len());
-    for byte in target {
-        match byte {
-            b'!'..=b'~' if !b"\"<>\\^`{|}".contains(byte) => out.push(*byte),
-            byte => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+/// Another path or root for requests whose path `from` fits.
+pub unsafe extern "C" fn rewrite(block: *mut Pblock, _session: *mut Session, request: *mut Request) -> c_int {
+    if let Some(from) = pblock::find(block, b"from") {
+        match Pattern::new(from) {
+            Ok(pattern) if pattern.matches(ppath(request)) => {}
+            Ok(_) => return REQ_NOACTION,
+            Err(_) => return misconfigured("the pattern of from is wrong"),
         }
     }
-    out
+    if let Some(name) = pblock::find(block, b"name") {
+        pblock::set((*request).vars, b"name", name);
+    }
+    let path = pblock::find(block, b"path").unwrap_or(ppath(request)).to_vec();
+    match pblock::find(block, b"root") {
+        Some(root) => set_path(request, root, &path),
+        None => {
+            pblock::set((*request).vars, b"ppath", &path);
+            REQ_NOACTION
+        }
+    }
+}
+
+/// Begins anew with another path, which may have a query.
+pub unsafe extern "C" fn restart(block: *mut Pblock, _session: *mut Session, request: *mut Request) -> c_int {
+    if let Some(from) = pblock::find(block, b"from") {
+        match Pattern::new(from) {
+            Ok(pattern) if pattern.matches(ppath(request)) => {}
+            Ok(_) => return REQ_NOACTION,
+            Err(_) => return misconfigured("the pattern of from is wrong"),
+        }
+    }
+    match pblock::find(block, b"uri") {
+        Some(uri) if uri.starts_with(b"/") => restart_with(request, uri),
+        _ => misconfigured("restart needs uri=, a path"),
+    }
+}
+
+/// Has a request begin anew with another path, which may have a query.
+pub unsafe fn restart_with(request: *mut Request, uri: &[u8]) -> c_int {
+    let mut parts = uri.splitn(2, |byte| *byte == b'?');
+    pblock::set((*request).reqpb, b"uri", parts.next().unwrap_or_default());
+    if let Some(query) = parts.next() {
+        pblock::set((*request).reqpb, b"query", query);
+    }
+    crate::abi::REQ_RESTART
 }
 
 pub unsafe extern "C" fn home_page(

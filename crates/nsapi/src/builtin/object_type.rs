@@ -30,6 +30,8 @@ pub unsafe extern "C" fn type_by_extension(
         b"cgi" | b"exe" | b"bat" => Some(b"magnus-internal/cgi"),
         b"shtml" => Some(b"magnus-internal/parsed-html"),
         b"map" => Some(b"magnus-internal/imagemap"),
+        // Its source is nobody's affair.
+        b"jsp" => Some(b"magnus-internal/jsp"),
         b"dyn-send" => Some(b"magnus-internal/dyn-send"),
         _ => None,
     };

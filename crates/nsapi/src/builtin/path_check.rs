@@ -83,6 +83,25 @@ pub unsafe extern "C" fn find_index(
     REQ_NOACTION
 }
 
+/// Another path of the site as the index of directories, or of those that `from` names.
+pub unsafe extern "C" fn set_virtual_index(
+    block: *mut Pblock,
+    _session: *mut Session,
+    request: *mut Request,
+) -> c_int {
+    let uri = pblock::find((*request).reqpb, b"uri").unwrap_or_default();
+    let Some(index) = pblock::find(block, b"virtual-index") else { return REQ_NOACTION };
+    let is_meant = match pblock::find(block, b"from") {
+        Some(from) => from.split(|byte| *byte == b',').any(|named| named.trim_ascii() == uri),
+        None => true,
+    };
+    if !uri.ends_with(b"/") || !is_meant {
+        return REQ_NOACTION;
+    }
+    let target = if index.starts_with(b"/") { index.to_vec() } else { [uri, index].concat() };
+    super::name_trans::restart_with(request, &target)
+}
+
 /// Refuses what is reached through symbolic links: with `disable=s` (or `hs`).
 pub unsafe extern "C" fn find_links(
     block: *mut Pblock,

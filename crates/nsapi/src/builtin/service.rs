@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
 use super::path_check::{as_path, path};
-use crate::abi::{LOG_WARN, Pblock, REQ_ABORTED, REQ_EXIT, REQ_PROCEED, Request, Session};
+use crate::abi::{LOG_WARN, Pblock, REQ_ABORTED, REQ_EXIT, REQ_NOACTION, REQ_PROCEED, Request, Session};
 use crate::api::protocol::{after_start, http_set_finfo, set_status};
 use crate::api::request::request_stat_path;
 use crate::connection::{Delegate, Delegated};
@@ -100,6 +100,34 @@ unsafe fn redirect_to_directory(request: *mut Request) -> c_int {
     REQ_ABORTED
 }
 
+/// One program for all requests of the directive.
+pub unsafe extern "C" fn query_handler(
+    block: *mut Pblock,
+    session: *mut Session,
+    request: *mut Request,
+) -> c_int {
+    let Some(program) = pblock::find(block, b"path").map(<[u8]>::to_vec) else { return REQ_NOACTION };
+    pblock::set((*request).vars, b"path", &program);
+    delegate(Delegate::Cgi, session, request)
+}
+
+pub unsafe extern "C" fn too_busy(
+    _block: *mut Pblock,
+    _session: *mut Session,
+    _request: *mut Request,
+) -> c_int {
+    crate::abi::REQ_TOOBUSY
+}
+
+pub unsafe extern "C" fn key_too_small(
+    _block: *mut Pblock,
+    _session: *mut Session,
+    request: *mut Request,
+) -> c_int {
+    set_status(&mut *request, 403, &[]);
+    REQ_ABORTED
+}
+
 unsafe fn delegate(to: Delegate, session: *mut Session, request: *mut Request) -> c_int {
     let exchange = of_session(session);
     if exchange.is_null() || request != &raw mut (*exchange).request {
@@ -108,6 +136,10 @@ unsafe fn delegate(to: Delegate, session: *mut Session, request: *mut Request) -
         }
         set_status(&mut *request, 501, &[]);
         return REQ_ABORTED;
+    }
+    // What AddLog functions see: the server's answer comes later.
+    if (*request).status_num == 0 {
+        set_status(&mut *request, 200, &[]);
     }
     let mut fields = Vec::new();
     pblock::for_each((*request).srvhdrs, |name, value| {

@@ -24,6 +24,8 @@ pub enum Message {
     Head(Head, Vec<u8>, bool),
     /// More of the body.
     Body(Vec<u8>),
+    /// The request's body is wanted; said once. Until then it may be for somebody else.
+    WantsBody,
     /// The end.
     End(Outcome),
 }
@@ -41,6 +43,7 @@ pub enum Piece {
 pub struct WorkerEnd {
     messages: Sender<Message>,
     body: Option<Receiver<Piece>>,
+    has_asked_for_body: bool,
     held: Bytes,
     head: Option<Head>,
     gathered: Vec<u8>,
@@ -74,12 +77,33 @@ pub fn bridge(has_body: bool) -> (WorkerEnd, CoreEnd) {
     let worker = WorkerEnd {
         messages,
         body: has_body.then_some(body),
+        has_asked_for_body: false,
         held: Bytes::new(),
         head: None,
         gathered: Vec::new(),
         is_gone: is_gone.clone(),
     };
     (worker, CoreEnd { messages: received, body: has_body.then_some(to_worker), _is_gone: Leaver(is_gone) })
+}
+
+impl CoreEnd {
+    /// Passes the request's body to the worker, as fast as that reads it.
+    pub fn send_body(&mut self, body: touchstone_interfaces::pipe::Receiver) {
+        if let Some(to_worker) = self.body.take() {
+            tokio::task::spawn_local(send_body(body, to_worker));
+        }
+    }
+}
+
+async fn send_body(mut body: touchstone_interfaces::pipe::Receiver, to_worker: Sender<Piece>) {
+    // The client is asked for more only when the worker has taken what came before.
+    while let Ok(place) = to_worker.reserve().await {
+        match body.next().await {
+            Some(Ok(bytes)) => place.send(Piece::Bytes(bytes)),
+            Some(Err(_)) => return place.send(Piece::Failed),
+            None => return,
+        }
+    }
 }
 
 impl WorkerEnd {
@@ -129,6 +153,11 @@ impl WorkerEnd {
 impl Connection for WorkerEnd {
     fn read(&mut self, to: &mut [u8]) -> Result<usize, Gone> {
         if self.held.is_empty() {
+            if self.body.is_some() && !self.has_asked_for_body {
+                self.has_asked_for_body = true;
+                // A plug-in may answer before it reads: what it has answered goes first.
+                self.send(Message::WantsBody)?;
+            }
             let Some(body) = &mut self.body else { return Ok(0) };
             match body.blocking_recv() {
                 Some(Piece::Bytes(bytes)) => self.held = bytes,

@@ -1,22 +1,29 @@
 //! The handler of a route with `nsapi`.
 
 use std::cell::RefCell;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use touchstone_interfaces::answer::{Answer, Part};
-use touchstone_interfaces::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_interfaces::cgi::handler::{CgiHandler, CgiInterface};
+use touchstone_interfaces::cgi::resolve::Resolved;
+use touchstone_interfaces::handler::{Handled, Handler, Interface, Level, OnCore, OnDisk, Server, Show};
 use touchstone_interfaces::pipe::{self, Receiver};
-use touchstone_interfaces::request::{Protocol, Request};
+use touchstone_interfaces::request::{PlainGet, Protocol, Request};
 
 use super::answer::Gathered;
-use super::bridge::{CoreEnd, Message, Piece, bridge};
+use super::bridge::{CoreEnd, Message, bridge};
+use super::known_length::with_known_length;
 use super::process::Child;
 use super::workers::{TooBusy, Workers};
 use crate::abi::LOG_INFORM;
-use crate::connection::{Delegate, HostRequest, Outcome, TlsFacts};
+use crate::connection::{Delegate, Delegated, HostRequest, Outcome, TlsFacts};
 use crate::current;
 use crate::engine::{Engine, Log, Settings};
 use crate::exchange::Exchange;
@@ -47,6 +54,8 @@ pub struct Nsapi {
     runs: Runs,
     workers: Workers,
     log: Arc<Messages>,
+    /// For `send-cgi`.
+    programs: Arc<CgiInterface>,
 }
 
 enum Runs {
@@ -56,7 +65,11 @@ enum Runs {
 
 impl Nsapi {
     /// Loads the plug-ins, or starts the process that does. All that is wrong is named.
-    pub fn start(settings: &Settings, hosting: &Hosting) -> Result<Nsapi, Vec<String>> {
+    pub fn start(
+        settings: &Settings,
+        hosting: &Hosting,
+        programs: Arc<CgiInterface>,
+    ) -> Result<Nsapi, Vec<String>> {
         crate::slots::install();
         let log = Arc::new(Messages::default());
         let runs = if hosting.in_process_of_its_own {
@@ -66,7 +79,7 @@ impl Nsapi {
             Runs::Here(Engine::start(settings, log.clone())?)
         };
         let workers = Workers::new(hosting.most_threads, hosting.most_waiting, hosting.stack_bytes);
-        Ok(Nsapi { runs, workers, log })
+        Ok(Nsapi { runs, workers, log, programs })
     }
 }
 
@@ -90,7 +103,13 @@ impl Interface for Nsapi {
             Runs::InChild(child) => Runs::InChild(child.clone()),
         };
         let (workers, log) = (self.workers.clone(), self.log.clone());
-        Rc::new(OnThisCore { runs, workers, log, server, exchanges: RefCell::default() })
+        let programs = self.programs.on_core(server.clone());
+        let exchanges = RefCell::default();
+        Rc::new(OnThisCore { runs, workers, log, server, programs, exchanges })
+    }
+
+    fn answers_at_once(&self) -> bool {
+        matches!(&self.runs, Runs::Here(engine) if engine.always_answers_on_core())
     }
 }
 
@@ -136,12 +155,16 @@ struct OnThisCore {
     workers: Workers,
     log: Arc<Messages>,
     server: Rc<dyn Server>,
+    programs: Rc<CgiHandler>,
     #[allow(clippy::vec_box, reason = "plug-ins hold pointers into an exchange: it must stay where it is")]
     exchanges: RefCell<Vec<Box<Exchange>>>,
 }
 
 impl Handler for OnThisCore {
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+        if request.body_length().is_none() {
+            return Box::pin(self.of_unknown_length(request));
+        }
         // Functions that may run here have answered before anybody waits.
         if let Runs::Here(engine) = &self.runs {
             let engine = engine.clone();
@@ -154,12 +177,29 @@ impl Handler for OnThisCore {
                 exchange.clear();
                 self.keep(exchange);
                 self.log.write_to(&*self.server);
-                let handled = self.handled_at_once(outcome, gathered);
-                return Box::pin(std::future::ready(handled));
+                if let Outcome::Delegated(delegated) = outcome {
+                    return Box::pin(self.delegated(delegated, request));
+                }
+                let answer = self.answer_now(outcome, gathered);
+                return Box::pin(std::future::ready(Handled::Answer(answer)));
             }
             return Box::pin(async move { self.on_worker(exchange, gathered, request, has_body).await });
         }
         Box::pin(async move { self.in_child(request).await })
+    }
+
+    fn answer_at_once(&self, request: &PlainGet<'_>) -> Answer {
+        let Runs::Here(engine) = &self.runs else { return Answer::error(500) };
+        let mut exchange = self.exchanges.borrow_mut().pop().unwrap_or_else(Exchange::new);
+        with_host_get(request, |asked| exchange.begin(engine, asked));
+        let mut gathered = Gathered::default();
+        let outcome = run_on_core(&mut exchange, &mut gathered);
+        exchange.clear();
+        self.keep(exchange);
+        self.log.write_to(&*self.server);
+        // Asked for only where every function may run here.
+        let outcome = outcome.unwrap_or(Outcome::Close);
+        self.answer_now(outcome, gathered)
     }
 }
 
@@ -178,6 +218,17 @@ fn run_on_core(exchange: &mut Exchange, gathered: &mut Gathered) -> Option<Outco
 }
 
 impl OnThisCore {
+    async fn of_unknown_length(self: Rc<Self>, request: Request) -> Handled {
+        match with_known_length(request).await {
+            Ok(request) => self.handle(request).await,
+            Err(error) => {
+                let message = format!("a request's body broke off: {error}");
+                self.server.log(Level::Debug, "request body", &message);
+                Handled::Answer(Answer::error(400))
+            }
+        }
+    }
+
     fn keep(&self, exchange: Box<Exchange>) {
         let mut exchanges = self.exchanges.borrow_mut();
         if exchanges.len() < KEPT_EXCHANGES {
@@ -185,17 +236,17 @@ impl OnThisCore {
         }
     }
 
-    fn handled_at_once(&self, outcome: Outcome, gathered: Gathered) -> Handled {
+    /// The answer of functions that have run here.
+    fn answer_now(&self, outcome: Outcome, gathered: Gathered) -> Answer {
         match (outcome, gathered.head) {
-            (Outcome::Delegated(delegated), _) => Handled::Answer(self.not_here(delegated.to)),
             (Outcome::Answered, Some(head)) => {
                 let declared = head.content_length;
                 let mut answer = head.into_answer();
                 if gathered.written.is_empty() {
                     answer.declared_length = declared;
                 }
-                answer.body.push(Part::Bytes(gathered.written));
-                Handled::Answer(answer)
+                answer.body.push(Part::Bytes(gathered.written.into()));
+                answer
             }
             (Outcome::Close, Some(head)) => {
                 // What was begun is sent, and the client sees that the end is missing.
@@ -203,27 +254,46 @@ impl OnThisCore {
                 sender.push(Bytes::from(gathered.written));
                 drop(sender);
                 let length = head.content_length;
-                Handled::Answer(head.into_answer().part(Part::Stream { body, length }))
+                head.into_answer().part(Part::Stream { body, length })
             }
-            (_, None) => Handled::Answer(Answer::error(502)),
+            // What is delegated is answered by [`OnThisCore::delegated`].
+            (_, None) | (Outcome::Delegated(_), _) => Answer::error(502),
         }
     }
 
-    /// Other parts of the server answer these; where they are not set up, nobody does.
-    fn not_here(&self, to: Delegate) -> Answer {
-        let message = match to {
-            Delegate::Cgi => {
-                "obj.conf sends a request to a CGI program: put a route with cgi before this one"
-            }
-            Delegate::Includes => {
-                "obj.conf sends a request to a parsed page: put a route for parsed pages before this one"
-            }
-            Delegate::Listing => {
-                "obj.conf sends a request to a listing: put a route with directory_listing before this one"
-            }
+    /// Other parts of the server answer these.
+    async fn delegated(self: Rc<Self>, delegated: Delegated, request: Request) -> Handled {
+        let fields = delegated.field_lines();
+        let Delegated { to, path, path_info, .. } = delegated;
+        let path = PathBuf::from(OsString::from_vec(path));
+        let show = match to {
+            Delegate::Includes => Show::Page,
+            Delegate::Listing => Show::Listing,
+            Delegate::Cgi => return self.run_program(path, path_info, fields, request).await,
         };
-        self.server.log(Level::Warning, "nsapi leaves a request to another part of the server", message);
-        Answer::error(501)
+        Handled::OnDisk(Box::new(OnDisk { request, path, show, fields }))
+    }
+
+    async fn run_program(
+        &self,
+        file: PathBuf,
+        path_info: Vec<u8>,
+        fields: Vec<u8>,
+        request: Request,
+    ) -> Handled {
+        if !file.is_file() {
+            return Handled::Answer(Answer::error(404));
+        }
+        let directory = file.parent().unwrap_or(Path::new("/")).to_path_buf();
+        let script_name = request.path.strip_suffix(&path_info[..]).unwrap_or(&request.path).to_vec();
+        let program = Resolved { file, directory, script_name, path_info };
+        match self.programs.clone().run(request, program).await {
+            Handled::Answer(mut answer) => {
+                answer.fields.extend_from_slice(&fields);
+                Handled::Answer(answer)
+            }
+            handled => handled,
+        }
     }
 
     async fn on_worker(
@@ -267,7 +337,7 @@ impl OnThisCore {
         self: Rc<Self>,
         job: Box<dyn FnOnce() + Send>,
         mut core_end: CoreEnd,
-        request: Request,
+        mut request: Request,
     ) -> Handled {
         if let Err(TooBusy) = self.workers.run(job) {
             self.server.log(
@@ -277,10 +347,11 @@ impl OnThisCore {
             );
             return Handled::Answer(Answer::error(503).field("Retry-After", "1"));
         }
-        if let Some(to_worker) = core_end.body.take() {
-            tokio::task::spawn_local(send_body(request.body, to_worker));
+        let mut first = core_end.messages.recv().await;
+        if let Some(Message::WantsBody) = first {
+            core_end.send_body(request.take_body());
+            first = core_end.messages.recv().await;
         }
-        let first = core_end.messages.recv().await;
         self.log.write_to(&*self.server);
         match first {
             Some(Message::Head(head, beginning, true)) => {
@@ -289,22 +360,24 @@ impl OnThisCore {
                 if beginning.is_empty() {
                     answer.declared_length = declared;
                 }
-                answer.body.push(Part::Bytes(beginning));
+                answer.body.push(Part::Bytes(beginning.into()));
                 Handled::Answer(answer)
             }
             Some(Message::Head(head, beginning, false)) => {
                 let (mut sender, body) = pipe::pipe(PIPE_BYTES);
                 sender.push(Bytes::from(beginning));
-                tokio::task::spawn_local(self.clone().pass_on(core_end, sender));
+                tokio::task::spawn_local(self.clone().pass_on(core_end, sender, request.body));
                 let length = head.content_length;
                 Handled::Answer(head.into_answer().part(Part::Stream { body, length }))
             }
-            Some(Message::End(Outcome::Delegated(delegated))) => Handled::Answer(self.not_here(delegated.to)),
+            Some(Message::End(Outcome::Delegated(delegated))) => self.delegated(delegated, request).await,
             _ => Handled::Answer(Answer::error(502)),
         }
     }
 
-    async fn pass_on(self: Rc<Self>, mut core_end: CoreEnd, mut sender: pipe::Sender) {
+    /// Sends the rest of an answer; the body of the request may still be asked for.
+    async fn pass_on(self: Rc<Self>, mut core_end: CoreEnd, mut sender: pipe::Sender, body: Receiver) {
+        let mut body = Some(body);
         loop {
             let message = tokio::select! {
                 message = core_end.messages.recv() => message,
@@ -315,6 +388,11 @@ impl OnThisCore {
                 Some(Message::Body(bytes)) => {
                     if sender.send(Bytes::from(bytes)).await.is_err() {
                         return;
+                    }
+                }
+                Some(Message::WantsBody) => {
+                    if let Some(body) = body.take() {
+                        core_end.send_body(body);
                     }
                 }
                 Some(Message::End(Outcome::Answered)) => {
@@ -332,52 +410,80 @@ impl OnThisCore {
     }
 }
 
-async fn send_body(mut body: Receiver, to_worker: tokio::sync::mpsc::Sender<Piece>) {
-    // The client is asked for more only when the worker has taken what came before.
-    while let Ok(place) = to_worker.reserve().await {
-        match body.next().await {
-            Some(Ok(bytes)) => place.send(Piece::Bytes(bytes)),
-            Some(Err(_)) => return place.send(Piece::Failed),
-            None => return,
-        }
-    }
-}
-
 /// The request as the engine takes it.
 fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
     let fields: Vec<(&[u8], &[u8])> = request.received.fields().collect();
-    let host = request.host.as_deref().unwrap_or_default();
-    let (name, port) = split_port(host);
     let target = request.path_and_query();
-    let nobody = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
-    let usual_port = request.server.port();
-    let tls = request.tls.as_deref().map(|tls| TlsFacts {
-        cipher: tls.cipher_suite.as_bytes(),
-        key_bits: key_bits(tls.cipher_suite),
-        client_certificate: None,
-        client_subject: tls.client_subject.as_deref().map(str::as_bytes),
-        client_issuer: tls.client_issuer.as_deref().map(str::as_bytes),
-    });
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-    let no_name = request.server.ip().to_string();
-    use_it(&HostRequest {
+    let asked = HostRequest {
         method: request.received.method_text(),
         path: &request.path,
         target: &target,
         query: request.query.as_deref(),
         is_http10: request.protocol == Protocol::Http10,
         fields: &fields,
-        host: if name.is_empty() { no_name.as_bytes() } else { name },
-        port: port.unwrap_or(usual_port),
-        client: request.client.unwrap_or(nobody),
+        host: request.host.as_deref().unwrap_or_default(),
+        port: request.server.port(),
+        client: request.client.unwrap_or(NOBODY),
         local: request.server,
-        tls,
+        tls: request.tls.as_deref().map(tls_facts),
         user: request.user.as_deref().map(str::as_bytes),
         keep_alive: true,
         body_length: request.body_length(),
         has_body: request.body_length() != Some(0),
         now_unix_seconds: now,
-    })
+    };
+    with_host_name(asked, use_it)
+}
+
+/// The same for one that is answered where it lies.
+fn with_host_get<T>(request: &PlainGet<'_>, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
+    let buffer = request.buffer;
+    let fields: Vec<(&[u8], &[u8])> =
+        request.head.fields.iter().map(|line| (line.name.of(buffer), line.value.of(buffer))).collect();
+    let asked = HostRequest {
+        method: b"GET",
+        path: request.path,
+        target: request.target,
+        query: request.query,
+        is_http10: request.protocol == Protocol::Http10,
+        fields: &fields,
+        host: request.host.unwrap_or_default(),
+        port: request.server.port(),
+        client: request.client.unwrap_or(NOBODY),
+        local: request.server,
+        tls: request.tls.map(tls_facts),
+        user: request.user,
+        keep_alive: true,
+        body_length: Some(0),
+        has_body: false,
+        now_unix_seconds: request.unix_seconds,
+    };
+    with_host_name(asked, use_it)
+}
+
+/// A client that is not known.
+const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
+/// Parts the port from the host; who has named none asks for the address that the server was reached at.
+fn with_host_name<T>(asked: HostRequest<'_>, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
+    let (name, port) = split_port(asked.host);
+    let port = port.unwrap_or(asked.port);
+    if name.is_empty() {
+        let address = asked.local.ip().to_string();
+        return use_it(&HostRequest { host: address.as_bytes(), port, ..asked });
+    }
+    use_it(&HostRequest { host: name, port, ..asked })
+}
+
+fn tls_facts(tls: &touchstone_interfaces::request::TlsFacts) -> TlsFacts<'_> {
+    TlsFacts {
+        cipher: tls.cipher_suite.as_bytes(),
+        key_bits: key_bits(tls.cipher_suite),
+        client_certificate: None,
+        client_subject: tls.client_subject.as_deref().map(str::as_bytes),
+        client_issuer: tls.client_issuer.as_deref().map(str::as_bytes),
+    }
 }
 
 fn key_bits(cipher_suite: &str) -> u32 {

@@ -8,6 +8,7 @@ mod answer;
 mod bridge;
 pub mod child;
 pub mod interface;
+mod known_length;
 mod process;
 mod wire;
 mod workers;

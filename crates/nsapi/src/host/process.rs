@@ -7,7 +7,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, SyncSender};
@@ -25,8 +25,20 @@ use crate::engine::{Log, Settings};
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
+/// A child that has run for so long is started again after the first wait.
+const RAN_WELL: Duration = Duration::from_secs(1);
+
+/// How long a request waits for a child that is being started; where that is to be started later, it does not wait.
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How long a child may take to end by itself.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What the directory of a child is called, before the number of its server.
+const DIRECTORY_PREFIX: &str = "touchstone-nsapi-";
+
+/// A directory that is younger may be of a server that is just starting.
+const DEAD_AFTER: Duration = Duration::from_secs(60);
 
 /// How often a worker that waits for the child looks whether the client is still there.
 const LOOK: Duration = Duration::from_millis(500);
@@ -45,6 +57,10 @@ struct State {
     pid: Option<u32>,
     /// Which child it is, from 1 on.
     generation: u64,
+    /// Its plug-ins are loaded.
+    is_ready: bool,
+    /// How long it is waited before the next is started.
+    wait: Duration,
     idle: Vec<UnixStream>,
     is_stopping: bool,
 }
@@ -116,6 +132,12 @@ impl Child {
 
     fn stream(&self) -> io::Result<(UnixStream, u64, bool)> {
         let mut state = self.lock();
+        if !state.is_ready && state.wait < READY_TIMEOUT {
+            // It has just ended, or has just been started: that passes.
+            let comes = |state: &mut State| !state.is_ready && !state.is_stopping;
+            let waited = self.changed.wait_timeout_while(state, READY_TIMEOUT, comes);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
         if let Some(stream) = state.idle.pop() {
             return Ok((stream, state.generation, true));
         }
@@ -147,11 +169,16 @@ impl Child {
             let begun = Instant::now();
             let mut problems = Vec::new();
             let ended = self.run_one(|ready| match ready {
-                Line::Ready if is_first => {
-                    // Whoever started it waits for this.
-                    let _ = first.send(Ok(()));
+                Line::Ready => {
+                    self.lock().is_ready = true;
+                    self.changed.notify_all();
+                    if is_first {
+                        // Whoever started it waits for this.
+                        let _ = first.send(Ok(()));
+                    } else {
+                        self.log.write(LOG_INFORM, "the process for plug-ins runs again");
+                    }
                 }
-                Line::Ready => self.log.write(LOG_INFORM, "the process for plug-ins runs again"),
                 Line::Problem(text) => problems.push(text),
             });
             if self.lock().is_stopping {
@@ -174,8 +201,9 @@ impl Child {
                 LOG_CATASTROPHE,
                 &format!("the process for plug-ins has ended ({}): it is started again", how(&ended)),
             );
-            wait = if begun.elapsed() > LONGEST_WAIT { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
-            let state = self.lock();
+            wait = if begun.elapsed() > RAN_WELL { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
+            let mut state = self.lock();
+            state.wait = wait;
             let waited = self.changed.wait_timeout_while(state, wait, |state| !state.is_stopping);
             if waited.unwrap_or_else(PoisonError::into_inner).0.is_stopping {
                 return;
@@ -188,7 +216,9 @@ impl Child {
         // What is there of the child before must not be in the way.
         let _ = std::fs::remove_file(self.socket());
         let listener = UnixListener::bind(self.socket())?;
-        let mut child = Command::new(std::env::current_exe()?)
+        // The link leads to the file that is being executed, also when another has taken its place since.
+        let mut child = Command::new("/proc/self/exe")
+            .arg0("touchstone")
             .arg("nsapi-host")
             .arg(&self.directory)
             .stdin(Stdio::from(OwnedFd::from(listener)))
@@ -204,6 +234,7 @@ impl Child {
         let status = child.wait();
         let mut state = self.lock();
         state.pid = None;
+        state.is_ready = false;
         state.idle.clear();
         drop(state);
         self.changed.notify_all();
@@ -337,11 +368,34 @@ fn fill(stream: &mut UnixStream, to: &mut [u8], client: &WorkerEnd) -> Result<()
 fn private_directory() -> io::Result<PathBuf> {
     let mut random = [0u8; 8];
     crate::api::md5::fill_random(&mut random);
-    let name = format!("touchstone-nsapi-{}-{:016x}", process::id(), u64::from_le_bytes(random));
+    let name = format!("{DIRECTORY_PREFIX}{}-{:016x}", process::id(), u64::from_le_bytes(random));
+    remove_dead_directories(&temporary_directory());
     let path = temporary_directory().join(name);
     // It must be new: one that somebody else has made is not used.
     std::fs::DirBuilder::new().mode(0o700).create(&path)?;
     Ok(path)
+}
+
+/// Removes what servers have left behind that were killed: directories of ours whose process is gone.
+fn remove_dead_directories(temporary: &Path) {
+    use std::os::unix::fs::MetadataExt as _;
+    // SAFETY: it only asks.
+    let ours = unsafe { libc::geteuid() };
+    for entry in std::fs::read_dir(temporary).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let number = name.strip_prefix(DIRECTORY_PREFIX).and_then(|rest| rest.split('-').next());
+        let Some(Ok(server)) = number.map(str::parse::<u32>) else { continue };
+        // Not through a link: what it leads to is somebody else's.
+        let Ok(facts) = std::fs::symlink_metadata(entry.path()) else { continue };
+        let age = facts.modified().ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
+        let is_old = facts.is_dir() && facts.uid() == ours && age >= DEAD_AFTER;
+        // A server that this process cannot see (another container) may still listen.
+        let listens = || UnixStream::connect(entry.path().join("socket")).is_ok();
+        if is_old && !Path::new(&format!("/proc/{server}")).exists() && !listens() {
+            // Whatever cannot be removed does no harm.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 fn temporary_directory() -> PathBuf {

@@ -51,7 +51,7 @@ impl HttpChallenges {
         let answer = Answer::new(200)
             .field("Content-Type", "application/octet-stream")
             .field("Cache-Control", "no-store");
-        Some(answer.part(Part::Bytes(proof.key_authorization.clone().into_bytes())))
+        Some(answer.part(Part::Bytes(proof.key_authorization.clone().into())))
     }
 
     fn change(&self, change: impl FnOnce(&mut HashMap<String, HttpProof>)) {
@@ -153,7 +153,7 @@ mod tests {
         let mut answer = answer?;
         assert_eq!(answer.status, 200);
         match answer.body.pop() {
-            Some(Part::Bytes(bytes)) => Some(bytes),
+            Some(Part::Bytes(bytes)) => Some(bytes.to_vec()),
             _ => None,
         }
     }

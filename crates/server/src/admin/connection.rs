@@ -138,21 +138,35 @@ fn answer(client: Option<IpAddr>, shared: &Shared, head: &RequestHead, bytes: &[
         }
         Err(Refusal::Host) => return Page::error(421),
     }
+    let target = head.target.of(bytes);
+    let (path, query) = match memchr::memchr(b'?', target) {
+        Some(mark) => (&target[..mark], &target[mark + 1..]),
+        None => (target, &[][..]),
+    };
+    if path == b"/cache/purge" {
+        return match (head.method, gate.may_change(head, bytes)) {
+            (Method::Post, true) => shared.pages.purge(query),
+            (Method::Post, false) => {
+                let why = "needs admin.token_file, and the token as Authorization: Bearer; or a unix socket";
+                Page { body: format!("403 Forbidden: to purge {why}\n"), ..Page::error(403) }
+            }
+            _ => {
+                let mut page = Page::error(405);
+                page.fields.push(("Allow", "POST".to_string()));
+                page
+            }
+        };
+    }
     if !matches!(head.method, Method::Get | Method::Head) {
         let mut page = Page::error(405);
         page.fields.push(("Allow", "GET, HEAD".to_string()));
         return page;
     }
-    let target = head.target.of(bytes);
     let accept = || {
         let mut fields = head.fields.iter().filter(|line| line.known == KnownField::Other);
         fields
             .find(|line| line.name.of(bytes).eq_ignore_ascii_case(b"accept"))
             .map(|line| line.value.of(bytes))
-    };
-    let (path, query) = match memchr::memchr(b'?', target) {
-        Some(mark) => (&target[..mark], &target[mark + 1..]),
-        None => (target, &[][..]),
     };
     shared.pages.answer(&Question { path, query, accept: accept() })
 }

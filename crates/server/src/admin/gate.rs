@@ -62,6 +62,18 @@ impl Gate {
         if self.is_unix || self.knows(host) { Ok(()) } else { Err(Refusal::Host) }
     }
 
+    /// Whether a request may change something: it shows the token as a bearer token, which no browser adds by itself to
+    /// what a strange page has it send; or it came over a unix socket.
+    pub fn may_change(&self, head: &RequestHead, buffer: &[u8]) -> bool {
+        let fields = HeadFields { head, buffer };
+        let mut all = (0..).map_while(|position| fields.field(position));
+        let is_bearer = |(name, value): (&[u8], &[u8])| {
+            name.eq_ignore_ascii_case(b"authorization")
+                && value.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "))
+        };
+        self.is_unix || (self.token.is_some() && all.any(is_bearer))
+    }
+
     fn knows(&self, host: &[u8]) -> bool {
         let name = split_port(host).0;
         let Ok(name) = std::str::from_utf8(name.strip_suffix(b".").unwrap_or(name)) else { return false };

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! It has threads of its own, so that whoever looks costs the cores nothing: counts are read where they lie, and only a
-//! list of sessions asks each core for a copy. It speaks HTTP/1 and answers GET and HEAD; nothing can be changed here.
+//! list of sessions asks each core for a copy. It speaks HTTP/1 and answers GET and HEAD; the one thing that can be
+//! changed is what the accelerator has stored, by POST to `/cache/purge`, and only with a token or on a unix socket.
 //!
 //! | module | |
 //! |---|---|
@@ -33,11 +34,16 @@ mod status_page;
 mod words;
 
 pub use listener::Admin;
+pub use status_json::origins_json;
 
 use std::sync::Arc;
 
+use crate::accelerator::purge::PurgeOrder;
 use crate::metrics::Metrics;
 use crate::session::CoreSessions;
+
+/// Carries out a purge; gives how many stored responses it was for. `None`: no route has a cache.
+pub type CarryOut = Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>;
 
 /// Where the pages find what they show.
 #[derive(Clone)]
@@ -53,4 +59,6 @@ pub struct Sources {
     pub listeners: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
     /// The limits of the file cache, as they are now: files and bytes.
     pub cache_limits: Arc<dyn Fn() -> Option<(u64, u64)> + Send + Sync>,
+    /// Takes something out of the cache before programs and origins; gives how many responses that were.
+    pub purge: CarryOut,
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use percent_encoding::percent_decode;
 use serde_json::json;
 use touchstone_http::status::reason;
 
@@ -11,6 +12,7 @@ use super::history::History;
 use super::sessions_page::{sessions_json, sessions_page};
 use super::status_json::status_json;
 use super::status_page::status_page;
+use crate::accelerator::purge::PurgeOrder;
 use crate::metrics::{Format, Totals, expose};
 use crate::session::CoreSessions;
 
@@ -116,6 +118,28 @@ impl Pages {
                     .to_string(),
                 ..Page::error(404)
             },
+        }
+    }
+
+    /// Takes something out of the cache before programs and origins, as the query says.
+    pub fn purge(&self, query: &[u8]) -> Page {
+        let decoded = |text: &[u8]| percent_decode(text).decode_utf8_lossy().into_owned();
+        let pairs: Vec<(String, String)> = query
+            .split(|byte| *byte == b'&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| match memchr::memchr(b'=', pair) {
+                Some(equals) => (decoded(&pair[..equals]), decoded(&pair[equals + 1..])),
+                None => (decoded(pair), String::new()),
+            })
+            .collect();
+        let said: Vec<(&str, String)> =
+            pairs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        match PurgeOrder::parse(&said).map(|order| (self.sources.purge)(&order)) {
+            Ok(Some(purged)) => Page::json(&json!({ "purged": purged })),
+            Ok(None) => {
+                Page { body: "404 Not Found: no route has a cache\n".to_string(), ..Page::error(404) }
+            }
+            Err(problem) => Page { body: format!("400 Bad Request: {problem}\n"), ..Page::error(400) },
         }
     }
 

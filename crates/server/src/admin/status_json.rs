@@ -1,12 +1,13 @@
 //! `/status.json`: the status for programs.
 
 use serde_json::{Map, Value, json};
+use touchstone_interfaces::proxy::FailureLabel;
 
 use super::Sources;
 use super::history::{History, Rates};
 use crate::metrics::{
-    CLASSES, ConnectionState, Distribution, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout,
-    Totals, version_label,
+    CLASSES, ConnectionState, Distribution, HANDSHAKE_FAILURES, OriginTotals, PROTOCOLS, Refused,
+    TLS_VERSIONS, Timeout, Totals, version_label,
 };
 use crate::session::CoreSessions;
 
@@ -84,6 +85,7 @@ pub fn status_json(sources: &Sources, totals: &Totals, history: &History, cores:
             "duration": distribution_json(&route.durations),
             "cached_duration": distribution_json(&route.hit_durations),
         })).collect::<Vec<_>>(),
+        "origins": origins_json(&totals.origins),
         "cores": totals.cores.iter().enumerate().map(|(index, core)| json!({
             "core": index,
             "answers": cores.iter().any(|sessions| sessions.core == index),
@@ -101,6 +103,31 @@ pub fn status_json(sources: &Sources, totals: &Totals, history: &History, cores:
         },
         "access_log": { "lost_lines": totals.lost_lines },
     })
+}
+
+/// Origins, as in `touchstone status` too.
+pub fn origins_json(origins: &[OriginTotals]) -> Vec<Value> {
+    let one = |origin: &OriginTotals| {
+        json!({
+            "site": origin.labels.site,
+            "route": origin.labels.route,
+            "origin": origin.origin,
+            "state": origin.state.label(),
+            "requests": origin.requests,
+            "retries": origin.retries,
+            "by_class": labelled(CLASSES, &origin.classes),
+            "failures": labelled(FailureLabel::LABELS, &origin.failures),
+            "broken_bodies": origin.broken_bodies,
+            "ejections": origin.ejections,
+            "under_way": origin.under_way,
+            "connections": origin.connections,
+            "idle_connections": origin.idle,
+            "connections_opened": origin.opened,
+            "mean_us": (origin.times_count > 0).then(|| origin.times_sum_s * 1e6 / origin.times_count as f64),
+            "p99_at_most_us": origin.quantile_s(0.99).map(|seconds| seconds * 1e6),
+        })
+    };
+    origins.iter().map(one).collect()
 }
 
 /// How long the process has run.

@@ -42,6 +42,12 @@ pub fn status_page(
             h2 id="routes-title" { "Sites and routes" }
             div data-live="routes" { (routes_table(totals)) }
         }
+        @if !totals.origins.is_empty() {
+            section id="origins" aria-labelledby="origins-title" {
+                h2 id="origins-title" { "Origins" }
+                div data-live="origins" { (origins_table(totals)) }
+            }
+        }
         section id="sessions" aria-labelledby="sessions-title" {
             h2 id="sessions-title" { "Sessions" }
             div data-live="sessions" {
@@ -252,6 +258,50 @@ fn routes_table(totals: &Totals) -> Markup {
             p.note {
                 "Times are those of requests that were not answered straight from the cache."
                 @if more > 0 { " " (words::whole(more as u64)) " routes with fewer requests are not shown." }
+            }
+        }
+    }
+}
+
+fn origins_table(totals: &Totals) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Origins" {
+            table {
+                thead { tr {
+                    th scope="col" { "Site" }
+                    th scope="col" { "Route" }
+                    th scope="col" { "Origin" }
+                    th scope="col" { "State" }
+                    th.number scope="col" { "Requests" }
+                    th.number scope="col" { "Retries" }
+                    th.number scope="col" { "5xx" }
+                    th.number scope="col" { "Failures" }
+                    th.number scope="col" { "Under way" }
+                    th.number scope="col" { "Connections" }
+                    th.number scope="col" { "99 % within" }
+                } }
+                tbody {
+                    @for origin in &totals.origins {
+                        tr {
+                            td { (origin.labels.site) }
+                            td { (origin.labels.route) }
+                            th scope="row" { (origin.origin) }
+                            td { (origin.state.label()) }
+                            td.number { (words::whole(origin.requests)) }
+                            td.number { (words::whole(origin.retries)) }
+                            td.number { (words::whole(origin.classes[4])) }
+                            td.number { (words::whole(origin.all_failures())) }
+                            td.number { (words::whole(origin.under_way)) }
+                            td.number { (words::whole(origin.connections)) }
+                            td.number {
+                                @match origin.quantile_s(0.99) {
+                                    Some(seconds) => (words::nanoseconds((seconds * 1e9) as u64)),
+                                    None => "\u{2013}",
+                                }
+                            }
+                        }
+                    }
+                }
             }
         }
     }

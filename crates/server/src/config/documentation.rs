@@ -179,9 +179,10 @@ fn value_of<C>(kind: &Kind<C>) -> String {
         Kind::ErrorPages(_) => "table from status codes to paths that begin with `/`".to_string(),
         Kind::SocketAddresses(_) => "array of `\"ADDRESS:PORT\"`".to_string(),
         Kind::Networks(_) => "array of addresses and networks".to_string(),
-        Kind::Checked { what, .. } | Kind::CheckedArray { what, .. } | Kind::Fields { what, .. } => {
-            what.to_string()
-        }
+        Kind::Checked { what, .. }
+        | Kind::CheckedArray { what, .. }
+        | Kind::CheckedOneOrMore { what, .. }
+        | Kind::Fields { what, .. } => what.to_string(),
         Kind::Table { .. } => "table".to_string(),
         Kind::Tables { .. } => "array of tables".to_string(),
     }
@@ -205,6 +206,7 @@ fn before_in_example(section: &str) -> &'static str {
         "site.route.cgi" => "[[site.route]]\npath = \"/cgi-bin/\"\n\n",
         "site.route.fastcgi" => "[[site.route]]\npath = \"/app/\"\n\n",
         "site.route.scgi" => "[[site.route]]\npath = \"/scgi/\"\n\n",
+        "site.route.ajp" => "[[site.route]]\npath = \"/shop/\"\n\n",
         "site.route.php" => "[[site.route]]\npath = \"/blog/\"\n\n",
         "site.route.nsapi" => "[[site.route]]\npath = \"/plug-in/\"\n\n",
         "site.route.servlet" => "[[site.route]]\npath = \"/shop/\"\n\n",
@@ -216,13 +218,15 @@ fn before_in_example(section: &str) -> &'static str {
 /// Whether the example of a key stands in the complete one; otherwise it stands there as a comment, because it excludes
 /// another key, or names what only some machines have.
 fn stands_with_others(section: &str, key: &str) -> bool {
-    let calls_programs = ["site.route.cgi", "site.route.fastcgi", "site.route.scgi", "site.route.php"];
+    let calls_programs =
+        ["site.route.ajp", "site.route.cgi", "site.route.fastcgi", "site.route.scgi", "site.route.php"];
     let excludes_or_names = [
         "command",
         "directory",
         "front_controller",
         "interpreter",
         "program",
+        "secret",
         "send_files_from",
         "spool_directory",
         "user",
@@ -230,7 +234,8 @@ fn stands_with_others(section: &str, key: &str) -> bool {
     if section == "site.route.servlet" {
         return !["directory", "users"].contains(&key);
     }
-    !calls_programs.contains(&section) || !excludes_or_names.contains(&key)
+    let of_origins = section == "site.route.proxy" && key == "proxy_protocol";
+    !(calls_programs.contains(&section) && excludes_or_names.contains(&key) || of_origins)
 }
 
 fn first_sentence(text: &str) -> &str {
@@ -317,8 +322,9 @@ mod tests {
             assert!(one.contains(&name), "{one}");
         });
         assert!(all.lines().all(|line| line.chars().count() <= 100));
-        assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 3);
-        assert_eq!(explain(Some("[cache]")).unwrap().matches("example:").count(), 5);
+        assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 4);
+        // The five keys of the section, and the key of routes that has its name.
+        assert_eq!(explain(Some("[cache]")).unwrap().matches("example:").count(), 6);
         assert_eq!(
             explain(Some("site.rot")).unwrap_err(),
             "unknown key 'site.rot'; did you mean 'site.root'?"

@@ -10,6 +10,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 use touchstone_interfaces::backend::{Address, Balance};
 
+use super::ajp::AjpConfig;
 use super::parse::{Reader, Value};
 use super::route::RouteConfig;
 use super::section::{ABSENT, Choice, Key, Kind, Section};
@@ -92,6 +93,8 @@ pub struct ProgramsConfig {
     pub pass_authorization: bool,
     /// Where files are that programs may have sent.
     pub send_files_from: Option<PathBuf>,
+    /// What only servlet containers have.
+    pub ajp: AjpConfig,
 }
 
 impl ProgramsConfig {
@@ -113,9 +116,9 @@ impl ProgramsConfig {
 
 const MIB: u64 = 1 << 20;
 const MOST_COUNT: u64 = 1 << 24;
-const INSTANT: Duration = Duration::from_millis(10);
-const HOUR: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(86_400);
+pub(super) const INSTANT: Duration = Duration::from_millis(10);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
 /// `[site.route.fastcgi]`
 pub static FASTCGI: Section<ProgramsConfig> = Section {
@@ -166,10 +169,20 @@ pub static FASTCGI: Section<ProgramsConfig> = Section {
 pub static SCGI: Section<ProgramsConfig> = Section {
     name: "site.route.scgi",
     repeated: false,
-    documentation: "SCGI programs answer the requests of the route, see [FastCGI and SCGI](fastcgi.md).",
+    documentation: "SCGI programs answer the requests of the route, see [FastCGI and SCGI](fastcgi.md): \
+        those that listen at `backends`, or processes of `command`, which the server starts and watches itself.",
     blank,
     keys: &[
-        Key { default: None, ..BACKENDS },
+        BACKENDS,
+        COMMAND,
+        PROCESSES,
+        SOCKET,
+        DIRECTORY,
+        ENVIRONMENT,
+        USER,
+        MEMORY,
+        OPEN_FILES,
+        STOP_TIMEOUT,
         SCRIPT_NAME,
         SCRIPTS,
         INDEX,
@@ -239,7 +252,7 @@ pub static PHP: Section<ProgramsConfig> = Section {
     ],
 };
 
-fn blank() -> ProgramsConfig {
+pub(super) fn blank() -> ProgramsConfig {
     ProgramsConfig {
         backends: Vec::new(),
         command: Vec::new(),
@@ -278,12 +291,13 @@ fn blank() -> ProgramsConfig {
         variables: BTreeMap::new(),
         pass_authorization: false,
         send_files_from: None,
+        ajp: AjpConfig::default(),
     }
 }
 
 // ---- where the programs are
 
-const BACKENDS: Key<ProgramsConfig> = Key {
+pub(super) const BACKENDS: Key<ProgramsConfig> = Key {
     name: "backends",
     default: Some("[]"),
     example: "[\"unix:/run/app.sock weight=2\", \"127.0.0.1:9000 backup\"]",
@@ -292,7 +306,10 @@ const BACKENDS: Key<ProgramsConfig> = Key {
         other takes.",
     kind: Kind::CheckedArray {
         what: "array of addresses of programs",
-        parse: |text| parse_backend(text).map(|_| text.to_string()),
+        parse: |text| match parse_backend(text)?.route.as_str() {
+            "" => Ok(text.to_string()),
+            _ => Err(format!("{text:?}: only sessions of servlet containers have a route")),
+        },
         set: |programs, value| programs.backends = value,
     },
 };
@@ -301,7 +318,7 @@ const COMMAND: Key<ProgramsConfig> = Key {
     name: "command",
     default: Some("[]"),
     example: "[\"/usr/lib/app/app.fcgi\", \"--quiet\"]",
-    documentation: "A FastCGI program with its arguments, which the server starts, watches and starts again. \
+    documentation: "A program with its arguments, which the server starts, watches and starts again. \
         It accepts connections at its descriptor 0, as such programs do. Instead of `backends`.",
     kind: Kind::CheckedArray {
         what: "array of a program and its arguments",
@@ -517,7 +534,7 @@ const VARIABLES: Key<ProgramsConfig> = Key {
     },
 };
 
-const PASS_AUTHORIZATION: Key<ProgramsConfig> = Key {
+pub(super) const PASS_AUTHORIZATION: Key<ProgramsConfig> = Key {
     name: "pass_authorization",
     default: Some("false"),
     example: "true",
@@ -537,7 +554,7 @@ const SEND_FILES_FROM: Key<ProgramsConfig> = Key {
 
 // ---- connections
 
-const KEEP_CONNECTIONS: Key<ProgramsConfig> = Key {
+pub(super) const KEEP_CONNECTIONS: Key<ProgramsConfig> = Key {
     name: "keep_connections",
     default: Some("true"),
     example: "false",
@@ -546,7 +563,7 @@ const KEEP_CONNECTIONS: Key<ProgramsConfig> = Key {
     kind: Kind::Boolean(|programs, value| programs.keep_connections = value),
 };
 
-const CONNECTIONS: Key<ProgramsConfig> = Key {
+pub(super) const CONNECTIONS: Key<ProgramsConfig> = Key {
     name: "connections",
     default: Some("0"),
     example: "16",
@@ -555,7 +572,7 @@ const CONNECTIONS: Key<ProgramsConfig> = Key {
     kind: Kind::Number { least: 0, most: MOST_COUNT, set: |programs, value| programs.connections = value },
 };
 
-const IDLE_CONNECTIONS: Key<ProgramsConfig> = Key {
+pub(super) const IDLE_CONNECTIONS: Key<ProgramsConfig> = Key {
     name: "idle_connections",
     default: Some("16"),
     example: "4",
@@ -567,7 +584,7 @@ const IDLE_CONNECTIONS: Key<ProgramsConfig> = Key {
     },
 };
 
-const KEEP_ALIVE_TIMEOUT: Key<ProgramsConfig> = Key {
+pub(super) const KEEP_ALIVE_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "keep_alive_timeout",
     default: Some("\"60s\""),
     example: "\"5s\"",
@@ -579,7 +596,7 @@ const KEEP_ALIVE_TIMEOUT: Key<ProgramsConfig> = Key {
     },
 };
 
-const CONNECTION_REQUESTS: Key<ProgramsConfig> = Key {
+pub(super) const CONNECTION_REQUESTS: Key<ProgramsConfig> = Key {
     name: "connection_requests",
     default: Some("0"),
     example: "1000",
@@ -591,7 +608,7 @@ const CONNECTION_REQUESTS: Key<ProgramsConfig> = Key {
     },
 };
 
-const CONNECT_TIMEOUT: Key<ProgramsConfig> = Key {
+pub(super) const CONNECT_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "connect_timeout",
     default: Some("\"5s\""),
     example: "\"1s\"",
@@ -603,7 +620,7 @@ const CONNECT_TIMEOUT: Key<ProgramsConfig> = Key {
     },
 };
 
-const QUEUE: Key<ProgramsConfig> = Key {
+pub(super) const QUEUE: Key<ProgramsConfig> = Key {
     name: "queue",
     default: Some("1024"),
     example: "100",
@@ -612,7 +629,7 @@ const QUEUE: Key<ProgramsConfig> = Key {
     kind: Kind::Number { least: 0, most: MOST_COUNT, set: |programs, value| programs.queue = value },
 };
 
-const QUEUE_TIMEOUT: Key<ProgramsConfig> = Key {
+pub(super) const QUEUE_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "queue_timeout",
     default: Some("\"30s\""),
     example: "\"5s\"",
@@ -624,7 +641,7 @@ const QUEUE_TIMEOUT: Key<ProgramsConfig> = Key {
     },
 };
 
-const FIRST_BYTE_TIMEOUT: Key<ProgramsConfig> = Key {
+pub(super) const FIRST_BYTE_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "first_byte_timeout",
     default: Some("\"60s\""),
     example: "\"5m\"",
@@ -637,7 +654,7 @@ const FIRST_BYTE_TIMEOUT: Key<ProgramsConfig> = Key {
     },
 };
 
-const IDLE_TIMEOUT: Key<ProgramsConfig> = Key {
+pub(super) const IDLE_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "idle_timeout",
     default: Some("\"60s\""),
     example: "\"10s\"",
@@ -645,7 +662,7 @@ const IDLE_TIMEOUT: Key<ProgramsConfig> = Key {
     kind: Kind::Duration { least: INSTANT, most: DAY, set: |programs, value| programs.idle_timeout = value },
 };
 
-const TOTAL_TIMEOUT: Key<ProgramsConfig> = Key {
+pub(super) const TOTAL_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "total_timeout",
     default: Some("\"0s\""),
     example: "\"10m\"",
@@ -667,7 +684,7 @@ const HEADER_BYTES: Key<ProgramsConfig> = Key {
 
 // ---- several backends
 
-const BALANCE: Key<ProgramsConfig> = Key {
+pub(super) const BALANCE: Key<ProgramsConfig> = Key {
     name: "balance",
     default: Some("\"least-outstanding\""),
     example: "\"round-robin\"",
@@ -686,7 +703,7 @@ const BALANCE: Key<ProgramsConfig> = Key {
     ]),
 };
 
-const MAX_FAILURES: Key<ProgramsConfig> = Key {
+pub(super) const MAX_FAILURES: Key<ProgramsConfig> = Key {
     name: "max_failures",
     default: Some("3"),
     example: "1",
@@ -695,7 +712,7 @@ const MAX_FAILURES: Key<ProgramsConfig> = Key {
     kind: Kind::Number { least: 0, most: 1_000_000, set: |programs, value| programs.max_failures = value },
 };
 
-const FAIL_TIMEOUT: Key<ProgramsConfig> = Key {
+pub(super) const FAIL_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "fail_timeout",
     default: Some("\"10s\""),
     example: "\"30s\"",
@@ -703,7 +720,7 @@ const FAIL_TIMEOUT: Key<ProgramsConfig> = Key {
     kind: Kind::Duration { least: INSTANT, most: DAY, set: |programs, value| programs.fail_timeout = value },
 };
 
-const CHECK_INTERVAL: Key<ProgramsConfig> = Key {
+pub(super) const CHECK_INTERVAL: Key<ProgramsConfig> = Key {
     name: "check_interval",
     default: Some("\"0s\""),
     example: "\"5s\"",
@@ -750,7 +767,7 @@ pub(super) const PHP_KEY: Key<RouteConfig> = Key {
     kind: Kind::Table { read: read_php },
 };
 
-fn read_table(
+pub(super) fn read_table(
     reader: &mut Reader<'_>,
     section: &'static Section<ProgramsConfig>,
     value: &Value<'_>,
@@ -781,8 +798,8 @@ fn read_php(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig)
     Vec::new()
 }
 
-/// An address, then `weight=N` and `backup`, each if it is so.
-fn parse_backend(text: &str) -> Result<touchstone_interfaces::backend::Backend, String> {
+/// An address, then `weight=N`, `route=NAME` and `backup`, each if it is so.
+pub(super) fn parse_backend(text: &str) -> Result<touchstone_interfaces::backend::Backend, String> {
     let mut words = text.split_whitespace();
     let address = Address::parse(words.next().unwrap_or_default(), Path::new(""))?;
     if let Address::Unix(path) = &address
@@ -790,16 +807,24 @@ fn parse_backend(text: &str) -> Result<touchstone_interfaces::backend::Backend, 
     {
         return Err(format!("the path of the socket in {text:?} must begin with a slash"));
     }
-    let (mut weight, mut is_backup) = (1, false);
+    let (mut weight, mut is_backup, mut route) = (1, false, "");
     for word in words {
-        match word.strip_prefix("weight=").map(str::parse) {
-            Some(Ok(number @ 1..=1000)) => weight = number,
-            Some(_) => return Err(format!("the weight in {text:?} must be a number from 1 to 1000")),
+        match word.split_once('=') {
+            Some(("weight", number)) => match number.parse() {
+                Ok(number @ 1..=1000) => weight = number,
+                _ => return Err(format!("the weight in {text:?} must be a number from 1 to 1000")),
+            },
+            Some(("route", name)) if !name.is_empty() && name.bytes().all(is_suffix_byte) => route = name,
             None if word == "backup" => is_backup = true,
-            None => return Err(format!("{word:?} in {text:?} is neither weight=NUMBER nor backup")),
+            _ => {
+                return Err(format!(
+                    "{word:?} in {text:?} is neither weight=NUMBER nor backup, nor route=NAME of a servlet container"
+                ));
+            }
         }
     }
-    Ok(touchstone_interfaces::backend::Backend { address, weight, is_backup })
+    let route = route.to_string();
+    Ok(touchstone_interfaces::backend::Backend { address, weight, is_backup, route })
 }
 
 fn check_variable(name: &str) -> Result<(), String> {
@@ -833,6 +858,7 @@ mod tests {
             ("127.0.0.1:9000 backup weight=2", ("127.0.0.1:9000", 2, true)),
         ] {
             let backend = parse_backend(text).unwrap();
+            assert_eq!(backend.route, "");
             assert_eq!((backend.address.to_string().as_str(), backend.weight, backend.is_backup), expected);
         }
         for text in [
@@ -841,8 +867,12 @@ mod tests {
             "127.0.0.1:9000 weight=0",
             "127.0.0.1:9000 weight=x",
             "127.0.0.1:9000 backups",
+            "127.0.0.1:9000 route=",
+            "127.0.0.1:9000 route=a;b",
         ] {
             assert!(parse_backend(text).is_err(), "{text}");
         }
+        let backend = parse_backend("127.0.0.1:8009 route=worker.1 weight=2").unwrap();
+        assert_eq!((backend.route.as_str(), backend.weight), ("worker.1", 2));
     }
 }

@@ -697,6 +697,10 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::config::accelerator::ACCELERATOR;
+            $code
+        }
+        {
             let $section = &$crate::config::keys::ACCESS_LOG;
             $code
         }
@@ -777,7 +781,35 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::config::ajp::AJP;
+            $code
+        }
+        {
             let $section = &$crate::config::proxy::PROXY;
+            $code
+        }
+        {
+            let $section = &$crate::config::accelerator::CACHE_OF_ROUTE;
+            $code
+        }
+        {
+            let $section = &$crate::config::proxy::tables::TLS;
+            $code
+        }
+        {
+            let $section = &$crate::config::proxy::tables::CHECK;
+            $code
+        }
+        {
+            let $section = &$crate::config::proxy::tables::HEALTH;
+            $code
+        }
+        {
+            let $section = &$crate::config::proxy::tables::RETRY;
+            $code
+        }
+        {
+            let $section = &$crate::config::proxy::tables::FORWARD;
             $code
         }
         {

@@ -106,6 +106,16 @@ impl Reader<'_> {
                 self.text(name, value, |text| parse(text, base), |v| set(target, v));
             }
             Kind::CheckedArray { parse, set, .. } => self.array(name, value, parse, |v| set(target, v)),
+            Kind::CheckedOneOrMore { parse, set, .. } => match value.get_ref() {
+                DeValue::String(_) => self.text(name, value, parse, |v| set(target, vec![v])),
+                _ => {
+                    if value.get_ref().as_array().is_some_and(|items| items.is_empty()) {
+                        let place = self.place(value.span().start);
+                        self.problem(place, format!("'{name}' must hold at least one"));
+                    }
+                    self.array(name, value, parse, |v| set(target, v));
+                }
+            },
             Kind::Fields { check, set, .. } => {
                 if let Some(fields) = self.fields(name, value, *check) {
                     set(target, fields);

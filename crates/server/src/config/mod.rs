@@ -10,9 +10,11 @@
 //! * [`quick`] makes the configuration of `touchstone serve --root DIR --listen ADDR:PORT`;
 //! * [`documentation_markdown`], [`complete_example`] and [`explain`] write the table out for people.
 
+mod accelerator;
 mod access;
 mod acme;
 mod admin;
+mod ajp;
 mod cgi;
 mod documentation;
 mod fastcgi;
@@ -30,9 +32,11 @@ mod servlet;
 mod surroundings;
 mod values;
 
+pub use accelerator::AcceleratorConfig;
 pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, ProxiesConfig, RateLimitConfig};
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use admin::{AcceptRequestId, AdminConfig, AdminListen, RequestIdConfig};
+pub use ajp::{AjpConfig, Sessions};
 pub use cgi::{CgiConfig, parse_umask};
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use fastcgi::ProgramsConfig;
@@ -41,6 +45,7 @@ pub use nsapi::NsapiConfig;
 pub use parse::{Loaded, load_file, load_server_section, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
 pub use proxy::ProxyConfig;
+pub use proxy::tables::{ProxyCheckConfig, ProxyForwardConfig, ProxyHealthConfig, ProxyRetryConfig};
 pub use route::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use server::{ControlSocket, ServerConfig};
 pub use servlet::{JavaConfig, ServletConfig};
@@ -65,6 +70,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// `[cache]`
     pub cache: CacheConfig,
+    /// `[accelerator]`
+    pub accelerator: AcceleratorConfig,
     /// `[access_log]`
     pub access_log: AccessLogConfig,
     /// `[error_log]`
@@ -300,6 +307,7 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         server: ServerConfig::default(),
         limits: LimitsConfig::default(),
         cache: CacheConfig::default(),
+        accelerator: AcceleratorConfig::default(),
         access_log: AccessLogConfig::default(),
         error_log: ErrorLogConfig::default(),
         proxies: ProxiesConfig::default(),
@@ -309,6 +317,24 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         acme: AcmeConfig::default(),
         sites: vec![site],
     }
+}
+
+/// Reads a size as it stands on a command line: as in a file, but a plain number needs no quotes.
+pub fn parse_size_text(text: &str) -> Result<u64, String> {
+    text.parse().or_else(|_| values::parse_size(text))
+}
+
+/// The configuration of `touchstone accelerate`: every request of every host goes to one origin, through the cache.
+pub fn accelerate(origin: String, listen: SocketAddr) -> Config {
+    let proxy = ProxyConfig { to: vec![origin], ..proxy::PROXY.defaults() };
+    let route = RouteConfig { proxy: Some(proxy), cache: Some(Default::default()), ..RouteConfig::default() };
+    // Nothing is served from the root: the route takes every path.
+    let mut config = quick("/".into(), listen);
+    for site in &mut config.sites {
+        site.includes = None;
+        site.routes = vec![route.clone()];
+    }
+    config
 }
 
 /// Programs in the root's `cgi-bin`.

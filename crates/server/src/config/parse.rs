@@ -19,8 +19,8 @@ use super::problem::problem_at;
 use super::section::{Key, Section};
 use super::values;
 use super::{
-    Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, ServerConfig, SiteConfig, access, acme, admin,
-    server, servlet,
+    Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, ServerConfig, SiteConfig, accelerator, access,
+    acme, admin, server, servlet,
 };
 
 /// The largest file that is read as a configuration, in bytes.
@@ -175,6 +175,7 @@ impl<'t> Reader<'t> {
             server: self.single(&server::SERVER, document, &mut places),
             limits: self.single(&keys::LIMITS, document, &mut places),
             cache: self.single(&keys::CACHE, document, &mut places),
+            accelerator: self.single(&accelerator::ACCELERATOR, document, &mut places),
             access_log: self.single(&keys::ACCESS_LOG, document, &mut places),
             error_log: self.single(&keys::ERROR_LOG, document, &mut places),
             proxies: self.single(&access::PROXIES, document, &mut places),

@@ -279,8 +279,8 @@ fn unknown_names() {
     );
     assert_eq!(
         problem_beside_a_site("[upstream]\nranges = 1"),
-        "site.toml:4:2: unknown section 'upstream'; the sections are [server], [limits], [cache], [access_log], \
-         [error_log], [proxies], [acme], [request_id], [admin], [java] and [[site]]"
+        "site.toml:4:2: unknown section 'upstream'; the sections are [server], [limits], [cache], [accelerator], \
+         [access_log], [error_log], [proxies], [acme], [request_id], [admin], [java] and [[site]]"
     );
     assert_eq!(
         problems("[[sites]]\nroot = 'x'\n"),
@@ -292,7 +292,9 @@ fn unknown_names() {
     );
     assert_eq!(
         problems(&format!("path = 'x'\n{SITE}")),
-        ["site.toml:1:1: key 'path' must stand in a section, [access_log], [error_log] and [[site.route]]"]
+        [
+            "site.toml:1:1: key 'path' must stand in a section, [access_log], [error_log], [[site.route]] and [site.route.proxy.check]"
+        ]
     );
     assert_eq!(
         problems(&format!("'odd\u{e9}' = 'x'\n{SITE}")),

@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use touchstone_accelerator::rules::policy::Policy;
+
+use super::accelerator::read_cache;
 use super::access::{self, AccessConfig};
+use super::ajp;
 use super::cgi::{self, CgiConfig};
 use super::fastcgi::{self, ProgramsConfig};
 use super::nsapi::{self, NsapiConfig};
@@ -38,10 +42,14 @@ pub struct RouteConfig {
     pub fastcgi: Option<ProgramsConfig>,
     /// Answered by SCGI programs.
     pub scgi: Option<ProgramsConfig>,
+    /// Answered by servlet containers.
+    pub ajp: Option<ProgramsConfig>,
     /// Answered by PHP scripts.
     pub php: Option<ProgramsConfig>,
     /// Answered by another server.
     pub proxy: Option<ProxyConfig>,
+    /// How its answers are cached.
+    pub cache: Option<Policy>,
     /// Answered by plug-ins.
     pub nsapi: Option<NsapiConfig>,
     /// Answered by Java applications.
@@ -110,7 +118,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
         fastcgi: None,
         scgi: None,
         php: None,
+        ajp: None,
         proxy: None,
+        cache: None,
         nsapi: None,
         servlet: None,
         root: None,
@@ -216,6 +226,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         fastcgi::FASTCGI_KEY,
         fastcgi::SCGI_KEY,
         fastcgi::PHP_KEY,
+        ajp::ROUTE_KEY,
         Key {
             name: "proxy",
             default: Some(ABSENT),
@@ -223,6 +234,14 @@ pub static ROUTE: Section<RouteConfig> = Section {
             documentation: "Has another server answer, see `[site.route.proxy]`. \
                 Not together with `redirect`, `respond` or `root`.",
             kind: Kind::Table { read: read_proxy },
+        },
+        Key {
+            name: "cache",
+            default: Some(ABSENT),
+            example: "{ stale_while_revalidate = \"10s\" }",
+            documentation: "Has the answers of a program or of another server cached, see `[site.route.cache]`. \
+                Together with `proxy`, `cgi`, `fastcgi`, `scgi`, `php`, `ajp` or `nsapi`.",
+            kind: Kind::Table { read: read_cache },
         },
         Key {
             name: "nsapi",

@@ -129,6 +129,15 @@ pub enum Kind<C: 'static> {
         /// Where they go.
         set: fn(&mut C, Vec<String>),
     },
+    /// One string with a form of its own, or an array of at least one of them.
+    CheckedOneOrMore {
+        /// What they are, in a few words.
+        what: &'static str,
+        /// Checks one, and gives it as it is kept.
+        parse: fn(&str) -> Result<String, String>,
+        /// Where they go.
+        set: fn(&mut C, Vec<String>),
+    },
     /// A table from names of header fields to values.
     Fields {
         /// What it is, in a few words.

@@ -191,16 +191,13 @@ fn check_access_and_routes(
             let place = within.map(|within| within.key_below(&key));
             problems.push(problem_at(&places.file, place, format!("'{key}': {message}")));
         }
-        let Some(nsapi) = &route.nsapi else { continue };
-        for message in crate::nsapi::problems(nsapi, route, site) {
-            problems.push(problem_at(&places.file, within.map(|within| within.key("nsapi")), message));
+        if let Some(nsapi) = &route.nsapi {
+            for message in crate::nsapi::problems(nsapi, route, site) {
+                problems.push(problem_at(&places.file, within.map(|within| within.key("nsapi")), message));
+            }
         }
-    }
-    for (index, route) in site.routes.iter().enumerate() {
-        let Some(nsapi) = &route.nsapi else { continue };
-        let within = site_places.and_then(|places| places.table("route", index));
-        for message in crate::nsapi::problems(nsapi, route, site) {
-            problems.push(problem_at(&places.file, within.map(|within| within.key("nsapi")), message));
+        if let Some(message) = route.proxy.as_ref().and_then(crate::proxy::problem) {
+            problems.push(problem_at(&places.file, within.map(|within| within.key("proxy")), message));
         }
     }
     for (index, route) in site.routes.iter().enumerate() {

@@ -26,13 +26,15 @@ use touchstone_interfaces::request::{Protocol, ReceivedHead};
 
 use super::Connection;
 use super::as_http1::{nothing_received, request_text};
-use crate::account::{self, Account};
+use crate::accelerator::{self, ListedFields, Ready};
+use crate::access::RequestView;
+use crate::account::{self, Account, HitOf};
 use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
 use crate::exchange::{self, Arrival, Progress};
-use crate::header_blocks::{encode_fields, split_field};
+use crate::header_blocks::{encode_fields, encode_head, split_field};
 use crate::metrics::Timeout;
-use streams::{Brought, Exchange, Found, Inbox, Incoming, Outgoing};
+use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), as far as they tell it from HTTP/1.
 const PREFACE_START: &[u8] = b"PRI * HTTP/2.0\r\n";
@@ -74,6 +76,7 @@ impl Http2 {
                 header_list_bytes: u32::try_from(hot.limits.header_bytes).unwrap_or(u32::MAX),
                 header_fields: u32::try_from(hot.limits.header_fields).unwrap_or(u32::MAX),
                 output_bytes: OUTPUT_BYTES,
+                extended_connect: true,
                 ..Limits::default()
             }
         };
@@ -207,6 +210,9 @@ impl Http2 {
         if !self.connection.transport.may_serve(Some(request.authority())) {
             return false;
         }
+        if hot.front.is_some() && self.try_accelerated(hot, request, site, path) {
+            return true;
+        }
         // Rules look at more than this way has at hand.
         if hot.snapshot.sites[site].rules.is_some() || hot.snapshot.config.request_id.answer {
             return false;
@@ -238,7 +244,59 @@ impl Http2 {
             head.parse(&text, &limits).is_ok().then_some(text)
         };
         let origin = self.connection.origin(Protocol::Http2);
-        account::note_hit(hot, origin, (site, None), body_bytes, written, &[]);
+        account::note_hit(hot, origin, HitOf::file(site, None), body_bytes, written, &[]);
+        true
+    }
+
+    /// Answers a plain GET from the cache before programs and origins.
+    fn try_accelerated(&mut self, hot: &mut Hot, request: &Request<'_>, site: usize, path: &[u8]) -> bool {
+        let date = self.connection.core.clock.second();
+        let is_secure = self.connection.transport.scheme() != "http";
+        let listed: Vec<(&[u8], &[u8])> = request.fields().map(|field| (field.name, field.value)).collect();
+        let fields = ListedFields(&listed);
+        let target = request.path();
+        let snapshot = &hot.snapshot;
+        let view = RequestView {
+            client: self.connection.peer.map(|peer| snapshot.connection_gate.client(peer.ip(), &fields)),
+            method: b"GET",
+            path,
+            query: (path.len() < target.len()).then(|| &target[path.len() + 1..]),
+            host: Some(request.authority()),
+            fields: &fields,
+        };
+        if snapshot.config.request_id.answer {
+            return false;
+        }
+        let Some(front) = hot.front.as_mut() else { return false };
+        let when = (Variant::Persistent, &date);
+        let Some(Ready { prepared, route }) =
+            accelerator::ready(front, &snapshot.sites[site], &view, fields, is_secure, when)
+        else {
+            return false;
+        };
+        // Not kept for the second, as those of files are: the same path has other answers for other fields and queries.
+        let block = encode_head(prepared.head());
+        let body = prepared.body();
+        match self.engine.respond(request.stream(), &block, Body::Bytes(body), &mut self.output) {
+            Responded::Complete | Responded::Gone => {}
+            Responded::Queued => {
+                let part = Part::Cached(prepared.clone(), 0..body.len());
+                self.outgoing.push(Outgoing::new(request.stream(), vec![part]));
+            }
+        }
+        let body_bytes = body.len() as u64;
+        self.connection.requests += 1;
+        if hot.log.is_on() {
+            self.connection.tls_facts();
+        }
+        let limits = hot.limits;
+        let written = |head: &mut RequestHead| {
+            let text = request_text(request, request.end_of_stream());
+            head.parse(&text, &limits).is_ok().then_some(text)
+        };
+        let of = HitOf { site, route: Some(route), is_accelerated: true };
+        let origin = self.connection.origin(Protocol::Http2);
+        account::note_hit(hot, origin, of, body_bytes, written, &[]);
         true
     }
 
@@ -253,7 +311,7 @@ impl Http2 {
             Ok(Parsed::Partial) => Some(Answer::error(431)),
             Err(error) => Some(Answer::error(error.status())),
         };
-        let received = Rc::new(ReceivedHead { head, buffer });
+        let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });
         let under_way =
             self.connection.begin_request(&hot.snapshot, received.method_text(), received.target());
         let progress = Progress::new(&hot.snapshot, self.connection.peer, under_way);
@@ -262,7 +320,7 @@ impl Http2 {
             None => self.begin(hot, &received, request),
         };
         match begun {
-            Ok(request) => {
+            Ok((request, body_end)) => {
                 let core = self.connection.core.clone();
                 let (snapshot, inbox) = (hot.snapshot.clone(), self.inbox.clone());
                 let (progress, kept) = (progress.clone(), snapshot.clone());
@@ -272,14 +330,20 @@ impl Http2 {
                     let mut answer = pin!(answer);
                     let answered = poll_fn(|context| {
                         let polled = answer.as_mut().poll(context);
-                        if polled.is_pending()
-                            && let Some(hints) = progress.take_early_hints()
-                        {
-                            inbox.hint(stream, hints);
+                        if polled.is_pending() {
+                            if let Some(hints) = progress.take_early_hints() {
+                                inbox.inform(stream, 103, hints);
+                            }
+                            while let Some(interim) = progress.interim.take() {
+                                inbox.inform(stream, interim.status, interim.fields.into());
+                            }
                         }
                         polled
                     })
                     .await;
+                    if let Some(end) = body_end.filter(|_| !answered.answer.streams()) {
+                        end.linger().await;
+                    }
                     inbox.put(Found { stream, received, received_at, answered, progress, snapshot: kept });
                 });
                 self.exchanges.push(Exchange::new(stream, task.abort_handle()));
@@ -296,16 +360,24 @@ impl Http2 {
         hot: &Hot,
         received: &Rc<ReceivedHead>,
         request: &Request<'_>,
-    ) -> Result<touchstone_interfaces::request::Request, Answer> {
+    ) -> Result<(touchstone_interfaces::request::Request, Option<BodyEnd>), Answer> {
         if self.connection.generation != hot.generation {
             self.connection.take_up(hot);
         }
         let body = (!request.end_of_stream()).then(|| {
             let (sender, receiver) = pipe(BODY_BYTES);
             let most_bytes = hot.snapshot.config.limits.body_bytes;
-            self.incoming.push(Incoming::new(request.stream(), sender, most_bytes));
-            receiver
+            let (incoming, end) = match request.protocol() {
+                Some(_) => (Incoming::tunnel(request.stream(), sender), None),
+                None => {
+                    let (incoming, end) = Incoming::new(request.stream(), sender, most_bytes);
+                    (incoming, Some(end))
+                }
+            };
+            self.incoming.push(incoming);
+            (receiver, end)
         });
+        let (body, body_end) = body.map_or((None, None), |(receiver, end)| (Some(receiver), end));
         if request.expectation() == Expectation::Continue && body.is_some() {
             self.engine.inform(request.stream(), &encode_fields(100, [].into_iter()), &mut self.output);
         }
@@ -317,7 +389,8 @@ impl Http2 {
         };
         let sites = self.connection.listener_index.and_then(|index| hot.snapshot.listeners.get(index));
         let may_serve = |host: Option<&[u8]>| self.connection.transport.may_serve(host);
-        exchange::begin(&hot.snapshot, sites, arrival, received.clone(), may_serve, body)
+        let request = exchange::begin(&hot.snapshot, sites, arrival, received.clone(), may_serve, body)?;
+        Ok((request, body_end))
     }
 
     fn take_data(&mut self, hot: &Hot, stream: StreamKey, piece: &[u8], end_of_stream: bool) {
@@ -358,9 +431,10 @@ impl Http2 {
 
     /// Begins the responses that have been found.
     fn take_answers(&mut self) {
-        while let Some((stream, hints)) = self.inbox.take_hints() {
-            let lines = hints.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-            self.engine.inform(stream, &encode_fields(103, lines.filter_map(split_field)), &mut self.output);
+        while let Some((stream, status, fields)) = self.inbox.take_interim() {
+            let lines = fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+            let block = encode_fields(status, lines.filter_map(split_field));
+            self.engine.inform(stream, &block, &mut self.output);
         }
         while let Some(found) = self.inbox.take() {
             self.exchanges.retain(|exchange| exchange.stream != found.stream);
@@ -373,8 +447,8 @@ impl Http2 {
         let (answer, head) = (answered.answer, &received.head);
         let core = self.connection.core.clone();
         let date = core.clock.second();
-        // RFC 9113 section 8.6: there is nothing to switch to.
-        let answer = if answer.switches_protocols() { Answer::error(502) } else { answer };
+        let is_tunnel = self.incoming.iter().any(|incoming| incoming.stream == stream && incoming.is_tunnel);
+        let answer = as_http2(answer, is_tunnel);
         let framing = answer.framing(true);
         let length = match framing {
             Framing::Length(length) => Some(answer.declared_length.unwrap_or(length)),
@@ -382,7 +456,8 @@ impl Http2 {
         };
         let length_text = length.unwrap_or_default().to_string();
         let lines = answer.fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-        let own: [(&[u8], &[u8]); 2] = [(b"server", b"touchstone"), (b"date", &date.text)];
+        let own: [(&[u8], &[u8]); 2] =
+            [(b"server", b"touchstone"), (b"date", answer.date.as_ref().unwrap_or(&date.text))];
         let length_field = length.map(|_| (&b"content-length"[..], length_text.as_bytes()));
         let fields = own.into_iter().chain(lines.filter_map(split_field)).chain(length_field);
         let block = encode_fields(answer.status, fields);
@@ -480,7 +555,7 @@ impl Http2 {
     fn waits_for_handlers(&self) -> bool {
         (!self.exchanges.is_empty() || self.outgoing.iter().any(Outgoing::waits_for_handler))
             && !self.engine.is_blocked()
-            && self.incoming.is_empty()
+            && self.incoming.iter().all(|incoming| incoming.is_tunnel)
     }
 
     fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -530,5 +605,27 @@ impl Http2 {
             Poll::Pending if progress => Poll::Ready(Ok(())),
             Poll::Pending => Poll::Pending,
         }
+    }
+}
+
+/// An answer as HTTP/2 has it: there are no protocols to switch to (RFC 9113 section 8.6), but tunnels, which 200 begins
+/// (RFC 8441 section 5).
+fn as_http2(mut answer: Answer, is_tunnel: bool) -> Answer {
+    const NAMES: [&[u8]; 3] = [b"connection", b"upgrade", b"sec-websocket-accept"];
+    match (answer.switches_protocols(), is_tunnel) {
+        (true, true) => {
+            let is_of_switch = |line: &[u8]| {
+                let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
+                NAMES.iter().any(|other| name.eq_ignore_ascii_case(other))
+            };
+            let lines = answer.fields.split_inclusive(|&byte| byte == b'\n');
+            answer.fields = lines.filter(|line| !is_of_switch(line)).flatten().copied().collect();
+            answer.status = 200;
+            answer
+        }
+        (true, false) => Answer::error(502),
+        // It must not look as if the tunnel stood.
+        (false, true) if (200..300).contains(&answer.status) => Answer::error(501),
+        (false, _) => answer,
     }
 }

@@ -289,6 +289,11 @@ impl BodyFeed {
         if std::mem::take(&mut self.waits_to_be_asked) {
             connection.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
+        self.send_ahead(connection, context);
+    }
+
+    /// Sends what goes ahead of the answer, as far as that is possible now.
+    pub fn send_ahead(&mut self, connection: &mut Connection, context: &mut Context<'_>) {
         if !connection.output.is_empty() {
             let output = std::mem::take(&mut connection.output);
             // An error shows again where the answer is written.

@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::AsFd;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
@@ -11,14 +11,15 @@ use std::time::Instant;
 use bytes::Bytes;
 use touchstone_files::cache::Variant;
 use touchstone_http::chunked::{LAST_CHUNK, chunk_head};
-use touchstone_http::request::{Expectation, Method, Parsed, RequestHead, Version};
+use touchstone_http::request::{Expectation, Method, Version};
+use touchstone_http::status::reason;
 use touchstone_interfaces::answer::{Answer, Framing, Part};
 use touchstone_interfaces::handler::PIECE_BYTES;
 use touchstone_interfaces::pipe::Receiver;
 use touchstone_interfaces::request::ReceivedHead;
 
 use super::request_body::{BodyFeed, BodyProblem};
-use super::{Connection, Next, protocol_of};
+use super::{Connection, GATHER_BYTES, Next, ParsedHead, protocol_of};
 use crate::access::MinimumPace;
 use crate::account::{self, Account};
 use crate::exchange::{self, Answered, Arrival, Progress};
@@ -26,6 +27,9 @@ use crate::site::Snapshot;
 
 /// How much of a file goes out before other connections get their turn.
 const FILE_TURN_BYTES: usize = 256 * 1024;
+
+/// Bodies up to this are copied behind their head: one buffer costs the kernel less than two.
+pub(super) const TOGETHER_BYTES: usize = 16 * 1024;
 
 /// What logs say of a request whose client left before its answer, as nginx does.
 const CLIENT_LEFT: u16 = 499;
@@ -45,20 +49,24 @@ type Broken = (u64, io::Error);
 
 impl Connection {
     /// Answers the request at the start of the input, whatever it is.
-    pub(super) async fn answer_request(&mut self) -> Next {
+    pub(super) async fn answer_request(&mut self, parsed: ParsedHead) -> Next {
         let started = Instant::now();
         let core = self.core.clone();
-        let mut head = RequestHead::new();
-        let (snapshot, generation, limits) = {
+        let ParsedHead { head, length } = parsed;
+        let (snapshot, generation) = {
             let hot = core.hot.borrow();
-            (hot.snapshot.clone(), hot.generation, hot.limits)
+            (hot.snapshot.clone(), hot.generation)
         };
-        let Ok(Parsed::Complete(length)) = head.parse(&self.input, &limits) else { return Next::Close };
         if self.generation != generation {
             self.take_up(&core.hot.borrow());
         }
         // The head's bytes leave the input, so that a body can come in while spans still point at them.
-        let received = Rc::new(ReceivedHead { head, buffer: self.input.drain(..length).collect() });
+        let buffer = if self.input.len() == length {
+            Bytes::from(std::mem::take(&mut self.input))
+        } else {
+            self.input.drain(..length).collect()
+        };
+        let received = Rc::new(ReceivedHead { head, buffer });
         let head = &received.head;
         let configured = &snapshot.config.limits;
         let minimum = MinimumPace {
@@ -106,8 +114,8 @@ impl Connection {
         };
         let variant = self.answer_variant(&received.head, true);
         let answer =
-            exchange::answer(self.core.clone(), snapshot.clone(), request, variant, progress.clone());
-        let answered = self.drive(answer, feed, progress).await?;
+            pin!(exchange::answer(self.core.clone(), snapshot.clone(), request, variant, progress.clone()));
+        let answered = self.drive(answer, feed, progress, received.head.version == Version::Http11).await?;
         // The handler cannot know better than the connection why the body broke off.
         Some(match feed.problem {
             Some(BodyProblem::Gone) => return None,
@@ -119,14 +127,24 @@ impl Connection {
     /// Runs a handler and brings it the body; `None` when the client leaves before.
     async fn drive<T>(
         &mut self,
-        future: impl Future<Output = T>,
+        mut future: Pin<&mut impl Future<Output = T>>,
         feed: &mut BodyFeed,
         progress: &Progress,
+        takes_interim: bool,
     ) -> Option<T> {
-        let mut future = pin!(future);
         poll_fn(|context| {
             if let Poll::Ready(value) = future.as_mut().poll(context) {
                 return Poll::Ready(Some(value));
+            }
+            while let Some(interim) = progress.interim.take() {
+                // RFC 9110 section 15.2: HTTP/1.0 has none.
+                if takes_interim {
+                    let line = format!("HTTP/1.1 {} {}\r\n", interim.status, reason(interim.status));
+                    for piece in [line.as_bytes(), &interim.fields, b"\r\n"] {
+                        self.output.extend_from_slice(piece);
+                    }
+                    feed.send_ahead(self, context);
+                }
             }
             feed.poll(self, progress.is_with_handler.get(), context).map(|()| None)
         })
@@ -134,7 +152,7 @@ impl Connection {
     }
 
     /// Writes the answer, reads what is left of the body, and says how the connection goes on.
-    async fn give_answer(
+    pub(super) async fn give_answer(
         &mut self,
         snapshot: &Snapshot,
         mut answered: Answered,
@@ -145,7 +163,7 @@ impl Connection {
     ) -> Next {
         let head = &received.head;
         let status = answered.answer.status;
-        let streams = matches!(answered.answer.body.last(), Some(Part::Stream { .. }));
+        let streams = answered.answer.streams();
         // Where an error is known already, a client that waits to be asked for its body is told so at once instead.
         let refused_early = head.expectation != Expectation::None && status >= 400;
         let is_unread = refused_early || status == 413 || feed.problem.is_some();
@@ -166,11 +184,16 @@ impl Connection {
         let ends = framing == Framing::Close || switches;
         let variant = if ends { Variant::Close } else { self.answer_variant(head, keeps) };
         let parts = std::mem::take(&mut answered.answer.body);
-        let head_bytes = answered.answer.head(&self.core.clock.second(), variant, framing);
+        // The buffer that gathers answers: it is warm, and nobody needs it before this one is written.
+        let mut buffer = std::mem::take(&mut self.core.hot.borrow_mut().gathered);
+        // What was said ahead of the answer and is not sent yet goes first.
+        buffer.append(&mut self.output);
+        answered.answer.append_head(&self.core.clock.second(), variant, framing, &mut buffer);
         let has_body = switches || (head.method != Method::Head && framing != Framing::None);
         let parts = if has_body { parts } else { Vec::new() };
         let watch = progress.is_with_handler.get();
-        let written = self.write_answer(head_bytes, parts, framing, &mut feed, watch).await;
+        let written = self.write_answer(&mut buffer, parts, framing, &mut feed, watch).await;
+        self.give_back(buffer);
         let body_bytes = match written {
             Ok(bytes) | Err((bytes, _)) => bytes,
         };
@@ -220,48 +243,64 @@ impl Connection {
 
     // ---- writing
 
-    /// Writes an answer and gives the body bytes that went out, also beside an error.
+    /// Writes an answer, behind the head in `pending`, and gives the body bytes that went out, also beside an error.
     async fn write_answer(
         &mut self,
-        head: Vec<u8>,
+        pending: &mut Vec<u8>,
         parts: Vec<Part>,
         framing: Framing,
         feed: &mut BodyFeed,
         watch: bool,
     ) -> Result<u64, Broken> {
         let mut written = 0;
-        let mut pending = head;
         for part in parts {
-            let begin = std::mem::take(&mut pending);
             let result = match part {
+                Part::Bytes(bytes) if bytes.len() <= TOGETHER_BYTES => {
+                    pending.extend_from_slice(&bytes);
+                    let result = self.write_feeding(pending, &[], feed).await;
+                    result.map(|()| bytes.len() as u64).map_err(|error| (0, error))
+                }
                 Part::Bytes(bytes) => self
-                    .write_feeding(&begin, &bytes, feed)
+                    .write_feeding(pending, &bytes, feed)
                     .await
                     .map(|()| bytes.len() as u64)
                     .map_err(|error| (0, error)),
                 Part::Cached(prepared, range) => {
                     let bytes = &prepared.body()[range];
-                    self.write_feeding(&begin, bytes, feed)
+                    self.write_feeding(pending, bytes, feed)
                         .await
                         .map(|()| bytes.len() as u64)
                         .map_err(|error| (0, error))
                 }
                 Part::File { file, offset, length } => {
                     let mut sent = 0;
-                    let result = self.write_file(&begin, file.as_fd(), offset, length, &mut sent).await;
+                    let result = self.write_file(pending, file.as_fd(), offset, length, &mut sent).await;
                     result.map(|()| sent).map_err(|error| (sent, error))
                 }
-                Part::Stream { body, .. } => self.write_stream(begin, body, framing, feed, watch).await,
+                Part::Stream { body, .. } => {
+                    let begin = pending.clone();
+                    self.write_stream(begin, body, framing, feed, watch).await
+                }
             };
             match result {
                 Ok(bytes) => written += bytes,
                 Err((bytes, error)) => return Err((written + bytes, error)),
             }
+            pending.clear();
         }
         if !pending.is_empty() {
-            self.write_feeding(&pending, &[], feed).await.map_err(|error| (0, error))?;
+            self.write_feeding(pending, &[], feed).await.map_err(|error| (0, error))?;
         }
         Ok(written)
+    }
+
+    /// Gives the buffer back that gathers answers.
+    fn give_back(&self, mut buffer: Vec<u8>) {
+        let gathered = &mut self.core.hot.borrow_mut().gathered;
+        if gathered.capacity() == 0 && buffer.capacity() <= 2 * GATHER_BYTES {
+            buffer.clear();
+            *gathered = buffer;
+        }
     }
 
     /// Writes a body as it comes; `pending` goes before it.
@@ -327,7 +366,14 @@ impl Connection {
             return Err((sent, error));
         }
         if is_chunked {
-            pending.extend_from_slice(LAST_CHUNK);
+            match body.take_trailers() {
+                trailers if trailers.is_empty() => pending.extend_from_slice(LAST_CHUNK),
+                trailers => {
+                    for piece in [b"0\r\n", &trailers[..], b"\r\n"] {
+                        pending.extend_from_slice(piece);
+                    }
+                }
+            }
         }
         self.write_feeding(&pending, &[], feed).await.map_err(|error| (sent, error))?;
         Ok(sent)

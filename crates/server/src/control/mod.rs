@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::accelerator::purge::PurgeOrder;
 use crate::config::{ControlSocket, ServerConfig};
 
 pub use client::{AskError, ask, wait_for_end};
@@ -42,6 +43,8 @@ pub enum Request {
     Upgrade(Option<PathBuf>),
     /// Say how things are.
     Status,
+    /// Take something out of the cache before programs and origins.
+    Purge(PurgeOrder),
     /// Finish what was begun, and end.
     Stop,
 }
@@ -69,6 +72,7 @@ impl Request {
             Some("reopen-logs") => Ok(Request::ReopenLogs),
             Some("status") => Ok(Request::Status),
             Some("stop") => Ok(Request::Stop),
+            Some("purge") => PurgeOrder::from_json(&value).map(Request::Purge),
             Some("upgrade") => match &value["program"] {
                 Value::Null => Ok(Request::Upgrade(None)),
                 Value::String(program) if program.starts_with('/') => {
@@ -88,6 +92,11 @@ impl Request {
             Request::ReopenLogs => json!({ "command": "reopen-logs" }),
             Request::Status => json!({ "command": "status" }),
             Request::Stop => json!({ "command": "stop" }),
+            Request::Purge(order) => {
+                let mut value = order.to_json();
+                value["command"] = "purge".into();
+                value
+            }
             Request::Upgrade(None) => json!({ "command": "upgrade" }),
             Request::Upgrade(Some(program)) => {
                 json!({ "command": "upgrade", "program": program.to_string_lossy() })

@@ -328,6 +328,9 @@ impl Connection {
                 client_issuer: certificate.map(|certificate| certificate.issuer.as_str().into()),
                 client_serial: certificate.map(|certificate| certificate.serial_number.as_str().into()),
                 client_fingerprint: certificate.map(|certificate| certificate.fingerprint.as_str().into()),
+                client_certificates: certificate
+                    .map(|certificate| certificate.chain.as_slice().into())
+                    .unwrap_or_default(),
             })
         };
         self.tls_facts.get_or_init(read).clone()

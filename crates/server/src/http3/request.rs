@@ -20,10 +20,11 @@ use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, TlsFacts};
 
 use super::body::{BodyProblem, Got, Reader, feed};
 use super::connection::{Connection, OpenStream};
-use super::response::{Writer, encode_answer, encode_fields};
+use super::response::{Writer, encode_answer, encode_fields, encode_section};
 use super::stream::{Failure, code};
-use crate::access::MinimumPace;
-use crate::account::{self, Account, Origin};
+use crate::accelerator::{self, ListedFields, Ready};
+use crate::access::{self, MinimumPace};
+use crate::account::{self, Account, HitOf, Origin};
 use crate::answer::{Answer, Framing};
 use crate::config::{LimitsConfig, LogLevel};
 use crate::connection::as_http1;
@@ -196,6 +197,12 @@ impl Exchange<'_> {
         let connection = self.connection();
         let authority = Some(view.authority());
         let site = connection.listener.sites(&hot.snapshot)?.site(authority)?;
+        if hot.front.is_some()
+            && connection.may_serve(authority)
+            && let Some(hit) = self.try_accelerated(hot, view, site, path)
+        {
+            return Some(hit);
+        }
         // Rules look at more than this way has at hand.
         if !connection.may_serve(authority) || hot.snapshot.sites[site].rules.is_some() {
             return None;
@@ -224,11 +231,58 @@ impl Exchange<'_> {
         account::note_hit(
             hot,
             self.origin(&mut peer_text, tls.as_deref()),
-            (site, None),
+            HitOf::file(site, None),
             body_bytes,
             written,
             &[],
         );
+        Some(Begun::Hit(section, prepared))
+    }
+
+    /// Finds the answer to a plain GET in the cache before programs and origins.
+    fn try_accelerated(
+        &self,
+        hot: &mut Hot,
+        view: &RequestView<'_>,
+        site: usize,
+        path: &[u8],
+    ) -> Option<Begun> {
+        let connection = self.connection();
+        let date = connection.listener.core.clock.second();
+        let listed: Vec<(&[u8], &[u8])> = view.fields().map(|field| (field.name, field.value)).collect();
+        let fields = ListedFields(&listed);
+        let target = view.path();
+        let snapshot = &hot.snapshot;
+        let peer = connection.quic.remote_address().ip();
+        let rules_view = access::RequestView {
+            client: Some(snapshot.connection_gate.client(peer, &fields)),
+            method: b"GET",
+            path,
+            query: (path.len() < target.len()).then(|| &target[path.len() + 1..]),
+            host: Some(view.authority()),
+            fields: &fields,
+        };
+        if snapshot.config.request_id.answer {
+            return None;
+        }
+        let when = (Variant::Persistent, &date);
+        let front = hot.front.as_mut()?;
+        let Ready { prepared, route } =
+            accelerator::ready(front, &snapshot.sites[site], &rules_view, fields, true, when)?;
+        let (section, prepared) = (encode_section(prepared.head()), prepared.clone());
+        connection.count_answer();
+        hot.metrics.begin_turn_at(self.started);
+        hot.received_at = Some(self.started);
+        let limits = hot.limits;
+        let written = |head: &mut RequestHead| {
+            let text = as_http1::request_text(view, true);
+            head.parse(&text, &limits).is_ok().then_some(text)
+        };
+        let tls = hot.log.is_on().then(|| connection.tls_facts());
+        let mut peer_text = String::new();
+        let of = HitOf { site, route: Some(route), is_accelerated: true };
+        let origin = self.origin(&mut peer_text, tls.as_deref());
+        account::note_hit(hot, origin, of, prepared.body_length() as u64, written, &[]);
         Some(Begun::Hit(section, prepared))
     }
 
@@ -253,7 +307,7 @@ impl Exchange<'_> {
             Ok(Parsed::Partial) => Some(Answer::error(431)),
             Err(error) => Some(Answer::error(error.status())),
         };
-        let received = Rc::new(ReceivedHead { head, buffer });
+        let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });
         if hot.snapshot.config.admin.is_on() {
             let under_way = connection.session.begin_request(received.method_text(), received.target());
             *self.progress.under_way.borrow_mut() = Some(under_way);

@@ -66,7 +66,8 @@ pub fn encode_answer(answer: &Answer, framing: Framing, core: &Core) -> Vec<u8> 
     };
     let length_text = length.unwrap_or_default().to_string();
     let lines = answer.fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-    let own: [(&[u8], &[u8]); 2] = [(b"server", b"touchstone"), (b"date", &date.text)];
+    let own: [(&[u8], &[u8]); 2] =
+        [(b"server", b"touchstone"), (b"date", answer.date.as_ref().unwrap_or(&date.text))];
     let length_field = length.map(|_| (&b"content-length"[..], length_text.as_bytes()));
     encode_fields(answer.status, own.into_iter().chain(lines.filter_map(split_field)).chain(length_field))
 }
@@ -108,7 +109,7 @@ impl<'a> Writer<'a> {
         let mut pending = head;
         for part in parts {
             match part {
-                Part::Bytes(bytes) => self.data(&mut pending, bytes.into()).await?,
+                Part::Bytes(bytes) => self.data(&mut pending, bytes).await?,
                 Part::Cached(prepared, range) => {
                     self.data(&mut pending, cached_bytes(prepared, range)).await?;
                 }
@@ -136,6 +137,13 @@ impl<'a> Writer<'a> {
                             )));
                         }
                         self.data(&mut pending, piece).await?;
+                    }
+                    let trailers = body.take_trailers();
+                    if !trailers.is_empty() {
+                        let lines = trailers.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+                        let mut section = Vec::with_capacity(trailers.len());
+                        qpack::encode_fields(lines.filter_map(split_field), &mut section);
+                        frame::append(FrameType::HEADERS, &section, &mut pending);
                     }
                     if length.is_some_and(|length| self.body_bytes - before < length) {
                         return Err(Failure::Broken(io::Error::other(

@@ -35,6 +35,8 @@ const AHEAD_BYTES: usize = 64 * 1024;
 pub struct FoundPage<'a> {
     /// What it would be kept under in the cache of whole responses.
     pub key: &'a [u8],
+    /// The path that it is asked for with: what it includes is relative to it.
+    pub path: &'a [u8],
     /// Its file, below the site's root.
     pub file_path: &'a [u8],
     /// The page.
@@ -62,7 +64,7 @@ pub async fn answer(
     let representation = represent(site, includes, found.file_path, &found.page.facts);
     let source = PageSource {
         page: found.page.page.clone(),
-        path: found.file_path.to_vec(),
+        path: found.path.to_vec(),
         query: request.query.map(<[u8]>::to_vec),
         file_path: found.file_path.to_vec(),
         modified_seconds: found.page.facts.modified_seconds,
@@ -110,7 +112,7 @@ pub async fn answer(
         }
     }
     let part = if length <= TOGETHER_BYTES {
-        Part::Bytes(pieces.concat())
+        Part::Bytes(pieces.concat().into())
     } else {
         let (mut sender, body) = pipe(length);
         pieces.into_iter().for_each(|piece| sender.push(piece));

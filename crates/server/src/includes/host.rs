@@ -74,7 +74,7 @@ impl PageHost {
             return Ok(Some(PageSource {
                 page: page.page.clone(),
                 path: file_path.clone(),
-                query: request.query.clone(),
+                query: request.query.as_deref().map(<[u8]>::to_vec),
                 file_path,
                 modified_seconds: page.facts.modified_seconds,
                 owner: page.facts.owner,
@@ -117,9 +117,10 @@ impl Host for PageHost {
         }
     }
 
-    async fn fetch(&self, target: Target, _variables: Vec<Variable>) -> Result<Fetched, String> {
+    async fn fetch(&self, target: Target, variables: Vec<Variable>) -> Result<Fetched, String> {
         let shown = String::from_utf8_lossy(&target.path).into_owned();
-        let lead = lead(&self.snapshot, &self.request, self.site, &target).await?;
+        let mut lead = lead(&self.snapshot, &self.request, self.site, &target).await?;
+        lead.request.page_variables = Some(variables.into());
         if target.place == Place::Cgi && lead.to != LeadTo::Handler {
             return Err(format!("{shown} is no program"));
         }
@@ -257,7 +258,7 @@ async fn collect(parts: Vec<Part>, most_bytes: u64) -> Result<Vec<Bytes>, String
     for part in parts {
         left = left.checked_sub(part.length().unwrap_or(0)).ok_or_else(too_long)?;
         match part {
-            Part::Bytes(bytes) => body.push(Bytes::from(bytes)),
+            Part::Bytes(bytes) => body.push(bytes),
             Part::Cached(prepared, range) => body.push(Bytes::from_owner(Shared(prepared, range))),
             Part::File { file, offset, length } => body.push(read_file(file, offset, length).await?),
             Part::Stream { body: mut stream, .. } => {

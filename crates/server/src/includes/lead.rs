@@ -1,5 +1,6 @@
 //! Where an included path leads: through the routes and access rules of the site, like a request of the client.
 
+use bytes::Bytes;
 use std::rc::Rc;
 
 use touchstone_files::percent::encode_path;
@@ -122,9 +123,9 @@ fn rules_for<'s>(snapshot: &'s Snapshot, lead: &Lead) -> Option<&'s crate::route
 struct Held {
     received: Rc<ReceivedHead>,
     client: Option<std::net::IpAddr>,
-    path: Vec<u8>,
-    query: Option<Vec<u8>>,
-    host: Option<Vec<u8>>,
+    path: Bytes,
+    query: Option<Bytes>,
+    host: Option<Bytes>,
 }
 
 impl Held {

@@ -85,7 +85,7 @@ impl Variables<'_> {
             "HTTPS" => request.tls.as_ref().and_then(|_| text("on")),
             "IPV6" => text(if client?.ip().to_canonical().is_ipv6() { "on" } else { "off" }),
             "IS_SUBREQ" => text("false"),
-            "QUERY_STRING" => Some(request.query.clone().unwrap_or_default()),
+            "QUERY_STRING" => Some(request.query.as_deref().unwrap_or_default().to_vec()),
             "REMOTE_PORT" => {
                 client.filter(|client| client.port() != 0).and_then(|client| text(&client.port().to_string()))
             }
@@ -99,7 +99,7 @@ impl Variables<'_> {
             "REQUEST_LOG_ID" => (!request.id.is_empty()).then(|| request.id.as_bytes().to_vec()),
             "REQUEST_STATUS" => text("200"),
             "REQUEST_URI" => Some(request.path_and_query()),
-            "SCRIPT_NAME" => Some(request.path.clone()),
+            "SCRIPT_NAME" => Some(request.path.to_vec()),
             "SERVER_ADDR" => text(&request.server.ip().to_canonical().to_string()),
             "SERVER_NAME" => Some(self.server_name()),
             "SERVER_PORT" => text(&request.server.port().to_string()),

@@ -79,7 +79,7 @@ pub fn largest_line(format: &LineFormat, record: &Record<'_>) -> Option<usize> {
         LineFormat::Json => {
             let line = record.method.len() + record.target.len() + record.version.len();
             let fields = optional(record.host) + optional(record.referer) + optional(record.user_agent);
-            let names = record.site.len() + record.route.len() + record.handler.len();
+            let names = record.site.len() + record.route.len() + record.handler.len() + record.cache.len();
             let tls = record
                 .tls
                 .map_or(0, |tls| tls.version.len() + tls.cipher.len() + tls.subject.map_or(0, str::len));
@@ -176,6 +176,7 @@ fn append_json_line(line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
     append_known(line, b",\"site\":", given(record.site.as_bytes()));
     append_known(line, b",\"route\":", given(record.route.as_bytes()));
     append_known(line, b",\"handler\":", given(record.handler.as_bytes()));
+    append_known(line, b",\"cache\":", given(record.cache.as_bytes()));
     if let Some(tls) = record.tls {
         append_known(line, b",\"tls_version\":", given(tls.version.as_bytes()));
         append_known(line, b",\"tls_cipher\":", given(tls.cipher.as_bytes()));

@@ -42,6 +42,8 @@ pub struct Record<'a> {
     pub route: &'a str,
     /// What answered, such as `files`; empty: not known.
     pub handler: &'a str,
+    /// What the cache before it did, such as `hit`; empty: there is none.
+    pub cache: &'a str,
 }
 
 /// What is known of a TLS session.

@@ -126,6 +126,13 @@ pub static VARIABLES: &[Variable] = &[
     variable("handler", "what answered: `cache`, `files`, `redirect` and so on", |line, _, record| {
         given(line, record.handler.as_bytes());
     }),
+    variable(
+        "cache",
+        "what the cache before a program or origin did: `hit`, `miss`, `stale`, `revalidated`, `bypass`",
+        |line, _, record| {
+            given(line, record.cache.as_bytes());
+        },
+    ),
     variable("tls_version", "the version of TLS, `TLSv1.3`", |line, _, record| {
         optional(line, record.tls.map(|tls| tls.version.as_bytes()));
     }),

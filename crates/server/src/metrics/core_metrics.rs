@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use touchstone_interfaces::answer::CacheResult;
 use touchstone_interfaces::request::Protocol;
 
 use super::core_counts::CoreCounts;
@@ -30,6 +31,8 @@ pub struct Answered<'t> {
     pub body_bytes: u64,
     /// When the request was there.
     pub started: Instant,
+    /// What a cache before the program did.
+    pub cache: CacheResult,
 }
 
 /// One core's hand in the metrics.
@@ -109,7 +112,14 @@ impl CoreMetrics {
 
     /// A GET was answered with 200 straight from the cache.
     #[inline]
-    pub fn hit(&mut self, site: usize, route: Option<usize>, protocol: Protocol, body_bytes: u64) {
+    pub fn hit(
+        &mut self,
+        site: usize,
+        route: Option<usize>,
+        protocol: Protocol,
+        body_bytes: u64,
+        is_accelerated: bool,
+    ) {
         let slot = self.table.slot(Some(site), route);
         if self.routes.get(slot).is_none_or(Option::is_none) {
             self.open(slot);
@@ -117,6 +127,9 @@ impl CoreMetrics {
         let Some(Some(counts)) = self.routes.get(slot) else { return };
         counts.hits[protocol as usize].add(1);
         counts.body_bytes.add(body_bytes);
+        if is_accelerated {
+            counts.accelerated_hits.add(1);
+        }
         if let Some(since) = self.sampled_at {
             counts.hit_took(nanoseconds_since(since), u64::from(self.hit_sampling));
         }
@@ -132,13 +145,13 @@ impl CoreMetrics {
             // A reload came between: the slots are others now, the names count.
             let labels = answered.table.labels_of(answered.site, answered.route);
             let counts = self.registry.route_counts(self.index, labels);
-            return counts.answered(answered.status, answered.body_bytes, took_ns);
+            return counts.answered(answered.status, answered.body_bytes, took_ns, answered.cache);
         }
         if self.routes.get(slot).is_none_or(Option::is_none) {
             self.open(slot);
         }
         if let Some(Some(counts)) = self.routes.get(slot) {
-            counts.answered(answered.status, answered.body_bytes, took_ns);
+            counts.answered(answered.status, answered.body_bytes, took_ns, answered.cache);
         }
     }
 

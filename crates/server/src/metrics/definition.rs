@@ -3,14 +3,32 @@
 //! Each metric is defined once, here. The exposition and the page of the book are made from this table, so a new
 //! metric is one new entry.
 
+use touchstone_interfaces::answer::CacheResult;
+use touchstone_interfaces::proxy::{FailureLabel, State, TIME_BOUNDS_S};
+
 use super::core_counts::{
     ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,
 };
-use super::metric::{Definition, Kind};
+use super::metric::{Definition, Kind, Samples};
+use super::origin_totals::OriginTotals;
 use super::route_counts::CLASSES;
+use super::totals::Totals;
 
 const SITE: (&str, &str) = ("site", "the site's first host, or its first address; `-`: no site was reached");
 const ROUTE: (&str, &str) = ("route", "what the route matches; `-`: none did");
+
+const ORIGIN: (&str, &str) = ("origin", "its URL");
+
+fn origin_labels<'a>(origin: &'a OriginTotals, more: &'a str) -> [&'a str; 4] {
+    [&origin.labels.site, &origin.labels.route, &origin.origin, more]
+}
+
+/// Adds one number for each origin.
+fn each_origin(totals: &Totals, samples: &mut Samples<'_>, number: impl Fn(&OriginTotals) -> u64) {
+    for origin in &totals.origins {
+        samples.add(&[&origin.labels.site, &origin.labels.route, &origin.origin], number(origin));
+    }
+}
 
 /// Every metric, in the order of the exposition.
 pub static METRICS: &[Definition] = &[
@@ -100,6 +118,127 @@ pub static METRICS: &[Definition] = &[
         collect: |totals, samples| {
             for route in totals.routes.iter().filter(|route| route.hit_durations.count > 0) {
                 samples.add_histogram(&[&route.labels.site, &route.labels.route], &route.hit_durations);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_origin_up",
+        kind: Kind::Gauge,
+        help: "How an origin is: 1 for the state that it is in.",
+        labels: &[
+            SITE,
+            ROUTE,
+            ORIGIN,
+            (
+                "state",
+                "`up`; `slow_start`: it has come back and gets a part of its share; `ejected`: it has failed and is left \
+                 alone; `down`: its checks fail",
+            ),
+        ],
+        collect: |totals, samples| {
+            for origin in &totals.origins {
+                for state in State::ALL {
+                    samples.add(&origin_labels(origin, state.label()), u64::from(origin.state == state));
+                }
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_origin_requests",
+        kind: Kind::Counter,
+        help: "Requests sent to an origin; one that was sent to several counts for each.",
+        labels: &[SITE, ROUTE, ORIGIN],
+        collect: |totals, samples| each_origin(totals, samples, |origin| origin.requests),
+    },
+    Definition {
+        name: "touchstone_origin_retries",
+        kind: Kind::Counter,
+        help: "Those of them that another origin had failed at before.",
+        labels: &[SITE, ROUTE, ORIGIN],
+        collect: |totals, samples| each_origin(totals, samples, |origin| origin.retries),
+    },
+    Definition {
+        name: "touchstone_origin_responses",
+        kind: Kind::Counter,
+        help: "An origin's responses, by class of the status.",
+        labels: &[SITE, ROUTE, ORIGIN, ("class", "`1xx` to `5xx`")],
+        collect: |totals, samples| {
+            for origin in &totals.origins {
+                for (class, count) in CLASSES.iter().zip(origin.classes).filter(|(_, count)| *count > 0) {
+                    samples.add(&origin_labels(origin, class), count);
+                }
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_origin_failures",
+        kind: Kind::Counter,
+        help: "Requests that an origin gave no whole response to.",
+        labels: &[
+            SITE,
+            ROUTE,
+            ORIGIN,
+            (
+                "reason",
+                "`resolve`: its host was not found; `connect`: no connection; `tls`: no TLS; `closed`: closed without a \
+                 response; `response`: no valid response; `broken`: broke off behind its head; `timeout`: too slow; `full`: \
+                 no room within the limits; `client`: the client's own body broke off",
+            ),
+        ],
+        collect: |totals, samples| {
+            for origin in &totals.origins {
+                let named = FailureLabel::LABELS.iter().zip(origin.failures);
+                for (label, count) in named.chain([(&"broken", origin.broken_bodies)]) {
+                    if count > 0 {
+                        samples.add(&origin_labels(origin, label), count);
+                    }
+                }
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_origin_ejections",
+        kind: Kind::Counter,
+        help: "How often an origin was left alone for a time because it had failed.",
+        labels: &[SITE, ROUTE, ORIGIN],
+        collect: |totals, samples| each_origin(totals, samples, |origin| origin.ejections),
+    },
+    Definition {
+        name: "touchstone_origin_requests_under_way",
+        kind: Kind::Gauge,
+        help: "Requests that an origin is busy with, open WebSockets among them.",
+        labels: &[SITE, ROUTE, ORIGIN],
+        collect: |totals, samples| each_origin(totals, samples, |origin| origin.under_way),
+    },
+    Definition {
+        name: "touchstone_origin_connections_opened",
+        kind: Kind::Counter,
+        help: "Connections opened to an origin.",
+        labels: &[SITE, ROUTE, ORIGIN],
+        collect: |totals, samples| each_origin(totals, samples, |origin| origin.opened),
+    },
+    Definition {
+        name: "touchstone_origin_connections",
+        kind: Kind::Gauge,
+        help: "Open connections to an origin.",
+        labels: &[SITE, ROUTE, ORIGIN, ("state", "`idle`: kept, without a request; `open`: all others")],
+        collect: |totals, samples| {
+            for origin in &totals.origins {
+                samples.add(&origin_labels(origin, "idle"), origin.idle);
+                samples.add(&origin_labels(origin, "open"), origin.connections.saturating_sub(origin.idle));
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_origin_response_seconds",
+        kind: Kind::Histogram,
+        help: "From sending a request to an origin, connecting included, to the head of its response.",
+        labels: &[SITE, ROUTE, ORIGIN],
+        collect: |totals, samples| {
+            for origin in totals.origins.iter().filter(|origin| origin.times_count > 0) {
+                let labels = [&origin.labels.site, &origin.labels.route, &origin.origin].map(String::as_str);
+                let all = (origin.times_count, origin.times_sum_s);
+                samples.add_cumulative(&labels, &TIME_BOUNDS_S, &origin.times, all);
             }
         },
     },
@@ -301,6 +440,149 @@ pub static METRICS: &[Definition] = &[
         collect: |totals, samples| {
             if let Some(cache) = totals.cache {
                 samples.add(&[], cache.compressions);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_requests",
+        kind: Kind::Counter,
+        help: "Requests of routes with a cache, by what the cache did.",
+        labels: &[
+            SITE,
+            ROUTE,
+            (
+                "result",
+                "`hit`: answered from what is stored, or with a response that another request had asked for; `miss`: from \
+                 the origin or program; `stale`: from what is stored although it was stale; `revalidated`: from what is \
+                 stored, which the origin has said to be right; `bypass`: of a kind that the cache has nothing to do with",
+            ),
+        ],
+        collect: |totals, samples| {
+            for route in totals.routes.iter().filter(|route| route.cache_results != [0; 5]) {
+                for (result, count) in CacheResult::ALL.iter().zip(route.cache_results) {
+                    samples.add(&[&route.labels.site, &route.labels.route, result.word()], count);
+                }
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_objects",
+        kind: Kind::Gauge,
+        help: "Responses that are stored in memory.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator {
+                samples.add(&[], counters.objects);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_bytes",
+        kind: Kind::Gauge,
+        help: "Memory that stored responses take.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator {
+                samples.add(&[], counters.bytes);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_limit_bytes",
+        kind: Kind::Gauge,
+        help: "The most memory that they may take: accelerator.memory.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator {
+                samples.add(&[], counters.budget_bytes);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_evictions",
+        kind: Kind::Counter,
+        help: "Stored responses that left to make room.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator {
+                samples.add(&[], counters.evictions);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_refused",
+        kind: Kind::Counter,
+        help: "Responses that were not stored because they are too large for what is known of their use.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator {
+                samples.add(&[], counters.refused);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_purged",
+        kind: Kind::Counter,
+        help: "Stored responses that were purged, or that an unsafe request has made stale.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator {
+                samples.add(&[], counters.purged);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_objects",
+        kind: Kind::Gauge,
+        help: "Responses of which there is a copy on disk.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.objects);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_bytes",
+        kind: Kind::Gauge,
+        help: "What the copies take on disk.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.bytes);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_loads",
+        kind: Kind::Counter,
+        help: "Copies that were read into memory again.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.loads);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_corrupt",
+        kind: Kind::Counter,
+        help: "Copies that were not what had been written, and were dropped.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.corrupt);
+            }
+        },
+    },
+    Definition {
+        name: "touchstone_accelerator_disk_unwritten",
+        kind: Kind::Counter,
+        help: "Responses of which no copy was made: too much to write, no room, or purged meanwhile.",
+        labels: &[],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                samples.add(&[], counters.unwritten);
             }
         },
     },

@@ -131,6 +131,7 @@ fn route(site: &str, route: &str, hits: u64) -> RouteTotals {
     RouteTotals {
         labels: RouteLabels { site: site.to_string(), route: route.to_string() },
         hits,
+        cache_results: [0; 5],
         classes: [0, hits, 0, 2, 0],
         body_bytes: 9,
         durations: Distribution::default(),

@@ -91,6 +91,25 @@ impl Samples<'_> {
         let _ = writeln!(self.text, " {}", distribution.count);
     }
 
+    /// Adds a histogram of times from counts that are added up already: bounds in seconds, how many were no larger, how many
+    /// there were, and their sum.
+    pub fn add_cumulative(&mut self, labels: &[&str], bounds_s: &[f64], counts: &[u64], all: (u64, f64)) {
+        for (bound, count) in bounds_s.iter().zip(counts) {
+            self.name("_bucket");
+            self.labels(labels, Some(&format!("{bound:?}")));
+            let _ = writeln!(self.text, " {count}");
+        }
+        self.name("_bucket");
+        self.labels(labels, Some("+Inf"));
+        let _ = writeln!(self.text, " {}", all.0);
+        self.name("_sum");
+        self.labels(labels, None);
+        let _ = writeln!(self.text, " {:?}", all.1);
+        self.name("_count");
+        self.labels(labels, None);
+        let _ = writeln!(self.text, " {}", all.0);
+    }
+
     fn name(&mut self, ending: &str) {
         self.text.push_str(self.definition.name);
         self.text.push_str(ending);

@@ -17,6 +17,7 @@
 //! | `traffic` | bytes in and out of a thread |
 //! | `registry` | where everything is found |
 //! | `route_table` | what sites and routes are called |
+//! | `origin_totals` | what is counted of origins |
 //! | `process` | what the kernel says |
 //! | `totals` | everything added up |
 //! | `metric` | what a metric is |
@@ -30,6 +31,7 @@ mod documentation;
 mod exposition;
 mod histogram;
 mod metric;
+mod origin_totals;
 mod process;
 mod registry;
 mod route_counts;
@@ -47,8 +49,9 @@ pub use documentation::documentation_markdown;
 pub use exposition::{Format, expose};
 pub use histogram::Distribution;
 pub use metric::{Definition, Kind};
+pub use origin_totals::{OriginTotals, origin_totals};
 pub use process::ProcessFacts;
 pub use registry::Metrics;
 pub use route_counts::{CLASSES, RouteCounts, RouteLabels};
-pub use route_table::RouteTable;
+pub use route_table::{RouteTable, route_name, site_name};
 pub use totals::{CoreTotals, RouteTotals, Sample, Totals};

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use touchstone_accelerator::store::{Counters, Store, TierCounters};
 use touchstone_files::cache::{CacheCounters, FileCache};
 
 use super::core_counts::CoreCounts;
@@ -27,6 +28,7 @@ pub struct Metrics {
     /// By labels, the counts of each core that has any.
     routes: Mutex<BTreeMap<RouteLabels, BTreeMap<usize, Arc<RouteCounts>>>>,
     cache: Mutex<CacheHistory>,
+    accelerator: Mutex<Option<Arc<Store>>>,
     lost_lines: LostLines,
     reloads: [AtomicU64; 2],
     generation: AtomicU64,
@@ -52,6 +54,7 @@ impl Metrics {
             cores: Mutex::default(),
             routes: Mutex::default(),
             cache: Mutex::default(),
+            accelerator: Mutex::default(),
             lost_lines,
             reloads: [AtomicU64::new(0), AtomicU64::new(0)],
             generation: AtomicU64::new(1),
@@ -59,6 +62,23 @@ impl Metrics {
             draining: AtomicBool::new(false),
             started_at: unix_seconds(),
         })
+    }
+
+    /// This is where answers of programs and origins are stored from now on, if any are.
+    pub fn use_accelerator(&self, store: Option<&Arc<Store>>) {
+        *lock(&self.accelerator) = store.cloned();
+    }
+
+    /// The counts of its copies on disk, if there are any.
+    pub fn accelerator_disk_counters(&self) -> Option<TierCounters> {
+        let store = lock(&self.accelerator).clone();
+        store.and_then(|store| store.tier().map(|tier| tier.counters()))
+    }
+
+    /// The counts of it.
+    pub fn accelerator_counters(&self) -> Option<Counters> {
+        let store = lock(&self.accelerator).clone();
+        store.map(|store| store.counters())
     }
 
     /// The cache that is in use from now on.

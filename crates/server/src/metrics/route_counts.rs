@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use touchstone_interfaces::answer::CacheResult;
+
 use super::count::{Count, zeroed};
 use super::histogram::Histogram;
 
@@ -27,6 +29,10 @@ pub struct RouteCounts {
     pub body_bytes: Count,
     /// Other answers, by class of their status.
     pub classes: [Count; 5],
+    /// Plain hits that were answers of programs or origins.
+    pub accelerated_hits: Count,
+    /// Other answers, by what the cache before their program did.
+    pub cache_results: [Count; 5],
     /// How long other answers took.
     pub durations: Histogram,
     /// How long plain hits took, as far as they are timed.
@@ -39,6 +45,8 @@ impl Default for RouteCounts {
             hits: zeroed(),
             body_bytes: Count::default(),
             classes: zeroed(),
+            accelerated_hits: Count::default(),
+            cache_results: zeroed(),
             durations: Histogram::default(),
             hit_durations: OnceLock::new(),
         }
@@ -47,7 +55,10 @@ impl Default for RouteCounts {
 
 impl RouteCounts {
     /// Counts an answer that was no plain hit.
-    pub fn answered(&self, status: u16, body_bytes: u64, took_ns: u64) {
+    pub fn answered(&self, status: u16, body_bytes: u64, took_ns: u64, cache: CacheResult) {
+        if let Some(index) = CacheResult::ALL.iter().position(|result| *result == cache) {
+            self.cache_results[index].add(1);
+        }
         let class = usize::from(status / 100).wrapping_sub(1).min(CLASSES.len() - 1);
         self.classes[class].add(1);
         self.body_bytes.add(body_bytes);

@@ -105,6 +105,12 @@ pub fn route_names(routes: &[RouteConfig]) -> Vec<String> {
     names
 }
 
+/// What one of the routes of a site is called.
+pub fn route_name(routes: &[RouteConfig], route: &RouteConfig) -> String {
+    let position = routes.iter().position(|other| std::ptr::eq(other, route));
+    position.and_then(|position| route_names(routes).into_iter().nth(position)).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

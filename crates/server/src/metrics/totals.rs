@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use touchstone_accelerator::store::{Counters, TierCounters};
 use touchstone_files::cache::CacheCounters;
 
 use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
 use super::histogram::Distribution;
+use super::origin_totals::{OriginTotals, origin_totals};
 use super::process::{ProcessFacts, thread_cpu_seconds};
 use super::registry::Metrics;
 use super::route_counts::{RouteCounts, RouteLabels};
@@ -49,8 +51,14 @@ pub struct Totals {
     pub cache_misses: u64,
     /// The cache's own counts.
     pub cache: Option<CacheCounters>,
+    /// The counts of the cache before programs and origins.
+    pub accelerator: Option<Counters>,
+    /// The counts of its copies on disk.
+    pub accelerator_disk: Option<TierCounters>,
     /// Each route that was asked for anything.
     pub routes: Vec<RouteTotals>,
+    /// Each origin that requests are passed on to.
+    pub origins: Vec<OriginTotals>,
     /// Each core.
     pub cores: Vec<CoreTotals>,
     /// What the kernel says.
@@ -78,6 +86,8 @@ pub struct RouteTotals {
     pub hits: u64,
     /// All answers, by class.
     pub classes: [u64; 5],
+    /// Answers by what the cache before their program did.
+    pub cache_results: [u64; 5],
     /// Bytes of bodies.
     pub body_bytes: u64,
     /// How long answers took that were no plain hits.
@@ -110,6 +120,8 @@ impl Totals {
         let (generation, taken_up_at) = metrics.generation();
         let mut totals = Totals {
             cache: metrics.cache_counters(),
+            accelerator: metrics.accelerator_counters(),
+            accelerator_disk: metrics.accelerator_disk_counters(),
             process: ProcessFacts::now(),
             reloads: metrics.reloads(),
             generation,
@@ -117,6 +129,7 @@ impl Totals {
             started_at: metrics.started_at(),
             lost_lines: metrics.lost_lines(),
             draining: metrics.is_draining(),
+            origins: origin_totals(),
             ..Totals::default()
         };
         for core in metrics.cores() {
@@ -173,10 +186,12 @@ impl Totals {
             labels,
             hits: 0,
             classes: [0; 5],
+            cache_results: [0; 5],
             body_bytes: 0,
             durations: Distribution::default(),
             hit_durations: Distribution::default(),
         };
+        let mut accelerated = 0;
         for core in cores {
             for protocol in PROTOCOLS {
                 let hits = core.hits[protocol as usize].get();
@@ -184,6 +199,8 @@ impl Totals {
                 route.hits += hits;
             }
             add_each(&mut route.classes, &core.classes);
+            add_each(&mut route.cache_results, &core.cache_results);
+            accelerated += core.accelerated_hits.get();
             route.body_bytes += core.body_bytes.get();
             route.durations.add(&core.durations);
             if let Some(histogram) = core.hit_durations() {
@@ -195,7 +212,9 @@ impl Totals {
         if route.hits > 0 {
             *self.statuses.entry(200).or_default() += route.hits;
         }
-        self.cache_hits += route.hits;
+        // Hits come first among the results.
+        route.cache_results[0] += accelerated;
+        self.cache_hits += route.hits - accelerated.min(route.hits);
         self.routes.push(route);
     }
 }

@@ -20,11 +20,12 @@ mod rules;
 mod template;
 
 pub use answer_fields::{AnswerFields, check_answer_field};
-pub use rules::{AtOnce, Outcome, Resolved, SiteRules};
+pub use rules::{AtOnce, Outcome, ProgramAtOnce, Resolved, SiteRules};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use touchstone_http::target::normalise_path;
 
@@ -113,11 +114,11 @@ pub struct Rewrite {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewritten {
     /// The path in its normal form.
-    pub path: Vec<u8>,
+    pub path: Bytes,
     /// The same as it would be sent, which is what the file handler takes.
-    pub path_as_sent: Vec<u8>,
+    pub path_as_sent: Bytes,
     /// The query.
-    pub query: Option<Vec<u8>>,
+    pub query: Option<Bytes>,
 }
 
 impl Routes {
@@ -243,7 +244,11 @@ impl Route {
         normalise_path(&target, &mut path).ok()?;
         let mut path_as_sent = Vec::with_capacity(path.len());
         escape::append_path(&path, &mut path_as_sent);
-        Some(Rewritten { path, path_as_sent, query })
+        Some(Rewritten {
+            path: path.into(),
+            path_as_sent: path_as_sent.into(),
+            query: query.map(Bytes::from),
+        })
     }
 }
 
@@ -302,6 +307,17 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         }
         action = Action::Respond(respond.clone());
     }
+    let has_program = config.proxy.is_some()
+        || config.cgi.is_some()
+        || config.fastcgi.is_some()
+        || config.scgi.is_some()
+        || config.php.is_some()
+        || config.ajp.is_some()
+        || config.nsapi.is_some();
+    if config.cache.is_some() && !has_program {
+        let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files have a cache already";
+        problem("cache", message.to_string());
+    }
     for (key, message) in contradictions(config) {
         problem(key, message);
     }
@@ -327,6 +343,7 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("fastcgi", config.fastcgi.is_some()),
         ("scgi", config.scgi.is_some()),
         ("php", config.php.is_some()),
+        ("ajp", config.ajp.is_some()),
         ("proxy", config.proxy.is_some()),
         ("nsapi", config.nsapi.is_some()),
         ("servlet", config.servlet.is_some()),
@@ -336,6 +353,8 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
     match given.as_slice() {
         // A rewritten request is one for a file still, and programs are files.
         [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "nsapi" | "scgi" | "php", "root"] => Vec::new(),
+        // How programs run that an obj.conf leads to.
+        ["cgi", "nsapi"] | ["cgi", "nsapi", "root"] => Vec::new(),
         [first, others @ ..] => {
             let message = |key: &&'static str| {
                 (*key, format!("'{key}' and '{first}' cannot both be done; make two routes"))

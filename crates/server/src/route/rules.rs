@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use super::{Action, AnswerFields, Rewritten, Route, Routes};
 use crate::access::{AccessShared, Admitted, Gate, RequestView};
+use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_interfaces::handler::Interface;
 
 use crate::answer::{Answer, Part};
 use crate::config::{RespondConfig, SiteConfig};
-use crate::interface;
+use crate::interface::{self, RouteInterface};
 
 /// How often a request may be rewritten.
 const MOST_REWRITES: usize = 10;
@@ -26,7 +27,8 @@ pub struct SiteRules {
     /// The gate of each route.
     route_gates: Box<[Option<Arc<Gate>>]>,
     /// The program of each route.
-    route_interfaces: Box<[Option<Arc<dyn Interface>>]>,
+    route_interfaces: Box<[RouteInterface]>,
+    has_programs_at_once: bool,
 }
 
 /// Whether a request can be served from the cache at once.
@@ -35,6 +37,27 @@ pub enum AtOnce {
     Serve(Admitted, Option<usize>),
     /// [`SiteRules::resolve`] says what becomes of it; it is not counted yet.
     Resolve,
+}
+
+/// A route whose program may answer a request at once.
+pub struct ProgramAtOnce<'r> {
+    /// The route.
+    pub route: usize,
+    /// Its program.
+    pub interface: &'r Arc<dyn Interface>,
+    /// The cache before it.
+    pub cache: Option<&'r CachedRoute>,
+    gate: Option<&'r Gate>,
+}
+
+impl ProgramAtOnce<'_> {
+    /// Lets the request through if nothing is to be waited for and nothing is against it, and counts it.
+    pub fn admit(&self, request: &RequestView<'_>) -> Option<Admitted> {
+        match self.gate {
+            None => Some(Admitted::default()),
+            Some(gate) => gate.admit_at_once(request),
+        }
+    }
 }
 
 /// What the routes make of a request.
@@ -90,7 +113,7 @@ impl Outcome<'_> {
                 (status, "") => Answer::new(status),
                 (status, body) => Answer::new(status)
                     .field("Content-Type", &respond.content_type)
-                    .part(Part::Bytes(body.as_bytes().to_vec())),
+                    .part(Part::Bytes(body.as_bytes().to_vec().into())),
             }),
         }
     }
@@ -98,7 +121,11 @@ impl Outcome<'_> {
 
 impl SiteRules {
     /// Makes the rules of a site ready; `None` where it has none. The error says everything that is wrong.
-    pub fn open(config: &SiteConfig, shared: &Arc<AccessShared>) -> Result<Option<SiteRules>, Vec<String>> {
+    pub fn open(
+        config: &SiteConfig,
+        shared: &Arc<AccessShared>,
+        accelerator: &Arc<Accelerator>,
+    ) -> Result<Option<SiteRules>, Vec<String>> {
         // The same after a reload, so that what clients have used up is remembered.
         let name = (&config.hosts, &config.listen);
         let gate = Gate::open(&config.access, &name, shared)?;
@@ -111,11 +138,22 @@ impl SiteRules {
         };
         let route_gates = config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
         let open = |(index, route)| {
-            interface::open(route, config).map_err(|problem| vec![format!("route {}: {problem}", index + 1)])
+            interface::open(route, config, accelerator)
+                .map_err(|problem| vec![format!("route {}: {problem}", index + 1)])
         };
-        let route_interfaces = config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
+        let route_interfaces: Box<[_]> =
+            config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
         let says_nothing = gate.is_none() && routes.is_none();
-        Ok((!says_nothing).then_some(SiteRules { gate, routes, route_gates, route_interfaces }))
+        let mut interfaces =
+            route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
+        let has_programs_at_once = interfaces.any(|interface| interface.answers_at_once());
+        Ok((!says_nothing).then_some(SiteRules {
+            gate,
+            routes,
+            route_gates,
+            route_interfaces,
+            has_programs_at_once,
+        }))
     }
 
     /// The directories that routes have of their own.
@@ -123,9 +161,14 @@ impl SiteRules {
         self.routes.iter().flat_map(Routes::roots)
     }
 
+    /// The routes that have the cache.
+    pub fn caches(&self) -> impl Iterator<Item = &CachedRoute> {
+        self.route_interfaces.iter().filter_map(|route| route.cache.as_ref())
+    }
+
     /// Whether clients' addresses must be known for these rules.
     pub fn wants_peers(&self) -> bool {
-        let tells_programs = self.route_interfaces.iter().any(Option::is_some);
+        let tells_programs = self.route_interfaces.iter().any(|route| route.interface.is_some());
         self.gate.is_some() || tells_programs || self.route_gates.iter().any(Option::is_some)
     }
 
@@ -142,6 +185,29 @@ impl SiteRules {
         };
         let index = route.map(|route| route.index);
         admitted.map_or(AtOnce::Resolve, |admitted| AtOnce::Serve(admitted, index))
+    }
+
+    /// Whether there is a program that may answer at once.
+    pub fn has_programs_at_once(&self) -> bool {
+        self.has_programs_at_once
+    }
+
+    /// The program that answers a request, where the routes say nothing else of it.
+    #[inline]
+    pub fn program_at_once(&self, request: &RequestView<'_>) -> Option<ProgramAtOnce<'_>> {
+        let route = self.routes.as_ref()?.find(request)?;
+        let RouteInterface { interface, cache } = self.route_interfaces.get(route.index)?;
+        let interface = interface.as_ref()?;
+        if !interface.answers_at_once() {
+            return None;
+        }
+        let says_nothing_else = matches!(route.action, Action::Files) && route.fields.is_empty();
+        says_nothing_else.then(|| ProgramAtOnce {
+            route: route.index,
+            interface,
+            cache: cache.as_ref(),
+            gate: self.gate_of(Some(route)),
+        })
     }
 
     /// Goes through the routes, again after each rewrite. A route that has rewritten a request is not looked at again
@@ -202,7 +268,7 @@ impl SiteRules {
     }
 
     fn interface_of(&self, route: &Route) -> Option<&Arc<dyn Interface>> {
-        self.route_interfaces.get(route.index)?.as_ref()
+        self.route_interfaces.get(route.index)?.interface.as_ref()
     }
 
     fn gate_of(&self, route: Option<&Route>) -> Option<&Gate> {

@@ -9,6 +9,8 @@ use super::*;
 use crate::access::view::tests::view;
 use crate::access::{AccessShared, pass};
 use crate::config::{Config, parse};
+use touchstone_accelerator::layer::Accelerator;
+use touchstone_accelerator::store::Store;
 
 /// The configuration of one site with these lines behind its own.
 fn config(routes: &str) -> Config {
@@ -26,7 +28,9 @@ fn found(routes: &Routes, path: &str) -> Option<usize> {
 
 fn rules(text: &str) -> SiteRules {
     let shared = AccessShared::new(Box::new(|_| {}));
-    SiteRules::open(&config(text).sites[0], &shared).unwrap().unwrap()
+    SiteRules::open(&config(text).sites[0], &shared, &Arc::new(Accelerator::new(Store::new(1 << 20, None))))
+        .unwrap()
+        .unwrap()
 }
 
 /// What the rules make of a path, as one line.
@@ -128,7 +132,7 @@ fn actions() {
     let roots: Vec<&Path> = rules.roots().collect();
     assert_eq!(roots, [Path::new("/etc/downloads"), Path::new("/etc/elsewhere")]);
     let resolved = rules.resolve(&view("/user/ann&bob"));
-    assert_eq!(resolved.rewritten.unwrap().query.unwrap(), b"user=ann%26bob");
+    assert_eq!(&resolved.rewritten.unwrap().query.unwrap()[..], b"user=ann%26bob");
 }
 
 #[test]
@@ -261,7 +265,15 @@ fn the_cache_may_answer_what_is_plain() {
 #[test]
 fn no_rules_are_none() {
     let shared = AccessShared::new(Box::new(|_| {}));
-    assert!(SiteRules::open(&config("").sites[0], &shared).unwrap().is_none());
+    assert!(
+        SiteRules::open(
+            &config("").sites[0],
+            &shared,
+            &Arc::new(Accelerator::new(Store::new(1 << 20, None)))
+        )
+        .unwrap()
+        .is_none()
+    );
     assert!(!rules("[[site.route]]\n").wants_peers());
     assert!(
         rules("deny = ['::1']\n").wants_peers() && rules("[[site.route]]\ndeny = ['::1']\n").wants_peers()

@@ -75,6 +75,11 @@ pub struct Arguments {
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
 
+    /// The metrics of the machine of the servers that --sut names by their URLs, where it is not this one: a
+    /// node_exporter, for example http://server:9100/metrics
+    #[arg(long, value_name = "URL")]
+    exporter: Option<String>,
+
     /// Seed of the choice of requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -143,6 +148,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         },
         port: arguments.port,
         pid: arguments.pid,
+        exporter: arguments.exporter,
         seed: arguments.seed,
         report: !arguments.no_report,
         command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -178,6 +184,11 @@ fn summary(finished: &Finished) -> String {
             text.push_str(&format!("The last words of {}:\n{}\n\n", system.title, indented(words)));
         }
     }
+    let spice = table::spice(result);
+    if !spice.is_empty() {
+        text.push_str("Efficiency against the static file, by rate / latency\n\n");
+        text.push_str(&spice);
+    }
     text.push_str("Verdict\n");
     verdict::sentences(result).iter().for_each(|sentence| text.push_str(&format!("  {sentence}\n")));
     if !result.warnings.is_empty() {
@@ -203,6 +214,7 @@ fn summary_json(finished: &Finished) -> Value {
         "status": result.status,
         "suite": result.suite.name,
         "verdict": verdict::sentences(result),
+        "spice": result.spice,
         "warnings": result.warnings,
         "systems": result.systems.iter().map(system_json).collect::<Vec<_>>(),
     })
@@ -215,6 +227,7 @@ fn system_json(system: &SystemResult) -> Value {
         "is_limit": system.is_limit,
         "peak": verdict::peak(system).map(mix_json),
         "mixes": system.mixes.iter().map(mix_json).collect::<Vec<_>>(),
+        "skipped": system.skipped,
         "last_words": system.last_words,
     })
 }
@@ -222,6 +235,7 @@ fn system_json(system: &SystemResult) -> Value {
 fn mix_json(mix: &MixResult) -> Value {
     json!({
         "name": mix.name,
+        "interface": mix.interface,
         "clients": mix.clients,
         "window_s": mix.window_s,
         "requests": mix.requests,
@@ -280,6 +294,10 @@ impl Observer for Display {
             Event::Ready { system } => {
                 self.line(&format!("{system} is ready"));
                 self.plain(&format!("{system} is ready"));
+            }
+            Event::Skipped { reason } => {
+                self.clear();
+                eprintln!("not measured: {reason}");
             }
             Event::MixStarted(turn) => {
                 self.place = place(&turn);

@@ -1,116 +1,241 @@
-//! `touchstone load`: drives one URL with virtual clients and prints the figures.
+//! `touchstone load`: drives one URL, or a list of them, with virtual clients and prints the figures.
 
 #![allow(clippy::print_stderr)]
 
 mod json;
+mod planned;
 mod progress;
 mod text;
+mod url_list;
+mod values;
 
 use super::bench::duration;
 use super::print::print;
 use crate::exit::Exit;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 use touchstone_lab::bench::interrupt_on_signals;
-use touchstone_lab::placement::parse_list;
 use touchstone_load::{
-    ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, HttpUrl, HttpVersion, Outcome, Plan, Progress,
-    allowed_cores, run as run_plan,
+    DEFAULT_RECEIVE_BUFFER_BYTES, Outcome, Plan, Progress, Stage, interval_log, percentile_text,
+    run as run_plan,
+};
+use values::{
+    ByteCount, Statuses, Varying, byte_count, share, stages, statuses, varying_number, varying_time,
 };
 
-/// Drive one URL with virtual clients and print the figures.
+/// Drive one URL, or a list of them, with virtual clients and print the figures.
 ///
 /// Each virtual client has one request under way at a time, and sends the next when the last was answered. With --rate
-/// the requests start on a fixed schedule instead, and latencies count from the intended start. Ctrl-C ends a run
-/// early: what was measured is printed.
+/// requests arrive at that rate instead, however the server answers, and latencies count from the moment at which a
+/// request was due. Ctrl-C ends a run early: what was measured is printed.
 ///
 /// Exit code 0 when there was an answer, 1 when there was none, 2 when the load could not start.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What to load: http://HOST[:PORT][/PATH]
-    #[arg(value_name = "URL")]
-    url: String,
+    /// What to load: http://HOST[:PORT][/PATH], or https://
+    #[arg(value_name = "URL", required_unless_present = "urls")]
+    url: Option<String>,
 
-    /// Virtual clients
-    #[arg(long, short = 'c', value_name = "N", default_value_t = 16)]
+    /// Virtual clients; with --rate the most that have a request under way
+    #[arg(long, short = 'c', value_name = "N", default_value_t = 16, help_heading = "Load")]
     clients: usize,
 
-    /// How long, ramps included, for example 10s, 500ms or 2m
-    #[arg(long, short = 'd', value_name = "TIME", default_value = "10s", value_parser = duration)]
-    duration: Duration,
+    /// How long, ramps included, for example 10s, 500ms or 2m [default: 10s]
+    #[arg(long, short = 'd', value_name = "TIME", value_parser = duration, help_heading = "Load")]
+    duration: Option<Duration>,
 
-    /// Engine threads, each pinned to a processor, the last ones first [default: one thread, not pinned]
-    #[arg(long, value_name = "N")]
-    cores: Option<usize>,
+    /// End after this many requests
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "ramp_down", help_heading = "Load")]
+    requests: Option<u64>,
 
-    /// Exactly these processors for the engine threads, for example 1 or 0,2-3
-    #[arg(long, value_name = "LIST", conflicts_with = "cores")]
-    pin: Option<String>,
-
-    /// A new connection for every request
-    #[arg(long)]
-    new_connections: bool,
-
-    /// Requests a second over all clients, started on a fixed schedule
-    #[arg(long, value_name = "R", conflicts_with_all = ["think_time", "delay"])]
+    /// Requests (or sessions) a second that arrive, however the server answers
+    #[arg(long, value_name = "R", conflicts_with = "delay", help_heading = "Load")]
     rate: Option<f64>,
 
+    /// Arrivals at random, as of many independent users, and not at equal distances
+    #[arg(long, help_heading = "Load")]
+    poisson: bool,
+
+    /// What arrives are sessions of N requests on a connection of their own, with think times between; ~N: N on average
+    #[arg(long, value_name = "N", value_parser = varying_number, help_heading = "Load")]
+    session: Option<Varying<f64>>,
+
+    /// Phases of the number of clients: 10s:50 holds 50, 10s:0-50 goes from 0 to 50; several with commas
+    #[arg(long, value_name = "LIST", value_parser = stages, conflicts_with_all = ["rate", "rate_stages", "duration", "clients"], help_heading = "Load")]
+    stages: Option<StageList>,
+
+    /// The same for the arrivals a second
+    #[arg(long, value_name = "LIST", value_parser = stages, conflicts_with_all = ["rate", "duration", "delay"], help_heading = "Load")]
+    rate_stages: Option<StageList>,
+
+    /// Each client waits this long between an answer and its next request; ~TIME: so long on average, at random
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = varying_time, help_heading = "Load")]
+    think_time: Varying<Duration>,
+
+    /// Each client starts after a random wait of at most this
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration, help_heading = "Load")]
+    delay: Duration,
+
     /// Time at the beginning that is not counted
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration, help_heading = "Load")]
     ramp_up: Duration,
 
     /// Time at the end that is not counted
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration, help_heading = "Load")]
     ramp_down: Duration,
 
-    /// Each client waits this long between an answer and its next request
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
-    think_time: Duration,
-
-    /// Each client starts after a random wait of at most this
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
-    delay: Duration,
-
     /// A request without a complete answer after this is an error
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, help_heading = "Load")]
     timeout: Duration,
 
-    /// Send HTTP/1.0 requests
-    #[arg(long = "http1.0")]
-    http10: bool,
-
-    /// Add a header field to every request; repeat for more
-    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
-    headers: Vec<String>,
-
-    /// Bytes asked for in one receive call, for example 4096 or 64k
-    #[arg(long, value_name = "BYTES", default_value_t = ByteCount(DEFAULT_RECEIVE_BUFFER_BYTES), value_parser = byte_count)]
-    receive_buffer: ByteCount,
-
-    /// Seed of the delays
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Seed of all that is left to chance
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     seed: u64,
 
+    /// A file of URLs or paths, one a line, each after a weight and a method if it has them: 10 POST /basket
+    #[arg(long, value_name = "FILE", help_heading = "Requests")]
+    urls: Option<PathBuf>,
+
+    /// Popularity by the place in the list: the weight of number n is 1/n^S (web caches see 0.6 to 0.8)
+    #[arg(long, value_name = "S", requires = "urls", help_heading = "Requests")]
+    zipf: Option<f64>,
+
+    /// The method [default: GET, with a body POST]
+    #[arg(long, short = 'X', value_name = "METHOD", help_heading = "Requests")]
+    method: Option<String>,
+
+    /// Add a header field to every request; repeat for more
+    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE", help_heading = "Requests")]
+    headers: Vec<String>,
+
+    /// The request's body
+    #[arg(long, value_name = "TEXT", group = "request_body", help_heading = "Requests")]
+    body: Option<String>,
+
+    /// The request's body from a file
+    #[arg(long, value_name = "FILE", group = "request_body", help_heading = "Requests")]
+    body_file: Option<PathBuf>,
+
+    /// A body of so many bytes, for example 10k
+    #[arg(long, value_name = "BYTES", value_parser = byte_count, group = "request_body", help_heading = "Requests")]
+    body_size: Option<ByteCount>,
+
+    /// The statuses of a valid answer, for example 200,404 [default: 200-399]
+    #[arg(long, value_name = "LIST", value_parser = statuses, help_heading = "Requests")]
+    expect_status: Option<Statuses>,
+
+    /// The bytes that the body of a valid answer has
+    #[arg(long, value_name = "BYTES", value_parser = byte_count, help_heading = "Requests")]
+    expect_size: Option<ByteCount>,
+
+    /// The SHA-256 that the body of a valid answer has, as sha256sum prints it
+    #[arg(long, value_name = "HEX", value_parser = values::sha256, help_heading = "Requests")]
+    expect_sha256: Option<values::Sha256Sum>,
+
+    /// A new connection for every request
+    #[arg(long, help_heading = "Connections")]
+    new_connections: bool,
+
+    /// The share of requests that get a new connection, for example 0.1
+    #[arg(long, value_name = "S", value_parser = share, conflicts_with = "new_connections", help_heading = "Connections")]
+    new_connection_share: Option<f64>,
+
+    /// Send HTTP/1.0 requests
+    #[arg(long = "http1.0", conflicts_with = "http2", help_heading = "Connections")]
+    http10: bool,
+
+    /// Speak HTTP/2: agreed upon with https://, and known beforehand with http://
+    #[arg(long, help_heading = "Connections")]
+    http2: bool,
+
+    /// Speak HTTP/3 (experimental: correct, but the engine's own cost is high)
+    #[arg(long, conflicts_with_all = ["http10", "http2"], help_heading = "Connections")]
+    http3: bool,
+
+    /// Clients that share one connection of HTTP/2 or 3, each with a stream of it
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Connections")]
+    streams: usize,
+
+    /// Connect to this address or name and port, whatever the URL says
+    #[arg(long, value_name = "HOST:PORT", help_heading = "Connections")]
+    connect_to: Option<String>,
+
+    /// Bytes asked for in one receive call, for example 4096 or 64k
+    #[arg(long, value_name = "BYTES", default_value_t = ByteCount(DEFAULT_RECEIVE_BUFFER_BYTES), value_parser = byte_count, help_heading = "Connections")]
+    receive_buffer: ByteCount,
+
+    /// Take any certificate: whoever is on the way can be the server
+    #[arg(long, help_heading = "TLS")]
+    insecure: bool,
+
+    /// Trust these certificate authorities (PEM) in place of the system's
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = "TLS")]
+    ca: Option<PathBuf>,
+
+    /// The name to ask for (SNI), which the certificate must have [default: the URL's host]
+    #[arg(long, value_name = "NAME", help_heading = "TLS")]
+    server_name: Option<String>,
+
+    /// Offer this version only: 1.2 or 1.3
+    #[arg(long = "tls", value_name = "VERSION", value_parser = values::tls_version, help_heading = "TLS")]
+    tls: Option<touchstone_load::TlsVersions>,
+
+    /// The share of connections that take up an earlier session; the others make full handshakes
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = values::whole_share, help_heading = "TLS")]
+    resumption_share: f64,
+
+    /// Engine threads, each pinned to a processor, the last ones first [default: one thread, not pinned]
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    cores: Option<usize>,
+
+    /// Exactly these processors for the engine threads, for example 1 or 0,2-3
+    #[arg(long, value_name = "LIST", conflicts_with = "cores", help_heading = "Engine")]
+    pin: Option<String>,
+
     /// Print a row for each client
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     per_client: bool,
 
+    /// Print a row for each URL of the list
+    #[arg(long, requires = "urls", help_heading = "Output")]
+    per_url: bool,
+
+    /// Print a row for each second
+    #[arg(long, help_heading = "Output")]
+    timeline: bool,
+
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
+
+    /// Write the latencies of each second as an HdrHistogram log
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    hdr_log: Option<PathBuf>,
+
+    /// Write the whole curve of latency percentiles as text that HdrHistogram's plotter reads (.hgrm)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    percentiles: Option<PathBuf>,
 }
+
+/// The phases of a run as they are given.
+#[derive(Debug, Clone, PartialEq)]
+struct StageList(Vec<Stage>);
 
 /// A run that is over, with what is needed to tell of it.
 struct Finished {
-    url: HttpUrl,
+    /// What was loaded, in words.
+    subject: String,
     plan: Plan,
     outcome: Outcome,
+    started: SystemTime,
     per_client: bool,
+    per_url: bool,
+    timeline: bool,
 }
 
 /// Loads the URL and prints the figures.
 pub fn run(arguments: Arguments) -> Exit {
-    let (as_json, per_client) = (arguments.json, arguments.per_client);
-    let (url, plan) = match plan(arguments) {
+    let (subject, plan) = match planned::plan(&arguments) {
         Ok(planned) => planned,
         Err(message) => return refuse(&message),
     };
@@ -118,111 +243,36 @@ pub fn run(arguments: Arguments) -> Exit {
         Ok(interrupt) => interrupt,
         Err(error) => return refuse(&format!("signals cannot be handled: {error}")),
     };
-    let progress = Progress::default();
+    let (progress, started) = (Progress::default(), SystemTime::now());
     let outcome = progress::shown_while(&plan, &progress, &interrupt, || run_plan(&plan, &progress));
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => return refuse(&error.0),
     };
     let answered = outcome.total_requests > 0;
-    let finished = Finished { url, plan, outcome, per_client };
-    print(&if as_json { format!("{:#}", json::of(&finished)) } else { text::of(&finished) });
-    if answered { Exit::Done } else { Exit::Failed }
+    let Arguments { json, per_client, per_url, timeline, .. } = arguments;
+    let finished = Finished { subject, plan, outcome, started, per_client, per_url, timeline };
+    print(&if json { format!("{:#}", json::of(&finished)) } else { text::of(&finished) });
+    let written = [
+        arguments.hdr_log.map(|path| write(&path, &interval_log(&finished.outcome, finished.started))),
+        arguments
+            .percentiles
+            .map(|path| write(&path, percentile_text(&finished.outcome.latency_ns).as_bytes())),
+    ];
+    let is_written = written.into_iter().flatten().all(|is_written| is_written);
+    if answered && is_written { Exit::Done } else { Exit::Failed }
+}
+
+/// Writes a file of figures; says why not, if it cannot.
+fn write(path: &Path, bytes: &[u8]) -> bool {
+    let written = std::fs::write(path, bytes);
+    if let Err(error) = &written {
+        eprintln!("touchstone load: {}: {error}", path.display());
+    }
+    written.is_ok()
 }
 
 fn refuse(message: &str) -> Exit {
     eprintln!("touchstone load: {message}");
     Exit::Usage
-}
-
-fn plan(arguments: Arguments) -> Result<(HttpUrl, Plan), String> {
-    let url = HttpUrl::parse(&arguments.url).map_err(|error| error.0)?;
-    let cores = cores(arguments.cores, arguments.pin.as_deref())?;
-    let target = url.resolve().map_err(|error| error.0)?;
-    let plan = Plan {
-        headers: arguments.headers,
-        clients: arguments.clients,
-        cores,
-        connections: if arguments.new_connections { ConnectionUse::New } else { ConnectionUse::Kept },
-        version: if arguments.http10 { HttpVersion::Http10 } else { HttpVersion::Http11 },
-        receive_buffer_bytes: arguments.receive_buffer.0,
-        delay: arguments.delay,
-        think_time: arguments.think_time,
-        timeout: arguments.timeout,
-        ramp_up: arguments.ramp_up,
-        length: arguments.duration,
-        ramp_down: arguments.ramp_down,
-        rate: arguments.rate,
-        seed: arguments.seed,
-        ..Plan::of_one(target, &url.path)
-    };
-    // What cannot work is said before the progress line begins.
-    plan.check().map_err(|error| error.0)?;
-    Ok((url, plan))
-}
-
-/// The processors of the engine threads. Servers are mostly pinned to the first ones, so a number takes the last.
-fn cores(number: Option<usize>, list: Option<&str>) -> Result<Vec<usize>, String> {
-    if let Some(list) = list {
-        return parse_list(list).map_err(|error| format!("--pin: {error}"));
-    }
-    let Some(number) = number else { return Ok(Vec::new()) };
-    let allowed = allowed_cores();
-    if !(1..=allowed.len()).contains(&number) {
-        return Err(format!("--cores {number}: this process may use {} processors", allowed.len()));
-    }
-    Ok(allowed[allowed.len() - number..].to_vec())
-}
-
-/// A number of bytes on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct ByteCount(usize);
-
-impl std::fmt::Display for ByteCount {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0.is_multiple_of(1024) { write!(f, "{}k", self.0 / 1024) } else { write!(f, "{}", self.0) }
-    }
-}
-
-/// Reads `4096`, `64k` or `1m`.
-fn byte_count(text: &str) -> Result<ByteCount, String> {
-    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(unit_at);
-    let factor = match unit.to_ascii_lowercase().as_str() {
-        "" => 1,
-        "k" => 1024,
-        "m" => 1024 * 1024,
-        _ => return Err("write a number of bytes such as 4096, 64k or 1m".to_string()),
-    };
-    let number = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(factor));
-    number.map(ByteCount).ok_or_else(|| "write a number of bytes such as 4096, 64k or 1m".to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn byte_counts_are_read_with_their_units() {
-        for (text, bytes) in [("1", 1), ("4096", 4096), ("64k", 65_536), ("64K", 65_536), ("1m", 1_048_576)] {
-            assert_eq!(byte_count(text), Ok(ByteCount(bytes)));
-        }
-        for bad in ["", "k", "-1", "1.5k", "1g", "1 k", "99999999999999999999", "18446744073709551615k"] {
-            assert!(byte_count(bad).is_err(), "{bad}");
-        }
-        assert_eq!(ByteCount(65_536).to_string(), "64k");
-        assert_eq!(ByteCount(1000).to_string(), "1000");
-    }
-
-    #[test]
-    fn a_number_of_cores_takes_the_last_ones() {
-        let allowed = allowed_cores();
-        assert_eq!(cores(None, None), Ok(vec![]));
-        assert_eq!(cores(Some(1), None), Ok(vec![allowed[allowed.len() - 1]]));
-        assert_eq!(cores(Some(allowed.len()), None), Ok(allowed.clone()));
-        assert!(cores(Some(0), None).is_err());
-        assert!(cores(Some(allowed.len() + 1), None).is_err());
-        assert_eq!(cores(None, Some("0,2-3")), Ok(vec![0, 2, 3]));
-        assert!(cores(None, Some("x")).is_err());
-    }
 }

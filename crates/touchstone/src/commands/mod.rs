@@ -2,12 +2,17 @@
 
 use crate::exit::Exit;
 
+mod accelerate;
 mod bench;
+mod certify;
 mod check;
+mod compare;
 mod limit;
 mod load;
 mod nsapi_host;
+mod plan;
 mod print;
+mod purge;
 mod reload;
 mod report;
 mod running_server;
@@ -19,16 +24,24 @@ mod stop;
 mod suites;
 mod systems;
 mod upgrade;
+mod verify;
+mod warm;
 
 /// What to do.
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Serve sites: from a configuration file, or one directory at once
     Serve(serve::Arguments),
+    /// Accelerate another server: a cache in front of it, started with one line
+    Accelerate(accelerate::Arguments),
     /// Say what is wrong with a configuration, with file and line
     Check(check::Arguments),
     /// Make a running server take up its configuration, certificates and logs anew
     Reload(reload::Arguments),
+    /// Take stored responses out of a running server's accelerator
+    Purge(purge::Arguments),
+    /// Ask an accelerator for a list of URLs, or those of a sitemap, so that they are stored
+    Warm(warm::Arguments),
     /// Replace a running server by a new process that takes over its sockets
     Upgrade(upgrade::Arguments),
     /// Say how a running server is
@@ -36,11 +49,19 @@ pub enum Command {
     /// Stop a running server: requests under way are finished
     Stop(stop::Arguments),
     /// Drive one URL with virtual clients and print the figures
-    Load(load::Arguments),
+    Load(Box<load::Arguments>),
     /// Run a suite on one or more systems under test and write a report
     Bench(bench::Arguments),
     /// Make the report of a result again, or one of several results side by side
     Report(report::Arguments),
+    /// Say whether systems or results differ by more than noise
+    Compare(compare::Arguments),
+    /// Say what held a system back, what to expect of it, and what to change first
+    Plan(plan::Arguments),
+    /// Sign a result, with what the run rules say of it
+    Certify(certify::Arguments),
+    /// Check a result: its signature, every figure from the raw data, the audit, the run rules
+    Verify(verify::Arguments),
     /// List the suites that can be run, or print one
     Suites(suites::Arguments),
     /// List the systems that suites can be run against
@@ -63,14 +84,21 @@ impl Command {
     pub fn run(self) -> Exit {
         match self {
             Command::Serve(arguments) => serve::run(arguments),
+            Command::Accelerate(arguments) => accelerate::run(arguments),
             Command::Check(arguments) => check::run(arguments),
             Command::Reload(arguments) => reload::run(&arguments),
+            Command::Purge(arguments) => purge::run(&arguments),
+            Command::Warm(arguments) => warm::run(&arguments),
             Command::Upgrade(arguments) => upgrade::run(&arguments),
             Command::Status(arguments) => status::run(&arguments),
             Command::Stop(arguments) => stop::run(&arguments),
-            Command::Load(arguments) => load::run(arguments),
+            Command::Load(arguments) => load::run(*arguments),
             Command::Bench(arguments) => bench::run(arguments),
             Command::Report(arguments) => report::run(arguments),
+            Command::Compare(arguments) => compare::run(arguments),
+            Command::Plan(arguments) => plan::run(arguments),
+            Command::Certify(arguments) => certify::run(arguments),
+            Command::Verify(arguments) => verify::run(arguments),
             Command::Suites(arguments) => suites::run(arguments),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Limit(arguments) => limit::run(arguments),

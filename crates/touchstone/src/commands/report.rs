@@ -5,6 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use touchstone_lab::export::Format;
+use touchstone_lab::output::write_atomically;
 use touchstone_lab::report::{self, ReadError};
 use touchstone_lab::result::ResultFile;
 
@@ -21,6 +23,15 @@ pub struct Arguments {
     /// Where to write the report; with one result it is report.html in its directory unless this is given
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// The form: the page, WebBench's workbook, a summary as comma-separated values, tests for continuous integration, or
+    /// WebStone's text; but for the page, of one result at a time
+    #[arg(long, value_name = "FORM", default_value = "html", value_parser = ["html", "xlsx", "csv", "junit", "webstone"])]
+    format: String,
+
+    /// A page that puts one result beside the reports of 1996 to 2000, instead
+    #[arg(long, conflicts_with = "format")]
+    reference: bool,
 
     /// Open the report in the browser
     #[arg(long)]
@@ -51,6 +62,16 @@ fn write(arguments: &Arguments) -> Result<PathBuf, Failure> {
     for path in &arguments.results {
         results.push(report::read(path)?);
     }
+    if let Some((name, content)) = other_form(arguments, &results)? {
+        let target = match (&arguments.output, results.first()) {
+            (Some(output), _) => output.clone(),
+            (None, Some((_, directory))) => directory.join(name),
+            (None, None) => return Err(Failure(Exit::Usage, "name a result".to_owned())),
+        };
+        write_atomically(&target, &content)
+            .map_err(|error| Failure(Exit::Usage, format!("cannot write {}: {error}", target.display())))?;
+        return Ok(target);
+    }
     let page = match results.as_slice() {
         [(result, _)] => report::html(result),
         _ => report::side_by_side(&labelled(&arguments.results, &results))
@@ -67,6 +88,31 @@ fn write(arguments: &Arguments) -> Result<PathBuf, Failure> {
     report::write_file(&target, &page)
         .map_err(|error| Failure(Exit::Usage, format!("cannot write {}: {error}", target.display())))?;
     Ok(target)
+}
+
+/// The file's name and content where another form than the page is asked for.
+fn other_form(
+    arguments: &Arguments,
+    results: &[(ResultFile, PathBuf)],
+) -> Result<Option<(&'static str, Vec<u8>)>, Failure> {
+    let format = match arguments.format.as_str() {
+        "xlsx" => Some(Format::Xlsx),
+        "csv" => Some(Format::Csv),
+        "junit" => Some(Format::Junit),
+        "webstone" => Some(Format::Webstone),
+        _ => None,
+    };
+    if format.is_none() && !arguments.reference {
+        return Ok(None);
+    }
+    let [(result, _)] = results else {
+        return Err(Failure(Exit::Usage, "this form is of one result: name one".to_owned()));
+    };
+    let Some(format) = format else {
+        return Ok(Some((report::REFERENCE_FILE_NAME, report::reference_html(result).into_bytes())));
+    };
+    let content = format.write(result).map_err(|error| Failure(Exit::Failed, error))?;
+    Ok(Some((format.file_name(), content)))
 }
 
 /// The results with labels that tell them apart: the names of their directories, or the whole paths where two of the

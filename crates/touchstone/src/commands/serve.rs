@@ -80,7 +80,7 @@ pub fn run(arguments: Arguments) -> Exit {
     let config = match configuration(arguments) {
         Ok(config) => config,
         Err(problems) => {
-            let lines: Vec<String> = problems.iter().map(problem_line).collect();
+            let lines: Vec<String> = problems.iter().map(|problem| problem_line("serve", problem)).collect();
             lines.iter().for_each(|line| eprintln!("{line}"));
             inheritance.refuse(&lines);
             return Exit::Usage;
@@ -140,13 +140,15 @@ fn configuration(arguments: Arguments) -> Result<Config, Vec<ConfigProblem>> {
     if problems.is_empty() { Ok(config) } else { Err(problems) }
 }
 
-fn problem_line(problem: &ConfigProblem) -> String {
+pub(super) fn problem_line(command: &str, problem: &ConfigProblem) -> String {
     // What stands in a file begins with its name.
-    let origin = if problem.file.as_os_str().is_empty() { "touchstone serve: " } else { "" };
-    format!("{origin}{problem}")
+    match problem.file.as_os_str().is_empty() {
+        true => format!("touchstone {command}: {problem}"),
+        false => problem.to_string(),
+    }
 }
 
-fn log_destination(text: String) -> LogDestination {
+pub(super) fn log_destination(text: String) -> LogDestination {
     match text.as_str() {
         "off" => LogDestination::Off,
         "stdout" => LogDestination::Stdout,

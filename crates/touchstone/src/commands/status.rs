@@ -49,7 +49,26 @@ fn table(facts: &Value) -> String {
         ("reloads", text("reloads")),
         ("upgrade under way", text("upgrade_under_way")),
     ];
-    rows.iter().map(|(name, value)| format!("{name:<18} {value}\n")).collect()
+    let origins =
+        facts["origins"].as_array().into_iter().flatten().map(|origin| ("origin", about_origin(origin)));
+    rows.into_iter().chain(origins).map(|(name, value)| format!("{name:<18} {value}\n")).collect()
+}
+
+/// `http://127.0.0.1:3000 up, 12 requests, 0 failures, 3 connections, for example.org /app/`
+fn about_origin(origin: &Value) -> String {
+    let text = |name: &str| origin[name].as_str().unwrap_or("-").to_string();
+    let number = |name: &str| origin[name].as_u64().unwrap_or(0);
+    let failures = origin["failures"].as_object().into_iter().flat_map(|failures| failures.values());
+    let failures: u64 = failures.filter_map(Value::as_u64).sum::<u64>() + number("broken_bodies");
+    format!(
+        "{} {}, {} requests, {failures} failures, {} connections, for {} {}",
+        text("origin"),
+        text("state").replace('_', " "),
+        number("requests"),
+        number("connections"),
+        text("site"),
+        text("route"),
+    )
 }
 
 /// `3 d 4 h`, `4 h 5 min`, `5 min 6 s`, `6 s`.
@@ -71,6 +90,10 @@ mod tests {
     fn facts_become_lines() {
         let facts = serde_json::json!({
             "process": 7, "uptime_s": 3_725, "listening": ["127.0.0.1:80", "[::1]:80"], "upgrade_under_way": false,
+            "origins": [{
+                "origin": "http://a", "state": "slow_start", "requests": 5, "failures": { "connect": 1, "timeout": 2 },
+                "broken_bodies": 1, "connections": 3, "site": "b", "route": "/c/",
+            }],
         });
         let table = table(&facts);
         for line in [
@@ -79,6 +102,7 @@ mod tests {
             "listening on       127.0.0.1:80, [::1]:80\n",
             "upgrade under way  no\n",
             "version            -\n",
+            "origin             http://a slow start, 5 requests, 4 failures, 3 connections, for b /c/\n",
         ] {
             assert!(table.contains(line), "{line}{table}");
         }

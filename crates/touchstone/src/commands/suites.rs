@@ -6,7 +6,7 @@ use super::print::print;
 use crate::exit::Exit;
 use serde_json::json;
 use std::path::PathBuf;
-use touchstone_lab::suite::{Mix, Suite, tree};
+use touchstone_lab::suite::{Interface, Mix, Suite, tree};
 
 /// The arguments of `touchstone suites`.
 #[derive(clap::Args)]
@@ -45,7 +45,8 @@ fn list(as_json: bool) -> Result<Exit, String> {
     }
     let mut text = String::new();
     for suite in &suites {
-        let (mixes, quick) = (in_words(&suite.mixes), in_words(&suite.quick_mixes));
+        let parts = suite.parts.len();
+        let (mixes, quick) = (in_words(&suite.mixes, parts), in_words(&suite.quick_mixes, parts));
         text +=
             &format!("{}\n    {}.\n    {mixes}; with --quick {quick}.\n\n", suite.name, suite.description);
     }
@@ -67,11 +68,18 @@ fn show(name: &str, as_json: bool) -> Result<Exit, String> {
 
 fn write_tree(name: &str, directory: &std::path::Path) -> Result<Exit, String> {
     let suite = Suite::find(name).map_err(|error| error.to_string())?;
-    tree::write(&suite.workload, directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    let workload = &suite.workload;
-    let (files, bytes) = (workload.files(), workload.tree_bytes());
-    print(&format!("{files} files, {bytes} bytes, below {}", directory.display()));
+    tree::write(&suite, directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    print(&format!("{}, below {}", in_the_tree(&suite), directory.display()));
     Ok(Exit::Done)
+}
+
+/// What `--tree` wrote: the files of the workload, or those of the interfaces that are files.
+fn in_the_tree(suite: &Suite) -> String {
+    let workload = &suite.first_part().workload;
+    if suite.compares_interfaces() {
+        return "the files of the suite's interfaces".to_string();
+    }
+    format!("{} files, {} bytes", workload.files(), workload.tree_bytes())
 }
 
 fn to_json(suite: &Suite) -> serde_json::Value {
@@ -89,31 +97,34 @@ fn to_json(suite: &Suite) -> serde_json::Value {
         };
         mixes.iter().map(mix).collect::<Vec<_>>()
     };
+    let workload = &suite.first_part().workload;
     json!({
         "name": suite.name,
         "title": suite.title,
         "description": suite.description,
         "source": suite.source,
-        "workload": suite.workload.name,
-        "mean_body_bytes": suite.workload.mean_body_bytes(),
-        "files": suite.workload.files(),
-        "tree_bytes": suite.workload.tree_bytes(),
+        "workload": workload.name,
+        "mean_body_bytes": workload.mean_body_bytes(),
+        "files": workload.files(),
+        "tree_bytes": workload.tree_bytes(),
+        "interfaces": suite.parts.iter().filter_map(|part| part.interface.as_ref()).map(Interface::record).collect::<Vec<_>>(),
         "mixes": mixes(&suite.mixes),
         "quick_mixes": mixes(&suite.quick_mixes),
     })
 }
 
-/// For example `13 mixes of 1 to 144 clients, 26 min a system`.
-fn in_words(mixes: &[Mix]) -> String {
+/// For example `13 mixes of 1 to 144 clients, 26 min a system`; every mix is run for each part of the suite.
+fn in_words(mixes: &[Mix], parts: usize) -> String {
     let clients = mixes.iter().map(|mix| mix.clients);
     let (Some(fewest), Some(most)) = (clients.clone().min(), clients.max()) else {
         return "nothing".to_string();
     };
-    let seconds = mixes.iter().map(|mix| mix.length_s).sum::<f64>().round() as u64;
+    let seconds = (mixes.iter().map(|mix| mix.length_s).sum::<f64>() * parts as f64).round() as u64;
     let time = match (seconds / 60, seconds % 60) {
         (0, seconds) => format!("{seconds} s"),
         (minutes, 0) => format!("{minutes} min"),
         (minutes, seconds) => format!("{minutes} min {seconds} s"),
     };
-    format!("{} mixes of {fewest} to {most} clients, {time} a system", mixes.len())
+    let of_each = if parts > 1 { format!(" for each of {parts} interfaces") } else { String::new() };
+    format!("{} mixes of {fewest} to {most} clients{of_each}, {time} a system", mixes.len())
 }

@@ -33,6 +33,9 @@ pub fn run(arguments: Arguments) -> Exit {
     for system in &systems {
         text +=
             &format!("{:width$}  {}\n{:width$}  {}\n", system.name, state(system), "", system.description);
+        if !system.capabilities.is_empty() {
+            text += &format!("{:width$}  has: {}\n", "", system.capabilities.join(", "));
+        }
     }
     text += "\nA server that runs already is named by its URL: touchstone bench SUITE --sut http://HOST:PORT";
     print(&text);

@@ -107,14 +107,14 @@ fn apache(tree: &Tree, more: &str) -> Option<Oracle> {
     let modules = Path::new("/usr/lib/apache2/modules");
     Oracle::start("apache2", &["-DFOREGROUND", "-f", "FILE"], tree.around(), |address| {
         let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", modules.display());
-        let modules: String = ["mpm_event", "authz_core", "mime", "include"].map(load).concat();
+        let modules: String = ["mpm_event", "authz_core", "mime", "include", "cgi"].map(load).concat();
         let (run, root) = (tree.beside("run"), tree.root());
         let (run, root) = (run.display(), root.display());
         format!(
             "{modules}ServerRoot {run}\nServerName localhost\nPidFile {run}/pid\nErrorLog {run}/error.log\n\
              Listen {address}\nTypesConfig /dev/null\nAddType text/html .html .shtml\nDocumentRoot {root}\n\
              User www-data\nGroup www-data\n\
-             <Directory {root}>\nRequire all granted\nOptions +Includes\nAddOutputFilter INCLUDES .shtml\n{more}\n\
+             <Directory {root}>\nRequire all granted\nOptions +Includes +ExecCGI\nAddHandler cgi-script .cgi\nAddOutputFilter INCLUDES .shtml\n{more}\n\
              </Directory>\n"
         )
     })
@@ -143,6 +143,32 @@ fn the_same_as_apache() {
     let tree = tree(APACHE_PAGES);
     let Some(oracle) = apache(&tree, "") else { return };
     compare(&tree, APACHE_PAGES, &oracle, &touchstone(&tree, ""));
+}
+
+#[test]
+fn programs_see_what_the_page_has_set_as_with_apache() {
+    const PAGES: &[(&str, &str)] = &[
+        (
+            "set.shtml",
+            "<!--#set var=\"mine\" value=\"a value\" --><!--#set var=\"with space\" value=\"s\" --><!--#set var=\"a-b\" value=\"h\" -->\
+             <!--#set var=\"1st\" value=\"n\" --><!--#set var=\"QUERY_STRING\" value=\"no\" --><!--#set var=\"REQUEST_METHOD\" value=\"no\" -->\
+             <!--#set var=\"HTTP_X\" value=\"of the page\" --><!--#set var=\"SCRIPT_NAME\" value=\"no\" -->\n\
+             <!--#include virtual=\"show.cgi?q=1\" --><!--#set var=\"mine\" value=\"later\" -->\n<!--#include virtual=\"show.cgi\" -->\n\
+             <!--#exec cgi=\"show.cgi\" -->\n<!--#include virtual=\"inner.shtml\" -->\n<!--#include virtual=\"sub/b.html\" -->",
+        ),
+        ("inner.shtml", "<!--#set var=\"inner\" value=\"i\" --><!--#include virtual=\"/show.cgi\" -->"),
+    ];
+    let tree = tree(PAGES);
+    let names = ["mine", "with_space", "a_b", "_st", "inner", "HTTP_X", "DOCUMENT_URI", "DOCUMENT_NAME"];
+    let more = ["DOCUMENT_ARGS", "QUERY_STRING", "REQUEST_METHOD", "SCRIPT_NAME"];
+    let shown: String = names.iter().chain(&more).map(|name| format!("{name}=$${name} ")).collect();
+    let program =
+        format!("#!/bin/sh\necho Content-Type: text/plain\necho\necho \"{}\"\n", shown.replace("$$", "$"));
+    let path = tree.write("show.cgi", program);
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("the program may be executed");
+    let Some(oracle) = apache(&tree, "") else { return };
+    let route = "exec = true\n[[site.route]]\nsuffixes = [\".cgi\"]\ncgi = {}\n";
+    compare(&tree, PAGES, &oracle, &touchstone(&tree, route));
 }
 
 #[test]

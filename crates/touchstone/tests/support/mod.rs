@@ -10,6 +10,7 @@
 mod client;
 mod date;
 mod load;
+mod origin;
 mod response;
 mod server;
 mod tools;
@@ -18,6 +19,7 @@ mod tree;
 pub(crate) use client::{Broken, Client};
 pub(crate) use date::{parse_common_log_date, parse_http_date, parse_rfc_3339, unix_now};
 pub(crate) use load::{Load, under_load};
+pub(crate) use origin::{Nginx, Origin, read_head};
 pub(crate) use response::{AnswerTo, Response, parse_all, parse_multipart, parse_one};
 pub(crate) use server::{Server, binary_for_all, error_lines, free_port, run, run_as};
 pub(crate) use tools::{Bound, bound_by_permissions, curl, raise_open_files, skipped, wait_until};

@@ -53,6 +53,15 @@ impl Server {
         Server::start_piped(command)
     }
 
+    /// `touchstone accelerate` before this origin, on a port that the kernel chooses.
+    pub(crate) fn accelerating(origin: SocketAddr, more: &[&str]) -> Server {
+        let mut command = binary();
+        let origin = format!("http://{origin}");
+        command.args(["accelerate", "--origin", &origin, "--listen", "127.0.0.1:0"]).args(more);
+        command.stdin(Stdio::null());
+        Server::start_piped(command)
+    }
+
     /// The same, as another user (who is root's to choose).
     pub(crate) fn start_as(user: u32, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Server {
         let mut command = Command::new(binary_for_all());

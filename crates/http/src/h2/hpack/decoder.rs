@@ -23,6 +23,8 @@ pub struct DecodedBlock {
     pub list_bytes: usize,
     /// Whether it had more than the limits allow. The fields up to there are in the list, the others are not.
     pub is_too_large: bool,
+    /// Whether it changed the dynamic table. The same bytes after a block that did not mean the same again.
+    pub changes_table: bool,
 }
 
 /// The reading side of a connection's compression.
@@ -73,8 +75,9 @@ impl Decoder {
         list: &mut FieldList,
     ) -> Result<DecodedBlock, HpackError> {
         let mut input = block;
-        let mut decoded = DecodedBlock { list_bytes: 0, is_too_large: false };
         self.read_size_updates(&mut input)?;
+        let changes_table = input.len() < block.len();
+        let mut decoded = DecodedBlock { list_bytes: 0, is_too_large: false, changes_table };
         let fields_before = list.len();
         while let Some((&first, rest)) = input.split_first() {
             input = rest;
@@ -86,6 +89,7 @@ impl Decoder {
                 let field = self.literal(first, 6, &mut input, list)?;
                 let (name, value) = (list.name(&field), list.value(&field));
                 self.table.insert(Entry { name, value, known: field.known, is_valid: field.is_valid });
+                decoded.changes_table = true;
                 field
             } else if first & 0x20 != 0 {
                 return Err(HpackError::MisplacedSizeUpdate);

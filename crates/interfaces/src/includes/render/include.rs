@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::shared::{Block, Shared};
 use super::sink::Sink;
 use super::walk::Walk;
-use crate::includes::host::{Host, PageSource, Place, Resolved, Target};
+use crate::includes::host::{Host, PageSource, Place, Resolved, Target, Variable};
 use crate::includes::page::{Include, IncludeItem};
 
 impl<H: Host> Walk<H> {
@@ -122,8 +122,10 @@ impl<H: Host> Walk<H> {
         let mut walk = self.of_block(&Block { source: self.source.clone(), nodes: 0..0 });
         walk.concurrent = false;
         let has_stub = include.stub.is_some();
+        // As they are here: what the page sets behind this place is not for it.
+        let variables = self.shared.program_variables();
         self.shared.tasks.borrow_mut().push_back(Box::pin(async move {
-            let result = walk.fetch(target).await;
+            let result = walk.fetch_with(target, variables).await;
             let is_empty = result.as_ref().is_ok_and(|pieces| pieces.iter().all(Bytes::is_empty));
             match (result, stub) {
                 (Ok(pieces), _) if !is_empty => {
@@ -211,8 +213,12 @@ impl<H: Host> Walk<H> {
 
     /// Fetches what is no page.
     pub(super) async fn fetch(&self, target: Target) -> Result<Vec<Bytes>, String> {
+        self.fetch_with(target, self.shared.program_variables()).await
+    }
+
+    async fn fetch_with(&self, target: Target, variables: Vec<Variable>) -> Result<Vec<Bytes>, String> {
         self.shared.count_include()?;
-        let fetched = self.shared.host.fetch(target, self.shared.set_variables()).await?;
+        let fetched = self.shared.host.fetch(target, variables).await?;
         self.shared.note(fetched.depends_on);
         Ok(fetched.body)
     }

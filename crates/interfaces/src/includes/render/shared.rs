@@ -185,8 +185,24 @@ impl<H: Host> Shared<H> {
         format_time(unix_seconds, &self.date_format.borrow(), zone)
     }
 
-    /// The variables that pages have set, for programs.
-    pub(super) fn set_variables(&self) -> Vec<Variable> {
+    /// What programs see of the page: the variables that pages have set, and which page was asked for.
+    pub(super) fn program_variables(&self) -> Vec<Variable> {
+        let document = &self.document;
+        let own = [
+            (&b"DOCUMENT_ARGS"[..], document.query.as_deref().unwrap_or_default()),
+            (b"DOCUMENT_NAME", file_name(&document.file_path)),
+            (b"DOCUMENT_URI", &document.path),
+        ];
+        let set = self.set_variables();
+        let is_own = |name: &[u8]| !set.iter().any(|(set, _)| set.eq_ignore_ascii_case(name));
+        let own = own.iter().filter(|(name, _)| is_own(name));
+        let mut variables: Vec<Variable> = own.map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        variables.extend(set);
+        variables
+    }
+
+    /// The variables that pages have set.
+    fn set_variables(&self) -> Vec<Variable> {
         let mut variables: Vec<Variable> = self.variables.borrow().values().cloned().collect();
         variables.sort();
         variables

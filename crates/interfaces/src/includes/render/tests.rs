@@ -399,13 +399,19 @@ fn exec_only_where_it_is_allowed() {
     let files = [("/page.shtml", text), ("/x.cgi", "cgi ")];
     assert_eq!(Site::new(&files).render("/page.shtml"), format!("{ERROR}|{ERROR}"));
     let settings = Settings { exec: true, ..Settings::default() };
-    assert_eq!(Site::with(settings, &files).render("/page.shtml"), "ran date $nosuch|cgi ");
+    assert_eq!(
+        Site::with(settings, &files).render("/page.shtml"),
+        "ran date $nosuch|cgi DOCUMENT_ARGS=;DOCUMENT_NAME=page.shtml;DOCUMENT_URI=/page.shtml;"
+    );
 }
 
 #[test]
 fn programs_get_the_variables() {
     let text = "<!--#set var='a' value='1' --><!--#include virtual='/x.cgi?q' -->";
-    assert_eq!(Site::new(&[("/page.shtml", text), ("/x.cgi", "")]).render("/page.shtml"), "a=1;");
+    assert_eq!(
+        Site::new(&[("/page.shtml", text), ("/x.cgi", "")]).render("/page.shtml"),
+        "DOCUMENT_ARGS=;DOCUMENT_NAME=page.shtml;DOCUMENT_URI=/page.shtml;a=1;"
+    );
 }
 
 #[test]

@@ -339,12 +339,16 @@ impl<H: Host> Walk<H> {
                 ExecItem::Command(command) => {
                     let command = command.fill(true, |name| self.variable(name));
                     match self.shared.count_include() {
-                        Ok(()) => self.shared.host.run(command, self.shared.set_variables()).await,
+                        Ok(()) => self.shared.host.run(command, self.shared.program_variables()).await,
                         Err(message) => Err(message),
                     }
                 }
                 ExecItem::Cgi(path) => match self.virtual_target(path, line, Place::Cgi) {
-                    Ok(target) => self.fetch(target).await,
+                    Ok(mut target) => {
+                        // A program without a query of its own gets that of the page, as with Apache.
+                        target.query = target.query.or_else(|| self.shared.document.query.clone());
+                        self.fetch(target).await
+                    }
                     Err(message) => Err(message),
                 },
             };

@@ -10,15 +10,18 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::sync::oneshot;
+use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h2::{ErrorCode, ServerConnection, StreamKey};
 use touchstone_interfaces::answer::Part;
 use touchstone_interfaces::pipe::{Receiver, Sender};
 use touchstone_interfaces::request::ReceivedHead;
 
 use crate::exchange::{Answered, Progress};
+use crate::header_blocks::split_field;
 use crate::session::UnderWayGuard;
 use crate::site::Snapshot;
 
@@ -41,12 +44,15 @@ pub struct Found {
     pub snapshot: Arc<Snapshot>,
 }
 
+/// An interim response: its stream, its status, its field lines.
+type Interim = (StreamKey, u16, Arc<[u8]>);
+
 /// Where tasks leave the answers of a connection.
 #[derive(Default)]
 pub struct Inbox {
     found: RefCell<VecDeque<Found>>,
-    /// Field lines to be sent ahead of answers.
-    hints: RefCell<VecDeque<(StreamKey, Arc<[u8]>)>>,
+    /// Interim responses to be sent ahead of answers.
+    interim: RefCell<VecDeque<Interim>>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -57,15 +63,15 @@ impl Inbox {
         self.wake();
     }
 
-    /// Leaves field lines to be sent ahead of an answer.
-    pub fn hint(&self, stream: StreamKey, hints: Arc<[u8]>) {
-        self.hints.borrow_mut().push_back((stream, hints));
+    /// Leaves an interim response to be sent ahead of an answer.
+    pub fn inform(&self, stream: StreamKey, status: u16, fields: Arc<[u8]>) {
+        self.interim.borrow_mut().push_back((stream, status, fields));
         self.wake();
     }
 
     /// The next of them.
-    pub fn take_hints(&self) -> Option<(StreamKey, Arc<[u8]>)> {
-        self.hints.borrow_mut().pop_front()
+    pub fn take_interim(&self) -> Option<Interim> {
+        self.interim.borrow_mut().pop_front()
     }
 
     fn wake(&self) {
@@ -81,7 +87,7 @@ impl Inbox {
 
     /// Ready when an answer is there.
     pub fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.found.borrow().is_empty() || !self.hints.borrow().is_empty() {
+        if !self.found.borrow().is_empty() || !self.interim.borrow().is_empty() {
             return Poll::Ready(());
         }
         *self.waker.borrow_mut() = Some(context.waker().clone());
@@ -119,15 +125,49 @@ pub struct Incoming {
     /// All that came.
     received_bytes: u64,
     most_bytes: u64,
+    /// It is one direction of a tunnel (RFC 8441).
+    pub is_tunnel: bool,
+    /// Dropped with this, which tells who waits for the body's end.
+    _ends: oneshot::Sender<()>,
 }
 
 /// The body is longer than may be.
 pub struct TooLarge;
 
+/// How long an answer waits for the end of a body that nobody reads.
+const LINGER: Duration = Duration::from_millis(250);
+
+/// The end of a request's body.
+pub struct BodyEnd(oneshot::Receiver<()>);
+
+impl BodyEnd {
+    /// Waits for it, but not for long: an answer before the end of the body must end the stream with a reset (RFC 9113
+    /// section 8.1), which some clients take for an error although the answer is whole.
+    pub async fn linger(self) {
+        let _ = tokio::time::timeout(LINGER, self.0).await;
+    }
+}
+
 impl Incoming {
     /// A body of at most so many bytes.
-    pub fn new(stream: StreamKey, sender: Sender, most_bytes: u64) -> Incoming {
-        Incoming { stream, sender: Some(sender), unreleased_bytes: 0, received_bytes: 0, most_bytes }
+    pub fn new(stream: StreamKey, sender: Sender, most_bytes: u64) -> (Incoming, BodyEnd) {
+        let (ends, end) = oneshot::channel();
+        let incoming = Incoming {
+            stream,
+            sender: Some(sender),
+            unreleased_bytes: 0,
+            received_bytes: 0,
+            most_bytes,
+            is_tunnel: false,
+            _ends: ends,
+        };
+        (incoming, BodyEnd(end))
+    }
+
+    /// A direction of a tunnel, which may carry anything for any time.
+    pub fn tunnel(stream: StreamKey, sender: Sender) -> Incoming {
+        let (incoming, _) = Incoming::new(stream, sender, u64::MAX);
+        Incoming { is_tunnel: true, ..incoming }
     }
 
     /// Takes in what came.
@@ -238,7 +278,7 @@ impl Outgoing {
                     *promised = left;
                 }
                 engine.offer(self.stream, piece.len());
-                self.parts.push_back(Part::Bytes(piece.into()));
+                self.parts.push_back(Part::Bytes(piece));
                 Poll::Ready(Brought::More)
             }
             Poll::Ready(Some(Err(error))) => Poll::Ready(Brought::Broken(error)),
@@ -246,8 +286,10 @@ impl Outgoing {
                 Poll::Ready(Brought::Broken(io::Error::other("a program sent less than its Content-Length")))
             }
             Poll::Ready(None) => {
+                let trailers = source.take_trailers();
                 self.source = None;
-                engine.finish(self.stream, None, out);
+                let block = (!trailers.is_empty()).then(|| encode_trailers(&trailers));
+                engine.finish(self.stream, block.as_deref(), out);
                 Poll::Ready(Brought::More)
             }
         }
@@ -268,7 +310,7 @@ impl Outgoing {
             let (taken, is_empty) = match part {
                 Part::Bytes(bytes) => {
                     let count = bytes.len().min(missing);
-                    out.extend(bytes.drain(..count));
+                    out.extend_from_slice(&bytes.split_to(count));
                     (count, bytes.is_empty())
                 }
                 Part::Cached(prepared, range) => {
@@ -308,6 +350,14 @@ impl Outgoing {
     pub fn reset(&self, engine: &mut ServerConnection) {
         engine.reset(self.stream, ErrorCode::INTERNAL_ERROR);
     }
+}
+
+/// A header block of trailers.
+fn encode_trailers(trailers: &[u8]) -> Vec<u8> {
+    let lines = trailers.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let mut block = Vec::with_capacity(trailers.len());
+    encode_fields_block(lines.filter_map(split_field), &mut block);
+    block
 }
 
 fn append_file(

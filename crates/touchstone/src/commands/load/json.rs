@@ -3,14 +3,15 @@
 use super::Finished;
 use serde_json::{Value, json};
 use touchstone_load::{
-    ClientOutcome, ConnectionUse, ErrorCounts, HttpVersion, Interval, Outcome, Plan, Saturation, TimeSummary,
+    Arrivals, ArrivalsOutcome, ClassOutcome, ClientOutcome, ConnectionUse, ErrorCounts, Interval, Outcome,
+    Plan, PlannedRequest, Saturation, StageOutcome, TimeSpread, TimeSummary,
 };
 
 /// Everything that is printed.
 pub(super) fn of(finished: &Finished) -> Value {
-    let Finished { url, plan, outcome, per_client } = finished;
+    let Finished { subject, plan, outcome, per_client, per_url, .. } = finished;
     let mut value = json!({
-        "url": format!("http://{}{}", url.host_field(), url.path),
+        "url": subject,
         "address": plan.target.address.to_string(),
         "clients": plan.clients,
         "duration_s": plan.length.as_secs_f64(),
@@ -29,6 +30,10 @@ pub(super) fn of(finished: &Finished) -> Value {
         "latency_us": times(TimeSummary::of(&outcome.latency_ns)),
         "service_us": times(TimeSummary::of(&outcome.service_ns)),
         "connect_us": times(TimeSummary::of(&outcome.connect_ns)),
+        "handshake_us": times(TimeSummary::of(&outcome.handshake_ns)),
+        "tls": tls(plan, outcome),
+        "arrivals": outcome.arrivals.as_ref().map(arrivals),
+        "stages": outcome.stages.iter().map(stage).collect::<Vec<_>>(),
         "littles_law_clients": outcome.implied_clients(plan.think_time),
         "intervals": outcome.intervals.iter().map(interval).collect::<Vec<_>>(),
         "engine": engine(outcome),
@@ -40,7 +45,29 @@ pub(super) fn of(finished: &Finished) -> Value {
         let window_s = outcome.window.as_secs_f64();
         value["per_client"] = outcome.clients.iter().map(|one| client(one, window_s)).collect();
     }
+    if *per_url {
+        let (requests, classes) = (plan.requests.iter(), outcome.classes.iter());
+        value["per_url"] =
+            requests.zip(classes).map(|(request, class)| url(plan, request, class, outcome)).collect();
+    }
     value
+}
+
+fn url(plan: &Plan, request: &PlannedRequest, class: &ClassOutcome, outcome: &Outcome) -> Value {
+    // Of a list of one URL the figures are those of the whole.
+    let is_alone = outcome.classes.len() == 1;
+    let latency =
+        if is_alone { TimeSummary::of(&outcome.latency_ns) } else { TimeSummary::of(&class.latency_ns) };
+    json!({
+        "method": request.method,
+        "host": plan.targets().nth(request.target).map(|target| &target.host),
+        "path": request.path,
+        "weight": request.weight,
+        "requests": class.requests,
+        "errors": class.errors,
+        "bytes": if is_alone { outcome.bytes } else { class.bytes },
+        "latency_us": times(latency),
+    })
 }
 
 fn planned(plan: &Plan) -> Value {
@@ -48,13 +75,29 @@ fn planned(plan: &Plan) -> Value {
         "connections": match plan.connections {
             ConnectionUse::Kept => "kept",
             ConnectionUse::New => "new",
+            ConnectionUse::NewShare(_) => "some new",
         },
-        "http_version": match plan.version {
-            HttpVersion::Http10 => "1.0",
-            HttpVersion::Http11 => "1.1",
+        "new_connection_share": match plan.connections {
+            ConnectionUse::Kept => 0.0,
+            ConnectionUse::New => 1.0,
+            ConnectionUse::NewShare(share) => share,
         },
+        "model": model(plan),
+        "http_version": plan.version.name().trim_start_matches("HTTP/"),
+        "streams": plan.streams,
         "rate": plan.rate,
+        "arrivals": match plan.arrivals {
+            Arrivals::Constant => "constant",
+            Arrivals::Poisson => "poisson",
+        },
+        "session_requests": plan.session.map(|session| session.requests),
+        "request_limit": plan.request_limit,
+        "urls": plan.requests.len(),
         "think_time_s": plan.think_time.as_secs_f64(),
+        "think_time_spread": match plan.think_spread {
+            TimeSpread::Fixed => "fixed",
+            TimeSpread::Exponential => "exponential",
+        },
         "delay_s": plan.delay.as_secs_f64(),
         "timeout_s": plan.timeout.as_secs_f64(),
         "ramp_up_s": plan.ramp_up.as_secs_f64(),
@@ -63,6 +106,50 @@ fn planned(plan: &Plan) -> Value {
         "headers": plan.headers,
         "cores": plan.cores,
         "seed": plan.seed,
+    })
+}
+
+/// The load model, which says how the figures are to be read.
+fn model(plan: &Plan) -> &'static str {
+    match (plan.rate, plan.session) {
+        (None, _) => "closed",
+        (Some(_), None) => "open",
+        (Some(_), Some(_)) => "partly-open",
+    }
+}
+
+fn tls(plan: &Plan, outcome: &Outcome) -> Value {
+    let Some(tls) = plan.targets().find_map(|target| target.tls.as_ref()) else { return Value::Null };
+    json!({
+        "full_handshakes": outcome.handshakes.full,
+        "resumed_handshakes": outcome.handshakes.resumed,
+        "resumed_share": outcome.handshakes.resumed_share(),
+        "commanded_share": tls.resumption_share,
+        "server_name": tls.server_name,
+        "first_error": outcome.tls_error,
+    })
+}
+
+fn arrivals(arrivals: &ArrivalsOutcome) -> Value {
+    json!({
+        "due": arrivals.due,
+        "started": arrivals.started,
+        "late": arrivals.late,
+        "unsent": arrivals.unsent(),
+        "lateness_us": times(TimeSummary::of(&arrivals.lateness_ns)),
+        "engine_lateness_us": times(TimeSummary::of(&arrivals.engine_lateness_ns)),
+    })
+}
+
+fn stage(stage: &StageOutcome) -> Value {
+    json!({
+        "start_s": stage.start_s,
+        "length_s": stage.length_s,
+        "requests": stage.requests,
+        "errors": stage.errors,
+        "bytes": stage.bytes,
+        "rate": stage.requests as f64 / stage.length_s,
+        "latency_us": times(TimeSummary::of(&stage.latency_ns)),
     })
 }
 
@@ -118,6 +205,7 @@ fn engine(outcome: &Outcome) -> Value {
         "system_s": outcome.engine.system_s,
         "us_per_request": outcome.engine_us_per_request(),
         "busiest_thread": outcome.engine.busiest_thread,
+        "longest_waiting_thread": outcome.engine.longest_waiting_thread,
         "saturation": match &outcome.saturation {
             Saturation::Clear => None,
             Saturation::Saturated(sign) => Some(sign),

@@ -44,7 +44,7 @@ fn show(plan: &Plan, progress: &Progress, interrupt: &AtomicBool, finished: &Ato
         }
         let requests = progress.requests.load(Ordering::Relaxed);
         let a_second = (requests - last_requests) as f64 / last.elapsed().as_secs_f64();
-        let line = line(start.elapsed(), plan.length, a_second, progress);
+        let line = line(start.elapsed(), plan, a_second, progress);
         if terminal {
             eprint!("\r\x1b[2K{line}");
             let _ = std::io::stderr().flush();
@@ -58,11 +58,11 @@ fn show(plan: &Plan, progress: &Progress, interrupt: &AtomicBool, finished: &Ato
     }
 }
 
-fn line(elapsed: Duration, length: Duration, a_second: f64, progress: &Progress) -> String {
-    let state = if elapsed < length {
-        format!("{} s of {} s", elapsed.as_secs(), length.as_secs_f64())
-    } else {
-        "waiting for the last answers".to_string()
+fn line(elapsed: Duration, plan: &Plan, a_second: f64, progress: &Progress) -> String {
+    let state = match plan.request_limit {
+        _ if elapsed >= plan.length => "waiting for the last answers".to_string(),
+        Some(limit) => format!("{} s, to {} requests", elapsed.as_secs(), count(limit)),
+        None => format!("{} s of {} s", elapsed.as_secs(), plan.length.as_secs_f64()),
     };
     format!(
         "{state}: {} requests, {} a second now, {} errors",
@@ -80,11 +80,14 @@ mod tests {
     fn the_line_says_how_far_and_how_fast() {
         let progress = Progress::default();
         progress.requests.store(12_345, Ordering::Relaxed);
-        let (elapsed, length) = (Duration::from_millis(3200), Duration::from_secs(10));
+        let target = touchstone_load::Target::plain(([127, 0, 0, 1], 80).into(), "localhost");
+        let (elapsed, mut plan) = (Duration::from_millis(3200), Plan::of_one(target, "/"));
         assert_eq!(
-            line(elapsed, length, 4115.3, &progress),
+            line(elapsed, &plan, 4115.3, &progress),
             "3 s of 10 s: 12,345 requests, 4,115 a second now, 0 errors"
         );
-        assert!(line(length, length, 0.0, &progress).starts_with("waiting for the last answers"));
+        assert!(line(plan.length, &plan, 0.0, &progress).starts_with("waiting for the last answers"));
+        plan.request_limit = Some(20_000);
+        assert!(line(elapsed, &plan, 0.0, &progress).starts_with("3 s, to 20,000 requests: 12,345"));
     }
 }

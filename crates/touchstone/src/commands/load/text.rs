@@ -3,16 +3,23 @@
 use super::Finished;
 use touchstone_lab::figures::{clients, count, milliseconds, percent, rate, significant};
 use touchstone_load::{
-    ClientOutcome, ConnectionUse, ErrorCounts, HttpVersion, Outcome, Plan, Saturation, TimeSummary,
+    Arrivals, ClientOutcome, ConnectionUse, ErrorCounts, Outcome, Plan, Saturation, TimeSpread, TimeSummary,
 };
 
 /// Everything that is printed.
 pub(super) fn of(finished: &Finished) -> String {
-    let Finished { url, plan, outcome, per_client } = finished;
-    let mut text = format!("http://{}{}\n{}\n\n", url.host_field(), url.path, what_was_done(plan, outcome));
+    let Finished { subject, plan, outcome, per_client, per_url, timeline, .. } = finished;
+    let mut text = format!("{subject}\n{}\n\n", what_was_done(plan, outcome));
     text += &totals(plan, outcome);
     text += &times(plan, outcome);
     text += &engine(outcome);
+    text += &each_stage(outcome);
+    if *timeline {
+        text += &each_second(outcome);
+    }
+    if *per_url {
+        text += &each_url(plan, outcome);
+    }
     if *per_client {
         text += &each_client(outcome);
     }
@@ -25,21 +32,45 @@ pub(super) fn of(finished: &Finished) -> String {
 
 fn what_was_done(plan: &Plan, outcome: &Outcome) -> String {
     let connections = match plan.connections {
-        ConnectionUse::Kept => "on kept connections",
-        ConnectionUse::New => "with a new connection for every request",
+        _ if plan.session.is_some() => "with a connection for each session".to_string(),
+        ConnectionUse::Kept if plan.streams > 1 => format!("with {} streams on a connection", plan.streams),
+        ConnectionUse::Kept => "on kept connections".to_string(),
+        ConnectionUse::New => "with a new connection for every request".to_string(),
+        ConnectionUse::NewShare(share) => {
+            format!("with a new connection for {} of the requests", percent(share))
+        }
     };
-    let version = match plan.version {
-        HttpVersion::Http10 => "HTTP/1.0",
-        HttpVersion::Http11 => "HTTP/1.1",
-    };
-    let pace = plan.rate.map_or(String::new(), |planned| format!(" at {} requests a second", rate(planned)));
+    let tls = if plan.targets().any(|target| target.tls.is_some()) { " with TLS" } else { "" };
     let early = if outcome.interrupted { ", ended early" } else { "" };
+    let planned = match plan.request_limit {
+        Some(limit) => format!("{} requests", count(limit)),
+        None => format!("{} s", significant(plan.length.as_secs_f64())),
+    };
     format!(
-        "{}{pace} {connections}, {version}; {} s counted of {} s{early}",
-        clients(plan.clients as u64),
+        "{} {connections}, {}{tls}; {} s counted of {planned}{early}",
+        load_of(plan),
+        plan.version.name(),
         significant(outcome.window.as_secs_f64()),
-        significant(plan.length.as_secs_f64())
     )
+}
+
+/// The load model, and how much of it.
+fn load_of(plan: &Plan) -> String {
+    let stages = if plan.stages.is_empty() { "" } else { " at most" };
+    let clients = clients(plan.clients as u64);
+    let Some(planned) = plan.rate else { return format!("closed loop: {clients}{stages}") };
+    let spread = if plan.arrivals == Arrivals::Poisson { ", at random" } else { "" };
+    let planned = rate(planned);
+    match plan.session {
+        None => format!("open: {planned} requests a second{stages}{spread}, by at most {clients}"),
+        Some(session) => {
+            let mean = if session.spread == TimeSpread::Exponential { " on average" } else { "" };
+            format!(
+                "partly open: {planned} sessions a second{stages}{spread} of {} requests{mean}, by at most {clients}",
+                significant(session.requests)
+            )
+        }
+    }
 }
 
 fn totals(plan: &Plan, outcome: &Outcome) -> String {
@@ -52,6 +83,34 @@ fn totals(plan: &Plan, outcome: &Outcome) -> String {
     text += &row("bytes", count(outcome.bytes), format!("{} Mbit/s, heads included", rate(megabits)));
     text += &row("errors", count(outcome.errors.total()), kinds(&outcome.errors));
     text += &row("connections", count(outcome.total_connections), retries(outcome));
+    if let Some(share) = outcome.handshakes.resumed_share() {
+        let handshakes = outcome.handshakes;
+        text += &row(
+            "handshakes",
+            count(handshakes.full + handshakes.resumed),
+            format!(
+                "{} full, {} resumed ({})",
+                count(handshakes.full),
+                count(handshakes.resumed),
+                percent(share)
+            ),
+        );
+    }
+    if let Some(error) = &outcome.tls_error {
+        text += &row("TLS error", String::new(), error.clone());
+    }
+    if let Some(arrivals) = &outcome.arrivals {
+        text += &row(
+            "due",
+            count(arrivals.due),
+            format!(
+                "{} started, {} of them more than 1 ms late; {} never started",
+                count(arrivals.started),
+                count(arrivals.late),
+                count(arrivals.unsent())
+            ),
+        );
+    }
     let counts_all =
         plan.ramp_up.is_zero() && plan.ramp_down.is_zero() && outcome.requests == outcome.total_requests;
     if !counts_all {
@@ -105,8 +164,12 @@ fn times(plan: &Plan, outcome: &Outcome) -> String {
         row("service", TimeSummary::of(&outcome.service_ns));
     }
     row("connect", TimeSummary::of(&outcome.connect_ns));
-    if plan.rate.is_some() {
-        text += "(latency counts from the intended start, service from the real one)\n";
+    if outcome.handshakes.resumed_share().is_some() {
+        row("handshake", TimeSummary::of(&outcome.handshake_ns));
+    }
+    if let Some(arrivals) = &outcome.arrivals {
+        row("start late", TimeSummary::of(&arrivals.lateness_ns));
+        text += "(latency counts from when a request was due, service from its real start)\n";
     }
     text
 }
@@ -120,7 +183,106 @@ fn engine(outcome: &Outcome) -> String {
         Saturation::Clear => "The engine had room: the figures are the server's.".to_string(),
         Saturation::Saturated(sign) => format!("The figures are a lower bound: {sign}."),
     };
-    format!("\nengine        {cost}, busiest thread {}\n{verdict}\n", percent(outcome.engine.busiest_thread))
+    let waiting = match outcome.engine.longest_waiting_thread {
+        waiting if waiting >= 0.01 => format!(", waiting {}", percent(waiting)),
+        _ => String::new(),
+    };
+    let busy = percent(outcome.engine.busiest_thread);
+    format!("\nengine        {cost}, busiest thread {busy}{waiting}\n{}\n", wrapped(&verdict))
+}
+
+/// Text in lines of at most 100 characters.
+fn wrapped(text: &str) -> String {
+    let (mut wrapped, mut column) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > 100 {
+            wrapped.push('\n');
+            column = 0;
+        } else if column > 0 {
+            wrapped.push(' ');
+            column += 1;
+        }
+        wrapped.push_str(word);
+        column += length;
+    }
+    wrapped
+}
+
+fn each_stage(outcome: &Outcome) -> String {
+    if outcome.stages.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "\n{:>8}{:>10}{:>12}{:>10}{:>12}{:>10}{:>10}{:>10}\n",
+        "stage at", "s", "requests", "errors", "a second", "mean ms", "p99 ms", "max ms"
+    );
+    for stage in &outcome.stages {
+        text += &format!(
+            "{:>8}{:>10}{:>12}{:>10}{:>12}{}\n",
+            significant(stage.start_s),
+            significant(stage.length_s),
+            count(stage.requests),
+            count(stage.errors),
+            rate(stage.requests as f64 / stage.length_s),
+            mean_p99_max(TimeSummary::of(&stage.latency_ns))
+        );
+    }
+    text
+}
+
+fn each_second(outcome: &Outcome) -> String {
+    let mut text = format!(
+        "\n{:>8}{:>12}{:>10}{:>12}{:>10}{:>10}{:>10}{:>10}\n",
+        "second", "requests", "errors", "a second", "Mbit/s", "mean ms", "p99 ms", "max ms"
+    );
+    for interval in &outcome.intervals {
+        text += &format!(
+            "{:>8}{:>12}{:>10}{:>12}{:>10}{}\n",
+            significant(interval.start_s),
+            count(interval.requests),
+            count(interval.errors),
+            rate(interval.requests as f64 / interval.length_s),
+            rate(interval.bytes as f64 * 8.0 / 1e6 / interval.length_s),
+            mean_p99_max(TimeSummary::of(&interval.latency_ns))
+        );
+    }
+    text
+}
+
+fn each_url(plan: &Plan, outcome: &Outcome) -> String {
+    let mut text = format!(
+        "\n{:>12}{:>10}{:>12}{:>10}{:>10}{:>10}  {}\n",
+        "requests", "errors", "a second", "mean ms", "p99 ms", "max ms", "URL"
+    );
+    for (request, class) in plan.requests.iter().zip(&outcome.classes) {
+        let a_second = class.requests as f64 / outcome.window.as_secs_f64().max(1e-9);
+        // Of a list of one URL the figures are those of the whole.
+        let times = match outcome.classes.len() {
+            1 => TimeSummary::of(&outcome.latency_ns),
+            _ => TimeSummary::of(&class.latency_ns),
+        };
+        text += &format!(
+            "{:>12}{:>10}{:>12}{}  {} {}\n",
+            count(class.requests),
+            count(class.errors),
+            rate(a_second),
+            mean_p99_max(times),
+            request.method,
+            request.path
+        );
+    }
+    text
+}
+
+fn mean_p99_max(times: Option<TimeSummary>) -> String {
+    let figures: [fn(&TimeSummary) -> f64; 3] =
+        [|times| times.mean_us, |times| times.p99_us, |times| times.max_us];
+    let figure = |figure: fn(&TimeSummary) -> f64| match &times {
+        Some(times) => format!("{:>10}", milliseconds(figure(times))),
+        None => format!("{:>10}", "none"),
+    };
+    figures.map(figure).concat()
 }
 
 fn each_client(outcome: &Outcome) -> String {
@@ -136,18 +298,12 @@ fn each_client(outcome: &Outcome) -> String {
 
 fn client_row(number: usize, client: &ClientOutcome, window_s: f64) -> String {
     let per_second = |amount: f64| if window_s > 0.0 { rate(amount / window_s) } else { "none".to_string() };
-    let times = TimeSummary::of(&client.latency_ns);
-    let time = |figure: fn(&TimeSummary) -> f64| {
-        times.as_ref().map_or_else(|| "none".to_string(), |times| milliseconds(figure(times)))
-    };
     format!(
-        "{number:>8}{:>12}{:>10}{:>12}{:>10}{:>10}{:>10}{:>10}\n",
+        "{number:>8}{:>12}{:>10}{:>12}{:>10}{}\n",
         count(client.requests),
         count(client.errors),
         per_second(client.requests as f64),
         per_second(client.bytes as f64 * 8.0 / 1e6),
-        time(|times| times.mean_us),
-        time(|times| times.p99_us),
-        time(|times| times.max_us)
+        mean_p99_max(TimeSummary::of(&client.latency_ns))
     )
 }

@@ -1,0 +1,245 @@
+//! What a record is in bytes: a head of a fixed length with a checksum of its own, so that its lengths can be trusted, then
+//! what it is about. A checksum over all of it comes first.
+//!
+//! ```text
+//!  0 checksum of everything behind it, 16 bytes of SHA-256
+//! 16 mark of the format, u32 | kind, u8 | flags, u8 | status, u16
+//! 24 length of the record, u32 | of key, selector, fields, u32 each
+//! 40 hash of the key, u64 | checksum of the selector, u32 | reserved, u32
+//! 56 response time, i64 | date, i64
+//! 72 initial age, lifetime, stale while revalidate, stale if error, u32 each
+//! 88 first, last and complete length of a part, u64 each
+//! 112 ticket, u64
+//! 120 checksum of bytes 16 to 120, u64
+//! 128 key, selector, fields, body
+//! ```
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use touchstone_http::range::ByteRange;
+
+use crate::rules::partial::Part;
+use crate::rules::storing::Terms;
+use crate::store::{NewObject, Object, Purge, hash_of};
+
+/// The length of a head.
+pub const HEAD_BYTES: usize = 128;
+
+const KIND_OBJECT: u8 = 1;
+const KIND_PURGE: u8 = 2;
+
+const FLAG_PART: u8 = 1;
+const FLAG_NO_CACHE: u8 = 2;
+const FLAG_MUST_REVALIDATE: u8 = 4;
+const FLAG_FOR_AUTHORIZED: u8 = 8;
+const FLAG_ASSUMED: u8 = 16;
+
+/// A record that was read.
+#[derive(Debug)]
+pub enum Record {
+    /// A response.
+    Object {
+        /// The response.
+        object: Object,
+        /// Which of several under its key it is.
+        selector_sum: u32,
+    },
+    /// Something that was purged.
+    Purge {
+        /// What.
+        purge: Purge,
+        /// When: it is for everything with a lower ticket.
+        ticket: u64,
+    },
+}
+
+/// Why bytes are no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordError {
+    /// The head is none of this format, or was changed.
+    Head,
+    /// There are fewer bytes than it says, or they were changed.
+    Body,
+}
+
+/// What the head of a record says.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordHead {
+    /// The length of the whole record.
+    pub length: u32,
+    /// It is a response.
+    pub is_object: bool,
+    /// The hash of its key.
+    pub hash: u64,
+    /// Which of several under its key it is.
+    pub selector_sum: u32,
+    /// When it was given to be written.
+    pub ticket: u64,
+}
+
+/// The mark of the format, which takes in how keys are hashed: records of another are none.
+fn mark() -> u32 {
+    0x5453_4301 ^ (hash_of(b"touchstone") >> 32) as u32
+}
+
+/// A checksum of the fields that select a response.
+pub fn selector_sum(selector: &[u8]) -> u32 {
+    (hash_of(selector) >> 32) as u32
+}
+
+/// A response as a record; `None`: it is too large for one.
+pub fn encode_object(object: &Object, ticket: u64) -> Option<Vec<u8>> {
+    let terms = &object.terms;
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+    let flags = flag(object.part().is_some(), FLAG_PART)
+        | flag(terms.no_cache, FLAG_NO_CACHE)
+        | flag(terms.must_revalidate, FLAG_MUST_REVALIDATE)
+        | flag(terms.is_for_authorized, FLAG_FOR_AUTHORIZED)
+        | flag(terms.is_assumed, FLAG_ASSUMED);
+    let payload = [object.key(), object.selector(), object.fields(), object.body()];
+    let lengths = [object.key().len(), object.selector().len(), object.fields().len()];
+    let part = object.part().map_or([0; 3], |part| [part.range.first, part.range.last, part.complete_length]);
+    let times = [terms.response_time, terms.date];
+    let spans = [terms.initial_age, terms.lifetime, terms.stale_while_revalidate, terms.stale_if_error];
+    let names = (object.hash, selector_sum(object.selector()));
+    assemble(KIND_OBJECT, flags, object.status(), lengths, names, times, spans, part, ticket, &payload)
+}
+
+/// A purge as a record.
+pub fn encode_purge(purge: &Purge, ticket: u64) -> Option<Vec<u8>> {
+    let (kind, text): (u16, &[u8]) = match purge {
+        Purge::Key(key) => (1, key),
+        Purge::Prefix(prefix) => (2, prefix),
+        Purge::Path { path, is_prefix: false } => (3, path),
+        Purge::Path { path, is_prefix: true } => (4, path),
+        Purge::Tag(tag) => (5, tag),
+        Purge::Space(space) => return assemble_purge(6, &space.to_le_bytes(), ticket),
+        Purge::All => (7, b""),
+    };
+    assemble_purge(kind, text, ticket)
+}
+
+fn assemble_purge(kind: u16, text: &[u8], ticket: u64) -> Option<Vec<u8>> {
+    assemble(KIND_PURGE, 0, kind, [text.len(), 0, 0], (0, 0), [0; 2], [0; 4], [0; 3], ticket, &[text])
+}
+
+#[allow(clippy::too_many_arguments)] // One for each row of the table above.
+fn assemble(
+    kind: u8,
+    flags: u8,
+    status: u16,
+    lengths: [usize; 3],
+    (hash, selector_sum): (u64, u32),
+    times: [i64; 2],
+    spans: [u32; 4],
+    part: [u64; 3],
+    ticket: u64,
+    payload: &[&[u8]],
+) -> Option<Vec<u8>> {
+    let length = HEAD_BYTES + payload.iter().map(|piece| piece.len()).sum::<usize>();
+    let mut record = Vec::with_capacity(length);
+    record.extend_from_slice(&[0; 16]);
+    record.extend_from_slice(&mark().to_le_bytes());
+    record.extend_from_slice(&[kind, flags]);
+    record.extend_from_slice(&status.to_le_bytes());
+    record.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
+    for length in lengths {
+        record.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
+    }
+    record.extend_from_slice(&hash.to_le_bytes());
+    record.extend_from_slice(&selector_sum.to_le_bytes());
+    record.extend_from_slice(&[0; 4]);
+    times.iter().for_each(|time| record.extend_from_slice(&time.to_le_bytes()));
+    spans.iter().for_each(|span| record.extend_from_slice(&span.to_le_bytes()));
+    part.iter().for_each(|number| record.extend_from_slice(&number.to_le_bytes()));
+    record.extend_from_slice(&ticket.to_le_bytes());
+    let head_sum: [u8; 8] = sum(&record[16..120]);
+    record.extend_from_slice(&head_sum);
+    payload.iter().for_each(|piece| record.extend_from_slice(piece));
+    let whole: [u8; 16] = sum(&record[16..]);
+    record[..16].copy_from_slice(&whole);
+    Some(record)
+}
+
+fn sum<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
+    let digest = Sha256::digest(bytes);
+    std::array::from_fn(|index| digest[index])
+}
+
+/// Reads a head alone: what it says is what was written, whatever is behind it.
+pub fn decode_head(bytes: &[u8]) -> Option<RecordHead> {
+    let head = bytes.get(..HEAD_BYTES)?;
+    let head_sum: [u8; 8] = sum(&head[16..120]);
+    if head[120..] != head_sum || number(head, 16) != mark() {
+        return None;
+    }
+    Some(RecordHead {
+        length: number(head, 24),
+        is_object: head[20] == KIND_OBJECT,
+        hash: long(head, 40),
+        selector_sum: number(head, 48),
+        ticket: long(head, 112),
+    })
+}
+
+/// Reads a whole record.
+pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
+    let head = decode_head(bytes).ok_or(RecordError::Head)?;
+    if bytes.len() != head.length as usize || sum::<16>(&bytes[16..]) != bytes[..16] {
+        return Err(RecordError::Body);
+    }
+    let mut rest = &bytes[HEAD_BYTES..];
+    let mut take = |at: usize| -> Result<&[u8], RecordError> {
+        let (piece, after) = rest.split_at_checked(number(bytes, at) as usize).ok_or(RecordError::Body)?;
+        rest = after;
+        Ok(piece)
+    };
+    let (key, selector, fields) = (take(28)?, take(32)?, take(36)?);
+    let status = u16::from_le_bytes([bytes[22], bytes[23]]);
+    if !head.is_object {
+        let ticket = head.ticket;
+        return purge(status, key).map(|purge| Record::Purge { purge, ticket }).ok_or(RecordError::Body);
+    }
+    let flags = bytes[21];
+    let part = (flags & FLAG_PART != 0).then(|| Part {
+        range: ByteRange { first: long(bytes, 88), last: long(bytes, 96) },
+        complete_length: long(bytes, 104),
+    });
+    let terms = Terms {
+        response_time: long(bytes, 56) as i64,
+        date: long(bytes, 64) as i64,
+        initial_age: number(bytes, 72),
+        lifetime: number(bytes, 76),
+        stale_while_revalidate: number(bytes, 80),
+        stale_if_error: number(bytes, 84),
+        no_cache: flags & FLAG_NO_CACHE != 0,
+        must_revalidate: flags & FLAG_MUST_REVALIDATE != 0,
+        is_for_authorized: flags & FLAG_FOR_AUTHORIZED != 0,
+        is_assumed: flags & FLAG_ASSUMED != 0,
+    };
+    let body = [Bytes::copy_from_slice(rest)];
+    let object =
+        Object::new(NewObject { hash: head.hash, key, selector, status, terms, fields, part, body: &body });
+    Ok(Record::Object { object, selector_sum: head.selector_sum })
+}
+
+fn purge(kind: u16, text: &[u8]) -> Option<Purge> {
+    let owned = text.to_vec();
+    Some(match kind {
+        1 => Purge::Key(owned),
+        2 => Purge::Prefix(owned),
+        3 | 4 => Purge::Path { path: owned, is_prefix: kind == 4 },
+        5 => Purge::Tag(owned),
+        6 => Purge::Space(u64::from_le_bytes(text.try_into().ok()?)),
+        7 => Purge::All,
+        _ => return None,
+    })
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+}

@@ -1,0 +1,119 @@
+//! Files of records.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{FlockOperation, flock};
+
+const SUFFIX: &str = "segment";
+
+/// A file of records.
+#[derive(Debug)]
+pub struct Segment {
+    path: PathBuf,
+    file: File,
+    length: AtomicU64,
+    /// The lowest ticket of its records; the greatest number: it has none.
+    first_ticket: AtomicU64,
+}
+
+impl Segment {
+    /// Begins a file.
+    pub fn create(directory: &Path, number: u32) -> io::Result<Segment> {
+        let path = directory.join(format!("{number:08x}.{SUFFIX}"));
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        Ok(Segment { path, file, length: AtomicU64::new(0), first_ticket: AtomicU64::new(u64::MAX) })
+    }
+
+    /// Opens a file that is there.
+    pub fn open(path: PathBuf) -> io::Result<Segment> {
+        let file = OpenOptions::new().read(true).write(true).open(&path)?;
+        let length = AtomicU64::new(file.metadata()?.len());
+        Ok(Segment { path, file, length, first_ticket: AtomicU64::new(u64::MAX) })
+    }
+
+    /// Its length.
+    pub fn length(&self) -> u64 {
+        self.length.load(Ordering::Relaxed)
+    }
+
+    /// The lowest ticket of its records; the greatest number: it has none.
+    pub fn first_ticket(&self) -> u64 {
+        self.first_ticket.load(Ordering::Relaxed)
+    }
+
+    /// Notes a ticket of a record in it.
+    pub fn note_ticket(&self, ticket: u64) {
+        self.first_ticket.fetch_min(ticket, Ordering::Relaxed);
+    }
+
+    /// Reads so many bytes.
+    pub fn read(&self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length as usize];
+        self.file.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+
+    /// Appends a record; gives where it is. What was written of one that failed is cut off again, and would be no record
+    /// if it could not be.
+    pub fn append(&self, record: &[u8]) -> io::Result<u64> {
+        let offset = self.length();
+        if let Err(error) = self.file.write_all_at(record, offset) {
+            let _ = self.file.set_len(offset);
+            return Err(error);
+        }
+        self.length.store(offset + record.len() as u64, Ordering::Relaxed);
+        Ok(offset)
+    }
+
+    /// Has it reach the disk itself.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Leaves out what is behind this.
+    pub fn cut(&self, length: u64) {
+        let _ = self.file.set_len(length);
+        self.length.store(length, Ordering::Relaxed);
+    }
+
+    /// Takes the file away. Who reads from it still can.
+    pub fn remove(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Makes the directory, for its owner alone.
+pub fn make_directory(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+/// The files in a directory, in their order.
+pub fn found_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let number = path.file_stem().and_then(|stem| u32::from_str_radix(stem.to_str()?, 16).ok());
+        let is_segment = path.extension().is_some_and(|extension| extension == SUFFIX);
+        if let (Some(number), true) = (number, is_segment) {
+            found.push((number, path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Has the directory to itself while the file is open; `None`: another process has it.
+pub fn lock_directory(directory: &Path) -> io::Result<Option<File>> {
+    let path = directory.join("lock");
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,277 @@
+use super::*;
+use crate::rules::storing::Terms;
+use crate::store::{NewObject, Store, hash_of};
+use bytes::Bytes;
+use proptest::prelude::*;
+use std::fs;
+
+const LIMIT: u64 = 64 * 1024 * 1024;
+
+fn object(key: &str, fields: &str, body: Vec<u8>) -> Arc<Object> {
+    let key = [&7u64.to_le_bytes()[..], key.as_bytes()].concat();
+    let terms = Terms { response_time: 100, date: 99, initial_age: 1, lifetime: 50, ..Terms::default() };
+    Arc::new(Object::new(NewObject {
+        hash: hash_of(&key),
+        key: &key,
+        selector: b"",
+        status: 203,
+        terms: Terms { must_revalidate: true, stale_if_error: 9, ..terms },
+        fields: fields.as_bytes(),
+        part: None,
+        body: &[Bytes::from(body)],
+    }))
+}
+
+fn open(directory: &Path, limit: u64) -> Disk {
+    Disk::open(directory, limit, |_| {}).unwrap()
+}
+
+fn load(disk: &Disk, like: &Object) -> Option<Object> {
+    disk.load(like.hash, like.key()).pop()
+}
+
+fn same(one: &Object, other: &Object) -> bool {
+    (one.key(), one.selector(), one.fields(), one.body(), one.status(), one.terms, one.part(), one.hash)
+        == (
+            other.key(),
+            other.selector(),
+            other.fields(),
+            other.body(),
+            other.status(),
+            other.terms,
+            other.part(),
+            other.hash,
+        )
+}
+
+#[test]
+fn what_was_written_is_there_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let objects: Vec<_> =
+        (0..50).map(|index| object(&format!("{index}"), "A: b\r\n", vec![index; 5000])).collect();
+    let long = object("long", "", vec![1; 300_000]);
+    {
+        let disk = open(directory.path(), LIMIT);
+        objects.iter().chain([&long]).for_each(|object| disk.keep(object));
+        disk.keep(&object("0", "A: c\r\n", vec![9; 10]));
+        disk.flush();
+        assert_eq!(disk.counters().objects, 51);
+        assert!(same(&load(&disk, &long).unwrap(), &long));
+    }
+    let disk = open(directory.path(), LIMIT);
+    assert_eq!((disk.counters().objects, disk.counters().corrupt), (51, 0));
+    assert!(objects[1..].iter().chain([&long]).all(|object| same(&load(&disk, object).unwrap(), object)));
+    assert_eq!(load(&disk, &objects[0]).unwrap().fields(), b"A: c\r\n");
+}
+
+#[test]
+fn a_machine_that_stopped_without_warning_leaves_nothing_that_is_believed() {
+    let directory = tempfile::tempdir().unwrap();
+    let kept = object("a", "", vec![1; 100]);
+    {
+        let disk = open(directory.path(), LIMIT);
+        disk.keep(&kept);
+    }
+    assert!(load(&open(directory.path(), LIMIT), &kept).is_some(), "left in order");
+    fs::write(directory.path().join("boot"), "another start\n").unwrap();
+    let disk = open(directory.path(), LIMIT);
+    assert!(load(&disk, &kept).is_none());
+    disk.keep(&kept);
+    disk.flush();
+    assert!(load(&disk, &kept).is_some());
+}
+
+#[test]
+fn the_index_is_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let limit = 8 << 20;
+    let disk = open(directory.path(), limit);
+    for index in 0..10_000 {
+        disk.keep(&object(&format!("{index}"), "", vec![1; 300]));
+        if index % 1000 == 0 {
+            disk.flush();
+        }
+    }
+    disk.flush();
+    let objects = disk.counters().objects;
+    assert!(objects > 0 && objects <= limit / 4096 + 1, "{objects}");
+}
+
+#[test]
+fn what_was_purged_does_not_come_back() {
+    let tagged = object("ha/1", "Cache-Tag: t\r\n", vec![1]);
+    let plain = object("ha/2", "", vec![2]);
+    let other = object("hb/1", "", vec![3]);
+    let key = |text: &str| [&7u64.to_le_bytes()[..], text.as_bytes()].concat();
+    for (purge, left) in [
+        (Purge::Key(key("ha/2")), [true, false, true]),
+        (Purge::Tag(b"t".to_vec()), [false, true, true]),
+        (Purge::Prefix(key("ha/")), [false, false, true]),
+        (Purge::Path { path: b"/1".to_vec(), is_prefix: false }, [false, true, false]),
+        (Purge::Space(7), [false; 3]),
+        (Purge::All, [false; 3]),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let there = |disk: &Disk| [&tagged, &plain, &other].map(|object| load(disk, object).is_some());
+        let disk = open(directory.path(), LIMIT);
+        [&tagged, &plain, &other].into_iter().for_each(|object| disk.keep(object));
+        // At once, although nothing of it need have been written; and nothing that was on its way comes later.
+        disk.purge(&purge);
+        assert!(!there(&disk).iter().zip(left).any(|(is_there, stays)| *is_there && !stays), "{purge:?}");
+        disk.flush();
+        assert_eq!(there(&disk), left, "{purge:?}");
+        drop(disk);
+        let disk = open(directory.path(), LIMIT);
+        assert_eq!(there(&disk), left, "{purge:?} after a restart");
+        // What is stored after it stays.
+        [&tagged, &plain, &other].into_iter().for_each(|object| disk.keep(object));
+        disk.flush();
+        assert_eq!(there(&disk), [true; 3], "{purge:?}");
+    }
+}
+
+#[test]
+fn damage_costs_what_is_damaged_and_is_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let objects: Vec<_> = (0..20).map(|index| object(&format!("{index}"), "", vec![index; 1000])).collect();
+    {
+        let disk = open(directory.path(), LIMIT);
+        objects.iter().for_each(|object| disk.keep(object));
+        disk.flush();
+    }
+    let segment = directory.path().join("00000000.segment");
+    let mut bytes = fs::read(&segment).unwrap();
+    let record = bytes.len() / 20;
+    // In the body of one, and a torn one at the end.
+    bytes[3 * record + 500] ^= 1;
+    bytes.truncate(19 * record + 700);
+    fs::write(&segment, bytes).unwrap();
+    let disk = open(directory.path(), LIMIT);
+    assert_eq!((disk.counters().objects, disk.counters().corrupt), (19, 1));
+    for (index, object) in objects.iter().enumerate() {
+        let loaded = load(&disk, object);
+        assert_eq!(loaded.is_some(), ![3, 19].contains(&index), "{index}");
+        assert!(loaded.is_none_or(|loaded| same(&loaded, object)));
+    }
+    assert_eq!((disk.counters().objects, disk.counters().corrupt), (18, 2));
+}
+
+#[test]
+fn a_damaged_list_of_purges_takes_everything_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let kept = object("a", "", vec![1; 100]);
+    {
+        let disk = open(directory.path(), LIMIT);
+        disk.keep(&kept);
+        disk.purge(&Purge::Tag(b"x".to_vec()));
+        disk.purge(&Purge::Tag(b"y".to_vec()));
+        disk.flush();
+        assert!(load(&disk, &kept).is_some());
+    }
+    let path = directory.path().join("purges");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let disk = open(directory.path(), LIMIT);
+    assert!(load(&disk, &kept).is_none());
+    assert_eq!(disk.counters().objects, 0);
+}
+
+#[test]
+fn the_limit_holds_and_what_is_read_stays() {
+    const LEAST: u64 = 4 * 1024 * 1024;
+    let directory = tempfile::tempdir().unwrap();
+    let disk = open(directory.path(), LEAST);
+    let used = object("used", "", vec![1; 10_000]);
+    disk.keep(&used);
+    for index in 0..1000 {
+        disk.keep(&object(&format!("{index}"), "", vec![2; 20_000]));
+        disk.flush();
+        assert!(load(&disk, &used).is_some(), "{index}");
+        assert!(disk.counters().bytes <= LEAST + 1024 * 1024);
+    }
+    assert!(load(&disk, &object("0", "", vec![])).is_none());
+    assert!(load(&disk, &object("999", "", vec![])).is_some());
+    drop(disk);
+    let disk = open(directory.path(), LEAST);
+    assert!(load(&disk, &used).is_some());
+}
+
+#[test]
+fn a_directory_has_one_owner_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let (one, other) = (object("one", "", vec![1]), object("other", "", vec![2]));
+    let first = open(directory.path(), LIMIT);
+    first.keep(&one);
+    first.keep(&other);
+    first.flush();
+    let second = open(directory.path(), LIMIT);
+    assert!(load(&second, &one).is_none());
+    // What the second purges while it waits holds for what the first has written.
+    second.purge(&Purge::Key(other.key().to_vec()));
+    drop(first);
+    let mut tries = 0;
+    while load(&second, &one).is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        tries += 1;
+        assert!(tries < 1000, "the directory is never taken up");
+    }
+    second.flush();
+    assert!(load(&second, &other).is_none());
+}
+
+#[test]
+fn what_memory_evicts_is_found_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Arc::new(open(directory.path(), LIMIT));
+    let store = Store::new(100_000, Some(disk.clone()));
+    let objects: Vec<_> = (0..200).map(|index| object(&format!("{index}"), "", vec![index; 1000])).collect();
+    objects.iter().for_each(|object| assert!(store.insert(object.clone(), 0)));
+    disk.flush();
+    assert!(store.counters().objects < 100);
+    assert!(objects.iter().all(|object| same(&load(&disk, object).unwrap(), object)));
+    store.purge(&Purge::All, crate::store::PurgeMode::Remove);
+    assert!(objects.iter().all(|object| load(&disk, object).is_none()));
+}
+
+proptest! {
+    #[test]
+    fn no_change_of_a_record_goes_unnoticed(
+        body in proptest::collection::vec(any::<u8>(), 0..200),
+        place in 0usize..10_000,
+        bit in 0u8..8,
+    ) {
+        let object = object("key", "A: b\r\n", body);
+        let record = encode_object(&object, 5).unwrap();
+        let Ok(Record::Object { object: read, .. }) = decode(&record) else { panic!("it is a record") };
+        prop_assert!(same(&read, &object));
+        let mut changed = record.clone();
+        let place = place % changed.len();
+        changed[place] ^= 1 << bit;
+        prop_assert!(decode(&changed).is_err());
+        prop_assert!(decode(&record[..place]).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_no_record(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert!(decode(&bytes).is_err());
+    }
+}
+
+#[test]
+fn the_list_of_purges_does_not_grow_without_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = open(directory.path(), LIMIT);
+    let (kept, purged) = (object("kept", "", vec![1]), object("purged", "", vec![2; 1000]));
+    disk.keep(&kept);
+    for _ in 0..12_000 {
+        disk.keep(&purged);
+        disk.purge(&Purge::Key(purged.key().to_vec()));
+    }
+    disk.flush();
+    let length = fs::metadata(directory.path().join("purges")).unwrap().len();
+    assert!(length < 1_500_000, "{length}");
+    drop(disk);
+    let disk = open(directory.path(), LIMIT);
+    assert!(load(&disk, &kept).is_some() && load(&disk, &purged).is_none());
+}

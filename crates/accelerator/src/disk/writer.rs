@@ -1,0 +1,422 @@
+//! The thread that writes: takes up what is in the directory, then appends what it is given, and makes room for it.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use super::Shared;
+use super::boot;
+use super::index::{Index, Place};
+use super::purge_log::PurgeLog;
+use super::record::{HEAD_BYTES, decode_head, encode_object, selector_sum};
+use super::segment::{Segment, found_in, lock_directory};
+use crate::store::{Object, Purge, lock};
+
+/// A file is one part of so many of the whole, within these bounds.
+const PARTS: u64 = 32;
+const LEAST_SEGMENT_BYTES: u64 = 1024 * 1024;
+const MOST_SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The index has at most one entry for so many bytes of the limit, so that small responses do not take all memory.
+const BYTES_AN_ENTRY: u64 = 4096;
+
+/// More responses than can wait to be written: purges that are so many tickets old are for none of those.
+const MOST_WAITING: u64 = 1 << 20;
+
+/// How often it is looked whether another process has left the directory.
+const LOCK_PAUSE: Duration = Duration::from_millis(200);
+
+/// What the writer is to do.
+pub enum Job {
+    /// Keep a response.
+    Keep {
+        /// The response.
+        object: Arc<Object>,
+        /// When it was given.
+        ticket: u64,
+        /// What it takes of the queue.
+        bytes: u64,
+    },
+    /// Something was purged, and written down; everything that was given before has been dealt with when this comes.
+    Purged {
+        /// When.
+        ticket: u64,
+    },
+    /// Something was purged while another process has the directory: it holds for what will be found there.
+    PurgeLater(Purge),
+    /// A purge could not be written down: nothing may be left that a restart would bring back.
+    DropEverything,
+    /// Say that everything before is written.
+    Flush(Sender<()>),
+}
+
+/// The writer.
+pub struct Writer {
+    directory: PathBuf,
+    shared: Arc<Shared>,
+    report: Box<dyn Fn(&str) + Send>,
+    segment_bytes: u64,
+    current: Option<Arc<Segment>>,
+    next_number: u32,
+    /// Held as long as the directory is used.
+    lock: Option<File>,
+    /// What was purged before the directory was ours.
+    later: Vec<Purge>,
+    /// A fault that has been reported, and lasts.
+    is_failing: bool,
+}
+
+impl Writer {
+    /// A writer to a directory.
+    pub fn new(
+        directory: PathBuf,
+        shared: Arc<Shared>,
+        report: Box<dyn Fn(&str) + Send>,
+    ) -> io::Result<Writer> {
+        let segment_bytes = (shared.limit_bytes / PARTS).clamp(LEAST_SEGMENT_BYTES, MOST_SEGMENT_BYTES);
+        // Where nobody else has it, what is there is found before the first request comes.
+        let lock = lock_directory(&directory)?;
+        let mut writer = Writer {
+            directory,
+            shared,
+            report,
+            segment_bytes,
+            current: None,
+            next_number: 0,
+            lock,
+            later: Vec::new(),
+            is_failing: false,
+        };
+        if writer.lock.is_some() {
+            writer.take_up();
+        }
+        Ok(writer)
+    }
+
+    /// Works until nobody will give it anything any more.
+    pub fn run(mut self, jobs: &Receiver<Job>) {
+        loop {
+            let job = match self.lock {
+                Some(_) => jobs.recv().ok(),
+                None => match jobs.recv_timeout(LOCK_PAUSE) {
+                    Ok(job) => Some(job),
+                    Err(RecvTimeoutError::Timeout) => {
+                        self.try_lock();
+                        continue;
+                    }
+                    Err(RecvTimeoutError::Disconnected) => None,
+                },
+            };
+            let Some(job) = job else { return self.leave() };
+            if self.lock.is_none() {
+                self.try_lock();
+            }
+            match job {
+                Job::Keep { object, ticket, bytes } => {
+                    if !self.keep(&object, ticket) {
+                        self.shared.unwritten.fetch_add(1, Ordering::Relaxed);
+                    }
+                    self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                }
+                Job::Purged { ticket } => self.purged(ticket),
+                Job::PurgeLater(purge) => self.purge_later(purge),
+                Job::DropEverything => self.drop_everything(),
+                Job::Flush(done) => drop(done.send(())),
+            }
+        }
+    }
+
+    /// Has everything reach the disk itself, so that it is believed after a start of the machine too.
+    fn leave(&mut self) {
+        if self.lock.is_none() {
+            return;
+        }
+        let segments = lock(&self.shared.index).segments();
+        let synced = segments.iter().try_for_each(|segment| segment.sync()).and_then(|()| {
+            lock(&self.shared.purge_log).as_ref().map_or(Ok(()), PurgeLog::sync)?;
+            boot::end(&self.directory)
+        });
+        if let Err(error) = synced {
+            self.failed("could not be left in order", &error);
+        }
+    }
+
+    fn try_lock(&mut self) {
+        if let Ok(Some(lock)) = lock_directory(&self.directory) {
+            self.lock = Some(lock);
+            self.take_up();
+        }
+    }
+
+    /// Finds what is in the directory.
+    fn take_up(&mut self) {
+        if !boot::is_good(&self.directory) {
+            self.begin_empty();
+        }
+        boot::begin(&self.directory);
+        let found = PurgeLog::open(&self.directory)
+            .and_then(|(log, found)| Ok((log, found, found_in(&self.directory)?)));
+        let (log, purged, segments) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                self.lock = None;
+                return self.failed("cannot be used", &error);
+            }
+        };
+        {
+            let mut index = lock(&self.shared.index);
+            for (purge, ticket) in &purged.purges {
+                index.purge(purge, *ticket);
+            }
+        }
+        for (number, path) in segments {
+            self.next_number = number.wrapping_add(1);
+            match Segment::open(path) {
+                Ok(segment) => self.take_up_segment(&Arc::new(segment)),
+                Err(error) => self.failed("has a file that cannot be opened", &error),
+            }
+        }
+        *lock(&self.shared.purge_log) = Some(log);
+        if purged.is_damaged {
+            (self.report)(
+                "what was purged is not known for certain any more: all stored responses on disk are dropped",
+            );
+            self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
+            self.drop_everything();
+        }
+        let last = lock(&self.shared.index).next_ticket();
+        lock(&self.shared.index).forget_key_purges(last);
+        for purge in std::mem::take(&mut self.later) {
+            self.purge_later(purge);
+        }
+        self.make_room(0);
+        let index = lock(&self.shared.index);
+        let (objects, bytes) = (index.len(), index.bytes_on_disk());
+        drop(index);
+        (self.report)(&format!("{objects} stored responses found on disk, {} MiB", bytes >> 20));
+    }
+
+    /// Removes what a machine has left that stopped without warning.
+    fn begin_empty(&mut self) {
+        let found = found_in(&self.directory).unwrap_or_default();
+        if !found.is_empty() {
+            (self.report)(
+                "the machine was not shut down in order, so what was purged is not known: all stored responses on disk \
+                 are dropped",
+            );
+        }
+        found.iter().for_each(|(_, path)| _ = std::fs::remove_file(path));
+        PurgeLog::remove(&self.directory);
+    }
+
+    /// Goes from record to record by their heads. What a crash has left at the end is none, and cut off.
+    fn take_up_segment(&self, segment: &Arc<Segment>) {
+        lock(&self.shared.index).add_segment(segment.clone());
+        let mut offset = 0;
+        while offset < segment.length() {
+            let head = segment.read(offset, HEAD_BYTES as u32).ok().and_then(|bytes| decode_head(&bytes));
+            let fits =
+                |length: u32| length as usize >= HEAD_BYTES && offset + u64::from(length) <= segment.length();
+            let Some(head) = head.filter(|head| head.is_object && fits(head.length)) else {
+                self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
+                segment.cut(offset);
+                return;
+            };
+            segment.note_ticket(head.ticket);
+            let place = Place { segment: segment.clone(), offset, length: head.length, ticket: head.ticket };
+            let mut index = lock(&self.shared.index);
+            index.note_ticket(head.ticket);
+            index.insert(head.hash, head.selector_sum, place);
+            drop(index);
+            offset += u64::from(head.length);
+        }
+    }
+
+    /// Writes a response; `false`: it could not.
+    fn keep(&mut self, object: &Object, ticket: u64) -> bool {
+        let sum = selector_sum(object.selector());
+        let is_purged = |index: &Index| index.is_purged(ticket, object.hash, object.key(), object.fields());
+        if self.lock.is_none() || is_purged(&lock(&self.shared.index)) {
+            return false;
+        }
+        if self.has_long_index() {
+            self.make_room(0);
+        }
+        let place = encode_object(object, ticket).and_then(|record| self.append(&record, ticket));
+        let mut index = lock(&self.shared.index);
+        match place {
+            // By tag or the like it may have been purged while it was written; that is seen when it is read.
+            Some(place) => {
+                index.insert(object.hash, sum, place);
+                true
+            }
+            None => {
+                index.remove_replaced(object.hash, sum);
+                false
+            }
+        }
+    }
+
+    fn purged(&mut self, ticket: u64) {
+        let oldest = {
+            let mut index = lock(&self.shared.index);
+            index.forget_key_purges(ticket + 1);
+            index.oldest_ticket()
+        };
+        let is_too_long = {
+            let mut log = lock(&self.shared.purge_log);
+            let Some(log) = log.as_mut().filter(|log| log.has_grown()) else { return };
+            let is_too_long = log.compact(oldest).is_err() || log.is_too_long();
+            if is_too_long {
+                // Starting anew costs hits; a list that grows without end costs more.
+                let _ = log.compact(u64::MAX);
+            }
+            is_too_long
+        };
+        if is_too_long {
+            self.drop_everything();
+        }
+    }
+
+    fn purge_later(&mut self, purge: Purge) {
+        if self.lock.is_none() {
+            return self.later.push(purge);
+        }
+        let mut log = lock(&self.shared.purge_log);
+        let mut index = lock(&self.shared.index);
+        let ticket = index.next_ticket();
+        index.purge(&purge, ticket);
+        drop(index);
+        let written = log.as_mut().map(|log| log.append(&purge, ticket));
+        drop(log);
+        if !matches!(written, Some(Ok(()))) {
+            self.drop_everything();
+        }
+    }
+
+    /// Appends a record to the current file, or to the next.
+    fn append(&mut self, record: &[u8], ticket: u64) -> Option<Place> {
+        let length = u32::try_from(record.len()).ok()?;
+        if u64::from(length) > self.segment_bytes {
+            return None;
+        }
+        for _ in 0..3 {
+            let segment = self.segment_for(u64::from(length))?;
+            match segment.append(record) {
+                Ok(offset) => {
+                    self.is_failing = false;
+                    segment.note_ticket(ticket);
+                    return Some(Place { segment, offset, length, ticket });
+                }
+                Err(error) => {
+                    self.failed("cannot be written to", &error);
+                    // A full disk has room again when the oldest file has gone.
+                    self.current = None;
+                    if !self.drop_oldest(false) {
+                        return None;
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// A file with room for so many bytes.
+    fn segment_for(&mut self, bytes: u64) -> Option<Arc<Segment>> {
+        if let Some(current) = &self.current
+            && current.length() + bytes <= self.segment_bytes
+        {
+            return Some(current.clone());
+        }
+        let number = self.next_number;
+        self.next_number = number.wrapping_add(1);
+        match Segment::create(&self.directory, number) {
+            Ok(segment) => {
+                let segment = Arc::new(segment);
+                lock(&self.shared.index).add_segment(segment.clone());
+                self.current = Some(segment.clone());
+                // What is saved from the oldest goes into the new one.
+                self.make_room(self.segment_bytes);
+                Some(segment)
+            }
+            Err(error) => {
+                self.failed("cannot be written to", &error);
+                None
+            }
+        }
+    }
+
+    /// Drops the oldest files until so many bytes more have room.
+    fn make_room(&mut self, bytes: u64) {
+        loop {
+            let (is_over, is_last) = {
+                let index = lock(&self.shared.index);
+                let is_over = index.bytes_on_disk() + bytes > self.shared.limit_bytes;
+                (is_over || self.is_long(index.len()), index.segment_count() <= 1)
+            };
+            if !is_over || is_last || !self.drop_oldest(true) {
+                return;
+            }
+        }
+    }
+
+    fn has_long_index(&self) -> bool {
+        self.is_long(lock(&self.shared.index).len())
+    }
+
+    /// Whether so many entries take more memory than may be: one for each few KiB of the whole is enough.
+    fn is_long(&self, entries: usize) -> bool {
+        entries as u64 >= self.shared.limit_bytes / BYTES_AN_ENTRY
+    }
+
+    /// Drops the oldest file; what was read from it is written again, if it `saves` that. `false`: there is none.
+    fn drop_oldest(&mut self, saves: bool) -> bool {
+        let Some(oldest) = lock(&self.shared.index).oldest() else { return false };
+        if self.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, &oldest)) {
+            self.current = None;
+        }
+        let mut saved = Vec::new();
+        if saves && self.current.is_some() {
+            let used = lock(&self.shared.index).used_in(&oldest, self.segment_bytes / 2);
+            for (hash, sum, place) in used {
+                if let Ok(bytes) = oldest.read(place.offset, place.length) {
+                    saved.push((hash, sum, place.ticket, bytes));
+                }
+            }
+        }
+        // What is saved keeps its ticket, so purges that are for it must stay.
+        let first = saved.iter().map(|(_, _, ticket, _)| *ticket).min().unwrap_or(u64::MAX);
+        {
+            let mut index = lock(&self.shared.index);
+            let waiting = index.next_ticket();
+            index.remove_segment(&oldest, first.min(waiting.saturating_sub(MOST_WAITING)));
+        }
+        oldest.remove();
+        for (hash, sum, ticket, bytes) in saved {
+            let Some(current) = self.current.clone() else { break };
+            let has_room = current.length() + bytes.len() as u64 <= self.segment_bytes;
+            if let (true, Ok(length), Ok(offset)) =
+                (has_room, u32::try_from(bytes.len()), current.append(&bytes))
+            {
+                current.note_ticket(ticket);
+                let place = Place { segment: current, offset, length, ticket };
+                lock(&self.shared.index).insert(hash, sum, place);
+            }
+        }
+        true
+    }
+
+    fn drop_everything(&mut self) {
+        while self.drop_oldest(false) {}
+    }
+
+    fn failed(&mut self, what: &str, error: &io::Error) {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            (self.report)(&format!("the cache's directory {} {what}: {error}", self.directory.display()));
+        }
+    }
+}

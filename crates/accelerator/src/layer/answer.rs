@@ -1,0 +1,203 @@
+//! Answers made of what is stored, or on its way.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use touchstone_files::cache::{Prepared, SharedBody};
+use touchstone_http::date::format_imf_fixdate;
+use touchstone_http::decimal;
+use touchstone_http::range::{
+    ByteRange, MultipartByteRanges, append_content_range, append_unsatisfied_range,
+};
+use touchstone_http::request::Method;
+use touchstone_interfaces::answer::{Answer, Part};
+use touchstone_interfaces::pipe::pipe;
+use touchstone_interfaces::request::Request;
+
+use super::flight::{Head, Reader};
+use super::head::RequestFields;
+use crate::rules::cache_status::CacheStatus;
+use crate::rules::conditions::{Selected, select};
+use crate::rules::fields::{append, lines};
+use crate::store::Object;
+
+/// How much of a body waits for a client that is slower than the origin.
+const PIPE_BYTES: usize = 128 * 1024;
+
+/// The answer to a request that selects this response; `None`: it has not all that is asked for.
+pub fn of_object(
+    object: &Arc<Object>,
+    request: &Request,
+    cache_status: Option<CacheStatus>,
+    now: i64,
+) -> Option<Answer> {
+    let is_get = request.method() == Method::Get;
+    let selected = select(
+        RequestFields(&request.received),
+        is_get,
+        object.fields(),
+        object.status(),
+        object.complete_length(),
+        (object.terms.date, now),
+    );
+    let part = object.part();
+    let is_here = match &selected {
+        Selected::NotModified => true,
+        Selected::Whole | Selected::Unsatisfiable => part.is_none(),
+        Selected::Ranges(ranges) => part.is_none_or(|part| ranges.iter().all(|range| part.holds(*range))),
+    };
+    if !is_here {
+        return None;
+    }
+    let mut fields = Vec::with_capacity(object.fields().len() + 128);
+    object.append_fields(now, cache_status, &mut fields);
+    let mut answer = match selected {
+        Selected::Whole => {
+            let mut answer = Answer::new(object.status());
+            let whole = 0..object.body().len();
+            answer.body.extend((!whole.is_empty()).then(|| slice(object, whole)));
+            answer.fields = fields;
+            answer
+        }
+        Selected::NotModified => not_modified(&fields),
+        Selected::Unsatisfiable => {
+            let mut answer = Answer::error(416);
+            answer.fields.extend_from_slice(b"Content-Range: ");
+            append_unsatisfied_range(object.complete_length(), &mut answer.fields);
+            answer.fields.extend_from_slice(b"\r\n");
+            answer
+        }
+        Selected::Ranges(ranges) => of_ranges(object, fields, &ranges),
+    };
+    answer.date = Some(format_imf_fixdate(object.terms.date));
+    Some(answer)
+}
+
+/// 304 with what it must have (RFC 9110 section 15.4.5), and whatever else does not describe a body.
+fn not_modified(fields: &[u8]) -> Answer {
+    let mut answer = Answer::new(304);
+    for (name, value) in lines(fields) {
+        let describes_body = name.len() > 8 && name[..8].eq_ignore_ascii_case(b"content-");
+        if !describes_body || name.eq_ignore_ascii_case(b"content-location") {
+            append(&mut answer.fields, name, value);
+        }
+    }
+    answer
+}
+
+/// 206 with one range, or with several as multipart/byteranges.
+fn of_ranges(object: &Arc<Object>, fields: Vec<u8>, ranges: &[ByteRange]) -> Answer {
+    let mut answer = Answer::new(206);
+    let offset = object.part().map_or(0, |part| part.range.first);
+    let piece = |range: &ByteRange| {
+        let (first, last) = ((range.first - offset) as usize, (range.last - offset) as usize);
+        slice(object, first..last + 1)
+    };
+    let is_replaced = |name: &[u8]| {
+        name.eq_ignore_ascii_case(b"content-range")
+            || (ranges.len() > 1 && name.eq_ignore_ascii_case(b"content-type"))
+    };
+    for (name, value) in lines(&fields).filter(|(name, _)| !is_replaced(name)) {
+        append(&mut answer.fields, name, value);
+    }
+    if let [range] = ranges {
+        answer.fields.extend_from_slice(b"Content-Range: ");
+        append_content_range(*range, object.complete_length(), &mut answer.fields);
+        answer.fields.extend_from_slice(b"\r\n");
+        answer.body.push(piece(range));
+        return answer;
+    }
+    let content_type = lines(&fields).find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"));
+    let boundary = format!("{:016x}", boundary(object.hash));
+    let framing = MultipartByteRanges {
+        content_type: content_type.map_or(b"application/octet-stream", |(_, value)| value),
+        complete_length: object.complete_length(),
+        ranges,
+        boundary: boundary.as_bytes(),
+    };
+    answer.fields.extend_from_slice(b"Content-Type: ");
+    framing.append_media_type(&mut answer.fields);
+    answer.fields.extend_from_slice(b"\r\n");
+    for (index, range) in ranges.iter().enumerate() {
+        let mut part_head = Vec::new();
+        framing.append_part_head(index, &mut part_head);
+        answer.body.extend([Part::Bytes(part_head.into()), piece(range)]);
+    }
+    let mut closing = Vec::new();
+    framing.append_closing(&mut closing);
+    answer.body.push(Part::Bytes(closing.into()));
+    answer
+}
+
+/// The part that is stored, whichever was asked for: an origin may give another than that (RFC 9110 section 15.3.7).
+pub fn of_part(object: &Arc<Object>, cache_status: Option<CacheStatus>, now: i64) -> Option<Answer> {
+    let part = object.part()?;
+    let mut fields = Vec::with_capacity(object.fields().len() + 128);
+    object.append_fields(now, cache_status, &mut fields);
+    let mut answer = of_ranges(object, fields, &[part.range]);
+    answer.date = Some(format_imf_fixdate(object.terms.date));
+    Some(answer)
+}
+
+/// A boundary that a body cannot hold unless its author knows the process's random key.
+fn boundary(hash: u64) -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    use std::sync::OnceLock;
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    KEY.get_or_init(RandomState::new).hash_one(hash)
+}
+
+/// A piece of the stored body: long ones are not copied.
+fn slice(object: &Arc<Object>, range: std::ops::Range<usize>) -> Part {
+    match object.long_body() {
+        Some(body) => Part::Cached(Arc::new(Prepared::assemble(&[], SharedBody::Long(body), 0)), range),
+        None => Part::Bytes(Bytes::copy_from_slice(object.body().get(range).unwrap_or_default())),
+    }
+}
+
+/// The answer to a request that selects a response on its way: its body as it comes.
+pub fn of_flight(
+    head: &Head,
+    mut reader: Reader,
+    request: &Request,
+    cache_status: Option<CacheStatus>,
+    now: i64,
+) -> Answer {
+    let mut fields = head.fields.clone();
+    let age = head.terms.age(now);
+    if age > 0 {
+        fields.extend_from_slice(b"Age: ");
+        decimal::append(u64::from(age), &mut fields);
+        fields.extend_from_slice(b"\r\n");
+    }
+    if let Some(status) = cache_status {
+        status.append(&mut fields);
+    }
+    let selected =
+        select(RequestFields(&request.received), false, &head.fields, head.status, 0, (head.terms.date, now));
+    let mut answer = if selected == Selected::NotModified {
+        not_modified(&fields)
+    } else {
+        let (mut sender, body) = pipe(PIPE_BYTES);
+        tokio::task::spawn_local(async move {
+            loop {
+                match reader.next().await {
+                    Ok(Some(piece)) => {
+                        if sender.send(piece).await.is_err() {
+                            return;
+                        }
+                    }
+                    Ok(None) => return sender.finish(),
+                    // Dropped, the pipe tells the connection that the body broke off.
+                    Err(_) => return,
+                }
+            }
+        });
+        let mut answer = Answer::new(head.status);
+        answer.fields = fields;
+        answer.body.push(Part::Stream { body, length: head.length });
+        answer
+    };
+    answer.date = Some(format_imf_fixdate(head.terms.date));
+    answer
+}

@@ -1,0 +1,331 @@
+//! The task that fetches a response: it goes on while anybody waits, and to the end once the response is one to be stored.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use touchstone_http::date::parse_http_date;
+use touchstone_interfaces::answer::{Answer, Part};
+use touchstone_interfaces::handler::Handled;
+use touchstone_interfaces::pipe::Receiver;
+use touchstone_interfaces::request::{ReceivedHead, Request};
+
+use super::flight::{Flight, Head, Phase};
+use super::handler::{AcceleratedOfCore, Facts};
+use super::head::RequestFields;
+use crate::rules::fields::{FieldText, Fields, append, lines, stored_fields, updated_fields};
+use crate::rules::partial::{self, combine, content_range, strong_etag};
+use crate::rules::reuse::is_origin_error;
+use crate::rules::storing::{Response, Storable, judge};
+use crate::rules::vary;
+use crate::store::{NewObject, Object};
+
+/// A response to be fetched.
+pub struct Fetch {
+    /// Where it is put for those who wait.
+    pub flight: Arc<Flight>,
+    /// The request as it is sent on.
+    pub request: Request,
+    /// The head of the request for whose sake it is fetched.
+    pub received: Rc<ReceivedHead>,
+    /// What is known of that.
+    pub facts: Rc<Facts>,
+    /// What is stored and may be right still.
+    pub validating: Option<Arc<Object>>,
+    /// What is stored of the beginning, where the rest is asked for.
+    pub completing: Option<Arc<Object>>,
+    /// Where the answer is put that is for nobody else.
+    pub own: Rc<RefCell<Option<Handled>>>,
+    /// It is fetched although nobody waits.
+    pub is_background: bool,
+}
+
+/// Says that a flight has ended, however its task does.
+struct Ending<'a> {
+    core: &'a AcceleratedOfCore,
+    flight: &'a Arc<Flight>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.core.route.accelerator.flights.leave(self.flight);
+        self.flight.finish(false);
+    }
+}
+
+/// What is to be stored beside the body.
+struct Draft {
+    head: Head,
+    part: Option<partial::Part>,
+}
+
+impl Fetch {
+    /// Fetches it.
+    pub async fn run(self, core: Rc<AcceleratedOfCore>) {
+        let Fetch { flight, request, received, facts, validating, completing, own, is_background } = self;
+        let ending = Ending { core: &core, flight: &flight };
+        let purge_count = core.route.accelerator.store.purge_count();
+        let request_time = core.now();
+        let mut handling = core.inner.clone().handle(request);
+        let handled = loop {
+            tokio::select! {
+                biased;
+                handled = &mut handling => break handled,
+                () = flight.abandoned(), if !is_background => {
+                    if core.route.accelerator.flights.leave_if_abandoned(&flight) {
+                        return;
+                    }
+                }
+            }
+        };
+        let fetched = Fetched {
+            core: &core,
+            flight: &flight,
+            received: &received,
+            facts: &facts,
+            validating: validating.as_ref(),
+            completing: completing.as_ref(),
+            purge_count,
+            request_time,
+        };
+        if let Some(left) = fetched.take(handled).await {
+            let status = match &left {
+                Handled::Answer(answer) => answer.status,
+                _ => 0,
+            };
+            *own.borrow_mut() = Some(left);
+            flight.set_phase(Phase::NotShared { status });
+        }
+        drop(ending);
+    }
+}
+
+/// What came of a request to the origin.
+struct Fetched<'a> {
+    core: &'a AcceleratedOfCore,
+    flight: &'a Arc<Flight>,
+    received: &'a ReceivedHead,
+    facts: &'a Facts,
+    validating: Option<&'a Arc<Object>>,
+    completing: Option<&'a Arc<Object>>,
+    purge_count: u64,
+    request_time: i64,
+}
+
+impl Fetched<'_> {
+    /// Stores what may be stored and gives it to all who wait; what is left is for one alone.
+    async fn take(&self, handled: Handled) -> Option<Handled> {
+        let mut answer = match handled {
+            Handled::Answer(answer) => answer,
+            other => return Some(other),
+        };
+        if answer.status == 304
+            && let Some(object) = self.validating
+        {
+            self.validated(object, &answer);
+            return None;
+        }
+        let Some(draft) = self.draft(&answer) else {
+            self.note_not_stored(&answer);
+            return Some(Handled::Answer(answer));
+        };
+        let head = Arc::new(draft.head);
+        let mut stream = None;
+        for part in std::mem::take(&mut answer.body) {
+            match part {
+                Part::Bytes(bytes) => self.flight.push(bytes),
+                Part::Stream { body, .. } => stream = Some(body),
+                // Seen to by `draft`.
+                Part::Cached(..) | Part::File { .. } => {}
+            }
+        }
+        // What is put together with another part can be given when all of it is there.
+        let is_whole = draft.part.is_none();
+        if let Some(body) = stream {
+            if is_whole {
+                self.flight.set_phase(Phase::Streaming(head.clone()));
+            }
+            if !self.receive(body, &head).await {
+                return None;
+            }
+        }
+        let pieces = self.flight.pieces();
+        let length: usize = pieces.iter().map(Bytes::len).sum();
+        let expected = draft.part.map(|part| part.range.len()).or(head.length);
+        if expected.is_some_and(|expected| expected != length as u64) {
+            return None;
+        }
+        let object = self.object(&head, draft.part, &pieces);
+        if self.core.route.accelerator.store.insert(object.clone(), self.purge_count) {
+            self.core.route.accelerator.passing.forget(self.facts.hash);
+        }
+        self.flight.set_phase(Phase::Ready { object, is_validated: false });
+        self.core.route.accelerator.flights.leave(self.flight);
+        self.flight.finish(true);
+        None
+    }
+
+    /// Brings the body to all who wait; `false`: there is nothing to be stored.
+    async fn receive(&self, mut body: Receiver, head: &Head) -> bool {
+        let most = self.core.route.policy.object_bytes;
+        let mut received: u64 = self.flight.pieces().iter().map(|piece| piece.len() as u64).sum();
+        let mut is_stored = true;
+        loop {
+            match body.next().await {
+                Some(Ok(piece)) => {
+                    received += piece.len() as u64;
+                    let is_lie = head.length.is_some_and(|length| received > length);
+                    if is_lie {
+                        return false;
+                    }
+                    self.flight.push(piece);
+                    if is_stored && received > most {
+                        is_stored = false;
+                        self.core.route.accelerator.flights.leave(self.flight);
+                        self.flight.pass();
+                    }
+                    if !is_stored && !self.flight.room().await {
+                        return false;
+                    }
+                }
+                Some(Err(_)) => return false,
+                None => break,
+            }
+        }
+        let is_proper = head.length.is_none_or(|length| received == length);
+        if !is_stored || !is_proper {
+            self.flight.finish(is_proper);
+        }
+        is_stored && is_proper
+    }
+
+    /// What is stored is right still: it takes the newer head (RFC 9111 section 4.3.4).
+    fn validated(&self, object: &Arc<Object>, answer: &Answer) {
+        let fields = updated_fields(object.fields(), &answer.fields);
+        let mut judged = fields.clone();
+        for (name, value) in lines(&answer.fields).filter(|(name, _)| name.eq_ignore_ascii_case(b"age")) {
+            append(&mut judged, name, value);
+        }
+        let judgement = self.judge(object.status(), &judged, answer);
+        let terms = judgement.as_ref().map_or(object.terms, |storable| storable.terms);
+        let newer = Arc::new(object.with_head(&fields, terms));
+        let store = &self.core.route.accelerator.store;
+        match judgement {
+            Some(_) => _ = store.insert(newer.clone(), self.purge_count),
+            None => store.remove(object),
+        }
+        self.flight.set_phase(Phase::Ready { object: newer, is_validated: true });
+        self.core.route.accelerator.flights.leave(self.flight);
+        self.flight.finish(true);
+    }
+
+    fn judge(&self, status: u16, fields: &[u8], answer: &Answer) -> Option<Storable> {
+        let response_time = self.core.now();
+        let response = Response {
+            status,
+            fields,
+            date: answer.date.and_then(|text| parse_http_date(&text, response_time)),
+            request_time: self.request_time,
+            response_time,
+            is_authorized: self.facts.is_authorized,
+            has_cookie: self.facts.has_cookie,
+            request_no_store: self.facts.directives.no_store,
+        };
+        judge(&response, &self.core.route.policy).ok()
+    }
+
+    /// What is stored of an answer; `None`: nothing.
+    fn draft(&self, answer: &Answer) -> Option<Draft> {
+        let storable = self.judge(answer.status, &answer.fields, answer)?;
+        let policy = &*self.core.route.policy;
+        let is_bytes = |part: &Part| matches!(part, Part::Bytes(_) | Part::Stream { .. });
+        let length = answer.body_length();
+        if !answer.body.iter().all(is_bytes) || length.is_some_and(|length| length > policy.object_bytes) {
+            return None;
+        }
+        let part = match answer.status {
+            206 => {
+                let fields = FieldText(&answer.fields);
+                let part = content_range(fields.first("content-range")?)?;
+                let fits = length.is_none_or(|length| length == part.range.len());
+                if !fits || part.range.len() > policy.object_bytes {
+                    return None;
+                }
+                Some(part)
+            }
+            _ => None,
+        };
+        let fields = stored_fields(&answer.fields, &storable.left_out);
+        let selector = vary::selector(&answer.fields, RequestFields(self.received), policy)?;
+        let head = Head { status: answer.status, fields, selector, terms: storable.terms, length };
+        Some(Draft { head, part })
+    }
+
+    fn object(&self, head: &Head, part: Option<partial::Part>, pieces: &[Bytes]) -> Arc<Object> {
+        let new = |status, fields, part, body| NewObject {
+            hash: self.facts.hash,
+            key: &self.facts.key,
+            selector: &head.selector,
+            status,
+            terms: head.terms,
+            fields,
+            part,
+            body,
+        };
+        let Some(part) = part else {
+            return Arc::new(Object::new(new(head.status, &head.fields, None, pieces)));
+        };
+        let body = pieces.concat();
+        if let Some((whole, joined)) = self.joined(head, part, &body) {
+            let joined = [Bytes::from(joined)];
+            if whole.is_everything() {
+                let mut fields = Vec::with_capacity(head.fields.len());
+                for (name, value) in lines(&head.fields) {
+                    if !name.eq_ignore_ascii_case(b"content-range") {
+                        append(&mut fields, name, value);
+                    }
+                }
+                return Arc::new(Object::new(new(200, &fields, None, &joined)));
+            }
+            return Arc::new(Object::new(new(206, &head.fields, Some(whole), &joined)));
+        }
+        Arc::new(Object::new(new(206, &head.fields, Some(part), pieces)))
+    }
+
+    /// The part together with that which is stored, where both are of one representation.
+    fn joined(&self, head: &Head, part: partial::Part, body: &[u8]) -> Option<(partial::Part, Vec<u8>)> {
+        if part.is_everything() {
+            return Some((part, body.to_vec()));
+        }
+        let etag = strong_etag(&head.fields)?;
+        let store = &self.core.route.accelerator.store;
+        let stored = match self.completing {
+            Some(object) => object.clone(),
+            None => store
+                .under(self.facts.hash, &self.facts.key)
+                .into_iter()
+                .find(|object| object.part().is_some() && object.selector() == head.selector)?,
+        };
+        let stored_part = stored.part()?;
+        if strong_etag(stored.fields())? != etag {
+            return None;
+        }
+        combine((stored_part, stored.body()), (part, body))
+    }
+
+    /// A response has come that is not stored: what was stored is right no longer, and others need not wait for the next.
+    fn note_not_stored(&self, answer: &Answer) {
+        if is_origin_error(answer.status) {
+            return;
+        }
+        let accelerator = &self.core.route.accelerator;
+        // Who comes with one of these waits for nobody in any case, and says nothing of who comes without.
+        if !self.facts.has_cookie && !self.facts.is_authorized {
+            accelerator.passing.remember(self.facts.hash, self.core.now());
+        }
+        if let Some(object) = self.validating {
+            accelerator.store.remove(object);
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! A response on its way, for all who wait for it, on any core.
+//!
+//! The task that fetches it puts its head and the pieces of its body here; who waits reads them from here, each from its
+//! own place, as they come. The lock is held to put in or take out one thing.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use rustc_hash::FxBuildHasher;
+
+use crate::rules::storing::Terms;
+use crate::store::Object;
+use crate::store::lock;
+
+/// How much of a response that will not be stored may wait for the slowest of its readers.
+const WINDOW_BYTES: usize = 1024 * 1024;
+
+/// The responses on their way that others may wait for.
+#[derive(Default)]
+pub struct Flights {
+    by_key: Mutex<HashMap<Box<[u8]>, Arc<Flight>, FxBuildHasher>>,
+}
+
+/// The head of a response that can be stored.
+#[derive(Debug)]
+pub struct Head {
+    /// The status.
+    pub status: u16,
+    /// Its field lines as they are stored.
+    pub fields: Vec<u8>,
+    /// Which requests select it.
+    pub selector: Vec<u8>,
+    /// How long it is good for what.
+    pub terms: Terms,
+    /// The length of its body, if that is known.
+    pub length: Option<u64>,
+}
+
+/// How far a response is.
+#[derive(Debug, Clone)]
+pub enum Phase {
+    /// Its head is not there.
+    Waiting,
+    /// It is one for everybody, and its body comes.
+    Streaming(Arc<Head>),
+    /// It is there: stored, or what was stored is right still.
+    Ready {
+        /// The response.
+        object: Arc<Object>,
+        /// What was stored has been validated.
+        is_validated: bool,
+    },
+    /// It is one for whoever had it fetched, and nobody else.
+    NotShared {
+        /// Its status.
+        status: u16,
+    },
+}
+
+/// A response on its way.
+pub struct Flight {
+    /// What it is found under; empty: nobody else may wait for it.
+    key: Box<[u8]>,
+    state: Mutex<State>,
+}
+
+struct State {
+    phase: Phase,
+    pieces: VecDeque<Bytes>,
+    /// Pieces that have left at the front.
+    dropped: usize,
+    held_bytes: usize,
+    /// `Some`: nothing more comes; whether that is its proper end.
+    end: Option<bool>,
+    /// It has become too long to be stored: pieces leave when all have read them, and nobody joins.
+    is_passing: bool,
+    readers: Vec<Option<Place>>,
+    fetcher: Option<Waker>,
+}
+
+/// How far a reader is.
+struct Place {
+    next: usize,
+    waker: Option<Waker>,
+}
+
+/// One who waits for a response. Dropped, it waits no longer.
+pub struct Reader {
+    flight: Arc<Flight>,
+    index: usize,
+}
+
+impl Flights {
+    /// Waits for the response that is on its way under this key; where there is none, the caller is to fetch it, and has
+    /// the only reader.
+    pub fn join(&self, key: &[u8]) -> Joined {
+        let mut by_key = lock(&self.by_key);
+        if let Some(flight) = by_key.get(key)
+            && let Some(reader) = flight.read(true)
+        {
+            return Joined::Other(reader);
+        }
+        let flight = Flight::new(key);
+        by_key.insert(key.into(), flight.clone());
+        Joined::Own(flight)
+    }
+
+    /// Nobody finds it any more, if nobody waits for it; `false`: somebody has come.
+    pub fn leave_if_abandoned(&self, flight: &Arc<Flight>) -> bool {
+        // Who joins holds the same lock meanwhile.
+        let mut by_key = lock(&self.by_key);
+        if lock(&flight.state).readers.iter().any(Option::is_some) {
+            return false;
+        }
+        if by_key.get(&flight.key).is_some_and(|other| Arc::ptr_eq(other, flight)) {
+            by_key.remove(&flight.key);
+        }
+        true
+    }
+
+    /// Nobody finds it any more.
+    pub fn leave(&self, flight: &Arc<Flight>) {
+        let mut by_key = lock(&self.by_key);
+        if by_key.get(&flight.key).is_some_and(|other| Arc::ptr_eq(other, flight)) {
+            by_key.remove(&flight.key);
+        }
+    }
+}
+
+/// What came of joining.
+pub enum Joined {
+    /// Another's.
+    Other(Reader),
+    /// The caller's own, which it must fetch.
+    Own(Arc<Flight>),
+}
+
+impl Flight {
+    /// One that is found under a key; with an empty key by nobody.
+    pub fn new(key: &[u8]) -> Arc<Flight> {
+        Arc::new(Flight {
+            key: key.into(),
+            state: Mutex::new(State {
+                phase: Phase::Waiting,
+                pieces: VecDeque::new(),
+                dropped: 0,
+                held_bytes: 0,
+                end: None,
+                is_passing: false,
+                readers: Vec::new(),
+                fetcher: None,
+            }),
+        })
+    }
+
+    /// A reader from the beginning. `None` for one who `joins` where the beginning is not there any more.
+    pub fn read(self: &Arc<Flight>, joins: bool) -> Option<Reader> {
+        let mut state = lock(&self.state);
+        if joins && (state.is_passing || state.end == Some(false)) {
+            return None;
+        }
+        let place = Some(Place { next: 0, waker: None });
+        let index = match state.readers.iter().position(Option::is_none) {
+            Some(free) => {
+                state.readers[free] = place;
+                free
+            }
+            None => {
+                state.readers.push(place);
+                state.readers.len() - 1
+            }
+        };
+        Some(Reader { flight: self.clone(), index })
+    }
+
+    /// Says how far it is.
+    pub fn set_phase(&self, phase: Phase) {
+        let wakers = {
+            let mut state = lock(&self.state);
+            state.phase = phase;
+            state.take_wakers()
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Adds a piece of the body.
+    pub fn push(&self, piece: Bytes) {
+        let wakers = {
+            let mut state = lock(&self.state);
+            state.held_bytes += piece.len();
+            state.pieces.push_back(piece);
+            state.drop_read();
+            state.take_wakers()
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Says that nothing more comes.
+    pub fn finish(&self, is_proper: bool) {
+        let wakers = {
+            let mut state = lock(&self.state);
+            state.end.get_or_insert(is_proper);
+            state.take_wakers()
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The pieces so far, for the store.
+    pub fn pieces(&self) -> Vec<Bytes> {
+        lock(&self.state).pieces.iter().cloned().collect()
+    }
+
+    /// It will not be stored: from now on no more is kept than its readers need.
+    pub fn pass(&self) {
+        let mut state = lock(&self.state);
+        state.is_passing = true;
+        state.drop_read();
+    }
+
+    /// Waits until nobody waits.
+    pub async fn abandoned(&self) {
+        poll_fn(|context| {
+            let mut state = lock(&self.state);
+            if state.readers.iter().all(Option::is_none) {
+                return Poll::Ready(());
+            }
+            state.fetcher = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Waits until there is room for more, where it is not stored; `false`: nobody waits for more.
+    pub async fn room(&self) -> bool {
+        poll_fn(|context| {
+            let mut state = lock(&self.state);
+            if !state.is_passing {
+                return Poll::Ready(true);
+            }
+            if state.readers.iter().all(Option::is_none) {
+                return Poll::Ready(false);
+            }
+            if state.held_bytes < WINDOW_BYTES {
+                return Poll::Ready(true);
+            }
+            state.fetcher = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl State {
+    fn take_wakers(&mut self) -> Vec<Waker> {
+        self.readers.iter_mut().flatten().filter_map(|place| place.waker.take()).collect()
+    }
+
+    /// Lets go of what all readers have, where it is not stored.
+    fn drop_read(&mut self) {
+        if !self.is_passing {
+            return;
+        }
+        let slowest = self.readers.iter().flatten().map(|place| place.next).min();
+        let slowest = slowest.unwrap_or(usize::MAX);
+        while self.dropped < slowest
+            && let Some(piece) = self.pieces.pop_front()
+        {
+            self.held_bytes -= piece.len();
+            self.dropped += 1;
+        }
+    }
+}
+
+impl Reader {
+    /// How far the response is, once its head is there.
+    pub async fn head(&mut self) -> Phase {
+        poll_fn(|context| {
+            let mut state = lock(&self.flight.state);
+            if !matches!(state.phase, Phase::Waiting) {
+                return Poll::Ready(state.phase.clone());
+            }
+            if state.end.is_some() {
+                return Poll::Ready(Phase::NotShared { status: 502 });
+            }
+            self.wait(&mut state, context);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The next piece of the body; `None`: its end. The error: it broke off.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, BrokenOff> {
+        poll_fn(|context| {
+            let mut state = lock(&self.flight.state);
+            let Some(place) = state.readers.get(self.index).and_then(Option::as_ref) else {
+                return Poll::Ready(Err(BrokenOff));
+            };
+            let next = place.next;
+            if let Some(piece) = state.pieces.get(next - state.dropped).cloned() {
+                if let Some(place) = &mut state.readers[self.index] {
+                    place.next += 1;
+                }
+                state.drop_read();
+                wake(&mut state.fetcher);
+                return Poll::Ready(Ok(Some(piece)));
+            }
+            match state.end {
+                Some(true) => return Poll::Ready(Ok(None)),
+                Some(false) => return Poll::Ready(Err(BrokenOff)),
+                None => {}
+            }
+            self.wait(&mut state, context);
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn wait(&self, state: &mut State, context: &mut Context<'_>) {
+        if let Some(Some(place)) = state.readers.get_mut(self.index) {
+            place.waker = Some(context.waker().clone());
+        }
+    }
+}
+
+/// The response broke off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BrokenOff;
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut state = lock(&self.flight.state);
+        state.readers[self.index] = None;
+        state.drop_read();
+        wake(&mut state.fetcher);
+    }
+}
+
+fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+
+    fn poll_once<T>(future: impl Future<Output = T>) -> Poll<T> {
+        pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn head() -> Arc<Head> {
+        let terms = Terms::default();
+        Arc::new(Head { status: 200, fields: Vec::new(), selector: Vec::new(), terms, length: None })
+    }
+
+    #[test]
+    fn everybody_gets_everything_whenever_they_come() {
+        let flights = Flights::default();
+        let Joined::Own(flight) = flights.join(b"a") else { panic!("somebody else's") };
+        let mut first = flight.read(false).unwrap();
+        assert!(poll_once(first.head()).is_pending());
+        flight.set_phase(Phase::Streaming(head()));
+        flight.push(Bytes::from_static(b"1"));
+        assert!(matches!(poll_once(first.head()), Poll::Ready(Phase::Streaming(_))));
+        assert_eq!(poll_once(first.next()), Poll::Ready(Ok(Some(Bytes::from_static(b"1")))));
+        assert!(poll_once(first.next()).is_pending());
+        let Joined::Other(mut second) = flights.join(b"a") else { panic!("not joined") };
+        flight.push(Bytes::from_static(b"2"));
+        flight.finish(true);
+        for expected in [&b"1"[..], b"2"] {
+            let piece = Bytes::from_static(expected);
+            assert_eq!(poll_once(second.next()), Poll::Ready(Ok(Some(piece))));
+        }
+        assert_eq!(poll_once(second.next()), Poll::Ready(Ok(None)));
+        flights.leave(&flight);
+        assert!(matches!(flights.join(b"a"), Joined::Own(_)));
+    }
+
+    #[test]
+    fn the_last_who_leaves_is_noticed() {
+        let flight = Flight::new(b"");
+        let (one, other) = (flight.read(false), flight.read(false));
+        drop(one);
+        assert!(poll_once(flight.abandoned()).is_pending());
+        drop(other);
+        assert!(poll_once(flight.abandoned()).is_ready());
+    }
+
+    #[test]
+    fn what_is_not_stored_waits_for_the_slowest_and_is_kept_no_longer() {
+        let flight = Flight::new(b"");
+        let (mut fast, mut slow) = (flight.read(false).unwrap(), flight.read(false).unwrap());
+        flight.push(Bytes::from(vec![0; WINDOW_BYTES]));
+        flight.pass();
+        assert!(flight.read(true).is_none());
+        assert!(poll_once(fast.next()).is_ready());
+        assert!(poll_once(flight.room()).is_pending());
+        assert!(poll_once(slow.next()).is_ready());
+        assert_eq!(poll_once(flight.room()), Poll::Ready(true));
+        assert!(flight.pieces().is_empty());
+        drop((fast, slow));
+        assert_eq!(poll_once(flight.room()), Poll::Ready(false));
+    }
+}

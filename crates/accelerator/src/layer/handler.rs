@@ -1,0 +1,574 @@
+//! What becomes of a request: answered from the store, with another's response, or with one that is fetched for it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use touchstone_http::date::parse_http_date;
+use touchstone_http::request::Method;
+use touchstone_http::target::normalise_path;
+use touchstone_interfaces::answer::{Answer, CacheResult, Part};
+use touchstone_interfaces::handler::{Handled, Handler, OnCore, Server};
+use touchstone_interfaces::request::Request;
+
+use super::CachedRoute;
+use super::answer;
+use super::fetch::Fetch;
+use super::flight::{Flight, Joined, Phase, Reader};
+use super::head::{RequestFields, for_origin};
+use crate::rules::cache_status::{CacheStatus, Outcome};
+use crate::rules::conditions::is_for_origin;
+use crate::rules::directives::RequestDirectives;
+use crate::rules::fields::Fields;
+use crate::rules::invalidation::{is_success, is_unsafe, same_origin_target};
+use crate::rules::key::{self, Target};
+use crate::rules::partial::strong_etag;
+use crate::rules::reuse::{self, Reuse, is_origin_error, may_serve_on_error, request_directives};
+use crate::rules::validation::{conditions, is_same_representation};
+use crate::rules::{fields, storing, vary};
+use crate::store::{NewObject, Object, Purge, PurgeMode, State, hash_of};
+
+/// How often a request may find that what it waited for is not for it.
+const MOST_ROUNDS: usize = 4;
+
+/// The cache before the handler of one core.
+pub struct AcceleratedOfCore {
+    pub(super) route: CachedRoute,
+    pub(super) inner: Rc<dyn Handler>,
+    pub(super) server: Rc<dyn Server>,
+}
+
+/// What of a request matters to the cache.
+pub struct Facts {
+    /// What its response is stored under.
+    pub key: Vec<u8>,
+    /// The hash of that.
+    pub hash: u64,
+    /// What it asks of caches.
+    pub directives: RequestDirectives,
+    /// It has `Authorization`.
+    pub is_authorized: bool,
+    /// It has `Cookie`, and that counts.
+    pub has_cookie: bool,
+    /// It asks for parts.
+    pub has_range: bool,
+}
+
+/// What came of one attempt.
+enum Round {
+    Done(Handled),
+    /// What it waited for is not for it.
+    Again,
+}
+
+impl Handler for AcceleratedOfCore {
+    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+        Box::pin(self.answer(request))
+    }
+}
+
+/// Whether rules were asked about another path than the one that the client has sent, because what answers reads that
+/// differently (path parameters of servlet containers). Stored under what was sent, its response would be found without
+/// asking them.
+fn means_another_path(request: &Request) -> bool {
+    if memchr::memchr(b';', &request.path_as_sent).is_none() {
+        return false;
+    }
+    let mut normal = Vec::with_capacity(request.path_as_sent.len());
+    normalise_path(&request.path_as_sent, &mut normal).is_err() || request.path != normal
+}
+
+impl AcceleratedOfCore {
+    /// The second that it is.
+    pub(super) fn now(&self) -> i64 {
+        self.server.date().unix_seconds
+    }
+
+    async fn answer(self: Rc<Self>, request: Request) -> Handled {
+        let method = request.method();
+        if is_unsafe(method) {
+            return self.change(request).await;
+        }
+        let received = RequestFields(&request.received);
+        let is_plain = matches!(method, Method::Get | Method::Head)
+            && request.body_length() == Some(0)
+            && request.host.is_some()
+            && !received.has("upgrade")
+            && !is_for_origin(received)
+            && !means_another_path(&request);
+        if !is_plain {
+            return self.pass(request, Outcome::Bypass).await;
+        }
+        let facts = Rc::new(self.facts(&request));
+        for round in 0..MOST_ROUNDS {
+            match self.clone().round(&request, &facts, round + 1 < MOST_ROUNDS).await {
+                Round::Done(handled) => return handled,
+                Round::Again => {}
+            }
+        }
+        self.pass(request, Outcome::Bypass).await
+    }
+
+    fn facts(&self, request: &Request) -> Facts {
+        let policy = &*self.route.policy;
+        let mut key = Vec::with_capacity(128);
+        key::write(&self.target(request, &request.path_as_sent, request.query.as_deref()), policy, &mut key);
+        let received = RequestFields(&request.received);
+        let directives = match policy.client_directives {
+            true => request_directives(received),
+            false => RequestDirectives::default(),
+        };
+        Facts {
+            hash: hash_of(&key),
+            key,
+            directives,
+            is_authorized: received.has("authorization"),
+            has_cookie: !policy.ignore_cookies && received.has("cookie"),
+            has_range: received.has("range"),
+        }
+    }
+
+    fn target<'a>(&self, request: &'a Request, path: &'a [u8], query: Option<&'a [u8]>) -> Target<'a> {
+        Target {
+            space: self.route.space,
+            is_secure: request.tls.is_some(),
+            host: request.host.as_deref().unwrap_or_default(),
+            path,
+            query,
+        }
+    }
+
+    /// One attempt.
+    async fn round(self: Rc<Self>, request: &Request, facts: &Rc<Facts>, may_join: bool) -> Round {
+        let now = self.now();
+        let (found, has_others) = self.stored(request, facts).await;
+        if let Some(object) = &found {
+            let is_soft_purged = object.state() == State::SoftPurged;
+            let reuse = reuse::judge(&object.terms, &facts.directives, is_soft_purged, now);
+            let outcome = match reuse {
+                Reuse::Fresh => Some((Outcome::Hit, CacheResult::Hit)),
+                Reuse::Stale | Reuse::StaleWhileRevalidate => Some((Outcome::HitStale, CacheResult::Stale)),
+                Reuse::Validate => None,
+            };
+            if let Some((outcome, result)) = outcome
+                && let Some(answer) = self.of_object(object, request, CacheStatus::new(outcome), result, now)
+            {
+                object.mark_used();
+                if reuse == Reuse::StaleWhileRevalidate {
+                    self.validate_meanwhile(request, facts, object);
+                }
+                return Round::Done(Handled::Answer(answer));
+            }
+        }
+        if facts.directives.only_if_cached {
+            return Round::Done(Handled::Answer(Answer { cache: CacheResult::Miss, ..Answer::error(504) }));
+        }
+        let outcome = match &found {
+            Some(object) if object.part().is_some() => Outcome::Partial,
+            Some(object) if facts.directives.no_cache && object.terms.fresh_for(now) > 0 => Outcome::Request,
+            Some(_) => Outcome::Stale,
+            None if has_others => Outcome::VaryMiss,
+            None => Outcome::Miss,
+        };
+        if request.method() == Method::Head {
+            return Round::Done(self.head(request, facts, found, outcome).await);
+        }
+        let whole = found.as_ref().filter(|object| object.part().is_none());
+        if facts.has_range && whole.is_none() {
+            // The part that is asked for; parts are put together as they come.
+            let fetch = self.fetch(request, facts, request.without_body());
+            return self.wait_for_own(fetch, request, found.as_ref(), outcome).await;
+        }
+        let completing = found.as_ref().filter(|object| can_be_completed(object));
+        if let (Some(object), true) = (completing, may_join)
+            && let Some(part) = object.part()
+        {
+            let first_missing = part.range.last + 1;
+            let etag = strong_etag(object.fields()).unwrap_or_default();
+            let range = format!("bytes={first_missing}-").into_bytes();
+            if let Some(next) = for_origin(request, &[("Range", range), ("If-Range", etag)]) {
+                let fetch = Fetch { completing: Some(object.clone()), ..self.fetch(request, facts, next) };
+                return self.wait_for_own(fetch, request, None, outcome).await;
+            }
+        }
+        let added = whole.map_or(Vec::new(), |object| conditions(object.fields()));
+        let validating = whole.filter(|_| !added.is_empty()).cloned();
+        let Some(next) = for_origin(request, &added) else {
+            return Round::Done(Handled::Answer(Answer::error(400)));
+        };
+        let fetch = Fetch { validating, ..self.fetch(request, facts, next) };
+        let is_joinable = may_join
+            && !facts.is_authorized
+            && !facts.directives.no_store
+            && (!facts.has_cookie || whole.is_some())
+            && !self.route.accelerator.passing.has(facts.hash, now);
+        if !is_joinable {
+            return self.wait_for_own(fetch, request, found.as_ref(), outcome).await;
+        }
+        match self.route.accelerator.flights.join(&self.flight_key(request, facts)) {
+            Joined::Other(reader) => self.wait_for_other(reader, request, found.as_ref(), outcome).await,
+            Joined::Own(flight) => {
+                let fetch = Fetch { flight, ..fetch };
+                self.wait_for_own(fetch, request, found.as_ref(), outcome).await
+            }
+        }
+    }
+
+    /// The stored response that the request selects, and whether there are others under its key.
+    async fn stored(&self, request: &Request, facts: &Facts) -> (Option<Arc<Object>>, bool) {
+        let store = &self.route.accelerator.store;
+        let mut under = store.under(facts.hash, &facts.key);
+        // There may be more of them on disk than in memory.
+        if let Some(tier) = store.tier().filter(|tier| tier.held(facts.hash) > under.len()).cloned() {
+            let (hash, key, purge_count) = (facts.hash, facts.key.clone(), store.purge_count());
+            let loaded = tokio::task::spawn_blocking(move || tier.load(hash, &key)).await;
+            let is_new = |object: &Object| under.iter().all(|known| known.selector() != object.selector());
+            for object in loaded.unwrap_or_default().into_iter().filter(is_new) {
+                store.promote(Arc::new(object), purge_count);
+            }
+            under = store.under(facts.hash, &facts.key);
+        }
+        let mut scratch = Vec::new();
+        let has_any = !under.is_empty();
+        let selected = under
+            .into_iter()
+            .filter(|object| object.terms.may_answer(facts.is_authorized, facts.has_cookie))
+            .filter(|object| vary::matches(object.selector(), RequestFields(&request.received), &mut scratch))
+            // The latest, and of those the whole one (RFC 9111 section 4.1).
+            .max_by_key(|object| (object.part().is_none(), object.terms.date, object.terms.response_time));
+        let has_others = has_any && selected.is_none();
+        (selected, has_others)
+    }
+
+    /// What others find the response under: the key, and the values of the fields that are known to select one.
+    fn flight_key(&self, request: &Request, facts: &Facts) -> Vec<u8> {
+        let mut key = facts.key.clone();
+        let known = self.route.accelerator.store.under(facts.hash, &facts.key);
+        let selector = known.first().and_then(|object| {
+            vary::selector(object.fields(), RequestFields(&request.received), &self.route.policy)
+        });
+        key.push(0);
+        key.extend_from_slice(&selector.unwrap_or_default());
+        key
+    }
+
+    fn fetch(&self, request: &Request, facts: &Rc<Facts>, next: Request) -> Fetch {
+        Fetch {
+            flight: Flight::new(b""),
+            request: next,
+            received: request.received.clone(),
+            facts: facts.clone(),
+            validating: None,
+            completing: None,
+            own: Rc::new(RefCell::new(None)),
+            is_background: false,
+        }
+    }
+
+    /// Validates a response that has been served although it is stale, unless somebody does already.
+    fn validate_meanwhile(self: &Rc<Self>, request: &Request, facts: &Rc<Facts>, object: &Arc<Object>) {
+        let added = conditions(object.fields());
+        let is_validating = !added.is_empty();
+        let Some(mut next) = for_origin(request, &added) else { return };
+        if request.method() == Method::Head {
+            let Some(get) = next.derive(&request.path_and_query()) else { return };
+            next = for_origin(&get, &added).unwrap_or(get);
+        }
+        if let Joined::Own(flight) = self.route.accelerator.flights.join(&self.flight_key(request, facts)) {
+            let validating = is_validating.then(|| object.clone());
+            let fetch = Fetch { flight, validating, is_background: true, ..self.fetch(request, facts, next) };
+            tokio::task::spawn_local(fetch.run(self.clone()));
+        }
+    }
+
+    /// Waits for a response that is fetched for this request.
+    async fn wait_for_own(
+        self: Rc<Self>,
+        fetch: Fetch,
+        request: &Request,
+        found: Option<&Arc<Object>>,
+        outcome: Outcome,
+    ) -> Round {
+        let own = fetch.own.clone();
+        let facts = fetch.facts.clone();
+        let Some(mut reader) = fetch.flight.read(false) else { return Round::Again };
+        tokio::task::spawn_local(fetch.run(self.clone()));
+        let now = self.now();
+        let status = CacheStatus::new(outcome);
+        match reader.head().await {
+            Phase::Ready { object, is_validated } => {
+                let forward_status = is_validated.then_some(304);
+                let result = if is_validated { CacheResult::Revalidated } else { CacheResult::Miss };
+                let status = CacheStatus { forward_status, is_stored: true, ..status };
+                let says = self.route.policy.cache_status.then_some(status);
+                let answer = self.of_object(&object, request, status, result, self.now()).or_else(|| {
+                    let part = answer::of_part(&object, says, self.now())?;
+                    Some(Answer { cache: result, ..part })
+                });
+                match answer {
+                    Some(answer) => Round::Done(Handled::Answer(answer)),
+                    None => Round::Again,
+                }
+            }
+            Phase::Streaming(head) => {
+                let status = CacheStatus { is_stored: true, ..status };
+                let status = self.route.policy.cache_status.then_some(status);
+                let answer = answer::of_flight(&head, reader, request, status, self.now());
+                Round::Done(Handled::Answer(Answer { cache: CacheResult::Miss, ..answer }))
+            }
+            Phase::NotShared { status: own_status } => {
+                if let Some(answer) = self.instead_of_error(own_status, found, request, &facts, now) {
+                    return Round::Done(Handled::Answer(answer));
+                }
+                let handled = own.borrow_mut().take();
+                match handled {
+                    Some(handled) => Round::Done(self.marked(handled, status)),
+                    None if own_status == 502 => {
+                        Round::Done(self.marked(Handled::Answer(Answer::error(502)), status))
+                    }
+                    None => Round::Again,
+                }
+            }
+            Phase::Waiting => Round::Again,
+        }
+    }
+
+    /// Waits for a response that is fetched for another request.
+    async fn wait_for_other(
+        self: Rc<Self>,
+        mut reader: Reader,
+        request: &Request,
+        found: Option<&Arc<Object>>,
+        outcome: Outcome,
+    ) -> Round {
+        let phase = reader.head().await;
+        let now = self.now();
+        let status = CacheStatus { is_collapsed: true, ..CacheStatus::new(outcome) };
+        let mut scratch = Vec::new();
+        let mut is_for_it =
+            |selector: &[u8]| vary::matches(selector, RequestFields(&request.received), &mut scratch);
+        match phase {
+            Phase::Ready { object, .. } if is_for_it(object.selector()) => {
+                match self.of_object(&object, request, status, CacheResult::Hit, now) {
+                    Some(answer) => Round::Done(Handled::Answer(answer)),
+                    None => Round::Again,
+                }
+            }
+            Phase::Streaming(head) if is_for_it(&head.selector) => {
+                let status = self.route.policy.cache_status.then_some(status);
+                let answer = answer::of_flight(&head, reader, request, status, now);
+                Round::Done(Handled::Answer(Answer { cache: CacheResult::Hit, ..answer }))
+            }
+            // The origin has failed: it is not asked again by all who waited.
+            Phase::NotShared { status: failed } if is_origin_error(failed) => {
+                let facts = self.facts(request);
+                let answer = self.instead_of_error(failed, found, request, &facts, now);
+                let answer = answer.unwrap_or_else(|| Answer::error(failed));
+                Round::Done(Handled::Answer(answer))
+            }
+            _ => Round::Again,
+        }
+    }
+
+    /// What is stored, although it is stale, where the origin has failed.
+    fn instead_of_error(
+        &self,
+        failed: u16,
+        found: Option<&Arc<Object>>,
+        request: &Request,
+        facts: &Facts,
+        now: i64,
+    ) -> Option<Answer> {
+        let object = found.filter(|object| {
+            is_origin_error(failed) && may_serve_on_error(&object.terms, &facts.directives, now)
+        })?;
+        let status = CacheStatus { forward_status: Some(failed), ..CacheStatus::new(Outcome::Stale) };
+        self.of_object(object, request, status, CacheResult::Stale, now)
+    }
+
+    fn of_object(
+        &self,
+        object: &Arc<Object>,
+        request: &Request,
+        status: CacheStatus,
+        result: CacheResult,
+        now: i64,
+    ) -> Option<Answer> {
+        let status = CacheStatus { fresh_for: Some(object.terms.fresh_for(now)), ..status };
+        let status = self.route.policy.cache_status.then_some(status);
+        answer::of_object(object, request, status, now).map(|answer| Answer { cache: result, ..answer })
+    }
+
+    /// An answer that is not stored, with what the cache has to say of it.
+    fn marked(&self, handled: Handled, status: CacheStatus) -> Handled {
+        let result = match status.outcome {
+            Outcome::Bypass | Outcome::Method => CacheResult::Bypass,
+            _ => CacheResult::Miss,
+        };
+        match handled {
+            Handled::Answer(mut answer) => {
+                if self.route.policy.cache_status && answer.status != 101 {
+                    status.append(&mut answer.fields);
+                }
+                Handled::Answer(Answer { cache: result, ..answer })
+            }
+            other => other,
+        }
+    }
+
+    /// A request that the cache has nothing to do with.
+    async fn pass(&self, request: Request, outcome: Outcome) -> Handled {
+        let handled = self.inner.clone().handle(request).await;
+        self.marked(handled, CacheStatus::new(outcome))
+    }
+
+    /// A request that may change something (RFC 9111 section 4.4).
+    async fn change(&self, request: Request) -> Handled {
+        let request_time = self.now();
+        let left = request.without_body();
+        let handled = self.inner.clone().handle(request).await;
+        if let Handled::Answer(answer) = &handled
+            && is_success(answer.status)
+        {
+            self.invalidate(&left, &answer.fields);
+            if left.method() == Method::Post {
+                self.store_of_post(&left, answer, request_time);
+            }
+        }
+        self.marked(handled, CacheStatus::new(Outcome::Method))
+    }
+
+    /// An answer to POST that says that it is what GET would give, and for how long, is stored as that (RFC 9110 section
+    /// 9.3.3); where all of it is there, which is so for the short ones that say so.
+    fn store_of_post(&self, request: &Request, answer: &Answer, request_time: i64) {
+        let facts = self.facts(request);
+        let answer_fields = fields::FieldText(&answer.fields);
+        let host = request.host.as_deref().unwrap_or_default();
+        let own = answer_fields.first("content-location").and_then(|location| {
+            same_origin_target(location, request.tls.is_some(), host, &request.path_as_sent)
+        });
+        let names_itself = own.is_some_and(|(path, query)| {
+            path == *request.path_as_sent && query.as_deref() == request.query.as_deref()
+        });
+        let says_how_long = answer_fields.has("expires") || answer_fields.has("cache-control");
+        let body: Option<Vec<_>> = answer
+            .body
+            .iter()
+            .map(|part| if let Part::Bytes(bytes) = part { Some(bytes.clone()) } else { None })
+            .collect();
+        let (true, true, 200, Some(body)) = (names_itself, says_how_long, answer.status, body) else {
+            return;
+        };
+        let now = self.now();
+        let response = storing::Response {
+            status: 200,
+            fields: &answer.fields,
+            date: answer.date.and_then(|text| parse_http_date(&text, now)),
+            request_time,
+            response_time: now,
+            is_authorized: facts.is_authorized,
+            has_cookie: facts.has_cookie,
+            request_no_store: facts.directives.no_store,
+        };
+        let policy = &*self.route.policy;
+        let Ok(storable) = storing::judge(&response, policy) else { return };
+        let Some(selector) = vary::selector(&answer.fields, RequestFields(&request.received), policy) else {
+            return;
+        };
+        let store = &self.route.accelerator.store;
+        let object = Object::new(NewObject {
+            hash: facts.hash,
+            key: &facts.key,
+            selector: &selector,
+            status: 200,
+            terms: storable.terms,
+            fields: &fields::stored_fields(&answer.fields, &storable.left_out),
+            part: None,
+            body: &body,
+        });
+        store.insert(Arc::new(object), store.purge_count());
+    }
+
+    fn invalidate(&self, request: &Request, answer_fields: &[u8]) {
+        let policy = &*self.route.policy;
+        let mut key = Vec::new();
+        let mut purge = |path: &[u8], query: Option<&[u8]>| {
+            key::write(&self.target(request, path, query), policy, &mut key);
+            self.route.accelerator.store.purge(&Purge::Key(key.clone()), PurgeMode::Remove);
+        };
+        purge(&request.path_as_sent, request.query.as_deref());
+        let host = request.host.as_deref().unwrap_or_default();
+        for (name, value) in fields::lines(answer_fields) {
+            let names_other = ["location", "content-location"];
+            if names_other.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+                && let Some((path, query)) =
+                    same_origin_target(value, request.tls.is_some(), host, &request.path_as_sent)
+            {
+                purge(&path, query.as_deref());
+            }
+        }
+    }
+
+    /// HEAD goes on where what is stored is not fresh; its answer freshens that, or shows that it is right no longer
+    /// (RFC 9111 section 4.3.5).
+    async fn head(
+        &self,
+        request: &Request,
+        facts: &Facts,
+        found: Option<Arc<Object>>,
+        outcome: Outcome,
+    ) -> Handled {
+        let request_time = self.now();
+        let purge_count = self.route.accelerator.store.purge_count();
+        let next = match &found {
+            Some(_) => for_origin(request, &[]),
+            None => Some(request.without_body()),
+        };
+        let Some(next) = next else { return Handled::Answer(Answer::error(400)) };
+        let handled = self.inner.clone().handle(next).await;
+        let now = self.now();
+        if let (Handled::Answer(answer), Some(object)) = (&handled, &found) {
+            if let Some(stale) = self.instead_of_error(answer.status, Some(object), request, facts, now) {
+                return Handled::Answer(stale);
+            }
+            if answer.status == 200 && object.status() == 200 {
+                self.freshen(object, answer, facts, (request_time, now), purge_count);
+            }
+        }
+        self.marked(handled, CacheStatus::new(outcome))
+    }
+
+    fn freshen(
+        &self,
+        object: &Arc<Object>,
+        answer: &Answer,
+        facts: &Facts,
+        (request_time, now): (i64, i64),
+        purge_count: u64,
+    ) {
+        let store = &self.route.accelerator.store;
+        let length = object.complete_length();
+        if !is_same_representation(object.fields(), length, &answer.fields, answer.declared_length, now) {
+            return store.remove(object);
+        }
+        let fields = fields::updated_fields(object.fields(), &answer.fields);
+        let response = storing::Response {
+            status: 200,
+            fields: &fields,
+            date: answer.date.and_then(|text| parse_http_date(&text, now)),
+            request_time,
+            response_time: now,
+            is_authorized: facts.is_authorized,
+            has_cookie: facts.has_cookie,
+            request_no_store: facts.directives.no_store,
+        };
+        if let Ok(storable) = storing::judge(&response, &self.route.policy) {
+            store.insert(Arc::new(object.with_head(&fields, storable.terms)), purge_count);
+        }
+    }
+}
+
+/// Whether the rest of a stored part may be asked for, and be put together with it (RFC 9111 section 3.4).
+fn can_be_completed(object: &Object) -> bool {
+    object.part().is_some_and(|part| part.range.first == 0) && strong_etag(object.fields()).is_some()
+}

@@ -1,0 +1,40 @@
+//! Requests as they are sent on: without the client's own conditions where a stored response answers those, and with the
+//! conditions that ask whether that is right still.
+
+use std::rc::Rc;
+
+use touchstone_interfaces::request::{ReceivedHead, Request};
+
+use crate::rules::fields::Fields;
+
+/// The fields of a request.
+#[derive(Clone, Copy)]
+pub struct RequestFields<'r>(pub &'r ReceivedHead);
+
+impl Fields for RequestFields<'_> {
+    fn each<'a>(&'a self, each: &mut dyn FnMut(&'a [u8], &'a [u8])) {
+        for (name, value) in self.0.fields() {
+            each(name, value);
+        }
+    }
+}
+
+/// Conditions and ranges, which a cache answers itself.
+const OF_CLIENT: [&str; 4] = ["if-none-match", "if-modified-since", "if-range", "range"];
+
+/// The request as it is sent on: without conditions and ranges of the client's, and with these fields. `None`: it would be
+/// no request.
+pub fn for_origin(request: &Request, added: &[(&str, Vec<u8>)]) -> Option<Request> {
+    let mut next = request.without_body();
+    let is_of_client =
+        |name: &[u8]| OF_CLIENT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+    if added.is_empty() && !request.received.fields().any(|(name, _)| is_of_client(name)) {
+        return Some(next);
+    }
+    let mut head = request.received.with_fields(|name| !is_of_client(name), None)?;
+    for (name, value) in added {
+        head = head.with_fields(|_| true, Some((name.as_bytes(), value)))?;
+    }
+    next.received = Rc::new(head);
+    Some(next)
+}

@@ -1,0 +1,123 @@
+//! Answering a client's own conditions and ranges from what is stored (RFC 9111 section 4.3.2, RFC 9110 section 13).
+
+use touchstone_http::conditional::{
+    Conditions, FieldLines, Precondition, Validators, evaluate, if_range_holds,
+};
+use touchstone_http::date::parse_http_date;
+use touchstone_http::range::{self, ByteRange, Ranges};
+
+use super::fields::{FieldText, Fields};
+
+/// Most ranges of one request.
+const MOST_RANGES: usize = 32;
+
+/// What of a stored response answers a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selected {
+    /// All of it.
+    Whole,
+    /// These bytes: 206.
+    Ranges(Vec<ByteRange>),
+    /// None of its body: 304.
+    NotModified,
+    /// Only bytes that it does not have: 416.
+    Unsatisfiable,
+}
+
+/// The conditions of a request that only the origin can judge: they are about what is there now (RFC 9111 section 4.3.2).
+pub fn is_for_origin(request: impl Fields) -> bool {
+    request.has("if-match") || request.has("if-unmodified-since")
+}
+
+/// Says what of a stored response with this body answers the request. `date` is the response's.
+pub fn select(
+    request: impl Fields,
+    is_get: bool,
+    stored_fields: &[u8],
+    status: u16,
+    complete_length: u64,
+    (date, now): (i64, i64),
+) -> Selected {
+    // RFC 9110 section 13.2.1: conditions count where the answer would be a success.
+    if status != 200 && status != 206 {
+        return Selected::Whole;
+    }
+    let stored = FieldText(stored_fields);
+    let (mut none_match, mut modified_since, mut if_range) = (Vec::new(), Vec::new(), Vec::new());
+    let mut ranges = Vec::new();
+    request.each(&mut |name, value| match name.len() {
+        13 if name.eq_ignore_ascii_case(b"if-none-match") => none_match.push(value),
+        17 if name.eq_ignore_ascii_case(b"if-modified-since") => modified_since.push(value),
+        8 if name.eq_ignore_ascii_case(b"if-range") => if_range.push(value),
+        5 if name.eq_ignore_ascii_case(b"range") => ranges.push(value),
+        _ => {}
+    });
+    let modified = stored.first("last-modified").and_then(|value| parse_http_date(value, now));
+    let validators = Validators {
+        etag: stored.first("etag").unwrap_or_default(),
+        // Section 4.3.2: without Last-Modified the time at which it was generated stands for it.
+        last_modified: modified.unwrap_or(date),
+    };
+    let lines = |values: &'_ [&'_ [u8]]| values.first().copied().map(<[u8]>::to_vec);
+    let (first_none_match, first_since) = (lines(&none_match), lines(&modified_since));
+    let conditions = Conditions {
+        if_none_match: match none_match.len() {
+            0 | 1 => first_none_match.as_deref().into(),
+            _ => FieldLines::Several(&none_match),
+        },
+        if_modified_since: match modified_since.len() {
+            0 | 1 => first_since.as_deref().into(),
+            _ => FieldLines::Several(&modified_since),
+        },
+        ..Conditions::default()
+    };
+    match evaluate(&conditions, &validators, true, now) {
+        Precondition::NotModified => return Selected::NotModified,
+        Precondition::Proceed | Precondition::Failed => {}
+    }
+    let [wanted] = ranges.as_slice() else { return Selected::Whole };
+    let strict = Validators { last_modified: modified.unwrap_or(i64::MIN), ..validators };
+    let condition = match if_range.as_slice() {
+        [] => FieldLines::Absent,
+        [value] => FieldLines::One(value),
+        several => FieldLines::Several(several),
+    };
+    if !is_get || !if_range_holds(condition, &strict, now) {
+        return Selected::Whole;
+    }
+    match range::parse(wanted, complete_length, MOST_RANGES) {
+        Ranges::Ignore => Selected::Whole,
+        Ranges::Unsatisfiable => Selected::Unsatisfiable,
+        Ranges::Satisfiable(ranges) => Selected::Ranges(ranges),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn select_of(request: &str, stored: &str) -> Selected {
+        let now = parse_http_date(b"Sun, 06 Nov 1994 08:49:37 GMT", 0).unwrap();
+        select(FieldText(request.as_bytes()), true, stored.as_bytes(), 200, 10, (now, now))
+    }
+
+    #[test]
+    fn conditions_and_ranges() {
+        let etag = "ETag: \"a\"\r\n";
+        assert_eq!(select_of("If-None-Match: \"x\", \"a\"\r\n", etag), Selected::NotModified);
+        assert_eq!(
+            select_of("If-None-Match: \"x\"\r\nIf-None-Match: \"a\"\r\n", etag),
+            Selected::NotModified
+        );
+        assert_eq!(select_of("If-None-Match: \"x\"\r\n", etag), Selected::Whole);
+        let since = "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+        assert_eq!(select_of(since, ""), Selected::NotModified);
+        let later = "Last-Modified: Sun, 06 Nov 1994 08:49:38 GMT\r\n";
+        assert_eq!(select_of(since, later), Selected::Whole);
+        let range = ByteRange { first: 8, last: 9 };
+        assert_eq!(select_of("Range: bytes=-2\r\n", etag), Selected::Ranges(vec![range]));
+        assert_eq!(select_of("Range: bytes=10-\r\n", etag), Selected::Unsatisfiable);
+        assert_eq!(select_of("Range: bytes=-2\r\nIf-Range: \"a\"\r\n", etag), Selected::Ranges(vec![range]));
+        assert_eq!(select_of("Range: bytes=-2\r\nIf-Range: \"b\"\r\n", etag), Selected::Whole);
+    }
+}

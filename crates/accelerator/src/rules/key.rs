@@ -1,0 +1,177 @@
+//! What a response is stored under (RFC 9111 section 2): the target URI, in a form in which spellings of one are one, and
+//! what tells the routes of a server apart.
+//!
+//! ```text
+//! 8 bytes: the space, that is the site and what answers | h or s | host | path | ? query
+//! ```
+
+use touchstone_http::host::split_port;
+
+use super::policy::Policy;
+
+/// What a key is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// Keys of different spaces never meet.
+    pub space: u64,
+    /// The request came over TLS.
+    pub is_secure: bool,
+    /// The host, with its port if it was given.
+    pub host: &'a [u8],
+    /// The path as it was sent.
+    pub path: &'a [u8],
+    /// The query as it was sent, without its question mark.
+    pub query: Option<&'a [u8]>,
+}
+
+/// The number of bytes that name the space.
+pub const SPACE_BYTES: usize = 8;
+
+/// Writes the key over `out`.
+pub fn write(target: &Target<'_>, policy: &Policy, out: &mut Vec<u8>) {
+    out.clear();
+    write_origin(target.space, target.is_secure, target.host, out);
+    append_path(target.path, out);
+    let Some(query) = target.query.filter(|_| !policy.ignore_query) else { return };
+    if policy.ignore_parameters.is_empty() && !policy.sort_query {
+        out.push(b'?');
+        out.extend_from_slice(query);
+        return;
+    }
+    let is_ignored = |parameter: &&[u8]| {
+        let name = parameter.split(|&byte| byte == b'=').next().unwrap_or_default();
+        policy.ignore_parameters.iter().any(|pattern| match pattern.strip_suffix(b"*") {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == &**pattern,
+        })
+    };
+    let mut parameters: Vec<&[u8]> =
+        query.split(|&byte| byte == b'&').filter(|parameter| !is_ignored(parameter)).collect();
+    if policy.sort_query {
+        parameters.sort_unstable();
+    }
+    for (index, parameter) in parameters.into_iter().enumerate() {
+        out.push(if index == 0 { b'?' } else { b'&' });
+        out.extend_from_slice(parameter);
+    }
+}
+
+/// Appends the part of a key before the path.
+fn write_origin(space: u64, is_secure: bool, host: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&space.to_le_bytes());
+    out.push(if is_secure { b's' } else { b'h' });
+    let (name, port) = split_port(host);
+    let is_default = port == Some(if is_secure { 443 } else { 80 });
+    let host = if is_default { name } else { host };
+    out.extend(host.iter().map(u8::to_ascii_lowercase));
+}
+
+/// The beginning of the keys of all paths that begin so.
+pub fn prefix(target: &Target<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_origin(target.space, target.is_secure, target.host, &mut out);
+    append_path(target.path, &mut out);
+    out
+}
+
+/// The URL of a key, for people.
+pub fn url(key: &[u8]) -> String {
+    let Some(rest) = key.get(SPACE_BYTES..).filter(|rest| !rest.is_empty()) else { return String::new() };
+    let scheme = if rest[0] == b's' { "https" } else { "http" };
+    format!("{scheme}://{}", rest[1..].escape_ascii())
+}
+
+/// Appends a path with its escapes in one spelling: what need not be escaped is not, and hexadecimal digits are capital
+/// (RFC 3986 section 6.2.2). Dot segments stay: programs may take them as they come.
+fn append_path(path: &[u8], out: &mut Vec<u8>) {
+    let mut rest = path;
+    while let Some(percent) = memchr::memchr(b'%', rest) {
+        out.extend_from_slice(&rest[..percent]);
+        let escape = rest.get(percent + 1..percent + 3).and_then(|digits| match digits {
+            [high, low] => Some((hexadecimal(*high)? << 4) | hexadecimal(*low)?),
+            _ => None,
+        });
+        match escape {
+            Some(byte) if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') => {
+                out.push(byte);
+                rest = &rest[percent + 3..];
+            }
+            Some(_) => {
+                out.extend(rest[percent..percent + 3].iter().map(u8::to_ascii_uppercase));
+                rest = &rest[percent + 3..];
+            }
+            None => {
+                out.push(b'%');
+                rest = &rest[percent + 1..];
+            }
+        }
+    }
+    out.extend_from_slice(rest);
+}
+
+fn hexadecimal(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(url: &str, policy: &Policy) -> String {
+        let (scheme, rest) = url.split_once("://").unwrap();
+        let (host, target) = rest.split_at(rest.find('/').unwrap());
+        let (path, query) =
+            target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+        let target = Target {
+            space: 0,
+            is_secure: scheme == "https",
+            host: host.as_bytes(),
+            path: path.as_bytes(),
+            query: query.map(str::as_bytes),
+        };
+        let mut key = Vec::new();
+        write(&target, policy, &mut key);
+        super::url(&key)
+    }
+
+    #[test]
+    fn spellings_of_one_uri_are_one_key() {
+        let policy = Policy::default();
+        for (url, expected) in [
+            ("http://Ex.org/A", "http://ex.org/A"),
+            ("http://ex.org:80/", "http://ex.org/"),
+            ("https://ex.org:80/", "https://ex.org:80/"),
+            ("https://ex.org:443/?", "https://ex.org/?"),
+            ("http://ex.org/%7ea%2fb%zz%", "http://ex.org/~a%2Fb%zz%"),
+            ("http://ex.org/?b=1&a=2", "http://ex.org/?b=1&a=2"),
+        ] {
+            assert_eq!(of(url, &policy), expected);
+        }
+    }
+
+    #[test]
+    fn a_policy_leaves_parts_of_the_query_out() {
+        let url = "http://ex.org/?b=1&utm_x=3&a=2&c";
+        let ignore_parameters = vec![b"utm_*".as_slice().into(), b"c".as_slice().into()];
+        let policy = Policy { ignore_parameters, ..Policy::default() };
+        assert_eq!(of(url, &policy), "http://ex.org/?b=1&a=2");
+        assert_eq!(of("http://ex.org/?c=4&utm_", &policy), "http://ex.org/");
+        let policy = Policy { sort_query: true, ..Policy::default() };
+        assert_eq!(of(url, &policy), "http://ex.org/?a=2&b=1&c&utm_x=3");
+        let policy = Policy { ignore_query: true, ..Policy::default() };
+        assert_eq!(of(url, &policy), "http://ex.org/");
+    }
+
+    proptest! {
+        #[test]
+        fn a_path_in_its_normal_form_stays_so(path in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let mut once = Vec::new();
+            append_path(&path, &mut once);
+            let mut twice = Vec::new();
+            append_path(&once, &mut twice);
+            // `%2541` becomes `%2541`, not `%41`: one pass alone decides.
+            prop_assert!(twice.len() <= once.len());
+        }
+    }
+}

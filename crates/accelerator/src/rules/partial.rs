@@ -1,0 +1,134 @@
+//! Parts of representations (RFC 9111 sections 3.3 and 3.4, RFC 9110 section 14.4).
+
+use touchstone_http::decimal;
+use touchstone_http::entity_tag::EntityTag;
+use touchstone_http::range::ByteRange;
+
+use super::fields::{FieldText, Fields};
+
+/// What `Content-Range` says of a part whose whole is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Which bytes.
+    pub range: ByteRange,
+    /// Of how many.
+    pub complete_length: u64,
+}
+
+/// Reads `Content-Range: bytes first-last/length`; `None` where the length is not known, or anything is wrong.
+pub fn content_range(value: &[u8]) -> Option<Part> {
+    let rest = value.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes ")).map(|_| &value[6..])?;
+    let slash = memchr::memchr(b'/', rest)?;
+    let (range, length) = (&rest[..slash], &rest[slash + 1..]);
+    let hyphen = memchr::memchr(b'-', range)?;
+    let first = decimal::parse(&range[..hyphen])?;
+    let last = decimal::parse(&range[hyphen + 1..])?;
+    let complete_length = decimal::parse(length)?;
+    (first <= last && last < complete_length)
+        .then_some(Part { range: ByteRange { first, last }, complete_length })
+}
+
+/// The strong validator by which parts of one representation are known to be of one (section 3.4).
+pub fn strong_etag(fields: &[u8]) -> Option<Vec<u8>> {
+    let text = FieldText(fields);
+    let etag = text.first("etag")?;
+    let tag = EntityTag::parse(etag)?;
+    tag.matches_strongly(&tag).then(|| etag.to_vec())
+}
+
+/// Puts two parts of one representation together; `None` where there would be a hole between them.
+pub fn combine(one: (Part, &[u8]), other: (Part, &[u8])) -> Option<(Part, Vec<u8>)> {
+    let ((first, first_body), (second, second_body)) =
+        if one.0.range.first <= other.0.range.first { (one, other) } else { (other, one) };
+    let is_whole = |part: &Part, body: &[u8]| part.range.len() == body.len() as u64;
+    let fits = first.complete_length == second.complete_length
+        && is_whole(&first, first_body)
+        && is_whole(&second, second_body)
+        && second.range.first <= first.range.last + 1;
+    if !fits {
+        return None;
+    }
+    let mut body = first_body.to_vec();
+    if second.range.last > first.range.last {
+        let overlap = usize::try_from(first.range.last + 1 - second.range.first).ok()?;
+        body.extend_from_slice(second_body.get(overlap..)?);
+    }
+    let last = first.range.last.max(second.range.last);
+    Some((Part { range: ByteRange { first: first.range.first, last }, ..first }, body))
+}
+
+impl Part {
+    /// Whether nothing is missing.
+    pub fn is_everything(&self) -> bool {
+        self.range.first == 0 && self.range.last + 1 == self.complete_length
+    }
+
+    /// Whether it has all of these bytes.
+    pub fn holds(&self, range: ByteRange) -> bool {
+        self.range.first <= range.first && range.last <= self.range.last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn part(first: u64, last: u64, complete_length: u64) -> Part {
+        Part { range: ByteRange { first, last }, complete_length }
+    }
+
+    #[test]
+    fn content_ranges() {
+        assert_eq!(content_range(b"bytes 0-4/10"), Some(part(0, 4, 10)));
+        for wrong in [
+            "bytes 0-4/*",
+            "bytes */10",
+            "bytes 4-0/10",
+            "bytes 0-10/10",
+            "bytes 0-4",
+            "items 0-4/10",
+            "",
+            "bytes",
+        ] {
+            assert_eq!(content_range(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_cut_is_put_together(
+            body in proptest::collection::vec(any::<u8>(), 1..50),
+            cuts in proptest::collection::vec(0usize..50, 4),
+        ) {
+            let length = body.len();
+            let cut = |one: usize, other: usize| {
+                let (one, other) = (one % length, other % length);
+                let (first, last) = (one.min(other), one.max(other));
+                (part(first as u64, last as u64, length as u64), &body[first..=last])
+            };
+            let (one, other) = (cut(cuts[0], cuts[1]), cut(cuts[2], cuts[3]));
+            match combine(one, other) {
+                Some((whole, bytes)) => {
+                    let range = whole.range.first as usize..=whole.range.last as usize;
+                    prop_assert_eq!(&bytes, &body[range]);
+                    prop_assert!(whole.holds(one.0.range) && whole.holds(other.0.range));
+                }
+                None => prop_assert!(
+                    one.0.range.last + 1 < other.0.range.first || other.0.range.last + 1 < one.0.range.first
+                ),
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read(value in proptest::collection::vec(any::<u8>(), 0..40)) {
+            content_range(&value);
+        }
+
+        #[test]
+        fn lies_about_lengths_are_not_combined(extra in 1usize..4) {
+            let body = vec![0; 5 + extra];
+            prop_assert!(combine((part(0, 4, 10), &body), (part(5, 9, 10), &body[..5])).is_none());
+        }
+    }
+}

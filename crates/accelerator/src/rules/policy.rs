@@ -1,0 +1,62 @@
+//! What a route's configuration says beyond the rules.
+
+/// How the responses of a route are cached. Everything here starts from what the responses themselves say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// How long a response is fresh that says nothing of it and has no `Last-Modified`, in seconds. With more than 0,
+    /// dynamic answers are cached that never asked for it.
+    pub default_freshness: u32,
+    /// A response that may be stored is fresh at least so long, unless it must be validated each time.
+    pub minimum_freshness: u32,
+    /// No response is fresh for longer.
+    pub maximum_freshness: u32,
+    /// How long 404 and its like are fresh that say nothing of it.
+    pub negative_freshness: u32,
+    /// Part of its age when it was sent that a response is heuristically fresh for, in percent.
+    pub heuristic_percent: u32,
+    /// No response is heuristically fresh for longer.
+    pub heuristic_maximum: u32,
+    /// How long a stale response is served while it is validated, where the response does not say it.
+    pub stale_while_revalidate: u32,
+    /// How long a stale response is served when the origin fails, where the response does not say it.
+    pub stale_if_error: u32,
+    /// The query is not part of the key.
+    pub ignore_query: bool,
+    /// Parameters of the query that are not part of the key; a `*` at the end stands for any ending.
+    pub ignore_parameters: Vec<Box<[u8]>>,
+    /// Parameters are put in order in the key.
+    pub sort_query: bool,
+    /// Cookies neither select a response nor keep one from being stored; `Set-Cookie` is not stored.
+    pub ignore_cookies: bool,
+    /// Fields of the request that select a response as if every response named them in `Vary`.
+    pub vary_also: Vec<Box<[u8]>>,
+    /// What clients ask of caches counts: `Cache-Control` and `Pragma` of requests.
+    pub client_directives: bool,
+    /// The longest body that is stored, in bytes.
+    pub object_bytes: u64,
+    /// Answers say what the cache did, in `Cache-Status`.
+    pub cache_status: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            default_freshness: 0,
+            minimum_freshness: 0,
+            maximum_freshness: 365 * 86_400,
+            negative_freshness: 0,
+            heuristic_percent: 10,
+            heuristic_maximum: 86_400,
+            stale_while_revalidate: 0,
+            stale_if_error: 86_400,
+            ignore_query: false,
+            ignore_parameters: Vec::new(),
+            sort_query: false,
+            ignore_cookies: false,
+            vary_also: Vec::new(),
+            client_directives: true,
+            object_bytes: 32 * 1024 * 1024,
+            cache_status: true,
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! Whether a response may be stored, and how long it is fresh (RFC 9111 sections 3 and 4.2).
+
+use touchstone_http::date::parse_http_date;
+use touchstone_http::grammar::{list_members, trim_optional_white_space};
+
+use super::directives::{MOST_SECONDS, ResponseDirectives, seconds};
+use super::fields::{FieldText, Fields};
+use super::policy::Policy;
+use super::{surrogate, targeted};
+
+/// A response, and what of its request matters here.
+#[derive(Debug, Clone, Copy)]
+pub struct Response<'a> {
+    /// Its status.
+    pub status: u16,
+    /// Its field lines, each with its CRLF.
+    pub fields: &'a [u8],
+    /// Its `Date`, where that is valid.
+    pub date: Option<i64>,
+    /// When the request was sent.
+    pub request_time: i64,
+    /// When the response came.
+    pub response_time: i64,
+    /// The request had `Authorization`.
+    pub is_authorized: bool,
+    /// The request had `Cookie`.
+    pub has_cookie: bool,
+    /// The request had `Cache-Control: no-store`.
+    pub request_no_store: bool,
+}
+
+/// How long a stored response is good for what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// When it came.
+    pub response_time: i64,
+    /// Its `Date`; when it came, where it had none.
+    pub date: i64,
+    /// How old it was when it came.
+    pub initial_age: u32,
+    /// How old it may become.
+    pub lifetime: u32,
+    /// How long after that it is served while it is validated.
+    pub stale_while_revalidate: u32,
+    /// How long after that it is served when the origin fails.
+    pub stale_if_error: u32,
+    /// It is never served without having been validated.
+    pub no_cache: bool,
+    /// It is never served stale.
+    pub must_revalidate: bool,
+    /// It may answer requests with `Authorization`.
+    pub is_for_authorized: bool,
+    /// It has said nothing of caching: that it is fresh is assumed by the policy alone.
+    pub is_assumed: bool,
+}
+
+impl Terms {
+    /// Whether it may answer a request with or without `Authorization` and `Cookie`. What never said that it may be cached
+    /// is not given to somebody who may be known to the program.
+    #[inline]
+    pub fn may_answer(&self, is_authorized: bool, has_cookie: bool) -> bool {
+        (!is_authorized || self.is_for_authorized) && (!has_cookie || !self.is_assumed)
+    }
+
+    /// Its age in seconds (section 4.2.3).
+    #[inline]
+    pub fn age(&self, now: i64) -> u32 {
+        let resident = u32::try_from((now - self.response_time).max(0)).unwrap_or(MOST_SECONDS);
+        self.initial_age.saturating_add(resident).min(MOST_SECONDS)
+    }
+
+    /// For how many seconds it is fresh still; negative: it has been stale for so long.
+    #[inline]
+    pub fn fresh_for(&self, now: i64) -> i64 {
+        i64::from(self.lifetime) - i64::from(self.age(now))
+    }
+}
+
+/// What is to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Storable {
+    /// How long it is good for what.
+    pub terms: Terms,
+    /// Fields that are not stored.
+    pub left_out: Vec<Box<[u8]>>,
+}
+
+/// Why a response is not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotStored {
+    /// The response, or its request, says so.
+    NoStore,
+    /// It is for one user.
+    Private,
+    /// The request had `Authorization`, and the response does not say that others may have it.
+    Authorization,
+    /// Its status is not one that is stored.
+    Status,
+    /// It would never be selected again: `Vary: *`.
+    Varies,
+    /// It would be of no use: not fresh, and nothing to validate it with.
+    Useless,
+    /// It sets a cookie, and does not say that it is for everybody.
+    SetsCookie,
+}
+
+/// Statuses whose meaning for caches is understood (sections 3 and 5.2.2.3).
+const UNDERSTOOD: [u16; 39] = [
+    200, 201, 202, 203, 204, 205, 206, 300, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 405, 406, 407,
+    408, 409, 410, 411, 412, 413, 414, 415, 416, 417, 421, 422, 429, 451, 500, 501, 502, 503,
+];
+
+/// Statuses that may be fresh without saying so (RFC 9110 section 15.1).
+fn is_heuristically_cacheable(status: u16) -> bool {
+    matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+}
+
+/// The directives that count for this cache, and whether they come of a targeted field.
+fn directives(fields: FieldText<'_>) -> (ResponseDirectives, bool) {
+    let mut targeted = Vec::new();
+    fields.values("cdn-cache-control", &mut |value| targeted.push(value));
+    if let Some(directives) = targeted::parse(&targeted) {
+        return (directives, true);
+    }
+    let mut surrogate = Vec::new();
+    fields.values("surrogate-control", &mut |value| surrogate.push(value));
+    if let Some(directives) = surrogate::parse(&surrogate) {
+        return (directives, true);
+    }
+    let mut directives = ResponseDirectives::default();
+    fields.values("cache-control", &mut |value| directives.add(value));
+    // Section 5.4 leaves Pragma in responses without meaning; caches have long taken it for what its authors meant.
+    (directives, false)
+}
+
+/// Says whether a response is stored.
+pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotStored> {
+    let fields = FieldText(response.fields);
+    let (directives, is_targeted) = directives(fields);
+    let is_understood = UNDERSTOOD.contains(&response.status) || response.status == 504;
+    if !(200..600).contains(&response.status) || response.status == 304 {
+        return Err(NotStored::Status);
+    }
+    if directives.must_understand && !is_understood {
+        return Err(NotStored::Status);
+    }
+    // Section 5.2.2.3: where the status is understood, must-understand stands above no-store.
+    if response.request_no_store || (directives.no_store && !directives.must_understand) {
+        return Err(NotStored::NoStore);
+    }
+    if directives.private {
+        return Err(NotStored::Private);
+    }
+    // Section 3.5.
+    let is_for_authorized = directives.public || directives.must_revalidate || directives.s_maxage.is_some();
+    if response.is_authorized && !is_for_authorized {
+        return Err(NotStored::Authorization);
+    }
+    let mut varies_always = false;
+    fields.values("vary", &mut |value| varies_always |= list_members(value).any(|member| member == b"*"));
+    if varies_always {
+        return Err(NotStored::Varies);
+    }
+    let date = response.date.unwrap_or(response.response_time);
+    let explicit = explicit_lifetime(&directives, is_targeted, fields, date, response.response_time);
+    let mut is_assumed = false;
+    let implicit = || implicit_lifetime(response, &directives, fields, date, policy);
+    let sets_cookie = fields.has("set-cookie") && !policy.ignore_cookies;
+    let mut lifetime = match explicit {
+        Some(lifetime) => lifetime,
+        None if sets_cookie => return Err(NotStored::SetsCookie),
+        None => {
+            let implicit = implicit();
+            is_assumed = implicit.is_assumed && !policy.ignore_cookies;
+            implicit.lifetime
+        }
+    };
+    if !directives.no_cache && !directives.must_revalidate && explicit != Some(0) {
+        lifetime = lifetime.max(policy.minimum_freshness);
+    }
+    lifetime = lifetime.min(policy.maximum_freshness);
+    let must_revalidate = directives.must_revalidate
+        || directives.proxy_revalidate
+        || directives.s_maxage.is_some()
+        || directives.no_cache;
+    let initial_age = initial_age(response, fields, date);
+    let stale = |said: Option<u32>, otherwise: u32| match must_revalidate {
+        true => 0,
+        false => said.unwrap_or(otherwise),
+    };
+    let terms = Terms {
+        response_time: response.response_time,
+        date,
+        initial_age,
+        lifetime,
+        stale_while_revalidate: stale(directives.stale_while_revalidate, policy.stale_while_revalidate),
+        stale_if_error: stale(directives.stale_if_error, policy.stale_if_error),
+        no_cache: directives.no_cache,
+        must_revalidate,
+        is_for_authorized,
+        is_assumed,
+    };
+    let has_validator = fields.has("etag") || fields.has("last-modified");
+    let is_of_use = has_validator
+        || (!terms.no_cache && terms.fresh_for(response.response_time) > 0)
+        || (explicit.is_some() && !terms.must_revalidate && response.status == 200);
+    if !is_of_use || (explicit.is_none() && !may_be_heuristic(response.status, &directives)) {
+        return Err(NotStored::Useless);
+    }
+    let mut left_out = directives.fields;
+    if policy.ignore_cookies {
+        left_out.push(b"set-cookie".as_slice().into());
+    }
+    Ok(Storable { terms, left_out })
+}
+
+fn may_be_heuristic(status: u16, directives: &ResponseDirectives) -> bool {
+    is_heuristically_cacheable(status) || directives.public
+}
+
+/// What the response says itself (section 4.2.1).
+fn explicit_lifetime(
+    directives: &ResponseDirectives,
+    is_targeted: bool,
+    fields: FieldText<'_>,
+    date: i64,
+    now: i64,
+) -> Option<u32> {
+    if let Some(lifetime) = directives.s_maxage.or(directives.max_age) {
+        return Some(lifetime);
+    }
+    // RFC 9213 section 2.2: a targeted field stands for Expires as well.
+    if is_targeted {
+        return None;
+    }
+    let mut lines = Vec::new();
+    fields.values("expires", &mut |value| lines.push(value));
+    let expires = match lines.as_slice() {
+        [] => return None,
+        [value] => parse_http_date(value, now),
+        _ => None,
+    };
+    // An invalid date means that it has expired (section 5.3).
+    let lifetime = expires.map_or(0, |expires| (expires - date).max(0));
+    Some(u32::try_from(lifetime).unwrap_or(MOST_SECONDS).min(MOST_SECONDS))
+}
+
+/// How long a response is fresh that does not say it.
+struct Implicit {
+    lifetime: u32,
+    /// For no reason but that the policy says so.
+    is_assumed: bool,
+}
+
+/// What is assumed where it says nothing (section 4.2.2).
+fn implicit_lifetime(
+    response: &Response<'_>,
+    directives: &ResponseDirectives,
+    fields: FieldText<'_>,
+    date: i64,
+    policy: &Policy,
+) -> Implicit {
+    let known = |lifetime| Implicit { lifetime, is_assumed: false };
+    if !may_be_heuristic(response.status, directives) || directives.no_cache {
+        return known(0);
+    }
+    // Section 5.4: where nothing else is said, Pragma in a response is taken for what it means.
+    let mut is_pragma = false;
+    fields.values("pragma", &mut |value| is_pragma |= value.eq_ignore_ascii_case(b"no-cache"));
+    if is_pragma && !fields.has("cache-control") {
+        return known(0);
+    }
+    if response.status >= 400 && policy.negative_freshness > 0 {
+        return known(policy.negative_freshness);
+    }
+    let modified = fields.first("last-modified").and_then(|value| parse_http_date(value, date));
+    if let Some(modified) = modified {
+        let part = (date - modified).max(0).saturating_mul(i64::from(policy.heuristic_percent)) / 100;
+        return known(u32::try_from(part).unwrap_or(MOST_SECONDS).min(policy.heuristic_maximum));
+    }
+    // What may be somebody's own is not given to others for nobody having said so.
+    if response.status < 400 && (policy.ignore_cookies || !response.has_cookie) {
+        return Implicit { lifetime: policy.default_freshness, is_assumed: true };
+    }
+    known(0)
+}
+
+/// How old the response was when it came (section 4.2.3). An Age that is not one number makes it stale: two caches on
+/// the way did not agree, or one said nothing that could be understood.
+fn initial_age(response: &Response<'_>, fields: FieldText<'_>, date: i64) -> u32 {
+    let mut lines = Vec::new();
+    fields.values("age", &mut |value| lines.push(trim_optional_white_space(value)));
+    let said = match lines.as_slice() {
+        [] => 0,
+        [value] if !value.starts_with(b"\"") => seconds(value).unwrap_or(MOST_SECONDS),
+        _ => MOST_SECONDS,
+    };
+    let apparent = (response.response_time - date).max(0);
+    let corrected = i64::from(said) + (response.response_time - response.request_time).max(0);
+    u32::try_from(apparent.max(corrected)).unwrap_or(MOST_SECONDS).min(MOST_SECONDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_700_000_000;
+
+    fn response(status: u16, fields: &str) -> Response<'_> {
+        Response {
+            status,
+            fields: fields.as_bytes(),
+            date: Some(NOW),
+            request_time: NOW,
+            response_time: NOW,
+            is_authorized: false,
+            has_cookie: false,
+            request_no_store: false,
+        }
+    }
+
+    fn date(offset: i64) -> String {
+        String::from_utf8(touchstone_http::date::format_imf_fixdate(NOW + offset).to_vec()).unwrap()
+    }
+
+    fn lifetime(status: u16, fields: &str) -> Result<u32, NotStored> {
+        judge(&response(status, fields), &Policy::default()).map(|storable| storable.terms.lifetime)
+    }
+
+    #[test]
+    fn freshness_comes_from_the_most_specific_field() {
+        let expires = format!("Expires: {}\r\n", date(100));
+        let modified = format!("Last-Modified: {}\r\n", date(-1000));
+        for (fields, expected) in [
+            ("Cache-Control: max-age=5\r\n".to_string(), Ok(5)),
+            ("Cache-Control: max-age=5, s-maxage=7\r\n".to_string(), Ok(7)),
+            (format!("Cache-Control: max-age=5\r\n{expires}"), Ok(5)),
+            (expires.clone(), Ok(100)),
+            (format!("{expires}{modified}"), Ok(100)),
+            (modified.clone(), Ok(100)),
+            (format!("{modified}Expires: 0\r\n"), Ok(0)),
+            ("CDN-Cache-Control: max-age=9\r\nCache-Control: no-store\r\n".to_string(), Ok(9)),
+            ("Surrogate-Control: max-age=9\r\nCache-Control: no-store\r\n".to_string(), Ok(9)),
+            (
+                "Surrogate-Control: no-store\r\nCache-Control: max-age=3\r\n".to_string(),
+                Err(NotStored::NoStore),
+            ),
+            (format!("CDN-Cache-Control: public\r\n{expires}ETag: \"a\"\r\n"), Ok(0)),
+            ("CDN-Cache-Control: Bad, max-age=9\r\nCache-Control: max-age=3\r\n".to_string(), Ok(3)),
+            ("X: 1\r\n".to_string(), Err(NotStored::Useless)),
+            ("Cache-Control: no-store, max-age=5\r\n".to_string(), Err(NotStored::NoStore)),
+            ("Cache-Control: no-store, must-understand, max-age=5\r\n".to_string(), Ok(5)),
+            ("Cache-Control: private, max-age=5\r\n".to_string(), Err(NotStored::Private)),
+            ("Cache-Control: private=\"x\", max-age=5\r\n".to_string(), Ok(5)),
+            ("Cache-Control: max-age=5\r\nVary: a, *\r\n".to_string(), Err(NotStored::Varies)),
+            (format!("{modified}Set-Cookie: a=b\r\n"), Err(NotStored::SetsCookie)),
+            ("Cache-Control: max-age=5\r\nSet-Cookie: a=b\r\n".to_string(), Ok(5)),
+        ] {
+            assert_eq!(lifetime(200, &fields), expected, "{fields}");
+        }
+    }
+
+    #[test]
+    fn statuses() {
+        let modified = format!("Last-Modified: {}\r\n", date(-1000));
+        for (status, expected) in [
+            (203, Ok(100)),
+            (204, Ok(100)),
+            (404, Ok(100)),
+            (201, Err(NotStored::Useless)),
+            (302, Err(NotStored::Useless)),
+            (403, Err(NotStored::Useless)),
+            (502, Err(NotStored::Useless)),
+            (304, Err(NotStored::Status)),
+            (101, Err(NotStored::Status)),
+        ] {
+            assert_eq!(lifetime(status, &modified), expected, "{status}");
+        }
+        assert_eq!(lifetime(599, "Cache-Control: max-age=5\r\n"), Ok(5));
+        assert_eq!(lifetime(599, "Cache-Control: max-age=5, must-understand\r\n"), Err(NotStored::Status));
+        assert_eq!(lifetime(302, &format!("Cache-Control: public\r\n{modified}")), Ok(100));
+    }
+
+    #[test]
+    fn authorized_responses_are_kept_only_where_they_say_so() {
+        for (fields, expected) in [
+            ("max-age=5", false),
+            ("max-age=5, public", true),
+            ("max-age=5, must-revalidate", true),
+            ("s-maxage=5", true),
+        ] {
+            let fields = format!("Cache-Control: {fields}\r\n");
+            let authorized = Response { is_authorized: true, ..response(200, &fields) };
+            assert_eq!(judge(&authorized, &Policy::default()).is_ok(), expected, "{fields}");
+        }
+    }
+
+    #[test]
+    fn ages() {
+        let age = |fields: &str, sent: i64, said: i64| {
+            let fields = format!("Cache-Control: max-age=5\r\n{fields}");
+            let response =
+                Response { request_time: NOW - sent, date: Some(NOW + said), ..response(200, &fields) };
+            judge(&response, &Policy::default()).unwrap().terms.initial_age
+        };
+        assert_eq!(age("", 0, 0), 0);
+        assert_eq!(age("", 2, -7), 7);
+        assert_eq!(age("Age: 10\r\n", 2, -7), 12);
+        for invalid in ["x", "-1", "1.5", "1, 2", "\"3\"", ""] {
+            assert_eq!(age(&format!("Age: {invalid}\r\n"), 0, 0), MOST_SECONDS, "{invalid}");
+        }
+        assert_eq!(age("Age: 0\r\nAge: 0\r\n", 0, 0), MOST_SECONDS);
+    }
+
+    #[test]
+    fn a_policy_bounds_what_responses_say() {
+        let policy = Policy {
+            default_freshness: 7,
+            minimum_freshness: 10,
+            maximum_freshness: 50,
+            negative_freshness: 20,
+            ..Policy::default()
+        };
+        let lifetime = |status, fields: &str| {
+            judge(&response(status, fields), &policy).map(|storable| storable.terms.lifetime)
+        };
+        assert_eq!(lifetime(200, "Cache-Control: max-age=5\r\n"), Ok(10));
+        assert_eq!(lifetime(200, "Cache-Control: max-age=5, must-revalidate\r\n"), Ok(5));
+        assert_eq!(lifetime(200, "Cache-Control: max-age=500\r\n"), Ok(50));
+        assert_eq!(lifetime(200, "X: 1\r\n"), Ok(10));
+        assert_eq!(lifetime(404, "X: 1\r\n"), Ok(20));
+        let cookie = Response { has_cookie: true, ..response(200, "X: 1\r\n") };
+        let policy = Policy { default_freshness: 7, ..Policy::default() };
+        assert_eq!(judge(&cookie, &policy), Err(NotStored::Useless));
+        let policy = Policy { ignore_cookies: true, ..policy };
+        assert_eq!(judge(&cookie, &policy).unwrap().terms.lifetime, 7);
+    }
+}

@@ -1,0 +1,192 @@
+//! One core's own view of the store: a map without locks from key to answers that are ready for this second.
+//!
+//! A hit touches this map and the object. What nobody has asked for within a second leaves the map again, so it holds what
+//! is in use and nothing else.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use touchstone_files::cache::{DateSecond, Prepared, Variant};
+
+use super::memory::{Store, hash_of};
+use super::object::{Object, State};
+use crate::rules::directives::RequestDirectives;
+use crate::rules::fields::Fields;
+use crate::rules::key::{self, Target};
+use crate::rules::policy::Policy;
+use crate::rules::reuse::{self, Reuse};
+use crate::rules::vary;
+
+/// One core's own view.
+pub struct Front {
+    store: Arc<Store>,
+    slots: FxHashMap<Box<[u8]>, Vec<Slot>>,
+    removals_seen: u64,
+    scratch: Vec<u8>,
+    key: Vec<u8>,
+}
+
+/// A response that this core has given within this second or the one before.
+struct Slot {
+    object: Arc<Object>,
+    by_variant: [Option<Arc<Prepared>>; 3],
+    is_used: bool,
+}
+
+/// A GET without conditions, ranges or a body.
+#[derive(Clone, Copy)]
+pub struct PlainRequest<'a, F> {
+    /// What it asks for.
+    pub target: Target<'a>,
+    /// Its fields.
+    pub fields: F,
+    /// What the route's configuration says.
+    pub policy: &'a Policy,
+    /// Field lines that the site adds to all its answers.
+    pub site_fields: &'a [u8],
+}
+
+impl Front {
+    /// A view of a store for one core.
+    pub fn new(store: Arc<Store>) -> Front {
+        Front { store, slots: FxHashMap::default(), removals_seen: 0, scratch: Vec::new(), key: Vec::new() }
+    }
+
+    /// The answer to a plain request, if a response is stored that is fresh.
+    #[inline]
+    pub fn hit<F: Fields>(
+        &mut self,
+        request: PlainRequest<'_, F>,
+        variant: Variant,
+        date: &DateSecond,
+    ) -> Option<&Arc<Prepared>> {
+        let brings = look_at(&request)?;
+        key::write(&request.target, request.policy, &mut self.key);
+        let index = match self.find(&request, brings, variant, date) {
+            Some(index) => index,
+            None => self.renew(&request, brings, variant, date)?,
+        };
+        let slot = self.slots.get_mut(&*self.key)?.get_mut(index)?;
+        slot.is_used = true;
+        slot.object.mark_used();
+        slot.by_variant[variant as usize].as_ref()
+    }
+
+    /// The slot that is ready.
+    #[inline]
+    fn find<F: Fields>(
+        &mut self,
+        request: &PlainRequest<'_, F>,
+        brings: Brings,
+        variant: Variant,
+        date: &DateSecond,
+    ) -> Option<usize> {
+        let scratch = &mut self.scratch;
+        self.slots.get(&*self.key)?.iter().position(|slot| {
+            let prepared = &slot.by_variant[variant as usize];
+            prepared.as_ref().is_some_and(|prepared| prepared.second() == date.unix_seconds)
+                && slot.object.state() == State::Stored
+                && slot.object.terms.may_answer(brings.authorization, brings.cookie)
+                && (slot.object.selector().is_empty()
+                    || vary::matches(slot.object.selector(), request.fields, scratch))
+        })
+    }
+
+    /// Looks in the store, and makes the response of this second ready.
+    #[cold]
+    fn renew<F: Fields>(
+        &mut self,
+        request: &PlainRequest<'_, F>,
+        brings: Brings,
+        variant: Variant,
+        date: &DateSecond,
+    ) -> Option<usize> {
+        let object = self.current(request, brings, date)?;
+        let prepared = object.prepare(variant, date, request.policy.cache_status, request.site_fields);
+        let slots = self.slots.entry(self.key.as_slice().into()).or_default();
+        // What has been replaced is of no use to anybody.
+        slots.retain(|slot| slot.object.state() == State::Stored);
+        let index = slots.iter().position(|slot| Arc::ptr_eq(&slot.object, &object)).unwrap_or_else(|| {
+            slots.push(Slot { object, by_variant: [None, None, None], is_used: false });
+            slots.len() - 1
+        });
+        slots[index].by_variant[variant as usize] = Some(Arc::new(prepared));
+        Some(index)
+    }
+
+    /// The stored response that is the whole answer.
+    fn current<F: Fields>(
+        &mut self,
+        request: &PlainRequest<'_, F>,
+        brings: Brings,
+        date: &DateSecond,
+    ) -> Option<Arc<Object>> {
+        let stored = self.store.under(hash_of(&self.key), &self.key);
+        let scratch = &mut self.scratch;
+        let selected = stored
+            .into_iter()
+            .filter(|object| object.part().is_none())
+            .filter(|object| vary::matches(object.selector(), request.fields, scratch))
+            .max_by_key(|object| (object.terms.date, object.terms.response_time))?;
+        let is_fresh = || {
+            let directives = RequestDirectives::default();
+            reuse::judge(&selected.terms, &directives, false, date.unix_seconds) == Reuse::Fresh
+        };
+        let serves = selected.status() == 200
+            && selected.state() == State::Stored
+            && selected.terms.may_answer(brings.authorization, brings.cookie)
+            && is_fresh();
+        serves.then_some(selected)
+    }
+
+    /// Lets go of what was not asked for since the last time, and of what has left the store. To be called once a second.
+    pub fn tick(&mut self) {
+        let removals = self.store.removals();
+        let has_removals = std::mem::replace(&mut self.removals_seen, removals) != removals;
+        self.slots.retain(|_, slots| {
+            slots.retain_mut(|slot| {
+                let was_used = std::mem::take(&mut slot.is_used);
+                was_used && !(has_removals && slot.object.state() != State::Stored)
+            });
+            !slots.is_empty()
+        });
+    }
+
+    /// How many answers are ready.
+    pub fn len(&self) -> usize {
+        self.slots.values().map(Vec::len).sum()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+}
+
+/// What a request brings that not every stored response may answer.
+#[derive(Clone, Copy)]
+struct Brings {
+    authorization: bool,
+    cookie: bool,
+}
+
+/// What the request brings; `None` where it asks caches for something, which takes the longer way.
+#[inline]
+fn look_at<F: Fields>(request: &PlainRequest<'_, F>) -> Option<Brings> {
+    let mut brings = Brings { authorization: false, cookie: false };
+    let (mut asks, mut upgrades) = (false, false);
+    request.fields.each(&mut |name, _| match name.len() {
+        13 => {
+            brings.authorization |= name.eq_ignore_ascii_case(b"authorization");
+            asks |= name.eq_ignore_ascii_case(b"cache-control");
+        }
+        6 => {
+            brings.cookie |= name.eq_ignore_ascii_case(b"cookie");
+            asks |= name.eq_ignore_ascii_case(b"pragma");
+        }
+        7 => upgrades |= name.eq_ignore_ascii_case(b"upgrade"),
+        _ => {}
+    });
+    brings.cookie &= !request.policy.ignore_cookies;
+    (!upgrades && (!asks || !request.policy.client_directives)).then_some(brings)
+}

@@ -1,0 +1,342 @@
+//! All shards, the budget, purging. A lock is held for a look, an insertion or a removal, never while anybody waits.
+
+use std::hash::Hasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHasher;
+
+use super::object::{Object, State};
+use super::shard::Shard;
+use super::tags::tags;
+use super::tier::Tier;
+use crate::rules::key::SPACE_BYTES;
+
+/// Most shards, so that cores seldom meet at one.
+const MOST_SHARDS: u64 = 32;
+
+/// A shard is worth having for so many bytes: in a smaller one, what is used least is not told from what is used most.
+const SHARD_BYTES: u64 = 4 * 1024 * 1024;
+
+/// An object of more than one part of so many of the budget is let in only when it is asked for the second time, once the
+/// memory is full.
+const LARGE_PART: u64 = 64;
+
+/// Purges that are remembered, so that what was on its way when they came is not stored.
+const MOST_REMEMBERED: usize = 256;
+
+/// The stored responses, shared by all cores.
+pub struct Store {
+    shards: Box<[Mutex<Shard>]>,
+    budget_bytes: AtomicU64,
+    bytes: AtomicU64,
+    evictions: AtomicU64,
+    refused: AtomicU64,
+    purged: AtomicU64,
+    /// Raised with everything that leaves.
+    removals: AtomicU64,
+    purges: Mutex<Purges>,
+    tier: Option<Arc<dyn Tier>>,
+}
+
+/// Purges that came lately.
+#[derive(Default)]
+struct Purges {
+    /// Raised with each.
+    count: u64,
+    /// The last of them, with the count that each was.
+    recent: Vec<(u64, Purge)>,
+}
+
+/// What is purged.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Purge {
+    /// What is stored under a key.
+    Key(Vec<u8>),
+    /// What is stored under keys that begin so.
+    Prefix(Vec<u8>),
+    /// What is stored for a path and query, or for paths that begin so, of any host and space.
+    Path {
+        /// The path, and the query if there is one.
+        path: Vec<u8>,
+        /// It is a beginning.
+        is_prefix: bool,
+    },
+    /// What has a tag.
+    Tag(Vec<u8>),
+    /// Everything of a space.
+    Space(u64),
+    /// Everything.
+    All,
+}
+
+/// How it is purged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PurgeMode {
+    /// It is gone.
+    Remove,
+    /// It is stale: served while it is validated, or when the origin fails.
+    Soft,
+}
+
+/// Figures for the operator.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Responses in memory.
+    pub objects: u64,
+    /// Bytes of memory that they take.
+    pub bytes: u64,
+    /// The most that they may take.
+    pub budget_bytes: u64,
+    /// Responses that were evicted to make room, since the start.
+    pub evictions: u64,
+    /// Responses that were not let in, since the start.
+    pub refused: u64,
+    /// Responses that were purged or invalidated, since the start.
+    pub purged: u64,
+}
+
+/// The hash of a key.
+pub fn hash_of(key: &[u8]) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write(key);
+    // The table takes its place from the low bits and its tag from the high ones; mixed once more, both are good.
+    let hash = hasher.finish();
+    (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl Store {
+    /// An empty store that takes at most so many bytes, with a slower storage behind it, if there is one.
+    pub fn new(budget_bytes: u64, tier: Option<Arc<dyn Tier>>) -> Store {
+        Store {
+            shards: (0..(budget_bytes / SHARD_BYTES).clamp(1, MOST_SHARDS))
+                .map(|_| Mutex::default())
+                .collect(),
+            budget_bytes: AtomicU64::new(budget_bytes),
+            bytes: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            purged: AtomicU64::new(0),
+            removals: AtomicU64::new(0),
+            purges: Mutex::default(),
+            tier,
+        }
+    }
+
+    /// Takes up another budget.
+    pub fn set_budget(&self, bytes: u64) {
+        self.budget_bytes.store(bytes, Ordering::Relaxed);
+        self.make_room(0);
+    }
+
+    /// The storage behind it.
+    pub fn tier(&self) -> Option<&Arc<dyn Tier>> {
+        self.tier.as_ref()
+    }
+
+    /// Figures for the operator.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            objects: self.shards.iter().map(|shard| lock(shard).len() as u64).sum(),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            budget_bytes: self.budget_bytes.load(Ordering::Relaxed),
+            evictions: self.evictions.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
+            purged: self.purged.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Raised with everything that leaves: who holds objects then looks through them.
+    pub fn removals(&self) -> u64 {
+        self.removals.load(Ordering::Acquire)
+    }
+
+    /// The responses under a key.
+    pub fn under(&self, hash: u64, key: &[u8]) -> Vec<Arc<Object>> {
+        lock(self.shard(hash)).under(hash, key).cloned().collect()
+    }
+
+    /// How many purges there were: noted when a request goes to the origin, and given when its response is stored.
+    pub fn purge_count(&self) -> u64 {
+        lock(&self.purges).count
+    }
+
+    /// Stores a response that was asked for when there had been so many purges; `false`: it was not let in.
+    pub fn insert(&self, object: Arc<Object>, purge_count: u64) -> bool {
+        if self.is_purged_since(&object, purge_count) {
+            return false;
+        }
+        let (hash, bytes) = (object.hash, object.bytes());
+        let budget = self.budget_bytes.load(Ordering::Relaxed);
+        let is_full = self.bytes.load(Ordering::Relaxed) + bytes > budget;
+        {
+            let shard = &mut *lock(self.shard(hash));
+            let is_known = shard.is_ghost(hash) || shard.under(hash, object.key()).next().is_some();
+            if bytes > budget || (is_full && bytes > budget / LARGE_PART && !is_known) {
+                shard.add_ghost(hash);
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                return false;
+            }
+        }
+        // Before the newcomer is in: it has had no time to be used.
+        self.make_room_from(self.index(hash), bytes);
+        let change = lock(self.shard(hash)).insert(object.clone());
+        self.bytes.fetch_add(change.added, Ordering::Relaxed);
+        self.bytes.fetch_sub(change.removed, Ordering::Relaxed);
+        if change.removed > 0 {
+            self.removals.fetch_add(1, Ordering::Release);
+        }
+        if let Some(tier) = &self.tier {
+            tier.keep(&object);
+        }
+        // A purge that came in between has swept either after this was put in, or has been counted by now.
+        if self.is_purged_since(&object, purge_count) {
+            self.remove(&object);
+            return false;
+        }
+        true
+    }
+
+    /// Takes in a response that the storage behind the memory has given, which was asked when there had been so many purges.
+    pub fn promote(&self, object: Arc<Object>, purge_count: u64) {
+        if self.is_purged_since(&object, purge_count) {
+            return;
+        }
+        self.make_room_from(self.index(object.hash), object.bytes());
+        let change = lock(self.shard(object.hash)).insert(object.clone());
+        self.bytes.fetch_add(change.added, Ordering::Relaxed);
+        self.bytes.fetch_sub(change.removed, Ordering::Relaxed);
+        if self.is_purged_since(&object, purge_count) {
+            self.remove(&object);
+        }
+    }
+
+    /// Takes a response out that is right no longer.
+    pub fn remove(&self, object: &Arc<Object>) {
+        let bytes = lock(self.shard(object.hash)).remove(object);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.removals.fetch_add(1, Ordering::Release);
+        if let Some(tier) = &self.tier {
+            tier.purge(&Purge::Key(object.key().to_vec()));
+        }
+    }
+
+    /// Purges; gives how many responses there were in memory.
+    pub fn purge(&self, purge: &Purge, mode: PurgeMode) -> usize {
+        if mode == PurgeMode::Remove {
+            let mut purges = lock(&self.purges);
+            purges.count += 1;
+            let count = purges.count;
+            if purges.recent.len() == MOST_REMEMBERED {
+                purges.recent.remove(0);
+            }
+            purges.recent.push((count, purge.clone()));
+        }
+        let found = match purge {
+            Purge::Key(key) => self.purge_shard(self.shard(hash_of(key)), purge, mode),
+            _ => self.shards.iter().map(|shard| self.purge_shard(shard, purge, mode)).sum(),
+        };
+        // What is on disk alone is not made stale, but goes: it is no answer to anything before it has been read.
+        if let Some(tier) = &self.tier {
+            tier.purge(purge);
+        }
+        self.purged.fetch_add(found as u64, Ordering::Relaxed);
+        self.removals.fetch_add(1, Ordering::Release);
+        found
+    }
+
+    fn purge_shard(&self, shard: &Mutex<Shard>, purge: &Purge, mode: PurgeMode) -> usize {
+        let mut shard = lock(shard);
+        let takes = |object: &Object| purge.takes(object.key(), object.fields());
+        match mode {
+            PurgeMode::Remove => {
+                let (found, bytes) = match purge {
+                    Purge::Key(key) => {
+                        let under: Vec<Arc<Object>> = shard.under(hash_of(key), key).cloned().collect();
+                        let bytes = under.iter().map(|object| shard.remove(object)).sum();
+                        (under.len(), bytes)
+                    }
+                    _ => shard.remove_where(takes),
+                };
+                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+                found
+            }
+            PurgeMode::Soft => {
+                let found: Vec<&Arc<Object>> = shard.iter().filter(|object| takes(object)).collect();
+                found.iter().for_each(|object| object.set_state(State::SoftPurged));
+                found.len()
+            }
+        }
+    }
+
+    fn is_purged_since(&self, object: &Object, purge_count: u64) -> bool {
+        let purges = lock(&self.purges);
+        if purges.count == purge_count {
+            return false;
+        }
+        // Where a purge has been forgotten meanwhile, it might have been one for this.
+        let is_forgotten = purges.recent.first().is_some_and(|(oldest, _)| *oldest > purge_count + 1);
+        let since = purges.recent.iter().filter(|(count, _)| *count > purge_count);
+        is_forgotten || since.into_iter().any(|(_, purge)| purge.takes(object.key(), object.fields()))
+    }
+
+    /// Evicts until so many bytes more have room.
+    fn make_room(&self, bytes: u64) {
+        self.make_room_from(0, bytes);
+    }
+
+    fn make_room_from(&self, first: usize, bytes: u64) {
+        let budget = self.budget_bytes.load(Ordering::Relaxed);
+        let mut empty = 0;
+        let mut at = first;
+        while self.bytes.load(Ordering::Relaxed) + bytes > budget && empty < self.shards.len() {
+            match lock(&self.shards[at]).evict() {
+                Some(evicted) => {
+                    self.bytes.fetch_sub(evicted, Ordering::Relaxed);
+                    self.evictions.fetch_add(1, Ordering::Relaxed);
+                    self.removals.fetch_add(1, Ordering::Release);
+                    empty = 0;
+                }
+                None => empty += 1,
+            }
+            // In turns, so that what was used least leaves from all of them alike.
+            at = (at + 1) % self.shards.len();
+        }
+    }
+
+    fn index(&self, hash: u64) -> usize {
+        // Other bits than those that the table and the ghosts go by.
+        (hash >> 40) as usize % self.shards.len()
+    }
+
+    fn shard(&self, hash: u64) -> &Mutex<Shard> {
+        &self.shards[self.index(hash)]
+    }
+}
+
+impl Purge {
+    /// Whether it is for a response with this key and these fields.
+    pub fn takes(&self, key: &[u8], fields: &[u8]) -> bool {
+        match self {
+            Purge::Key(other) => key == other,
+            Purge::Prefix(beginning) => key.starts_with(beginning),
+            Purge::Path { path, is_prefix } => {
+                let behind_space = key.get(SPACE_BYTES + 1..).unwrap_or_default();
+                let slash = memchr::memchr(b'/', behind_space).unwrap_or(behind_space.len());
+                let target = &behind_space[slash..];
+                if *is_prefix { target.starts_with(path) } else { target == path }
+            }
+            Purge::Tag(tag) => tags(fields).any(|other| other == tag),
+            Purge::Space(space) => key.starts_with(&space.to_le_bytes()),
+            Purge::All => true,
+        }
+    }
+}
+
+/// A lock that a panicking thread left is taken all the same: every critical section here leaves whole states.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! One stored response: one piece of memory, never changed. What a newer head says makes another object of it.
+
+use std::mem::size_of;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use touchstone_files::cache::{DateSecond, Prepared, SharedBody, Variant, WHOLE_BODY_BYTES};
+use touchstone_http::date::format_imf_fixdate;
+use touchstone_http::decimal;
+use touchstone_http::status::reason;
+
+use crate::rules::cache_status::{CacheStatus, Outcome};
+use crate::rules::partial::Part;
+use crate::rules::storing::Terms;
+
+/// What an object costs beside its own memory: its place in a table and a queue, and what the allocator adds.
+const OVERHEAD_BYTES: usize = 56;
+
+/// How often an object was used, as far as it is counted.
+const MOST_USES: u8 = 3;
+
+/// A stored response.
+#[derive(Debug)]
+pub struct Object {
+    /// The hash of its key.
+    pub hash: u64,
+    /// How long it is good for what.
+    pub terms: Terms,
+    /// Its key, selector and field lines, then its body unless that is long.
+    text: Box<[u8]>,
+    long_body: Option<Arc<[u8]>>,
+    /// The part of the whole that its body is; `None`: all of it.
+    part: Option<Box<Part>>,
+    key_length: u32,
+    selector_length: u32,
+    fields_length: u32,
+    status: u16,
+    state: AtomicU8,
+    uses: AtomicU8,
+    /// It is in the main queue.
+    pub(super) is_in_main: AtomicBool,
+}
+
+/// Whether an object still counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It does.
+    Stored = 0,
+    /// Somebody has said that it is stale, whatever it says itself.
+    SoftPurged = 1,
+    /// It is in the store no longer.
+    Gone = 2,
+}
+
+/// What an object is made of.
+#[derive(Debug)]
+pub struct NewObject<'a> {
+    /// The hash of its key.
+    pub hash: u64,
+    /// What it is stored under.
+    pub key: &'a [u8],
+    /// Which requests select it.
+    pub selector: &'a [u8],
+    /// The status.
+    pub status: u16,
+    /// How long it is good for what.
+    pub terms: Terms,
+    /// Its field lines, without Date, Content-Length and Age.
+    pub fields: &'a [u8],
+    /// The part of the whole that the body is; `None`: all of it.
+    pub part: Option<Part>,
+    /// The body, in pieces.
+    pub body: &'a [bytes::Bytes],
+}
+
+impl Object {
+    /// Makes one.
+    pub fn new(new: NewObject<'_>) -> Object {
+        let body_length: usize = new.body.iter().map(|piece| piece.len()).sum();
+        let is_short = body_length <= WHOLE_BODY_BYTES;
+        let in_text = if is_short { body_length } else { 0 };
+        let mut text = Vec::with_capacity(new.key.len() + new.selector.len() + new.fields.len() + in_text);
+        for piece in [new.key, new.selector, new.fields] {
+            text.extend_from_slice(piece);
+        }
+        let long_body = if is_short {
+            new.body.iter().for_each(|piece| text.extend_from_slice(piece));
+            None
+        } else {
+            let mut whole = Vec::with_capacity(body_length);
+            new.body.iter().for_each(|piece| whole.extend_from_slice(piece));
+            Some(Arc::from(whole))
+        };
+        Object::of_parts(&new, text, long_body)
+    }
+
+    fn of_parts(new: &NewObject<'_>, text: Vec<u8>, long_body: Option<Arc<[u8]>>) -> Object {
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        Object {
+            hash: new.hash,
+            terms: new.terms,
+            text: text.into_boxed_slice(),
+            long_body,
+            part: new.part.map(Box::new),
+            key_length: length(new.key),
+            selector_length: length(new.selector),
+            fields_length: length(new.fields),
+            status: new.status,
+            state: AtomicU8::new(State::Stored as u8),
+            uses: AtomicU8::new(0),
+            is_in_main: AtomicBool::new(false),
+        }
+    }
+
+    /// The same response under a newer head.
+    pub fn with_head(&self, fields: &[u8], terms: Terms) -> Object {
+        let new = NewObject {
+            hash: self.hash,
+            key: self.key(),
+            selector: self.selector(),
+            status: self.status,
+            terms,
+            fields,
+            part: self.part.as_deref().copied(),
+            body: &[],
+        };
+        let short_body = if self.long_body.is_none() { self.body() } else { &[] };
+        let text = [new.key, new.selector, fields, short_body].concat();
+        Object::of_parts(&new, text, self.long_body.clone())
+    }
+
+    /// What it is stored under.
+    pub fn key(&self) -> &[u8] {
+        self.slice(0, self.key_length)
+    }
+
+    /// Which requests select it.
+    pub fn selector(&self) -> &[u8] {
+        self.slice(self.key_length, self.selector_length)
+    }
+
+    /// Its field lines, without Date, Content-Length and Age.
+    pub fn fields(&self) -> &[u8] {
+        self.slice(self.key_length + self.selector_length, self.fields_length)
+    }
+
+    /// The body, or the part of it that is stored.
+    pub fn body(&self) -> &[u8] {
+        match &self.long_body {
+            Some(body) => body,
+            None => {
+                let start = self.key_length + self.selector_length + self.fields_length;
+                self.text.get(start as usize..).unwrap_or_default()
+            }
+        }
+    }
+
+    /// The body where it is long enough to be shared rather than copied.
+    pub fn long_body(&self) -> Option<&Arc<[u8]>> {
+        self.long_body.as_ref()
+    }
+
+    fn slice(&self, start: u32, length: u32) -> &[u8] {
+        self.text.get(start as usize..(start + length) as usize).unwrap_or_default()
+    }
+
+    /// The status.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The part of the whole that its body is; `None`: all of it.
+    pub fn part(&self) -> Option<Part> {
+        self.part.as_deref().copied()
+    }
+
+    /// The length of the whole body.
+    pub fn complete_length(&self) -> u64 {
+        self.part().map_or(self.body().len() as u64, |part| part.complete_length)
+    }
+
+    /// The memory that it takes, in bytes.
+    pub fn bytes(&self) -> u64 {
+        let body = self.long_body.as_ref().map_or(0, |body| body.len() + 16);
+        let part = if self.part.is_some() { size_of::<Part>() } else { 0 };
+        (size_of::<Object>() + 16 + self.text.len() + body + part + OVERHEAD_BYTES) as u64
+    }
+
+    /// Whether it still counts.
+    #[inline]
+    pub fn state(&self) -> State {
+        match self.state.load(Ordering::Acquire) {
+            0 => State::Stored,
+            1 => State::SoftPurged,
+            _ => State::Gone,
+        }
+    }
+
+    pub(super) fn set_state(&self, state: State) {
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    /// Notes that it was used. Two uses that meet may count as one.
+    #[inline]
+    pub fn mark_used(&self) {
+        let uses = self.uses.load(Ordering::Relaxed);
+        if uses < MOST_USES {
+            self.uses.store(uses + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// How often it was used since it was last looked at, as far as that is counted.
+    pub(super) fn uses(&self) -> u8 {
+        self.uses.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_uses(&self, uses: u8) {
+        self.uses.store(uses, Ordering::Relaxed);
+    }
+
+    /// Appends the fields that an answer made of it has now: the stored ones, `Age` and, where that is wanted,
+    /// `Cache-Status`.
+    pub fn append_fields(&self, now: i64, cache_status: Option<CacheStatus>, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.fields());
+        out.extend_from_slice(b"Age: ");
+        decimal::append(u64::from(self.terms.age(now)), out);
+        out.extend_from_slice(b"\r\n");
+        if let Some(status) = cache_status {
+            status.append(out);
+        }
+    }
+
+    /// The answer to a plain GET, ready to be written in this second. `site_fields` are added to it.
+    pub fn prepare(
+        &self,
+        variant: Variant,
+        date: &DateSecond,
+        says_status: bool,
+        site_fields: &[u8],
+    ) -> Prepared {
+        let mut head = Vec::with_capacity(256 + self.fields().len());
+        head.extend_from_slice(b"HTTP/1.1 ");
+        decimal::append(u64::from(self.status), &mut head);
+        head.push(b' ');
+        head.extend_from_slice(reason(self.status).as_bytes());
+        head.extend_from_slice(b"\r\nServer: touchstone\r\nDate: ");
+        head.extend_from_slice(&format_imf_fixdate(self.terms.date));
+        head.extend_from_slice(b"\r\n");
+        let now = date.unix_seconds;
+        let fresh_for = Some(self.terms.fresh_for(now));
+        let status = says_status.then_some(CacheStatus { fresh_for, ..CacheStatus::new(Outcome::Hit) });
+        self.append_fields(now, status, &mut head);
+        head.extend_from_slice(site_fields);
+        head.extend_from_slice(b"Content-Length: ");
+        decimal::append(self.body().len() as u64, &mut head);
+        head.extend_from_slice(b"\r\n");
+        head.extend_from_slice(variant.connection_field());
+        head.extend_from_slice(b"\r\n");
+        let body = match &self.long_body {
+            Some(body) => SharedBody::Long(body),
+            None => SharedBody::Short(self.body()),
+        };
+        Prepared::assemble(&head, body, now)
+    }
+}

@@ -1,0 +1,216 @@
+//! The path of a request as a servlet container sees it.
+//!
+//! A container cuts off what follows a semicolon in each segment (path parameters, Servlet specification section 3.5)
+//! before it looks at `..`, which no other server does: `/shop/..;/manager/` is below `/shop/` for a server, and means
+//! `/manager/` for a container. So routes and access rules must have been asked about the path without parameters, and
+//! what is sent is written anew from it: no escape, no dot segment and no doubled slash that could be read in two ways.
+
+use touchstone_http::target::normalise_path;
+
+/// A path with parameters taken apart from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServletPath {
+    /// In its normal form, decoded, without parameters: what rules must be asked about.
+    pub path: Vec<u8>,
+    /// What is sent: the same, encoded, with its parameters.
+    pub uri: Vec<u8>,
+}
+
+/// The path cannot be sent: it is none, leads above the root, or holds a backslash or an escaped slash, which containers
+/// read in different ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ambiguous;
+
+impl ServletPath {
+    /// Reads a path as it was sent.
+    ///
+    /// # Errors
+    /// It may mean one thing here and another there.
+    pub fn of(path_as_sent: &[u8]) -> Result<ServletPath, Ambiguous> {
+        let segments = path_as_sent.strip_prefix(b"/").ok_or(Ambiguous)?.split(|&byte| byte == b'/');
+        let segments: Vec<(&[u8], &[u8])> = segments.map(split_parameters).collect();
+        let mut bare = Vec::with_capacity(path_as_sent.len());
+        for (name, _) in &segments {
+            bare.push(b'/');
+            bare.extend_from_slice(name);
+        }
+        let mut path = Vec::with_capacity(bare.len());
+        normalise_path(&bare, &mut path).map_err(|_| Ambiguous)?;
+        if path.contains(&b'\\') {
+            return Err(Ambiguous);
+        }
+        let uri = if bare.len() == path_as_sent.len() {
+            encoded(&path)
+        } else {
+            with_parameters(&segments).ok_or(Ambiguous)?
+        };
+        Ok(ServletPath { path, uri })
+    }
+}
+
+/// The value of a path parameter, of the last segment that has it.
+pub fn parameter<'p>(path_as_sent: &'p [u8], name: &str) -> Option<&'p [u8]> {
+    let parameters = path_as_sent.rsplit(|&byte| byte == b'/').flat_map(|segment| {
+        let (_, parameters) = split_parameters(segment);
+        parameters.rsplit(|&byte| byte == b';')
+    });
+    let value = |parameter: &'p [u8]| parameter.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+    parameters.filter_map(value).next()
+}
+
+/// Name and parameters, which begin with a semicolon if there are any. An escaped semicolon is part of the name.
+fn split_parameters(segment: &[u8]) -> (&[u8], &[u8]) {
+    segment.split_at(memchr::memchr(b';', segment).unwrap_or(segment.len()))
+}
+
+/// The path, written anew, with the parameters of those segments that stay.
+fn with_parameters(segments: &[(&[u8], &[u8])]) -> Option<Vec<u8>> {
+    let mut kept: Vec<(Vec<u8>, &[u8])> = Vec::with_capacity(segments.len());
+    // Parameters behind a slash at the end: `/shop/;jsessionid=1`.
+    let mut behind_slash = None;
+    for (raw, parameters) in segments {
+        let name = decoded(raw)?;
+        behind_slash = None;
+        match name.as_slice() {
+            b"" => behind_slash = Some(*parameters),
+            b"." => behind_slash = Some(&[][..]),
+            b".." => {
+                kept.pop();
+                behind_slash = Some(&[]);
+            }
+            _ => kept.push((name, parameters)),
+        }
+    }
+    let mut uri = Vec::new();
+    for (name, parameters) in &kept {
+        uri.push(b'/');
+        uri.extend_from_slice(&encoded(name));
+        push_parameters(parameters, &mut uri);
+    }
+    if let Some(parameters) = behind_slash {
+        uri.push(b'/');
+        push_parameters(parameters, &mut uri);
+    }
+    Some(uri)
+}
+
+/// Escapes stay as they are.
+fn push_parameters(parameters: &[u8], out: &mut Vec<u8>) {
+    for &byte in parameters {
+        if matches!(byte, b';' | b'%' | b'=') || is_path_byte(byte) {
+            out.push(byte);
+        } else {
+            push_escape(byte, out);
+        }
+    }
+}
+
+fn encoded(path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(path.len());
+    for &byte in path {
+        if byte == b'/' || is_path_byte(byte) { out.push(byte) } else { push_escape(byte, &mut out) }
+    }
+    out
+}
+
+fn push_escape(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+}
+
+/// What stands in a segment as it is (RFC 3986 section 3.3), but for the semicolon.
+fn is_path_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,=:@".contains(&byte)
+}
+
+fn decoded(name: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let digits = behind.first_chunk::<2>()?.map(|digit| char::from(digit).to_digit(16));
+        let [Some(high), Some(low)] = digits else { return None };
+        out.push((high * 16 + low) as u8);
+        rest = &behind[2..];
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(path: &str) -> Option<(String, String)> {
+        let read = ServletPath::of(path.as_bytes()).ok()?;
+        Some((String::from_utf8_lossy(&read.path).into_owned(), String::from_utf8(read.uri).unwrap()))
+    }
+
+    #[test]
+    fn paths_as_a_container_sees_them() {
+        for (path, normal, uri) in [
+            ("/", "/", "/"),
+            ("/shop/a%20b/c", "/shop/a b/c", "/shop/a%20b/c"),
+            ("/shop/a+b,(c)!~", "/shop/a+b,(c)!~", "/shop/a+b,(c)!~"),
+            ("/shop/%C3%A9%25", "/shop/\u{e9}%", "/shop/%C3%A9%25"),
+            ("/shop//a/./b/../c/", "/shop/a/c/", "/shop/a/c/"),
+            ("/shop/%2e%2e/x", "/x", "/x"),
+            ("/shop/a;jsessionid=1.a", "/shop/a", "/shop/a;jsessionid=1.a"),
+            ("/shop/;jsessionid=1", "/shop/", "/shop/;jsessionid=1"),
+            ("/shop;x=%2F;y/a;z/", "/shop/a/", "/shop;x=%2F;y/a;z/"),
+            // What goes by a semicolon must not go unseen.
+            ("/shop/..;/manager/html", "/manager/html", "/manager/html"),
+            ("/shop/..;x=y/..;z", "", ""),
+            ("/shop/%2e%2E;/manager", "/manager", "/manager"),
+            ("/shop/.;/x", "/shop/x", "/shop/x"),
+            ("/shop/a;/../b", "/shop/b", "/shop/b"),
+            ("/shop/;/x", "/shop/x", "/shop/x"),
+            ("/shop/..%3b/x", "/shop/..;/x", "/shop/..%3B/x"),
+            ("/shop/a;\u{e9}<", "/shop/a", "/shop/a;%C3%A9%3C"),
+        ] {
+            let expected = (!normal.is_empty()).then(|| (normal.to_string(), uri.to_string()));
+            assert_eq!(read(path), expected, "{path}");
+        }
+        for path in
+            ["", "shop", "/..", "/a%2fb", "/a%5Cb", "/a\\b", "/a%zz", "/a%0a", "/a/..;/..;/b", "/a;/%2F"]
+        {
+            assert_eq!(read(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_found() {
+        for (path, expected) in [
+            ("/a;jsessionid=1.b", Some("1.b")),
+            ("/a;x=1;jsessionid=2.c;y", Some("2.c")),
+            ("/a;jsessionid=1/b;jsessionid=2", Some("2")),
+            ("/a;jsessionid", None),
+            ("/jsessionid=1", None),
+            ("/a;jsessionid2=1", None),
+        ] {
+            let found =
+                parameter(path.as_bytes(), "jsessionid").map(|value| std::str::from_utf8(value).unwrap());
+            assert_eq!(found, expected, "{path}");
+        }
+    }
+
+    proptest! {
+        /// Whatever is sent means there what it meant here: no dot segment, no doubled slash and no parameter
+        /// is left to be resolved.
+        #[test]
+        fn what_is_sent_means_the_same(path in "(/|[a-z]|\\.|;|%2[eE]|%3[bB]|%25|=|\u{e9}){0,24}") {
+            let path = format!("/{path}");
+            if let Ok(read) = ServletPath::of(path.as_bytes()) {
+                let again = ServletPath::of(&read.uri).unwrap();
+                prop_assert_eq!(&again, &read);
+                let bare: Vec<u8> = read.uri.split(|&byte| byte == b'/').map(|segment| split_parameters(segment).0)
+                    .collect::<Vec<_>>().join(&b'/');
+                prop_assert_eq!(decoded(&bare).unwrap(), read.path);
+            }
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! Calls a program that listens, of whatever protocol: one backend after the other, a kept connection or a new one, and
+//! makes the server's answer of what comes back.
+//!
+//! What a program does wrong becomes 502, what it does too slowly 504, and 503 where there is no room for a request; the
+//! error log says why. A request is tried again only where that cannot do anything twice: where nothing of it was taken,
+//! or its method is idempotent (RFC 9110 section 9.2.2), and its body can be sent again.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use touchstone_files::root::Root;
+
+use super::connections::{Connection, Connections, NoConnection};
+use super::exchange::{Exchange, Failure, FailureKind, TimeLimits};
+use super::group::{Busy, Group};
+use super::protocol::{Output, Protocol};
+use super::pump::{Pump, log_message};
+use super::respond::{self, Body};
+use super::upload::Upload;
+use crate::answer::Answer;
+use crate::cgi_response::{DocumentHead, HeaderLimits, ProgramResponse, ResponseParser};
+use crate::handler::{Handled, Level, Server};
+use crate::pipe::pipe;
+use crate::request::{ReceivedHead, Request};
+
+/// What comes at once up to this is one answer; of a longer one this much waits for the client.
+const GATHERED_BYTES: usize = 64 * 1024;
+
+/// What holds for every call.
+pub struct CallRules {
+    /// How long an answer may take.
+    pub times: TimeLimits,
+    /// How large the header of an answer in the form of CGI may be.
+    pub header: HeaderLimits,
+    /// Where files are that the program may name; `None`: nowhere.
+    pub send_files_from: Option<Arc<Root>>,
+}
+
+/// Calls the programs of a group on one core.
+pub struct Caller<P> {
+    group: Rc<Group>,
+    server: Rc<dyn Server>,
+    rules: CallRules,
+    protocol: PhantomData<fn() -> P>,
+}
+
+/// What an attempt needs of the request, and what is told of it.
+pub struct Call<P: Protocol> {
+    /// The request up to its body, for the backend at this position.
+    pub head: Box<dyn Fn(usize) -> Bytes>,
+    /// The state of the protocol before the request.
+    pub decoder: P::Decoder,
+    /// The backend that the request belongs to, if it does.
+    pub owner: Option<Owner>,
+    /// Whether the method is HEAD.
+    pub is_head: bool,
+    /// The method does the same when it is done twice.
+    pub is_idempotent: bool,
+    /// For log lines.
+    pub about: About,
+}
+
+/// The backend that keeps what a request is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// Its position.
+    pub index: usize,
+    /// No other will do.
+    pub is_only: bool,
+}
+
+/// What came of an attempt.
+enum Attempt<P: Protocol> {
+    /// A head of an answer.
+    Begun {
+        response: ProgramResponse,
+        rest: Bytes,
+        exchange: Box<Exchange<P>>,
+    },
+    Failed(Failed),
+}
+
+struct Failed {
+    status: u16,
+    reason: String,
+    /// The body, where another attempt may be made: on a new connection, or by another backend.
+    again: Option<Upload>,
+}
+
+impl<P: Protocol> Caller<P> {
+    /// For the programs of a group.
+    pub fn new(group: Rc<Group>, server: Rc<dyn Server>, rules: CallRules) -> Caller<P> {
+        Caller { group, server, rules, protocol: PhantomData }
+    }
+
+    /// Tries one backend after the other.
+    pub async fn call(&self, call: Call<P>, mut upload: Upload) -> Handled {
+        let mut tried = Vec::new();
+        let mut last = None;
+        while let Some(index) = self.choose(call.owner, &tried) {
+            let busy = self.group.begin(index);
+            match self.try_backend(index, &call, upload).await {
+                Attempt::Begun { response, rest, exchange } => {
+                    self.group.succeeded(index);
+                    return self.respond(index, busy, call, response, rest, exchange).await;
+                }
+                Attempt::Failed(failed) => {
+                    let address = self.group.connections(index).address();
+                    let message = format!("{} {address}: {} ({})", P::NAME, failed.reason, call.about);
+                    self.server.log(Level::Warning, "program failed", &message);
+                    last = Some(failed.status);
+                    match failed.again {
+                        Some(again) if self.group.len() > 1 => upload = again,
+                        _ => break,
+                    }
+                }
+            }
+            upload.rewind();
+            tried.push(index);
+        }
+        match last {
+            Some(503) | None => Handled::Answer(unavailable()),
+            Some(status) => Handled::Answer(Answer::error(status)),
+        }
+    }
+
+    /// The backend for a request that these could not answer.
+    fn choose(&self, owner: Option<Owner>, tried: &[usize]) -> Option<usize> {
+        match owner {
+            Some(owner) if tried.is_empty() && (owner.is_only || self.group.admits(owner.index)) => {
+                Some(owner.index)
+            }
+            Some(owner) if owner.is_only => None,
+            _ => self.group.choose(tried),
+        }
+    }
+
+    /// Tries a kept connection, and a new one where that had ended meanwhile.
+    async fn try_backend(&self, index: usize, call: &Call<P>, upload: Upload) -> Attempt<P> {
+        let connections = self.group.connections(index);
+        let mut upload = upload;
+        if let Some(connection) = self.take_kept(connections).await {
+            match self.attempt(index, call, connection, upload, true).await {
+                Attempt::Failed(Failed { again: Some(again), status: 502, .. }) => upload = again,
+                other => return other,
+            }
+            upload.rewind();
+        }
+        match self.open(connections).await {
+            Ok((connection, is_kept)) => self.attempt(index, call, connection, upload, is_kept).await,
+            Err(problem) => {
+                let (status, reason) = match problem {
+                    NoConnection::Unreachable(error) => {
+                        self.group.failed(index);
+                        (502, format!("cannot connect: {error}"))
+                    }
+                    NoConnection::Silent => {
+                        self.group.failed(index);
+                        (502, "it accepts connections, and does not answer on them".to_string())
+                    }
+                    NoConnection::Full => {
+                        (503, "all connections are in use, and too many requests wait".to_string())
+                    }
+                    NoConnection::WaitedTooLong => (503, "no connection was free for too long".to_string()),
+                };
+                Attempt::Failed(Failed { status, reason, again: Some(upload) })
+            }
+        }
+    }
+
+    /// A kept connection; one that was idle for long has shown that somebody listens.
+    async fn take_kept(&self, connections: &Connections) -> Option<Connection> {
+        while let Some((mut connection, idle_for)) = connections.take_kept() {
+            let ping = self.group.rules().ping.as_ref().filter(|rules| idle_for >= rules.after_idle);
+            match ping {
+                Some(rules) => {
+                    if rules.ping.is_answered(&connection.stream, &mut connection.received).await {
+                        return Some(connection);
+                    }
+                }
+                None => return Some(connection),
+            }
+        }
+        None
+    }
+
+    /// A new connection, or one that has become free meanwhile.
+    async fn open(&self, connections: &Connections) -> Result<(Connection, bool), NoConnection> {
+        let (mut connection, is_kept) = connections.open().await?;
+        let ping = self.group.rules().ping.as_ref().filter(|rules| rules.on_connect && !is_kept);
+        if let Some(rules) = ping
+            && !rules.ping.is_answered(&connection.stream, &mut connection.received).await
+        {
+            return Err(NoConnection::Silent);
+        }
+        Ok((connection, is_kept))
+    }
+
+    /// One request on one connection, up to the head of the answer.
+    async fn attempt(
+        &self,
+        index: usize,
+        call: &Call<P>,
+        connection: Connection,
+        upload: Upload,
+        is_kept: bool,
+    ) -> Attempt<P> {
+        let (head, decoder) = ((call.head)(index), call.decoder.clone());
+        let mut exchange = Box::new(Exchange::<P>::new(connection, decoder, head, upload, self.rules.times));
+        let mut parser = ResponseParser::new(self.rules.header);
+        loop {
+            let (status, reason) = match exchange.next().await {
+                Ok(Output::Head(head)) => {
+                    let response = ProgramResponse::Document(*head);
+                    return Attempt::Begun { response, rest: Bytes::new(), exchange };
+                }
+                // The exchange has done what there is to be done.
+                Ok(Output::BodyWanted) => continue,
+                Ok(Output::Answer(bytes)) => match parser.feed(&bytes) {
+                    Ok(None) => continue,
+                    Ok(Some((response, end))) => {
+                        let rest = bytes.slice(end..);
+                        return Attempt::Begun { response, rest, exchange };
+                    }
+                    Err(error) => (502, error.to_string()),
+                },
+                Ok(Output::Message(bytes)) => {
+                    self.log_message(index, call, &bytes);
+                    continue;
+                }
+                Ok(Output::End { status, .. }) => {
+                    let returned =
+                        if status == 0 { String::new() } else { format!(" and returned {status}") };
+                    (502, format!("{}{returned}", parser.ended()))
+                }
+                Ok(Output::Overloaded) => {
+                    let upload = exchange.into_upload();
+                    let again = upload.is_repeatable().then_some(upload);
+                    let reason = "it says that it is overloaded".to_string();
+                    return Attempt::Failed(Failed { status: 503, reason, again });
+                }
+                Err(failure) => return self.failed(index, call, *exchange, &failure, is_kept),
+            };
+            return Attempt::Failed(Failed { status, reason, again: None });
+        }
+    }
+
+    fn failed(
+        &self,
+        index: usize,
+        call: &Call<P>,
+        exchange: Exchange<P>,
+        failure: &Failure,
+        is_kept: bool,
+    ) -> Attempt<P> {
+        let status = match failure.kind {
+            FailureKind::Closed | FailureKind::WrongBytes => 502,
+            FailureKind::TimedOut => 504,
+            FailureKind::Client => 400,
+        };
+        // A kept connection may have ended by itself, which says nothing of the backend.
+        if !is_kept && failure.kind != FailureKind::Client {
+            self.group.failed(index);
+        }
+        let may_repeat = failure.kind == FailureKind::Closed
+            && (exchange.is_untouched() || call.is_idempotent && exchange.is_unheard());
+        let upload = exchange.into_upload();
+        let again = (may_repeat && upload.is_repeatable()).then_some(upload);
+        Attempt::Failed(Failed { status, reason: failure.reason.clone(), again })
+    }
+
+    /// Makes the answer of a head; its body follows as it comes.
+    async fn respond(
+        &self,
+        index: usize,
+        busy: Busy<'_>,
+        call: Call<P>,
+        response: ProgramResponse,
+        rest: Bytes,
+        mut exchange: Box<Exchange<P>>,
+    ) -> Handled {
+        let mut head = match response {
+            ProgramResponse::Document(head) => head,
+            ProgramResponse::LocalRedirect(target) => {
+                self.gather(index, &call, &mut exchange, &mut Vec::new()).await;
+                return Handled::LocalRedirect { target };
+            }
+        };
+        let mut pieces = Vec::from([rest]);
+        let gathered = self.gather(index, &call, &mut exchange, &mut pieces).await;
+        if let Some(root) = &self.rules.send_files_from
+            && let Some(file) = respond::named_file(&mut head, root)
+        {
+            if let Gathered::Complete { keeps } = gathered {
+                self.give_back(index, *exchange, keeps);
+            }
+            return Handled::Answer(respond::send_file(
+                &self.server,
+                head,
+                root,
+                &file,
+                &call.about.to_string(),
+            ));
+        }
+        match gathered {
+            Gathered::Complete { keeps } => {
+                self.give_back(index, *exchange, keeps);
+                Handled::Answer(self.complete(index, &call, head, pieces))
+            }
+            Gathered::Broken(reason) => {
+                let address = self.group.connections(index).address();
+                let message = format!("{} {address}: {reason} ({})", P::NAME, call.about);
+                self.server.log(Level::Warning, "program failed", &message);
+                Handled::Answer(Answer::error(502))
+            }
+            Gathered::More => {
+                drop(busy);
+                let (mut sender, receiver) = pipe(GATHERED_BYTES);
+                pieces.into_iter().for_each(|piece| sender.push(piece));
+                let length = head.content_length;
+                let pump = Pump::<P> {
+                    group: self.group.clone(),
+                    server: self.server.clone(),
+                    index,
+                    about: call.about,
+                    exchange,
+                };
+                tokio::task::spawn_local(pump.run(sender));
+                Handled::Answer(respond::answer(head, call.is_head, Body::Stream { receiver, length }))
+            }
+        }
+    }
+
+    /// Takes what comes without waiting.
+    async fn gather(
+        &self,
+        index: usize,
+        call: &Call<P>,
+        exchange: &mut Exchange<P>,
+        pieces: &mut Vec<Bytes>,
+    ) -> Gathered {
+        let mut bytes: usize = pieces.iter().map(Bytes::len).sum();
+        while bytes < GATHERED_BYTES {
+            match exchange.next_now().await {
+                None => break,
+                Some(Ok(Output::Answer(piece))) => {
+                    bytes += piece.len();
+                    pieces.push(piece);
+                }
+                Some(Ok(Output::Message(message))) => self.log_message(index, call, &message),
+                Some(Ok(Output::BodyWanted)) => {}
+                Some(Ok(Output::End { keeps, .. })) => return Gathered::Complete { keeps },
+                Some(Ok(Output::Overloaded | Output::Head(_))) => {
+                    return Gathered::Broken("it gave up within the answer".to_string());
+                }
+                Some(Err(failure)) => return Gathered::Broken(failure.reason),
+            }
+        }
+        Gathered::More
+    }
+
+    /// An answer that is there as a whole.
+    fn complete(&self, index: usize, call: &Call<P>, head: DocumentHead, mut pieces: Vec<Bytes>) -> Answer {
+        let mut body = match pieces.len() {
+            1 => pieces.swap_remove(0),
+            _ => pieces.concat().into(),
+        };
+        if let Some(length) = head.content_length
+            && !call.is_head
+            && head.status != 304
+        {
+            let promised = usize::try_from(length).unwrap_or(usize::MAX);
+            if body.len() != promised {
+                let message = format!(
+                    "{} {}: it said {promised} bytes and sent {} ({})",
+                    P::NAME,
+                    self.group.connections(index).address(),
+                    body.len(),
+                    call.about
+                );
+                self.server.log(Level::Warning, "wrong Content-Length", &message);
+                if body.len() < promised {
+                    return Answer::error(502);
+                }
+                body.truncate(promised);
+            }
+        }
+        respond::answer(head, call.is_head, Body::Whole(body))
+    }
+
+    fn give_back(&self, index: usize, exchange: Exchange<P>, keeps: bool) {
+        if keeps && exchange.is_all_sent() {
+            self.group.connections(index).give_back(exchange.into_connection());
+        }
+    }
+
+    fn log_message(&self, index: usize, call: &Call<P>, bytes: &[u8]) {
+        log_message::<P>(&*self.server, &self.group, index, &call.about, bytes);
+    }
+}
+
+enum Gathered {
+    /// To the end.
+    Complete {
+        /// The connection may serve another request.
+        keeps: bool,
+    },
+    /// More will come.
+    More,
+    Broken(String),
+}
+
+/// RFC 9110 section 9.2.2.
+pub fn is_idempotent(method: &[u8]) -> bool {
+    [&b"GET"[..], b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"].contains(&method)
+}
+
+/// A request as log lines name it: `GET /a [id]`. It is written out only where there is something to log.
+pub struct About {
+    received: Rc<ReceivedHead>,
+    /// Without its query, which may hold what is nobody's business.
+    path: Bytes,
+    id: Box<str>,
+}
+
+impl About {
+    /// Of this request.
+    pub fn of(request: &Request) -> About {
+        let (received, path) = (request.received.clone(), request.path_as_sent.clone());
+        About { received, path, id: request.id.clone() }
+    }
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let method = String::from_utf8_lossy(self.received.method_text());
+        write!(formatter, "{method} {}", String::from_utf8_lossy(&self.path))?;
+        if self.id.is_empty() { Ok(()) } else { write!(formatter, " [{}]", self.id) }
+    }
+}
+
+/// There is no room for the request at the moment.
+pub fn unavailable() -> Answer {
+    Answer::error(503).field("Retry-After", "1")
+}

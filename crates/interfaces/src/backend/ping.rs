@@ -1,0 +1,86 @@
+//! Asking a program whether it is there, on a connection without a request.
+//!
+//! A program that has hung, or a machine that has gone without a word, still has a connection that looks well. Some
+//! protocols have a question for that, which is answered at once (CPing of AJP).
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+
+use crate::stream::Stream;
+
+/// When the question is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PingRules {
+    /// The question.
+    pub ping: Ping,
+    /// A kept connection that was idle for so long is asked before a request goes over it.
+    pub after_idle: Duration,
+    /// A new connection is asked first, too.
+    pub on_connect: bool,
+}
+
+/// A question that has one answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ping {
+    /// The bytes to send.
+    pub question: &'static [u8],
+    /// The bytes that must come.
+    pub answer: &'static [u8],
+    /// How long they may take.
+    pub timeout: Duration,
+}
+
+impl Ping {
+    /// Asks, and says whether the right answer came in time, and nothing else. `received` is empty before, and after.
+    pub async fn is_answered(&self, stream: &Stream, received: &mut BytesMut) -> bool {
+        let asking = async {
+            stream.send(self.question, &[]).await.ok()?;
+            while received.len() < self.answer.len() {
+                stream.receive(received).await.ok().filter(|count| *count > 0)?;
+            }
+            Some(received[..] == *self.answer)
+        };
+        let is_right = tokio::time::timeout(self.timeout, asking).await.ok().flatten().unwrap_or(false);
+        received.clear();
+        is_right
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+
+    const PING: Ping = Ping { question: b"ping", answer: b"pong", timeout: Duration::from_millis(500) };
+
+    async fn with_other_side(answer: &'static [u8]) -> bool {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let other_side = async move {
+            let mut question = [0; 4];
+            theirs.read_exact(&mut question).await.unwrap();
+            theirs.write_all(answer).await.unwrap();
+            theirs
+        };
+        let (stream, mut received) = (Stream::Unix(ours), BytesMut::new());
+        let (is_answered, _theirs) = tokio::join!(PING.is_answered(&stream, &mut received), other_side);
+        assert!(received.is_empty());
+        is_answered
+    }
+
+    #[tokio::test]
+    async fn only_the_right_answer_counts() {
+        assert!(with_other_side(b"pong").await);
+        for other in [&b"pung"[..], b"pongpong", b"po"] {
+            assert!(!with_other_side(other).await, "{}", other.escape_ascii());
+        }
+    }
+
+    #[tokio::test]
+    async fn one_that_has_gone_does_not_answer() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        assert!(!PING.is_answered(&Stream::Unix(ours), &mut BytesMut::new()).await);
+    }
+}

@@ -1,0 +1,239 @@
+//! A request and its attempts: one origin after the other, until one answers or none is left that may be asked.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::balance::Balance;
+use super::connections::Turn;
+use super::failure::{Failure, Step};
+use super::fields::{Outbound, hash_key};
+use super::forwarded;
+use super::group::Group;
+use super::http2::SessionUse;
+use super::lease::Lease;
+use super::origin::Opened;
+use super::proxy_header;
+use super::request_body::RequestBody;
+use super::settings::Version;
+use super::{http1, http2};
+use crate::answer::Answer;
+use crate::handler::Level;
+use crate::pipe::Receiver;
+use crate::request::Request;
+
+/// So many connections that turn out to have ended are given up before a new one is made.
+const MOST_STALE: usize = 2;
+
+/// A request with all that attempts need of it.
+struct Call {
+    outbound: Rc<Outbound>,
+    body: Rc<RequestBody>,
+    /// What tells it from others where that decides on its origin.
+    key: Option<u64>,
+    /// What a connection for it begins with.
+    begins_with: Vec<u8>,
+    /// When all of it must be done.
+    deadline: Option<tokio::time::Instant>,
+    /// For log lines: `GET /a [id]`.
+    about: String,
+}
+
+/// What carries a request.
+enum Link {
+    Http1(Box<super::connections::Connection>),
+    Http2(SessionUse),
+}
+
+/// Answers a request through the origins of a group.
+pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
+    let settings = group.settings();
+    if forwarded::goes_in_circles(&settings.forward, &request) {
+        let message = format!("{} comes by again and again: this server is its own origin", about(&request));
+        group.server.log(Level::Warning, "request in circles", &message);
+        return Answer::error(508);
+    }
+    let Some(outbound) = Outbound::new(settings, &request) else { return Answer::error(400) };
+    let body = std::mem::replace(&mut request.body, Receiver::of(Bytes::new()));
+    let call = Call {
+        outbound: Rc::new(outbound),
+        body: Rc::new(RequestBody::new(body)),
+        key: match &settings.balance {
+            Balance::Hash(by) => hash_key(by, &request),
+            Balance::LeastRequests | Balance::RoundRobin => None,
+        },
+        begins_with: settings.proxy_header.map_or(Vec::new(), |version| {
+            proxy_header::header(version, request.client.map(|client| (client, request.server)))
+        }),
+        deadline: settings.times.total.map(|total| tokio::time::Instant::now() + total),
+        about: about(&request),
+    };
+    drop(request);
+    let attempts = try_origins(&group, &call);
+    let result = match (call.deadline, settings.times.total) {
+        (Some(deadline), Some(total)) => match tokio::time::timeout_at(deadline, attempts).await {
+            Ok(result) => result,
+            Err(_) => {
+                let failure = Failure::Timeout(Step::Total, total);
+                let message = format!("{failure} ({})", call.about);
+                group.server.log(Level::Warning, "origin failed", &message);
+                Err(failure)
+            }
+        },
+        _ => attempts.await,
+    };
+    match result {
+        Ok(answer) => answer,
+        Err(failure) if failure.status() == 503 => Answer::error(503).field("Retry-After", "1"),
+        Err(failure) => Answer::error(failure.status()),
+    }
+}
+
+/// Tries one origin after the other.
+async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> {
+    let (settings, shared) = (group.settings(), &group.shared);
+    if settings.buffered_request_bytes > 0 && !call.outbound.has_no_body() && !call.outbound.switches() {
+        call.body.gather(settings.buffered_request_bytes).await.map_err(Failure::RequestBody)?;
+    }
+    shared.budget.earn(&settings.retry);
+    let mut tried = Vec::new();
+    let mut attempts = 0;
+    let mut last = None;
+    while let Some(index) = group.choose(&tried, call.key) {
+        let origin = group.origin(index);
+        tried.push(index);
+        let Some(busy) = origin.begin(settings.most_requests) else {
+            let failure = Failure::Full("so many requests are under way as there may be");
+            group.failed(index, &failure);
+            last = Some(failure);
+            continue;
+        };
+        if attempts > 0 {
+            origin.counts.retries.fetch_add(1, Relaxed);
+        }
+        attempts += 1;
+        origin.counts.attempts.fetch_add(1, Relaxed);
+        let began = Instant::now();
+        let lease = Lease::new(group.clone(), index, busy, call.deadline);
+        let failure = match attempt(lease, call).await {
+            Ok(answer) => {
+                group.answered(index, answer.status, began.elapsed());
+                let is_unwanted = settings.retry.statuses.contains(&answer.status);
+                let is_safe = call.outbound.is_idempotent;
+                if !is_unwanted || !may_repeat(group, call, &tried, attempts, is_safe) {
+                    return Ok(answer);
+                }
+                continue;
+            }
+            Err(failure) => failure,
+        };
+        group.failed(index, &failure);
+        let message = format!("origin {}: {failure} ({})", origin.name, call.about);
+        let level = if failure.is_of_origin() { Level::Warning } else { Level::Information };
+        group.server.log(level, "origin failed", &message);
+        let is_safe = failure.is_untouched() || call.outbound.is_idempotent && !call.outbound.switches();
+        let again = failure.may_be_repeated() && may_repeat(group, call, &tried, attempts, is_safe);
+        last = Some(failure);
+        if !again {
+            break;
+        }
+    }
+    Err(last.unwrap_or(Failure::Full("there is no origin that may be asked")))
+}
+
+/// Whether another attempt may be made elsewhere; takes it out of the budget.
+fn may_repeat(group: &Rc<Group>, call: &Call, tried: &[usize], attempts: u32, is_safe: bool) -> bool {
+    let rules = &group.settings().retry;
+    is_safe
+        && attempts <= rules.most
+        && group.has_others(tried)
+        && call.body.rewind()
+        && group.shared.budget.spend(rules, group.shared.now_ms())
+}
+
+/// Asks one origin: on kept connections, and on a new one where those have ended meanwhile.
+async fn attempt(lease: Lease, call: &Call) -> Result<Answer, Failure> {
+    let mut lease = lease;
+    for stale in 0.. {
+        let (link, is_kept) = link(&lease, call, stale >= MOST_STALE).await?;
+        let (group, index) = (lease.group().clone(), lease.index());
+        let result = match link {
+            Link::Http1(connection) => http1::exchange(lease, *connection, &call.outbound, &call.body).await,
+            Link::Http2(session) => http2::exchange(lease, session, &call.outbound, &call.body).await,
+        };
+        // RFC 9112 section 9.3.1: the origin may close a connection at the moment that it is used again.
+        let is_stale = match &result {
+            Err(Failure::Closed(_)) => call.outbound.is_idempotent || call.outbound.switches(),
+            Err(Failure::Refused(_)) => true,
+            _ => false,
+        };
+        if !is_kept || !is_stale || stale >= MOST_STALE || !call.body.rewind() {
+            return result;
+        }
+        let Some(busy) = group.origin(index).begin(0) else { return result };
+        lease = Lease::new(group, index, busy, call.deadline);
+    }
+    Err(Failure::Full("no connection is any good"))
+}
+
+/// A connection for the request, and whether it has served others. `is_new`: none that was kept.
+async fn link(lease: &Lease, call: &Call, is_new: bool) -> Result<(Link, bool), Failure> {
+    let (settings, origin) = (lease.settings(), lease.origin());
+    let group = lease.group();
+    let only_http1 = settings.version == Version::Http11 || call.outbound.switches();
+    let is_own = settings.proxy_header.is_some();
+    if only_http1 {
+        return open(lease, call, !is_new && !is_own, true).await;
+    }
+    let sessions = &group.sessions[lease.index()];
+    let most_uses = settings.connections.most_uses;
+    let find = || if is_new { None } else { sessions.find(most_uses) };
+    if let Some(session) = find() {
+        return Ok((Link::Http2(session), true));
+    }
+    if settings.version == Version::Http2 || sessions.was_agreed_on.get() {
+        // Of those that come at once, one connects.
+        let _connecting = sessions.connecting.lock().await;
+        if let Some(session) = find() {
+            return Ok((Link::Http2(session), true));
+        }
+        return open(lease, call, false, false).await;
+    }
+    let _ = origin;
+    open(lease, call, !is_new, false).await
+}
+
+/// A kept HTTP/1.1 connection, or a new one of either version.
+async fn open(
+    lease: &Lease,
+    call: &Call,
+    wants_kept: bool,
+    only_http1: bool,
+) -> Result<(Link, bool), Failure> {
+    let (settings, origin) = (lease.settings(), lease.origin());
+    let core = lease.group().server.core();
+    let place = match origin.connections.turn(core, wants_kept).await.map_err(Failure::Full)? {
+        Turn::Kept(connection) => return Ok((Link::Http1(connection), true)),
+        Turn::New(place) => place,
+    };
+    match origin.open(settings, place, &call.begins_with, only_http1).await? {
+        Opened::Http1(connection) => Ok((Link::Http1(connection), false)),
+        Opened::Http2(new) => {
+            let sessions = &lease.group().sessions[lease.index()];
+            let session = sessions.begin(new, settings).await?;
+            Ok((Link::Http2(session), false))
+        }
+    }
+}
+
+/// For log lines.
+fn about(request: &Request) -> String {
+    let method = String::from_utf8_lossy(request.received.method_text()).into_owned();
+    let path = String::from_utf8_lossy(&request.path_as_sent).into_owned();
+    match request.id.as_ref() {
+        "" => format!("{method} {path}"),
+        id => format!("{method} {path} [{id}]"),
+    }
+}

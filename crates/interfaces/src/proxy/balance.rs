@@ -1,0 +1,229 @@
+//! Which of several origins the next request goes to: pure choices among candidates.
+//!
+//! Least requests looks at two origins drawn by weight and takes the one with less to do (the power of two choices): nearly
+//! as even as looking at all, and cores that choose at the same moment do not all choose the same. Hashing gives every
+//! origin a number for each key and takes the largest (rendezvous hashing): when an origin goes, only its keys move.
+
+use std::cell::Cell;
+
+/// How requests are shared out.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Balance {
+    /// To the one of two with fewer requests under way, by weight.
+    LeastRequests,
+    /// In turns, by weight.
+    RoundRobin,
+    /// What is alike in this goes to the same origin.
+    Hash(HashBy),
+}
+
+/// What requests are told apart by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum HashBy {
+    /// The path, without the query.
+    Path,
+    /// The client's address.
+    Client,
+    /// A header field.
+    Field(String),
+    /// A cookie.
+    Cookie(String),
+}
+
+impl HashBy {
+    /// Reads `path`, `client`, `field:X-User` or `cookie:session`.
+    pub fn parse(text: &str) -> Result<HashBy, String> {
+        match text.split_once(':') {
+            None if text == "path" => Ok(HashBy::Path),
+            None if text == "client" => Ok(HashBy::Client),
+            Some(("field", name)) if is_token(name) => Ok(HashBy::Field(name.to_string())),
+            Some(("cookie", name)) if is_token(name) => Ok(HashBy::Cookie(name.to_string())),
+            _ => Err(format!("{text:?} is none of \"path\", \"client\", \"field:NAME\" and \"cookie:NAME\"")),
+        }
+    }
+}
+
+fn is_token(name: &str) -> bool {
+    !name.is_empty() && touchstone_http::grammar::token_length(name.as_bytes()) == name.len()
+}
+
+/// An origin that may be chosen.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate {
+    /// Its position in the group.
+    pub index: usize,
+    /// Its share, in thousandths of a weight: one that begins slowly has less.
+    pub weight: u64,
+    /// Its requests under way.
+    pub under_way: u32,
+}
+
+/// The one of two that has less to do.
+pub fn least_requests(candidates: &[Candidate], random: &mut impl FnMut() -> u64) -> Option<usize> {
+    let first = draw(candidates, None, random)?;
+    let Some(second) = draw(candidates, Some(first.index), random) else { return Some(first.index) };
+    // Requests over weight, as products, so that nothing is rounded. Where both are alike, the draw by weight decides.
+    let load = |one: Candidate, other: Candidate| u64::from(one.under_way) * other.weight;
+    Some(if load(second, first) < load(first, second) { second.index } else { first.index })
+}
+
+/// One drawn by weight.
+fn draw(
+    candidates: &[Candidate],
+    without: Option<usize>,
+    random: &mut impl FnMut() -> u64,
+) -> Option<Candidate> {
+    let among = || candidates.iter().filter(|candidate| Some(candidate.index) != without);
+    let total: u64 = among().map(|candidate| candidate.weight).sum();
+    let mut point = if total > 0 { random() % total } else { 0 };
+    among()
+        .find(|candidate| {
+            let is_it = point < candidate.weight;
+            point = point.saturating_sub(candidate.weight);
+            is_it
+        })
+        .or_else(|| among().next())
+        .copied()
+}
+
+/// Whose turn it is, on one core.
+#[derive(Debug)]
+pub struct Turns {
+    /// Raised by the weight each time, lowered by the sum of the weights when chosen: nobody is chosen in bursts.
+    credits: Vec<Cell<i64>>,
+}
+
+impl Turns {
+    /// Of so many origins.
+    pub fn new(count: usize) -> Turns {
+        Turns { credits: vec![Cell::new(0); count] }
+    }
+
+    /// The next.
+    pub fn next(&self, candidates: &[Candidate]) -> Option<usize> {
+        let mut total = 0;
+        let mut best: Option<(usize, i64)> = None;
+        for candidate in candidates {
+            let weight = i64::try_from(candidate.weight).unwrap_or(i64::MAX >> 16);
+            let credit = self.credits[candidate.index].get() + weight;
+            self.credits[candidate.index].set(credit);
+            total += weight;
+            if best.is_none_or(|(_, most)| credit > most) {
+                best = Some((candidate.index, credit));
+            }
+        }
+        let (index, credit) = best?;
+        self.credits[index].set(credit - total);
+        Some(index)
+    }
+}
+
+/// The origin of a key. `names` are hashes of what the origins are called, by their positions.
+pub fn by_hash(key: u64, candidates: &[Candidate], names: &[u64]) -> Option<usize> {
+    let score = |candidate: &Candidate| {
+        let mixed = mix(key ^ names[candidate.index]);
+        // Between 0 and 1, neither of them: weighted rendezvous hashing (Schindelhauer and Schomaker, 2005).
+        let unit = ((mixed >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+        candidate.weight.max(1) as f64 / -unit.ln()
+    };
+    let best = candidates.iter().max_by(|one, other| score(one).total_cmp(&score(other)))?;
+    Some(best.index)
+}
+
+/// A hash that is the same in every process and version, so that several servers choose alike (FNV-1a).
+pub fn hash(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    mix(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+/// Spreads every bit over all others (the finaliser of SplitMix64).
+fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// Numbers by chance, good enough to share out work.
+#[derive(Debug)]
+pub struct Chance {
+    state: Cell<u64>,
+}
+
+impl Chance {
+    /// Begins at this number.
+    pub fn new(seed: u64) -> Chance {
+        Chance { state: Cell::new(seed) }
+    }
+
+    /// The next number (SplitMix64).
+    pub fn next(&self) -> u64 {
+        self.state.set(self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
+        mix(self.state.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidates(weights: &[u64], under_way: &[u32]) -> Vec<Candidate> {
+        let candidate = |index| Candidate { index, weight: weights[index], under_way: under_way[index] };
+        (0..weights.len()).map(candidate).collect()
+    }
+
+    #[test]
+    fn in_turns_by_weight_without_bursts() {
+        for (weights, expected) in [(&[1, 1, 1][..], "abcabc"), (&[5, 1, 1], "aabacaa")] {
+            let turns = Turns::new(weights.len());
+            let all = candidates(weights, &[0; 3]);
+            let chosen: String =
+                expected.chars().map(|_| char::from(b'a' + turns.next(&all).unwrap() as u8)).collect();
+            assert_eq!(chosen, expected);
+        }
+        assert_eq!(Turns::new(0).next(&[]), None);
+    }
+
+    #[test]
+    fn the_less_busy_of_two() {
+        let chance = Chance::new(1);
+        let mut random = || chance.next();
+        assert_eq!(least_requests(&candidates(&[1000, 1000], &[3, 2]), &mut random), Some(1));
+        assert_eq!(least_requests(&candidates(&[3000, 1000], &[2, 1]), &mut random), Some(0));
+        assert_eq!(least_requests(&candidates(&[1000], &[9]), &mut random), Some(0));
+        assert_eq!(least_requests(&[], &mut random), None);
+        // Requests that never end are shared out by weight.
+        let mut under_way = [0, 0, 0];
+        for _ in 0..4000 {
+            let index = least_requests(&candidates(&[2000, 1000, 1000], &under_way), &mut random).unwrap();
+            under_way[index] += 1;
+        }
+        assert!((1900..2100).contains(&under_way[0]), "{under_way:?}");
+    }
+
+    #[test]
+    fn a_key_stays_where_it_is_when_another_origin_goes() {
+        let names: Vec<u64> = ["http://a", "http://b", "http://c"].map(|name| hash(name.as_bytes())).into();
+        let all = candidates(&[1000, 1000, 2000], &[0; 3]);
+        let mut counts = [0; 3];
+        for key in 0..8000u64 {
+            let key = hash(&key.to_le_bytes());
+            let before = by_hash(key, &all, &names).unwrap();
+            counts[before] += 1;
+            let without_first = by_hash(key, &all[1..], &names).unwrap();
+            assert!(before == 0 || before == without_first);
+        }
+        assert!((1800..2200).contains(&counts[0]) && (3800..4200).contains(&counts[2]), "{counts:?}");
+        // For ever: other servers of a farm may be of another version.
+        assert_eq!(hash(b"http://a"), 0x7a7aaf71b7886fe2);
+    }
+
+    #[test]
+    fn what_to_hash_by_is_read() {
+        assert_eq!(HashBy::parse("path"), Ok(HashBy::Path));
+        assert_eq!(HashBy::parse("field:X-User"), Ok(HashBy::Field("X-User".to_string())));
+        assert_eq!(HashBy::parse("cookie:id"), Ok(HashBy::Cookie("id".to_string())));
+        for text in ["", "url", "field:", "field:a b", "cookie", "cookie:a=b"] {
+            assert!(HashBy::parse(text).is_err(), "{text}");
+        }
+    }
+}

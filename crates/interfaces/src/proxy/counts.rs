@@ -1,0 +1,76 @@
+//! What is counted of an origin, for metrics and status.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use super::failure::FailureLabel;
+
+/// The upper ends of the classes that times are counted in, in seconds.
+pub const TIME_BOUNDS_S: [f64; 14] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// What is counted of one origin, by all cores.
+#[derive(Debug, Default)]
+pub struct OriginCounts {
+    /// Attempts at requests.
+    pub attempts: AtomicU64,
+    /// Attempts that were not the first of their request.
+    pub retries: AtomicU64,
+    /// Answers by the class of their status, from 1xx.
+    pub classes: [AtomicU64; 5],
+    /// Attempts without an answer, by what was wrong.
+    pub failures: [AtomicU64; FailureLabel::LABELS.len()],
+    /// Answers that broke off behind their head.
+    pub broken_bodies: AtomicU64,
+    /// Connections that were opened.
+    pub opened: AtomicU64,
+    /// How often it was left alone.
+    pub ejections: AtomicU64,
+    /// Times from the beginning of an attempt to the head of the answer, by class; the last: longer.
+    times: [AtomicU64; TIME_BOUNDS_S.len() + 1],
+    times_sum_us: AtomicU64,
+}
+
+impl OriginCounts {
+    /// An answer's head has come.
+    pub fn answered(&self, status: u16, after: Duration) {
+        let class = usize::from(status / 100).clamp(1, 5) - 1;
+        self.classes[class].fetch_add(1, Relaxed);
+        let seconds = after.as_secs_f64();
+        let slot = TIME_BOUNDS_S.iter().position(|bound| seconds <= *bound).unwrap_or(TIME_BOUNDS_S.len());
+        self.times[slot].fetch_add(1, Relaxed);
+        self.times_sum_us.fetch_add(u64::try_from(after.as_micros()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// How many answers took no longer than each of [`TIME_BOUNDS_S`], how many there were, and their sum in seconds.
+    pub fn times(&self) -> (Vec<u64>, u64, f64) {
+        let mut sum = 0;
+        let mut cumulative: Vec<u64> = self
+            .times
+            .iter()
+            .map(|count| {
+                sum += count.load(Relaxed);
+                sum
+            })
+            .collect();
+        cumulative.pop();
+        (cumulative, sum, self.times_sum_us.load(Relaxed) as f64 / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_counted_up_to_their_bounds() {
+        let counts = OriginCounts::default();
+        for (status, ms) in [(200, 1), (204, 3), (503, 20_000), (999, 1)] {
+            counts.answered(status, Duration::from_millis(ms));
+        }
+        let (cumulative, count, sum) = counts.times();
+        assert_eq!((&cumulative[..4], cumulative[13], count), (&[0, 2, 2, 3][..], 3, 4));
+        assert!((sum - 20.005).abs() < 1e-9);
+        assert_eq!(counts.classes.each_ref().map(|count| count.load(Relaxed)), [0, 2, 0, 0, 2]);
+    }
+}

@@ -1,0 +1,165 @@
+//! What an origin is told of the client and of this server: `X-Forwarded-*`, `Forwarded` (RFC 7239) and `Via`.
+//!
+//! An origin trusts these fields, so what a client writes into them itself never reaches it. What a proxy in front of this
+//! server wrote is kept only where that proxy is trusted and the configuration says so.
+
+use std::net::IpAddr;
+
+use touchstone_http::grammar::{list_members, token_length};
+
+use crate::request::{Protocol, Request};
+
+/// What is done with a field of former proxies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Forward {
+    /// It says what this server knows, and nothing else.
+    Set,
+    /// What a trusted proxy said goes on, with what this server knows behind it.
+    Append,
+    /// It is left out.
+    Off,
+}
+
+/// What origins are told.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ForwardRules {
+    /// `X-Forwarded-For`, `-Proto` and `-Host`, and `X-Real-IP`.
+    pub x_forwarded: Forward,
+    /// `Forwarded`.
+    pub forwarded: Forward,
+    /// What this server calls itself in `Via`; empty: nothing is said.
+    pub via: String,
+    /// Fields that are set, whatever the client says.
+    pub set: Vec<(String, String)>,
+    /// Fields that are left out, in lower case.
+    pub remove: Vec<String>,
+}
+
+/// So many times may a request come by before it is taken to go in circles.
+const MOST_ROUNDS: usize = 10;
+
+/// The fields that only this server may set.
+pub const OWN_FIELDS: [&str; 6] =
+    ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
+
+/// Whether a request has come by so often that it must be going in circles.
+pub fn goes_in_circles(rules: &ForwardRules, request: &Request) -> bool {
+    if rules.via.is_empty() {
+        return false;
+    }
+    let is_own = |member: &&[u8]| member.split(|byte| *byte == b' ').nth(1) == Some(rules.via.as_bytes());
+    let rounds: usize =
+        request.received.values("via").map(|value| list_members(value).filter(is_own).count()).sum();
+    rounds >= MOST_ROUNDS
+}
+
+/// Appends the field lines.
+pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>) {
+    let client = request.client.map(|client| client.ip().to_canonical());
+    // What a field says counts only from a trusted proxy; its peer's address is then the last of the list.
+    let peer = request.trusted_proxy.map(|proxy| proxy.to_canonical());
+    let scheme: &[u8] = if request.tls.is_some() { b"https" } else { b"http" };
+    let mut add = |name: &str, values: &[&[u8]]| {
+        lines.extend_from_slice(name.as_bytes());
+        lines.extend_from_slice(b": ");
+        for (index, value) in values.iter().filter(|value| !value.is_empty()).enumerate() {
+            if index > 0 {
+                lines.extend_from_slice(b", ");
+            }
+            lines.extend_from_slice(value);
+        }
+        lines.extend_from_slice(b"\r\n");
+    };
+    let former = |name: &str, how: Forward| -> Vec<u8> {
+        match how == Forward::Append && peer.is_some() {
+            true => request.received.values(name).collect::<Vec<_>>().join(&b", "[..]),
+            false => Vec::new(),
+        }
+    };
+    if rules.x_forwarded != Forward::Off {
+        let before = former("x-forwarded-for", rules.x_forwarded);
+        // Behind a list the last hop is named; without one, the client that is known.
+        let own = if before.is_empty() { client } else { peer };
+        if own.is_some() || !before.is_empty() {
+            let own = own.map(|address| address.to_string()).unwrap_or_default();
+            add("X-Forwarded-For", &[&before, own.as_bytes()]);
+        }
+        if let Some(client) = client {
+            add("X-Real-IP", &[client.to_string().as_bytes()]);
+        }
+        let former_scheme = former("x-forwarded-proto", rules.x_forwarded);
+        add("X-Forwarded-Proto", &[if former_scheme.is_empty() { scheme } else { &former_scheme }]);
+        let former_host = former("x-forwarded-host", rules.x_forwarded);
+        match (former_host.is_empty(), &request.host) {
+            (false, _) => add("X-Forwarded-Host", &[&former_host]),
+            (true, Some(host)) => add("X-Forwarded-Host", &[host]),
+            (true, None) => {}
+        }
+    }
+    if rules.forwarded != Forward::Off {
+        let before = former("forwarded", rules.forwarded);
+        let node = if before.is_empty() { client } else { peer };
+        add("Forwarded", &[&before, &forwarded_element(node, request.host.as_deref(), scheme)]);
+    }
+    if !rules.via.is_empty() {
+        let version = match request.protocol {
+            Protocol::Http10 => "1.0",
+            Protocol::Http11 => "1.1",
+            Protocol::Http2 => "2",
+            Protocol::Http3 => "3",
+        };
+        let before = request.received.values("via").collect::<Vec<_>>().join(&b", "[..]);
+        add("Via", &[&before, format!("{version} {}", rules.via).as_bytes()]);
+    }
+    for (name, value) in &rules.set {
+        add(name, &[value.as_bytes()]);
+    }
+}
+
+/// `for=192.0.2.1;host=example.org;proto=https` (RFC 7239 section 4).
+fn forwarded_element(node: Option<IpAddr>, host: Option<&[u8]>, scheme: &[u8]) -> Vec<u8> {
+    let node = match node {
+        None => "unknown".to_string(),
+        Some(IpAddr::V4(address)) => address.to_string(),
+        Some(IpAddr::V6(address)) => format!("\"[{address}]\""),
+    };
+    let mut element = format!("for={node};").into_bytes();
+    if let Some(host) = host {
+        element.extend_from_slice(b"host=");
+        if token_length(host) == host.len() && !host.is_empty() {
+            element.extend_from_slice(host);
+        } else {
+            element.push(b'"');
+            for &byte in host {
+                if matches!(byte, b'"' | b'\\') {
+                    element.push(b'\\');
+                }
+                element.push(byte);
+            }
+            element.push(b'"');
+        }
+        element.push(b';');
+    }
+    element.extend_from_slice(b"proto=");
+    element.extend_from_slice(scheme);
+    element
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_quote_what_is_no_token() {
+        let element = |node: &str, host: Option<&[u8]>| {
+            String::from_utf8(forwarded_element(node.parse().ok(), host, b"https")).unwrap()
+        };
+        assert_eq!(element("192.0.2.1", Some(b"a.example")), "for=192.0.2.1;host=a.example;proto=https");
+        assert_eq!(
+            element("2001:db8::1", Some(b"a.example:81")),
+            "for=\"[2001:db8::1]\";host=\"a.example:81\";proto=https"
+        );
+        assert_eq!(element("", None), "for=unknown;proto=https");
+        assert_eq!(element("", Some(b"a\"\\")), "for=unknown;host=\"a\\\"\\\\\";proto=https");
+    }
+}

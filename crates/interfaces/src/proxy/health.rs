@@ -1,0 +1,371 @@
+//! Whether an origin gets requests, as all cores and the active checks have found together.
+//!
+//! An origin is left alone when it has failed so often within a span of time, or when too large a share of its answers are
+//! server errors while others do better. After a time, which doubles each time, one request is let through to see whether
+//! it is well again; the others go elsewhere until that has come back. Active checks have a say of their own. What comes
+//! back may begin with a small share of the requests.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// When an origin is left alone because of what requests have met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HealthRules {
+    /// So many failures within `window`; 0: never.
+    pub most_failures: u32,
+    /// The span in which failures and answers count, and for which an origin is left alone first.
+    pub window: Duration,
+    /// For how long it is left alone at most.
+    pub longest: Duration,
+    /// The share of server errors among its answers, in percent, that makes it an outlier; 0: none does.
+    pub outlier_percent: u32,
+    /// So many answers within `window` must be there to judge by.
+    pub outlier_requests: u32,
+    /// The share of the origins, in percent, that may be left alone at a time; one always may.
+    pub most_ejected_percent: u32,
+    /// Over this time one that has come back gets its full share again; zero: at once.
+    pub slow_start: Duration,
+}
+
+/// The share that one that has come back begins with, in thousandths.
+const FIRST_SHARE: u64 = 100;
+
+/// All of a share.
+const WHOLE: u64 = 1000;
+
+/// What is known of one origin. As long as all is well, requests touch no lock.
+#[derive(Debug, Default)]
+pub struct Health {
+    /// There is something in `trouble` that matters.
+    is_troubled: AtomicBool,
+    trouble: Mutex<Trouble>,
+    answers: AtomicU32,
+    server_errors: AtomicU32,
+    counting_since_ms: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Trouble {
+    failures: u32,
+    /// When the first of them was.
+    since_ms: u64,
+    ejection: Option<Ejection>,
+    /// How often it was left alone without a long time of being well in between.
+    ejections: u32,
+    /// When it has come back last.
+    back_since_ms: Option<u64>,
+    /// The active checks find it down.
+    is_checked_down: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Ejection {
+    until_ms: u64,
+    /// A request is under way that shows whether it is well again; until then no other is sent.
+    probed_until_ms: Option<u64>,
+}
+
+/// How many windows of being well make former ejections forgotten.
+const WINDOWS_TO_FORGET: u64 = 6;
+
+/// How an origin is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It gets its share.
+    Up,
+    /// It has come back, and gets a part of its share.
+    SlowStart,
+    /// It has failed, and is left alone.
+    Ejected,
+    /// The active checks find it down.
+    Down,
+}
+
+impl State {
+    /// All, in the order of their numbers.
+    pub const ALL: [State; 4] = [State::Up, State::SlowStart, State::Ejected, State::Down];
+
+    /// What it is called in metrics.
+    pub fn label(self) -> &'static str {
+        ["up", "slow_start", "ejected", "down"][self as usize]
+    }
+}
+
+impl Health {
+    /// How it is.
+    pub fn state(&self, now_ms: u64, rules: &HealthRules) -> State {
+        if !self.is_troubled.load(Relaxed) {
+            return State::Up;
+        }
+        let trouble = self.lock();
+        if trouble.is_checked_down {
+            State::Down
+        } else if trouble.ejection.is_some() {
+            State::Ejected
+        } else if trouble.share(now_ms, rules) < WHOLE {
+            State::SlowStart
+        } else {
+            State::Up
+        }
+    }
+
+    /// Whether a request may be sent; after a time of being left alone, to one caller only.
+    pub fn admits(&self, now_ms: u64, rules: &HealthRules) -> bool {
+        if !self.is_troubled.load(Relaxed) {
+            return true;
+        }
+        let mut trouble = self.lock();
+        if trouble.is_checked_down {
+            return false;
+        }
+        let Some(ejection) = &mut trouble.ejection else { return true };
+        let is_due = now_ms >= ejection.probed_until_ms.unwrap_or(ejection.until_ms);
+        if is_due {
+            ejection.probed_until_ms = Some(now_ms.saturating_add(milliseconds(rules.window)));
+        }
+        is_due
+    }
+
+    /// Has the next answer decide whether it is well again: there is no other origin.
+    pub fn probe(&self, now_ms: u64, rules: &HealthRules) {
+        if let Some(ejection) = &mut self.lock().ejection {
+            ejection.probed_until_ms = Some(now_ms.saturating_add(milliseconds(rules.window)));
+        }
+    }
+
+    /// Until when it is left alone; `None`: it is not.
+    pub fn ejected_until_ms(&self) -> Option<u64> {
+        if !self.is_troubled.load(Relaxed) {
+            return None;
+        }
+        let trouble = self.lock();
+        trouble.ejection.map(|ejection| ejection.until_ms).or(trouble.is_checked_down.then_some(u64::MAX))
+    }
+
+    /// Its share of its weight, in thousandths.
+    pub fn share(&self, now_ms: u64, rules: &HealthRules) -> u64 {
+        if self.is_troubled.load(Relaxed) { self.lock().share(now_ms, rules) } else { WHOLE }
+    }
+
+    /// Something was answered; true when it has come back by that.
+    #[inline]
+    pub fn answered(&self, now_ms: u64, is_server_error: bool, rules: &HealthRules) -> bool {
+        if rules.outlier_percent > 0 {
+            self.count_answer(now_ms, is_server_error, rules);
+        }
+        if !self.is_troubled.load(Relaxed) {
+            return false;
+        }
+        let mut trouble = self.lock();
+        if let Some(ejection) = trouble.ejection {
+            // What was asked before it was left alone says nothing new, and an error is no reason to trust it again.
+            if ejection.probed_until_ms.is_none() || is_server_error {
+                return false;
+            }
+            trouble.ejection = None;
+            self.came_back(&mut trouble, now_ms);
+            return true;
+        }
+        trouble.failures = 0;
+        let is_long_back = trouble.back_since_ms.is_none_or(|since| {
+            now_ms.saturating_sub(since)
+                > milliseconds(rules.window.max(rules.slow_start)) * WINDOWS_TO_FORGET
+        });
+        if is_long_back && !trouble.is_checked_down {
+            *trouble = Trouble::default();
+            self.is_troubled.store(false, Relaxed);
+        }
+        false
+    }
+
+    fn came_back(&self, trouble: &mut Trouble, now_ms: u64) {
+        trouble.back_since_ms = Some(now_ms);
+        trouble.failures = 0;
+        self.answers.store(0, Relaxed);
+        self.server_errors.store(0, Relaxed);
+    }
+
+    fn count_answer(&self, now_ms: u64, is_server_error: bool, rules: &HealthRules) {
+        if now_ms.saturating_sub(self.counting_since_ms.load(Relaxed)) > milliseconds(rules.window) {
+            self.counting_since_ms.store(now_ms, Relaxed);
+            self.answers.store(0, Relaxed);
+            self.server_errors.store(0, Relaxed);
+        }
+        self.answers.fetch_add(1, Relaxed);
+        if is_server_error {
+            self.server_errors.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The share of server errors among its answers, in percent; `None`: too few to judge by.
+    pub fn error_percent(&self, rules: &HealthRules) -> Option<u32> {
+        let answers = self.answers.load(Relaxed);
+        let enough = answers >= rules.outlier_requests.max(1);
+        enough.then(|| self.server_errors.load(Relaxed).saturating_mul(100) / answers)
+    }
+
+    /// It could not be reached, or gave no answer. True when that is reason to leave it alone, see [`Health::eject`].
+    pub fn failed(&self, now_ms: u64, rules: &HealthRules) -> bool {
+        if rules.most_failures == 0 {
+            return false;
+        }
+        let mut trouble = self.lock();
+        self.is_troubled.store(true, Relaxed);
+        if now_ms.saturating_sub(trouble.since_ms) > milliseconds(rules.window) {
+            trouble.since_ms = now_ms;
+            trouble.failures = 0;
+        }
+        trouble.failures = trouble.failures.saturating_add(1);
+        let is_probe = trouble.ejection.is_some_and(|ejection| ejection.probed_until_ms.is_some());
+        trouble.failures >= rules.most_failures || is_probe
+    }
+
+    /// Leaves it alone for a time; true when it was not left alone before.
+    pub fn eject(&self, now_ms: u64, rules: &HealthRules) -> bool {
+        let mut trouble = self.lock();
+        self.is_troubled.store(true, Relaxed);
+        let before = trouble.ejection;
+        // Requests that were under way when it was left alone say nothing new.
+        if before.is_some_and(|ejection| ejection.probed_until_ms.is_none()) {
+            return false;
+        }
+        let span = milliseconds(rules.window).saturating_mul(1 << trouble.ejections.min(16));
+        trouble.ejections = trouble.ejections.saturating_add(1);
+        trouble.failures = 0;
+        let until_ms = now_ms.saturating_add(span.min(milliseconds(rules.longest)));
+        trouble.ejection = Some(Ejection { until_ms, probed_until_ms: None });
+        before.is_none()
+    }
+
+    /// What the active checks have found; true when that changes something.
+    pub fn checked(&self, is_well: bool, now_ms: u64) -> bool {
+        let mut trouble = self.lock();
+        if trouble.is_checked_down != is_well {
+            return false;
+        }
+        trouble.is_checked_down = !is_well;
+        self.is_troubled.store(true, Relaxed);
+        if is_well {
+            // It has been seen to answer: what requests have met before is over.
+            trouble.ejection = None;
+            self.came_back(&mut trouble, now_ms);
+        }
+        true
+    }
+
+    /// No code that holds the lock can panic, so a poisoned one is as good as any.
+    fn lock(&self) -> MutexGuard<'_, Trouble> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Trouble {
+    fn share(&self, now_ms: u64, rules: &HealthRules) -> u64 {
+        let span = milliseconds(rules.slow_start);
+        match self.back_since_ms.map(|since| now_ms.saturating_sub(since)) {
+            Some(elapsed) if elapsed < span => FIRST_SHARE + (WHOLE - FIRST_SHARE) * elapsed / span,
+            _ => WHOLE,
+        }
+    }
+}
+
+fn milliseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: HealthRules = HealthRules {
+        most_failures: 2,
+        window: Duration::from_secs(10),
+        longest: Duration::from_secs(30),
+        outlier_percent: 50,
+        outlier_requests: 10,
+        most_ejected_percent: 50,
+        slow_start: Duration::from_secs(20),
+    };
+
+    #[test]
+    fn it_is_left_alone_and_one_request_tries_it_again() {
+        let health = Health::default();
+        assert!(health.admits(0, &RULES));
+        assert!(!health.failed(1_000, &RULES));
+        assert!(health.failed(2_000, &RULES) && health.eject(2_000, &RULES));
+        assert!(
+            health.failed(2_001, &RULES) || !health.eject(2_001, &RULES),
+            "those under way say nothing new"
+        );
+        assert!(!health.answered(2_002, false, &RULES));
+        assert!(!health.admits(11_999, &RULES));
+        assert!(health.admits(12_000, &RULES));
+        assert!(!health.admits(12_001, &RULES), "one only");
+        assert!(health.failed(12_500, &RULES) && !health.eject(12_500, &RULES), "it was left alone before");
+        assert!(!health.admits(32_499, &RULES), "twice as long");
+        assert!(health.admits(32_500, &RULES));
+        assert!(health.answered(32_501, false, &RULES));
+        assert!(health.admits(32_502, &RULES) && health.admits(32_503, &RULES));
+    }
+
+    #[test]
+    fn the_time_doubles_up_to_a_limit_and_is_forgotten() {
+        let health = Health::default();
+        health.eject(0, &RULES);
+        for (now, until) in [(10_000, 30_000), (30_000, 60_000), (60_000, 90_000)] {
+            assert!(health.admits(now, &RULES));
+            health.eject(now, &RULES);
+            assert_eq!(health.ejected_until_ms(), Some(until));
+        }
+        assert!(health.admits(90_000, &RULES) && health.answered(90_000, false, &RULES));
+        health.answered(90_000 + 6 * 20_000 + 1, false, &RULES);
+        health.eject(300_000, &RULES);
+        assert_eq!(health.ejected_until_ms(), Some(310_000));
+    }
+
+    #[test]
+    fn failures_far_apart_do_not_count_together() {
+        let health = Health::default();
+        for now in [1, 20_000, 40_000, 60_000] {
+            assert!(!health.failed(now, &RULES));
+        }
+        let never = HealthRules { most_failures: 0, ..RULES };
+        assert!((0..100).all(|now| !health.failed(now, &never)));
+    }
+
+    #[test]
+    fn a_server_error_does_not_bring_it_back() {
+        let health = Health::default();
+        health.eject(0, &RULES);
+        assert!(health.admits(10_000, &RULES));
+        assert!(!health.answered(10_001, true, &RULES));
+        assert_eq!(health.state(10_002, &RULES), State::Ejected);
+    }
+
+    #[test]
+    fn shares_of_errors_are_counted_in_windows() {
+        let health = Health::default();
+        for error in [true, false, true, false, true, false, true, false, true] {
+            health.answered(1, error, &RULES);
+            assert_eq!(health.error_percent(&RULES), None);
+        }
+        health.answered(1, false, &RULES);
+        assert_eq!(health.error_percent(&RULES), Some(50));
+        health.answered(20_000, false, &RULES);
+        assert_eq!(health.error_percent(&RULES), None);
+    }
+
+    #[test]
+    fn what_comes_back_begins_with_little() {
+        let health = Health::default();
+        assert_eq!(health.share(0, &RULES), 1000);
+        assert!(health.checked(false, 5_000) && !health.checked(false, 6_000));
+        assert!(!health.admits(7_000, &RULES));
+        assert_eq!(health.state(7_000, &RULES), State::Down);
+        assert!(health.checked(true, 10_000));
+        assert_eq!((health.share(10_000, &RULES), health.share(20_000, &RULES)), (100, 550));
+        assert_eq!(health.state(20_000, &RULES), State::SlowStart);
+        assert_eq!((health.share(30_000, &RULES), health.state(30_000, &RULES)), (1000, State::Up));
+    }
+}

@@ -1,0 +1,396 @@
+//! One request on an HTTP/1.1 connection to an origin: its head and body there, the response back (RFC 9112).
+//!
+//! Both directions run at once. When the response's head is there the answer is given, and a task brings the rest; it ends
+//! with the bodies, with the first error, or when the client leaves. A connection is given back only when nothing about the
+//! exchange was odd: both messages are complete, and nothing came that was not asked for.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::time::{Instant, timeout, timeout_at};
+use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits, LAST_CHUNK, chunk_head};
+use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
+
+use super::connections::Connection;
+use super::failure::{Failure, Step};
+use super::fields::{Outbound, passes_back, response_date, response_fields};
+use super::lease::Lease;
+use super::request_body::RequestBody;
+use super::tunnel;
+use crate::answer::{Answer, Part};
+use crate::pipe::{Sender, pipe};
+use crate::stream::Stream;
+
+/// How much of a response waits for its client.
+pub const PIPE_BYTES: usize = 128 * 1024;
+
+/// A body of a known length up to this is waited for, so that one that breaks off is no answer at all.
+pub const GATHERED_BYTES: u64 = 64 * 1024;
+
+/// But only for so long: an origin that takes its time has its answer passed on as it comes.
+pub const GATHERING_TIME: Duration = Duration::from_millis(50);
+
+/// So many interim responses may come before the final one.
+const MOST_INTERIM: usize = 32;
+
+/// The request's body on its way; done when all of it is written.
+type Upload = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
+
+/// Sends the request and gives the answer when the response's head is there. The connection is given back when both bodies
+/// have ended and it can be used again.
+pub async fn exchange(
+    lease: Lease,
+    mut connection: Connection,
+    outbound: &Rc<Outbound>,
+    body: &Rc<RequestBody>,
+) -> Result<Answer, Failure> {
+    let head = outbound.http1_head(lease.settings(), &lease.origin().spec.url);
+    let input = std::mem::take(&mut connection.received);
+    let connection = Rc::new(connection);
+    let mut upload: Option<Upload> = None;
+    if outbound.has_no_body() || outbound.switches() {
+        send(&connection.stream, &head, &[], lease.settings().times.send).await?;
+    } else {
+        let (connection, body) = (connection.clone(), body.clone());
+        let (length, limit) = (outbound.body_length, lease.settings().times.send);
+        upload = Some(Box::pin(send_request(connection, head, body, length, limit)));
+    }
+    let mut response = Response { connection, input };
+    let head = response.read_head(&mut upload, &lease, outbound).await?;
+    if head.status == 101 {
+        if !outbound.switches() {
+            return Err(Failure::Response("101 where no other protocol was asked for".to_string()));
+        }
+        return Ok(tunnel::begin(lease, response.connection, response.input, &head, body.clone()));
+    }
+    let framing = body_framing(outbound.is_head, &head);
+    let mut answer = Answer::new(head.status);
+    answer.fields = response_fields(&head);
+    answer.date = response_date(head.field(b"date"));
+    if matches!(framing, BodyFraming::None) {
+        let may_declare = outbound.is_head || head.status == 304;
+        answer.declared_length = head.content_length.filter(|_| may_declare);
+    }
+    // RFC 9110 section 8.6: with 204 there is no length. Whoever says one may send what it speaks of, too.
+    let is_odd = head.status == 204 && (head.content_length.is_some_and(|length| length > 0) || head.chunked);
+    let is_reusable = head.is_persistent() && framing != BodyFraming::UntilClose && !is_odd;
+    let length = match framing {
+        BodyFraming::None => Some(0),
+        BodyFraming::Length(length) => Some(length),
+        BodyFraming::Chunked | BodyFraming::UntilClose => None,
+    };
+    // Small responses come whole: no task, no pipe, and nothing can break off any more.
+    if upload.is_none()
+        && let Some(length) = length.filter(|length| *length <= GATHERED_BYTES)
+        && let Some(whole) = response.gather(length as usize).await?
+    {
+        if !whole.is_empty() {
+            answer.body.push(Part::Bytes(whole.into()));
+        }
+        response.end(lease, is_reusable);
+        return Ok(answer);
+    }
+    let (sender, receiver) = pipe(PIPE_BYTES);
+    answer.body.push(Part::Stream { body: receiver, length });
+    let takes_trailers = outbound.takes_trailers;
+    tokio::task::spawn_local(async move {
+        let idle_timeout = lease.settings().times.idle;
+        let bringing = response.bring(framing, upload, sender, takes_trailers, idle_timeout);
+        let brought = lease.in_time(async { Ok(bringing.await) }).await;
+        let is_reusable = match brought {
+            Ok(Brought::Whole { is_upload_done }) => is_reusable && is_upload_done,
+            Ok(Brought::Left) => false,
+            Ok(Brought::Broken(reason)) | Err(reason) => {
+                lease.broke_off(&reason);
+                false
+            }
+        };
+        response.end(lease, is_reusable);
+    });
+    Ok(answer)
+}
+
+async fn send(stream: &Stream, first: &[u8], second: &[u8], limit: Duration) -> Result<(), Failure> {
+    match timeout(limit, stream.send(first, second)).await {
+        Ok(sent) => sent.map_err(Failure::Closed),
+        Err(_) => Err(Failure::Timeout(Step::Send, limit)),
+    }
+}
+
+/// Sends head and body; the first piece goes with the head.
+async fn send_request(
+    connection: Rc<Connection>,
+    head: Vec<u8>,
+    body: Rc<RequestBody>,
+    length: Option<u64>,
+    limit: Duration,
+) -> Result<(), Failure> {
+    let stream = &connection.stream;
+    let mut pending = head;
+    let mut sent = 0u64;
+    while let Some(piece) = body.next().await {
+        let piece = piece.map_err(Failure::RequestBody)?;
+        sent += piece.len() as u64;
+        if length.is_none() {
+            pending.extend_from_slice(chunk_head(piece.len() as u64, &mut [0; 18]));
+        }
+        send(stream, &pending, &piece, limit).await?;
+        pending.clear();
+        if length.is_none() {
+            pending.extend_from_slice(b"\r\n");
+        }
+    }
+    if length.is_some_and(|length| sent != length) {
+        return Err(Failure::RequestBody(io::ErrorKind::UnexpectedEof.into()));
+    }
+    if length.is_none() {
+        pending.extend_from_slice(LAST_CHUNK);
+    }
+    send(stream, &pending, &[], limit).await
+}
+
+/// The response as it comes.
+struct Response {
+    connection: Rc<Connection>,
+    /// Read and not used.
+    input: BytesMut,
+}
+
+/// How a body has ended.
+enum Brought {
+    /// All of it has come.
+    Whole {
+        /// All of the request was taken, too.
+        is_upload_done: bool,
+    },
+    /// The client left.
+    Left,
+    /// It broke off.
+    Broken(String),
+}
+
+impl Response {
+    /// Gives the connection back where it can be used again; else it is closed.
+    fn end(self, lease: Lease, is_reusable: bool) {
+        let Response { connection, input } = self;
+        // The bytes that were not asked for are there to be seen by whoever decides.
+        if let Some(mut connection) = Rc::into_inner(connection).filter(|_| is_reusable) {
+            connection.received = input;
+            lease.give_back(connection);
+        }
+    }
+
+    /// Reads the head of the final response. The time runs from the end of the request.
+    async fn read_head(
+        &mut self,
+        upload: &mut Option<Upload>,
+        lease: &Lease,
+        outbound: &Outbound,
+    ) -> Result<ResponseHead, Failure> {
+        let settings = lease.settings();
+        let mut head = ResponseHead::with_limits(settings.head_limits);
+        let mut until = None;
+        let mut anything = false;
+        let mut interim = 0;
+        loop {
+            match parse_response_head(&self.input, &mut head) {
+                Ok(Parsed::Complete(length)) => {
+                    let _ = self.input.split_to(length);
+                    if !matches!(head.status, 100 | 102..=199) {
+                        return Ok(head);
+                    }
+                    interim += 1;
+                    if interim > MOST_INTERIM {
+                        return Err(Failure::Response("too many interim responses".to_string()));
+                    }
+                    outbound.inform(head.status, response_fields(&head));
+                    continue;
+                }
+                Ok(Parsed::Partial) => {}
+                Err(error) => return Err(Failure::Response(format!("not a response: {error}"))),
+            }
+            // From the end of the request, however slowly the head comes.
+            let limit = settings.times.response;
+            if upload.is_none() {
+                until.get_or_insert_with(|| Instant::now() + limit);
+            }
+            let left = until.map_or(limit, |until| until.saturating_duration_since(Instant::now()));
+            match self.read_beside(upload, left, Failure::Timeout(Step::Response, limit)).await? {
+                Ok(0) if !anything => return Err(Failure::Closed(io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) => {
+                    return Err(Failure::Response("it ended within the head of its response".to_string()));
+                }
+                Ok(_) => anything = true,
+                Err(error) if !anything => return Err(Failure::Closed(error)),
+                Err(error) => return Err(Failure::Response(format!("cannot be read from: {error}"))),
+            }
+        }
+    }
+
+    /// Reads once, and brings on the upload meanwhile. The time runs from its end; `late` is for when there is too much of it.
+    async fn read_beside(
+        &mut self,
+        upload: &mut Option<Upload>,
+        left: Duration,
+        late: Failure,
+    ) -> Result<io::Result<usize>, Failure> {
+        loop {
+            let Some(uploading) = upload else {
+                return timeout(left, self.read()).await.map_err(|_| late);
+            };
+            tokio::select! {
+                biased;
+                read = self.read() => return Ok(read),
+                uploaded = uploading.as_mut() => {
+                    *upload = None;
+                    // An origin may answer without having read all of a body; then it is the answer that counts.
+                    match uploaded {
+                        Ok(()) | Err(Failure::Closed(_)) => {}
+                        Err(failure) => return Err(failure),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn read(&mut self) -> io::Result<usize> {
+        self.connection.stream.receive(&mut self.input).await
+    }
+
+    /// Waits a moment for a body of this length; `None`: it takes its time.
+    async fn gather(&mut self, length: usize) -> Result<Option<BytesMut>, Failure> {
+        let until = Instant::now() + GATHERING_TIME;
+        while self.input.len() < length {
+            let Ok(read) = timeout_at(until, self.read()).await else { return Ok(None) };
+            let why = match read {
+                Ok(1..) => continue,
+                Ok(0) => "it closed the connection".to_string(),
+                Err(error) => error.to_string(),
+            };
+            let here = self.input.len();
+            let message = format!("its response broke off after {here} of {length} bytes: {why}");
+            return Err(Failure::Response(message));
+        }
+        Ok(Some(self.input.split_to(length)))
+    }
+
+    /// Brings the body to its client.
+    async fn bring(
+        &mut self,
+        framing: BodyFraming,
+        mut upload: Option<Upload>,
+        mut sender: Sender,
+        takes_trailers: bool,
+        idle_timeout: Duration,
+    ) -> Brought {
+        let mut rest = match framing {
+            BodyFraming::None => Rest::Counted(0),
+            BodyFraming::Length(length) => Rest::Counted(length),
+            BodyFraming::Chunked => Rest::Chunked(Box::new(ChunkedDecoder::new(ChunkedLimits::default()))),
+            BodyFraming::UntilClose => Rest::UntilClose,
+        };
+        let late = || Failure::Timeout(Step::Body, idle_timeout);
+        loop {
+            loop {
+                match rest.take(&mut self.input) {
+                    Ok(Taken::Piece(piece)) => {
+                        if sender.send(piece).await.is_err() {
+                            return Brought::Left;
+                        }
+                    }
+                    Ok(Taken::End(trailers)) => {
+                        sender.finish_with_trailers(if takes_trailers { trailers } else { Vec::new() });
+                        // What the origin does not want to read any more need not be sent; the connection ends with it.
+                        return Brought::Whole { is_upload_done: upload.is_none() };
+                    }
+                    Ok(Taken::Nothing) => break,
+                    Err(error) => {
+                        let reason = error.to_string();
+                        sender.fail(error);
+                        return Brought::Broken(reason);
+                    }
+                }
+            }
+            let read = tokio::select! {
+                () = sender.gone() => return Brought::Left,
+                read = self.read_beside(&mut upload, idle_timeout, late()) => read,
+            };
+            let error = match read {
+                Ok(Ok(0)) if matches!(rest, Rest::UntilClose) => {
+                    sender.finish();
+                    return Brought::Whole { is_upload_done: false };
+                }
+                Ok(Ok(0)) => io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection"),
+                Ok(Ok(_)) => continue,
+                Ok(Err(error)) => error,
+                // The client's own fault.
+                Err(Failure::RequestBody(error)) => {
+                    sender.fail(error);
+                    return Brought::Left;
+                }
+                Err(failure) => io::Error::other(failure.to_string()),
+            };
+            let reason = error.to_string();
+            sender.fail(error);
+            return Brought::Broken(reason);
+        }
+    }
+}
+
+/// The fields of a trailer section that are for the client.
+fn trailer_fields(section: &[u8]) -> Vec<u8> {
+    let is_for_client = |line: &&[u8]| {
+        line.iter().position(|&byte| byte == b':').is_some_and(|colon| passes_back(&line[..colon]))
+    };
+    section.split_inclusive(|&byte| byte == b'\n').filter(is_for_client).flatten().copied().collect()
+}
+
+/// What is left of a response's body.
+enum Rest {
+    Counted(u64),
+    Chunked(Box<ChunkedDecoder>),
+    UntilClose,
+}
+
+enum Taken {
+    Piece(Bytes),
+    /// The end, with trailers.
+    End(Vec<u8>),
+    Nothing,
+}
+
+impl Rest {
+    fn take(&mut self, input: &mut BytesMut) -> io::Result<Taken> {
+        match self {
+            Rest::Counted(0) => Ok(Taken::End(Vec::new())),
+            _ if input.is_empty() => Ok(Taken::Nothing),
+            Rest::UntilClose => Ok(Taken::Piece(input.split().freeze())),
+            Rest::Counted(remaining) => {
+                let here = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.len());
+                *remaining -= here as u64;
+                Ok(Taken::Piece(input.split_to(here).freeze()))
+            }
+            Rest::Chunked(decoder) => loop {
+                let decoded = decoder.decode(input).map_err(|error| {
+                    io::Error::new(io::ErrorKind::InvalidData, format!("the response's chunks: {error}"))
+                })?;
+                let consumed = input.split_to(decoded.consumed).freeze();
+                let piece = consumed.slice(decoded.data);
+                if decoded.done {
+                    // The end of a body comes without data.
+                    return Ok(Taken::End(trailer_fields(decoder.trailers())));
+                }
+                if !piece.is_empty() {
+                    return Ok(Taken::Piece(piece));
+                }
+                if decoded.consumed == 0 || input.is_empty() {
+                    return Ok(Taken::Nothing);
+                }
+            },
+        }
+    }
+}

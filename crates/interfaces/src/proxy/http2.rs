@@ -1,0 +1,481 @@
+//! Requests over HTTP/2 to an origin (RFC 9113): a core's connections to it, each shared by many requests, and one request
+//! on them. Trailers pass, so gRPC does.
+//!
+//! Frames are the h2 crate's work: the engine of the http crate knows the server's side, and what it saves there (thousands
+//! of cached responses in a few writes) is not what an origin's client does.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use h2::client::{Builder, ResponseFuture, SendRequest};
+use h2::{Reason, RecvStream, SendStream};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{timeout, timeout_at};
+
+use super::failure::{Failure, Step};
+use super::fields::{Outbound, passes_back, response_date};
+use super::http1::{GATHERED_BYTES, GATHERING_TIME, PIPE_BYTES};
+use super::lease::Lease;
+use super::origin::NewSession;
+use super::request_body::RequestBody;
+use super::settings::ProxySettings;
+use crate::answer::{Answer, Part};
+use crate::pipe::{Sender, pipe};
+use crate::stream::{RECEIVE_BYTES, Stream};
+
+/// How much of each response's body may be on its way.
+const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+
+/// How much of all of them together.
+const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+
+/// A core's connections to one origin.
+#[derive(Default)]
+pub struct Sessions {
+    open: RefCell<Vec<Rc<Session>>>,
+    /// One request connects, and others that could use the same connection wait for it.
+    pub connecting: tokio::sync::Mutex<()>,
+    /// The origin has agreed on HTTP/2 before.
+    pub was_agreed_on: Cell<bool>,
+}
+
+/// One connection.
+pub struct Session {
+    send: SendRequest<Bytes>,
+    streams: Cell<usize>,
+    is_dead: Cell<bool>,
+    used: Cell<Instant>,
+    /// Requests that it has served.
+    uses: Cell<u64>,
+    /// The address that it leads to, where that may change.
+    address: Option<SocketAddr>,
+}
+
+/// A request on a connection.
+pub struct SessionUse {
+    session: Rc<Session>,
+}
+
+impl Drop for SessionUse {
+    fn drop(&mut self) {
+        self.session.streams.set(self.session.streams.get() - 1);
+        self.session.used.set(Instant::now());
+    }
+}
+
+impl SessionUse {
+    fn new(session: &Rc<Session>) -> SessionUse {
+        session.streams.set(session.streams.get() + 1);
+        session.uses.set(session.uses.get() + 1);
+        SessionUse { session: session.clone() }
+    }
+}
+
+impl Sessions {
+    /// A connection with room for a request.
+    pub fn find(&self, most_uses: u64) -> Option<SessionUse> {
+        let mut open = self.open.borrow_mut();
+        let is_good = |session: &Rc<Session>| {
+            !session.is_dead.get() && (most_uses == 0 || session.uses.get() < most_uses)
+        };
+        open.retain(is_good);
+        let has_room =
+            |session: &&Rc<Session>| session.streams.get() < session.send.current_max_send_streams();
+        open.iter().find(has_room).map(SessionUse::new)
+    }
+
+    /// Begins HTTP/2 on a new connection.
+    pub async fn begin(&self, new: NewSession, settings: &ProxySettings) -> Result<SessionUse, Failure> {
+        let limit = settings.times.handshake;
+        let mut builder = Builder::new();
+        builder
+            .enable_push(false)
+            .initial_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_header_list_size(settings.head_limits.head_bytes);
+        let NewSession { stream, address, place } = new;
+        let io = Io { stream, received: BytesMut::new() };
+        let begun = timeout(limit, builder.handshake::<_, Bytes>(io)).await;
+        let begun = begun.map_err(|_| Failure::Timeout(Step::Handshake, limit))?;
+        let (send, connection) = begun.map_err(|error| Failure::Connect(io::Error::other(error)))?;
+        let session = Rc::new(Session {
+            send,
+            streams: Cell::new(0),
+            is_dead: Cell::new(false),
+            used: Cell::new(Instant::now()),
+            uses: Cell::new(0),
+            address,
+        });
+        let driven = Rc::downgrade(&session);
+        tokio::task::spawn_local(async move {
+            let _place = place;
+            // What is wrong with it, its requests are told.
+            let _ = connection.await;
+            if let Some(session) = driven.upgrade() {
+                session.is_dead.set(true);
+            }
+        });
+        self.open.borrow_mut().push(session.clone());
+        self.was_agreed_on.set(true);
+        Ok(SessionUse::new(&session))
+    }
+
+    /// Lets go of connections that have long been without a request, or lead to where the origin no longer is; the requests
+    /// on them go on.
+    pub fn look(&self, keep_alive_timeout: Duration, leads_to_origin: impl Fn(SocketAddr) -> bool) {
+        self.open.borrow_mut().retain(|session| {
+            let is_used = session.streams.get() > 0 || session.used.get().elapsed() < keep_alive_timeout;
+            is_used && !session.is_dead.get() && session.address.is_none_or(&leads_to_origin)
+        });
+    }
+}
+
+/// Sends the request and gives the answer when the response's head is there.
+pub async fn exchange(
+    lease: Lease,
+    session: SessionUse,
+    outbound: &Rc<Outbound>,
+    body: &Rc<RequestBody>,
+) -> Result<Answer, Failure> {
+    let times = lease.settings().times;
+    let request = request(&lease, outbound)?;
+    let ready = timeout(times.connect, session.session.send.clone().ready()).await;
+    let mut send = match ready {
+        Ok(Ok(send)) => send,
+        // Nothing was sent: the connection has ended meanwhile.
+        Ok(Err(error)) => {
+            session.session.is_dead.set(true);
+            return Err(Failure::Refused(error.to_string()));
+        }
+        Err(_) => return Err(Failure::Full("no stream of its HTTP/2 connection became free")),
+    };
+    let has_no_body = outbound.has_no_body();
+    let (mut response, stream) =
+        send.send_request(request, has_no_body).map_err(|error| failure_of(&error, false))?;
+    drop(send);
+    let mut upload: Option<Upload> = None;
+    if !has_no_body {
+        upload = Some(Box::pin(send_body(stream, body.clone(), outbound.body_length, times.send)));
+    }
+    let head = read_head(&mut response, &mut upload, &lease, outbound).await;
+    let head = match head {
+        Ok(head) => head,
+        Err(failure) => {
+            // A connection that says nothing may be dead; others must not wait for it as well.
+            if matches!(failure, Failure::Timeout(..)) {
+                session.session.is_dead.set(true);
+            }
+            return Err(failure);
+        }
+    };
+    let (parts, received) = head.into_parts();
+    let mut answer = Answer::new(parts.status.as_u16());
+    if answer.status == 101 {
+        return Err(Failure::Response("101, which HTTP/2 has not".to_string()));
+    }
+    answer.fields = lines_of(&parts.headers);
+    answer.date = response_date(parts.headers.get("date").map(HeaderValue::as_bytes));
+    let length =
+        parts.headers.get("content-length").and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let has_no_content = outbound.is_head || matches!(answer.status, 204 | 304);
+    if has_no_content {
+        answer.declared_length = length.filter(|_| answer.status != 204);
+        return Ok(answer);
+    }
+    let mut download = Download { received, upload, limit: times.idle };
+    if download.received.is_end_stream() && download.upload.is_none() {
+        return Ok(answer);
+    }
+    let mut begun = Vec::new();
+    if download.upload.is_none() && length.is_some_and(|length| length <= GATHERED_BYTES) {
+        let gathered = download.gather(&mut begun).await?;
+        let is_all = |trailers: &Vec<u8>| trailers.is_empty() || !outbound.takes_trailers;
+        match gathered {
+            Some(trailers) if is_all(&trailers) => {
+                answer.body.push(Part::Bytes(begun.into()));
+                return Ok(answer);
+            }
+            Some(trailers) => {
+                let (mut sender, receiver) = pipe(PIPE_BYTES);
+                sender.push(begun.into());
+                sender.finish_with_trailers(trailers);
+                answer.body.push(Part::Stream { body: receiver, length: None });
+                return Ok(answer);
+            }
+            None => {}
+        }
+    }
+    let takes_trailers = outbound.takes_trailers;
+    let (mut sender, receiver) = pipe(PIPE_BYTES);
+    sender.push(begun.into());
+    // Trailers come behind a body whose length is left open.
+    let length = length.filter(|_| !takes_trailers);
+    answer.body.push(Part::Stream { body: receiver, length });
+    tokio::task::spawn_local(async move {
+        let _session = session;
+        if let Err(reason) = lease.in_time(download.bring(sender, takes_trailers)).await {
+            lease.broke_off(&reason);
+        }
+    });
+    Ok(answer)
+}
+
+/// The request's body on its way.
+type Upload = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
+
+fn request(lease: &Lease, outbound: &Outbound) -> Result<Request<()>, Failure> {
+    let refused =
+        |what: &str| Failure::RequestBody(io::Error::other(format!("{what} cannot be said in HTTP/2")));
+    let url = &lease.origin().spec.url;
+    let mut uri = Vec::with_capacity(256);
+    uri.extend_from_slice(if url.is_tls { b"https://" } else { b"http://" });
+    uri.extend_from_slice(outbound.authority(lease.settings(), url));
+    uri.extend_from_slice(&outbound.path(url));
+    let mut request = Request::new(());
+    *request.version_mut() = Version::HTTP_2;
+    *request.method_mut() = Method::from_bytes(&outbound.method).map_err(|_| refused("its method"))?;
+    *request.uri_mut() = http::Uri::from_maybe_shared(Bytes::from(uri)).map_err(|_| refused("its target"))?;
+    let headers = request.headers_mut();
+    for line in outbound.lines().split(|&byte| byte == b'\n') {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+        let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| refused("a field's name"))?;
+        let value = line[colon + 1..].trim_ascii();
+        headers.append(name, HeaderValue::from_bytes(value).map_err(|_| refused("a field's value"))?);
+    }
+    if outbound.takes_trailers {
+        headers.insert("te", HeaderValue::from_static("trailers"));
+    }
+    if let Some(length) = outbound.declared_length() {
+        headers.insert("content-length", HeaderValue::from(length));
+    }
+    Ok(request)
+}
+
+async fn read_head(
+    response: &mut ResponseFuture,
+    upload: &mut Option<Upload>,
+    lease: &Lease,
+    outbound: &Outbound,
+) -> Result<http::Response<RecvStream>, Failure> {
+    let limit = lease.settings().times.response;
+    let head = poll_fn(|context| {
+        while let Poll::Ready(Some(Ok(interim))) = response.poll_informational(context) {
+            outbound.inform(interim.status().as_u16(), lines_of(interim.headers()));
+        }
+        Pin::new(&mut *response).poll(context)
+    });
+    let mut head = std::pin::pin!(head);
+    loop {
+        let Some(uploading) = upload else {
+            let head = timeout(limit, head).await.map_err(|_| Failure::Timeout(Step::Response, limit))?;
+            return head.map_err(|error| failure_of(&error, false));
+        };
+        tokio::select! {
+            biased;
+            head = &mut head => return head.map_err(|error| failure_of(&error, false)),
+            uploaded = uploading.as_mut() => {
+                *upload = None;
+                match uploaded {
+                    // An origin may answer without having read all of a body.
+                    Ok(()) | Err(Failure::Closed(_)) => {}
+                    Err(failure) => return Err(failure),
+                }
+            }
+        }
+    }
+}
+
+/// Sends the body as fast as windows allow.
+async fn send_body(
+    mut stream: SendStream<Bytes>,
+    body: Rc<RequestBody>,
+    length: Option<u64>,
+    limit: Duration,
+) -> Result<(), Failure> {
+    let mut sent = 0u64;
+    while let Some(piece) = body.next().await {
+        let mut piece = piece.map_err(Failure::RequestBody)?;
+        sent += piece.len() as u64;
+        while !piece.is_empty() {
+            stream.reserve_capacity(piece.len());
+            let capacity = timeout(limit, poll_fn(|context| stream.poll_capacity(context))).await;
+            let room = match capacity {
+                Ok(Some(Ok(room))) => room.min(piece.len()),
+                Ok(Some(Err(error))) => return Err(Failure::Closed(io::Error::other(error))),
+                Ok(None) => return Err(Failure::Closed(io::ErrorKind::BrokenPipe.into())),
+                Err(_) => return Err(Failure::Timeout(Step::Send, limit)),
+            };
+            let part = piece.split_to(room);
+            stream.send_data(part, false).map_err(|error| Failure::Closed(io::Error::other(error)))?;
+        }
+    }
+    if length.is_some_and(|length| sent != length) {
+        stream.send_reset(Reason::CANCEL);
+        return Err(Failure::RequestBody(io::ErrorKind::UnexpectedEof.into()));
+    }
+    stream.send_data(Bytes::new(), true).map_err(|error| Failure::Closed(io::Error::other(error)))
+}
+
+/// A response's body on its way.
+struct Download {
+    received: RecvStream,
+    upload: Option<Upload>,
+    limit: Duration,
+}
+
+impl Download {
+    /// The next piece, while the upload goes on; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Bytes>, String> {
+        loop {
+            let Some(uploading) = &mut self.upload else {
+                let next = timeout(self.limit, self.received.data()).await;
+                let late = |_| format!("nothing more came within {} s", self.limit.as_secs_f64());
+                return taken(&mut self.received, next.map_err(late)?);
+            };
+            tokio::select! {
+                biased;
+                next = self.received.data() => return taken(&mut self.received, next),
+                uploaded = uploading.as_mut() => {
+                    self.upload = None;
+                    if let Err(failure @ Failure::RequestBody(_)) = uploaded {
+                        return Err(failure.to_string());
+                    }
+                }
+            }
+        }
+    }
+
+    async fn trailers(&mut self) -> Result<Vec<u8>, String> {
+        let trailers = timeout(self.limit, self.received.trailers()).await;
+        let trailers = trailers.map_err(|_| "its trailers did not come".to_string())?;
+        Ok(trailers.map_err(|error| error.to_string())?.map(|map| lines_of(&map)).unwrap_or_default())
+    }
+
+    /// Waits a moment for all of it, whose length is known to be small, and gives the trailers; `None`: it takes its time, and
+    /// `whole` is its beginning.
+    async fn gather(&mut self, whole: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Failure> {
+        let broken = |reason: String| Failure::Response(format!("its response broke off: {reason}"));
+        let until = Instant::now() + GATHERING_TIME;
+        loop {
+            // A piece is never lost: nothing is waited for once it has been taken.
+            let Ok(next) = timeout_at(until.into(), self.next()).await else { return Ok(None) };
+            match next.map_err(broken)? {
+                Some(piece) => whole.extend_from_slice(&piece),
+                None => return self.trailers().await.map(Some).map_err(broken),
+            }
+        }
+    }
+
+    /// Brings it to its client; the error says why it broke off.
+    async fn bring(mut self, mut sender: Sender, takes_trailers: bool) -> Result<(), String> {
+        loop {
+            let next = tokio::select! {
+                () = sender.gone() => return Ok(()),
+                next = self.next() => next,
+            };
+            match next {
+                Ok(Some(piece)) => {
+                    if sender.send(piece).await.is_err() {
+                        return Ok(());
+                    }
+                }
+                Ok(None) => break,
+                Err(reason) => {
+                    sender.fail(io::Error::other(reason.clone()));
+                    return Err(reason);
+                }
+            }
+        }
+        match self.trailers().await {
+            Ok(trailers) => {
+                sender.finish_with_trailers(if takes_trailers { trailers } else { Vec::new() });
+                Ok(())
+            }
+            Err(reason) => {
+                sender.fail(io::Error::other(reason.clone()));
+                Err(reason)
+            }
+        }
+    }
+}
+
+/// A piece that was received may be sent again as many bytes of.
+fn taken(received: &mut RecvStream, next: Option<Result<Bytes, h2::Error>>) -> Result<Option<Bytes>, String> {
+    match next {
+        None => Ok(None),
+        Some(Ok(piece)) => {
+            // It fails where the stream has ended, and then there is nothing to allow.
+            let _ = received.flow_control().release_capacity(piece.len());
+            Ok(Some(piece))
+        }
+        Some(Err(error)) => Err(error.to_string()),
+    }
+}
+
+/// Fields as lines, without those that are not for the client.
+fn lines_of(headers: &HeaderMap) -> Vec<u8> {
+    let mut lines = Vec::with_capacity(256);
+    for (name, value) in headers.iter().filter(|(name, _)| passes_back(name.as_str().as_bytes())) {
+        for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            lines.extend_from_slice(piece);
+        }
+    }
+    lines
+}
+
+fn failure_of(error: &h2::Error, anything: bool) -> Failure {
+    // RFC 9113 sections 6.8 and 8.7: these streams were not looked at.
+    let is_left_out = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
+    if error.reason() == Some(Reason::REFUSED_STREAM) || is_left_out {
+        Failure::Refused(error.to_string())
+    } else if error.is_io() || error.is_go_away() && error.is_remote() || anything {
+        Failure::Closed(io::Error::other(error.to_string()))
+    } else {
+        Failure::Response(format!("not a response: {error}"))
+    }
+}
+
+/// A connection as the h2 crate wants it.
+struct Io {
+    stream: Stream,
+    received: BytesMut,
+}
+
+impl AsyncRead for Io {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Io { stream, received } = self.get_mut();
+        if received.is_empty() {
+            ready!(stream.poll_receive(context, received, RECEIVE_BYTES))?;
+        }
+        let count = received.len().min(buffer.remaining());
+        buffer.put_slice(&received.split_to(count));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream.poll_send_some(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.shut_down_sending();
+        Poll::Ready(Ok(()))
+    }
+}

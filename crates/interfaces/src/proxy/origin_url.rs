@@ -1,0 +1,208 @@
+//! Where an origin is, and its part in a group: `https://app.example:8443/base weight=2`.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// `http://host:port/path`, `https://host:port/path` or `unix:/path/of/socket`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OriginUrl {
+    /// Where it listens.
+    pub address: Address,
+    /// Whether TLS is spoken.
+    pub is_tls: bool,
+    /// What `Host` says where it is to name the origin.
+    pub authority: String,
+    /// What stands before each path, without a slash at its end.
+    pub base_path: String,
+}
+
+/// Where an origin listens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// A host, which is looked up, and a port.
+    Tcp(String, u16),
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+/// One origin of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OriginSpec {
+    /// Where it is.
+    pub url: OriginUrl,
+    /// Its share of the requests, 1 or more.
+    pub weight: u32,
+    /// When it is asked.
+    pub role: Role,
+}
+
+/// When an origin is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Always.
+    Active,
+    /// When no other can be.
+    Backup,
+    /// Never again: it finishes what it has.
+    Draining,
+}
+
+/// The largest weight: sums of them must not overflow.
+const MOST_WEIGHT: u32 = 10_000;
+
+impl OriginSpec {
+    /// Reads a URL and the words behind it; the error says what is wrong with them.
+    pub fn parse(text: &str) -> Result<OriginSpec, String> {
+        let mut words = text.split_ascii_whitespace();
+        let url = OriginUrl::parse(words.next().unwrap_or_default())?;
+        let mut origin = OriginSpec { url, weight: 1, role: Role::Active };
+        for word in words {
+            match (word, word.strip_prefix("weight=")) {
+                ("backup", _) => origin.role = Role::Backup,
+                ("drain", _) => origin.role = Role::Draining,
+                (_, Some(weight)) => {
+                    let parsed = weight.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight));
+                    origin.weight = parsed
+                        .ok_or_else(|| format!("a weight is from 1 to {MOST_WEIGHT}, not {weight:?}"))?;
+                }
+                _ => return Err(format!("{word:?} is none of \"weight=N\", \"backup\" and \"drain\"")),
+            }
+        }
+        Ok(origin)
+    }
+}
+
+impl OriginUrl {
+    /// Reads a URL; the error says what is wrong with it.
+    pub fn parse(text: &str) -> Result<OriginUrl, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            if !path.starts_with('/') {
+                return Err(format!("{text:?} needs an absolute path, such as \"unix:/run/app.sock\""));
+            }
+            return Ok(OriginUrl {
+                address: Address::Unix(path.into()),
+                is_tls: false,
+                authority: "localhost".to_string(),
+                base_path: String::new(),
+            });
+        }
+        let (is_tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+            (Some(rest), _) => (false, rest),
+            (_, Some(rest)) => (true, rest),
+            _ => {
+                let forms = "\"http://host:port\", \"https://host:port\" or \"unix:/path/of/socket\"";
+                return Err(format!("{text:?}: an origin is {forms}"));
+            }
+        };
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if path.contains(['?', '#', ' ']) || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!("{text:?} must not have a query, a fragment or spaces"));
+        }
+        let (host, port) = split_authority(authority, if is_tls { 443 } else { 80 })
+            .ok_or_else(|| format!("{text:?} needs a host, and a port from 1 to 65535 if it has one"))?;
+        Ok(OriginUrl {
+            address: Address::Tcp(host.to_string(), port),
+            is_tls,
+            authority: authority.to_string(),
+            base_path: path.trim_end_matches('/').to_string(),
+        })
+    }
+
+    /// The name that its certificate must have.
+    pub fn server_name(&self) -> &str {
+        match &self.address {
+            Address::Tcp(host, _) => host,
+            Address::Unix(_) => "localhost",
+        }
+    }
+}
+
+fn split_authority(authority: &str, usual_port: u16) -> Option<(&str, u16)> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            host.parse::<std::net::Ipv6Addr>().ok()?;
+            match port {
+                "" => (host, None),
+                port => (host, Some(port.strip_prefix(':')?)),
+            }
+        }
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let named = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':');
+    if host.is_empty() || !host.bytes().all(named) {
+        return None;
+    }
+    let digits = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok())?;
+    let port = port.map_or(Some(usual_port), digits)?;
+    (port != 0).then_some((host, port))
+}
+
+impl fmt::Display for OriginUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.address, self.is_tls) {
+            (Address::Tcp(..), false) => write!(formatter, "http://{}{}", self.authority, self.base_path),
+            (Address::Tcp(..), true) => write!(formatter, "https://{}{}", self.authority, self.base_path),
+            (Address::Unix(path), _) => write!(formatter, "unix:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_read() {
+        let tcp = |host: &str, port| Address::Tcp(host.to_string(), port);
+        for (text, address, is_tls, base_path) in [
+            ("http://127.0.0.1:3000", tcp("127.0.0.1", 3000), false, ""),
+            ("http://app", tcp("app", 80), false, ""),
+            ("https://app", tcp("app", 443), true, ""),
+            ("https://app:8443/v1", tcp("app", 8443), true, "/v1"),
+            ("http://[::1]:81/", tcp("::1", 81), false, ""),
+            ("http://[::1]", tcp("::1", 80), false, ""),
+            ("http://app/base/", tcp("app", 80), false, "/base"),
+            ("unix:/run/app.sock", Address::Unix("/run/app.sock".into()), false, ""),
+        ] {
+            let origin = OriginUrl::parse(text).unwrap();
+            assert_eq!(
+                (origin.address, origin.is_tls, origin.base_path.as_str()),
+                (address, is_tls, base_path),
+                "{text}"
+            );
+        }
+        for text in [
+            "app:3000",
+            "ftp://app",
+            "http://",
+            "http://app:0",
+            "http://app:x",
+            "http://app:+1",
+            "http://a b/",
+            "http://a/?q",
+            "unix:app.sock",
+            "http://[::1",
+            "http://[::1]81",
+            "http://user@app/",
+            "http://a/\u{7f}",
+        ] {
+            assert!(OriginUrl::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_behind_a_url_give_its_part() {
+        let parsed = |text| OriginSpec::parse(text).map(|origin| (origin.weight, origin.role));
+        assert_eq!(parsed("http://a"), Ok((1, Role::Active)));
+        assert_eq!(parsed("http://a weight=3"), Ok((3, Role::Active)));
+        assert_eq!(parsed("unix:/a  backup weight=2"), Ok((2, Role::Backup)));
+        assert_eq!(parsed("https://a drain"), Ok((1, Role::Draining)));
+        for text in ["", "http://a weight=0", "http://a weight=10001", "http://a weight", "http://a spare"] {
+            assert!(parsed(text).is_err(), "{text}");
+        }
+    }
+}

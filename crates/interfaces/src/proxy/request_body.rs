@@ -1,0 +1,166 @@
+//! The request's body on its way to an origin, and again to another where the first has failed: as long as little of it
+//! has been sent, that little is kept.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+
+use crate::pipe::Receiver;
+
+/// So much is kept to be sent again.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// A request's body.
+pub struct RequestBody {
+    state: RefCell<State>,
+}
+
+struct State {
+    receiver: Receiver,
+    /// What has come so far, unless that is too much.
+    kept: Vec<Bytes>,
+    kept_bytes: usize,
+    most_kept_bytes: usize,
+    /// What was sent in this attempt is the first so many of `kept`.
+    position: usize,
+    is_whole: bool,
+    is_ended: bool,
+}
+
+impl RequestBody {
+    /// The body from this pipe.
+    pub fn new(receiver: Receiver) -> RequestBody {
+        let state = State {
+            receiver,
+            kept: Vec::new(),
+            kept_bytes: 0,
+            most_kept_bytes: KEPT_BYTES,
+            position: 0,
+            is_whole: true,
+            is_ended: false,
+        };
+        RequestBody { state: RefCell::new(state) }
+    }
+
+    /// The next piece; `None` at the end.
+    pub fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(piece) = state.kept.get(state.position) {
+            state.position += 1;
+            return Poll::Ready(Some(Ok(piece.clone())));
+        }
+        if state.is_ended {
+            return Poll::Ready(None);
+        }
+        let piece = match ready!(state.receiver.poll_next(context)) {
+            Some(Ok(piece)) => piece,
+            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            None => {
+                state.is_ended = true;
+                return Poll::Ready(None);
+            }
+        };
+        state.keep(&piece);
+        Poll::Ready(Some(Ok(piece)))
+    }
+
+    /// The next piece; `None` at the end.
+    pub async fn next(&self) -> Option<io::Result<Bytes>> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// Waits until all of it is there, or this much.
+    pub async fn gather(&self, bytes: usize) -> io::Result<()> {
+        // The piece that exceeds it is kept as well.
+        self.state.borrow_mut().most_kept_bytes = usize::MAX;
+        while self.state.borrow().kept_bytes < bytes {
+            match self.next().await {
+                Some(piece) => drop(piece?),
+                None => break,
+            }
+        }
+        let state = &mut *self.state.borrow_mut();
+        state.position = 0;
+        state.most_kept_bytes = state.kept_bytes.max(KEPT_BYTES);
+        Ok(())
+    }
+
+    /// Begins again; false where what was sent is gone.
+    pub fn rewind(&self) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        state.position = 0;
+        state.is_whole
+    }
+}
+
+impl State {
+    fn keep(&mut self, piece: &Bytes) {
+        if !self.is_whole {
+            return;
+        }
+        if self.kept_bytes + piece.len() > self.most_kept_bytes {
+            self.is_whole = false;
+            self.kept = Vec::new();
+            self.position = 0;
+            return;
+        }
+        self.kept_bytes += piece.len();
+        self.kept.push(piece.clone());
+        self.position = self.kept.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipe::pipe;
+
+    async fn read(body: &RequestBody) -> Vec<u8> {
+        let mut all = Vec::new();
+        while let Some(piece) = body.next().await {
+            all.extend_from_slice(&piece.unwrap());
+        }
+        all
+    }
+
+    fn sent(pieces: &[usize]) -> RequestBody {
+        let (mut sender, receiver) = pipe(1 << 20);
+        for (index, length) in pieces.iter().enumerate() {
+            sender.push(vec![b'a' + index as u8; *length].into());
+        }
+        sender.finish();
+        RequestBody::new(receiver)
+    }
+
+    #[tokio::test]
+    async fn a_short_body_comes_again() {
+        let body = sent(&[10, 20]);
+        assert_eq!(body.next().await.unwrap().unwrap().len(), 10);
+        assert!(body.rewind());
+        let first = read(&body).await;
+        assert_eq!(first.len(), 30);
+        assert!(body.rewind());
+        assert_eq!(read(&body).await, first);
+    }
+
+    #[tokio::test]
+    async fn a_long_one_does_not() {
+        let body = sent(&[60_000, 5_000, 5_000]);
+        assert_eq!(body.next().await.unwrap().unwrap().len(), 60_000);
+        assert!(body.rewind());
+        assert_eq!(read(&body).await.len(), 70_000);
+        assert!(!body.rewind());
+    }
+
+    #[tokio::test]
+    async fn what_was_gathered_is_sent_first() {
+        for gathered in [1, 60_000, 64_999, 65_000, 1_000_000] {
+            let body = sent(&[60_000, 5_000, 5_000]);
+            body.gather(gathered).await.unwrap();
+            assert_eq!(read(&body).await.len(), 70_000, "{gathered}");
+        }
+    }
+}

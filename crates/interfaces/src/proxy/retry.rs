@@ -1,0 +1,104 @@
+//! How often requests are sent again: a budget, so that retries never multiply the load on origins that are in trouble.
+//!
+//! Each request puts a share of a retry into the budget, and each retry takes one out. A small allowance a second stands
+//! in for the share where there are few requests.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// When a request is sent again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RetryRules {
+    /// How many times after the first; 0: never.
+    pub most: u32,
+    /// Retries may be this share of the requests, in percent.
+    pub budget_percent: u32,
+    /// Statuses that are answered by asking another origin, where the method is safe to repeat.
+    pub statuses: Vec<u16>,
+}
+
+/// One retry, in the unit that the budget is kept in.
+const RETRY: i64 = 1000;
+
+/// Retries each second that need no requests to earn them.
+const FREE_A_SECOND: i64 = 10;
+
+/// The most retries that can be saved up.
+const MOST_SAVED: i64 = 200;
+
+/// The budget of a group, shared by all cores.
+#[derive(Debug)]
+pub struct RetryBudget {
+    saved: AtomicI64,
+    /// The second up to which the allowance was paid.
+    paid_s: AtomicU64,
+}
+
+impl RetryBudget {
+    /// A budget that begins with the allowance of a second.
+    pub fn new() -> RetryBudget {
+        RetryBudget { saved: AtomicI64::new(FREE_A_SECOND * RETRY), paid_s: AtomicU64::new(0) }
+    }
+
+    /// A request has come.
+    pub fn earn(&self, rules: &RetryRules) {
+        // More than may be saved is taken back when somebody looks.
+        if self.saved.load(Relaxed) < MOST_SAVED * RETRY {
+            self.saved.fetch_add(i64::from(rules.budget_percent) * RETRY / 100, Relaxed);
+        }
+    }
+
+    /// Takes a retry; false where there is none left.
+    pub fn spend(&self, rules: &RetryRules, now_ms: u64) -> bool {
+        let now_s = now_ms / 1000;
+        let paid = self.paid_s.swap(now_s.max(self.paid_s.load(Relaxed)), Relaxed);
+        // Without a budget there is no allowance either.
+        if rules.budget_percent > 0 && now_s > paid {
+            let allowance = i64::try_from(now_s - paid).unwrap_or(1).min(1) * FREE_A_SECOND * RETRY;
+            // The allowance fills up to that of one second, and adds nothing to what was earned.
+            let _ = self.saved.fetch_update(Relaxed, Relaxed, |saved| Some(saved.max(allowance)));
+        }
+        let take = |saved: i64| (saved >= RETRY && rules.budget_percent > 0).then_some(saved - RETRY);
+        self.saved.fetch_update(Relaxed, Relaxed, take).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(budget_percent: u32) -> RetryRules {
+        RetryRules { most: 2, budget_percent, statuses: Vec::new() }
+    }
+
+    fn spend_all(budget: &RetryBudget, rules: &RetryRules, now_ms: u64) -> i64 {
+        (0..).take_while(|_| budget.spend(rules, now_ms)).count() as i64
+    }
+
+    #[test]
+    fn retries_are_a_share_of_requests() {
+        let (budget, rules) = (RetryBudget::new(), rules(20));
+        assert_eq!(spend_all(&budget, &rules, 0), FREE_A_SECOND);
+        for _ in 0..500 {
+            budget.earn(&rules);
+        }
+        assert_eq!(spend_all(&budget, &rules, 0), 100);
+        for _ in 0..100_000 {
+            budget.earn(&rules);
+        }
+        assert_eq!(spend_all(&budget, &rules, 0), MOST_SAVED);
+    }
+
+    #[test]
+    fn few_requests_have_an_allowance() {
+        let (budget, rules) = (RetryBudget::new(), rules(20));
+        assert_eq!(spend_all(&budget, &rules, 0), FREE_A_SECOND);
+        assert!(!budget.spend(&rules, 999));
+        assert_eq!(spend_all(&budget, &rules, 60_000), FREE_A_SECOND, "it is not saved up");
+        assert_eq!(spend_all(&budget, &rules, 61_000), FREE_A_SECOND);
+    }
+
+    #[test]
+    fn no_budget_means_no_retry() {
+        assert!(!RetryBudget::new().spend(&rules(0), 5_000));
+    }
+}

@@ -1,0 +1,200 @@
+//! How TLS is spoken to origins: whose certificates are believed, and what this server shows of itself.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use super::settings::Version;
+
+/// What a configuration says of TLS to origins.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct TlsSettings {
+    /// A PEM file with the authorities that are believed; `None`: those of the system.
+    pub authorities: Option<PathBuf>,
+    /// The name that certificates must have, and that is asked for; `None`: the origin's host.
+    pub server_name: Option<String>,
+    /// This server's own certificate with its chain, in PEM.
+    pub certificate: Option<PathBuf>,
+    /// The key of it.
+    pub key: Option<PathBuf>,
+    /// Any certificate is believed.
+    pub is_insecure: bool,
+}
+
+/// TLS as it is spoken to the origins of a group.
+pub struct OriginTls {
+    settings: TlsSettings,
+    /// What was in the files: when that changes, it is another.
+    files: Vec<Vec<u8>>,
+    /// Offers what the group speaks.
+    usual: Arc<ClientConfig>,
+    /// Offers HTTP/1.1 alone: for requests to switch protocols.
+    http1: Arc<ClientConfig>,
+    server_name: Option<ServerName<'static>>,
+}
+
+impl fmt::Debug for OriginTls {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.settings.fmt(formatter)
+    }
+}
+
+impl PartialEq for OriginTls {
+    fn eq(&self, other: &OriginTls) -> bool {
+        self.settings == other.settings
+            && self.files == other.files
+            && self.usual.alpn_protocols == other.usual.alpn_protocols
+    }
+}
+
+impl OriginTls {
+    /// Reads the files; the error says what is wrong, with the key.
+    pub fn open(settings: TlsSettings, version: Version) -> Result<OriginTls, String> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| format!("'tls': {error}"))?;
+        let builder = if settings.is_insecure {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate { provider }))
+        } else {
+            builder.with_root_certificates(roots(settings.authorities.as_deref())?)
+        };
+        let mut config = match (&settings.certificate, &settings.key) {
+            (Some(certificate), Some(key)) => {
+                let (chain, key) = (read_certificates(certificate, "tls.certificate")?, read_key(key)?);
+                let refused = |error| format!("'tls.certificate': does not go with its key: {error}");
+                builder.with_client_auth_cert(chain, key).map_err(refused)?
+            }
+            (None, None) => builder.with_no_client_auth(),
+            _ => return Err("'tls.certificate' and 'tls.key' are set together or not at all".to_string()),
+        };
+        let server_name = settings.server_name.clone().map(parse_name).transpose();
+        let server_name = server_name.map_err(|problem| format!("'tls.server_name': {problem}"))?;
+        let protocols: &[&[u8]] = match version {
+            Version::Http11 => &[b"http/1.1"],
+            Version::Http2 => &[b"h2"],
+            Version::Negotiated => &[b"h2", b"http/1.1"],
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let http1 = Arc::new(config.clone());
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        let paths = [&settings.authorities, &settings.certificate, &settings.key];
+        let files = paths.into_iter().flatten().map(|path| fs::read(path).unwrap_or_default()).collect();
+        Ok(OriginTls { files, settings, usual: Arc::new(config), http1, server_name })
+    }
+
+    /// What a connection is made with.
+    pub fn rules(&self, only_http1: bool) -> Arc<ClientConfig> {
+        if only_http1 { self.http1.clone() } else { self.usual.clone() }
+    }
+
+    /// The name that an origin's certificate must have.
+    pub fn server_name(&self, host: &str) -> Result<ServerName<'static>, String> {
+        match &self.server_name {
+            Some(name) => Ok(name.clone()),
+            None => parse_name(host.to_string()),
+        }
+    }
+}
+
+fn parse_name(name: String) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(name.clone()).map_err(|_| format!("{name:?} is not the name of a host"))
+}
+
+fn roots(authorities: Option<&Path>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    match authorities {
+        Some(path) => {
+            for certificate in read_certificates(path, "tls.authorities")? {
+                let refused = |error| format!("'tls.authorities': {}: {error}", path.display());
+                roots.add(certificate).map_err(refused)?;
+            }
+        }
+        None => {
+            let found = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(found.certs);
+            if roots.is_empty() {
+                return Err(
+                    "'tls.authorities': this system has no certificate authorities; install ca-certificates, or name a file"
+                        .to_string(),
+                );
+            }
+        }
+    }
+    Ok(roots)
+}
+
+fn read_certificates(path: &Path, key: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let wrong = |error: &dyn fmt::Display| format!("'{key}': {}: {error}", path.display());
+    let pem = fs::read(path).map_err(|error| wrong(&error))?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    match certificates {
+        Ok(certificates) if certificates.is_empty() => Err(wrong(&"holds no certificate")),
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(wrong(&error)),
+    }
+}
+
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    let wrong = |error: &dyn fmt::Display| format!("'tls.key': {}: {error}", path.display());
+    let pem = fs::read(path).map_err(|error| wrong(&error))?;
+    PrivateKeyDer::from_pem_slice(&pem).map_err(|error| wrong(&error))
+}
+
+/// Believes every certificate; the handshake is checked all the same.
+#[derive(Debug)]
+struct AnyCertificate {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _certificate: &CertificateDer<'_>,
+        _chain: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

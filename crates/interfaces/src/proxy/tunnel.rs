@@ -1,0 +1,70 @@
+//! After a switch of protocols (RFC 9110 section 7.8): client and origin speak as they like, until either ends.
+
+use std::rc::Rc;
+
+use bytes::BytesMut;
+use touchstone_http::response::ResponseHead;
+
+use super::connections::Connection;
+use super::fields::response_fields;
+use super::http1::PIPE_BYTES;
+use super::lease::Lease;
+use super::request_body::RequestBody;
+use crate::answer::{Answer, Part};
+use crate::pipe::pipe;
+
+/// The answer that begins the tunnel; `input` is what the origin has said already.
+pub fn begin(
+    lease: Lease,
+    connection: Rc<Connection>,
+    input: BytesMut,
+    head: &ResponseHead,
+    from_client: Rc<RequestBody>,
+) -> Answer {
+    let (mut sender, receiver) = pipe(PIPE_BYTES);
+    let mut answer = Answer::new(101);
+    answer.fields = response_fields(head);
+    answer.body.push(Part::Stream { body: receiver, length: None });
+    tokio::task::spawn_local(async move {
+        let _lease = lease;
+        let stream = &connection.stream;
+        sender.push(input.freeze());
+        let upward = async {
+            while let Some(Ok(piece)) = from_client.next().await {
+                if stream.send(&piece, &[]).await.is_err() {
+                    return;
+                }
+            }
+            stream.shut_down_sending();
+        };
+        let downward = async {
+            loop {
+                let mut buffer = BytesMut::new();
+                let read = tokio::select! {
+                    () = sender.gone() => return,
+                    read = stream.receive(&mut buffer) => read,
+                };
+                match read {
+                    Ok(0) | Err(_) => break,
+                    Ok(_) => {
+                        if sender.send(buffer.freeze()).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+            }
+            sender.finish();
+        };
+        // The origin's end is the end; the client's is only that of its direction.
+        let mut upward = std::pin::pin!(upward);
+        let mut downward = std::pin::pin!(downward);
+        let mut is_client_done = false;
+        loop {
+            tokio::select! {
+                () = &mut downward => return,
+                () = &mut upward, if !is_client_done => is_client_done = true,
+            }
+        }
+    });
+    answer
+}

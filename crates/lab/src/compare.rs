@@ -1,0 +1,201 @@
+//! Whether two systems differ, from mixes that both were measured with: two systems of one result, or the same mixes of
+//! two results.
+//!
+//! Each mix that both completed is a pair. Its ratio is that of the rates and, where both were watched, that of the
+//! processor time of a request, which moves least from run to run. What is said of them is
+//! [`crate::statistics::paired`]'s: an interval, the noise floor where one is given, and a conclusion.
+
+use crate::result::{MixResult, ResultFile};
+use crate::series::{self, Series};
+use crate::statistics::paired::{self, Comparison, Conclusion};
+use serde::Serialize;
+
+/// A figure that two systems are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// Valid answers a second: more is better.
+    Rate,
+    /// Processor time of a request: less is better.
+    ProcessorTime,
+}
+
+impl Figure {
+    /// Its name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Figure::Rate => "requests/s",
+            Figure::ProcessorTime => "processor time a request",
+        }
+    }
+
+    fn of(self, mix: &MixResult) -> Option<f64> {
+        let figure = match self {
+            Figure::Rate => mix.requests_per_second,
+            Figure::ProcessorTime => mix.server.as_ref()?.cpu_us_per_request,
+        };
+        (figure > 0.0 && figure.is_finite()).then_some(figure)
+    }
+}
+
+/// One comparison.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Compared {
+    /// The first.
+    pub first: String,
+    /// The second.
+    pub second: String,
+    /// By what.
+    pub figure: Figure,
+    /// What came out.
+    pub comparison: Comparison,
+}
+
+/// One side: a result and one of its series.
+#[derive(Debug, Clone)]
+pub struct Side<'a> {
+    /// Its name among the others.
+    pub label: String,
+    /// Its mixes.
+    pub mixes: Vec<&'a MixResult>,
+}
+
+/// Every series of a result, named for a reader; the limit is left out.
+pub fn sides<'a>(label: &str, result: &'a ResultFile) -> Vec<Side<'a>> {
+    let side = |series: Series<'a>| Side {
+        label: if label.is_empty() { series.title.clone() } else { format!("{} ({label})", series.title) },
+        mixes: series.mixes,
+    };
+    series::of(result).into_iter().filter(|series| !series.system.is_limit).map(side).collect()
+}
+
+/// The pairs of a figure: mixes of the same name, interface and turn that both sides completed, in their order.
+fn pairs(first: &Side<'_>, second: &Side<'_>, figure: Figure) -> Vec<(f64, f64)> {
+    let mut used = vec![false; second.mixes.len()];
+    let mut pairs = Vec::new();
+    for mix in first.mixes.iter().filter(|mix| mix.complete) {
+        let alike = |other: &MixResult| {
+            other.complete
+                && other.name == mix.name
+                && other.interface == mix.interface
+                && other.clients == mix.clients
+        };
+        let at = second.mixes.iter().zip(&used).position(|(other, used)| !used && alike(other));
+        let Some(at) = at else { continue };
+        used[at] = true;
+        if let (Some(left), Some(right)) = (figure.of(mix), figure.of(second.mixes[at])) {
+            pairs.push((left, right));
+        }
+    }
+    pairs
+}
+
+/// Compares two sides by each figure that both have. `noise` are two runs of one system, for the noise floor.
+pub fn compare(
+    first: &Side<'_>,
+    second: &Side<'_>,
+    noise: Option<(&Side<'_>, &Side<'_>)>,
+    seed: u64,
+) -> Vec<Compared> {
+    let of = |figure: Figure| {
+        let floor = noise.and_then(|(left, right)| paired::noise_floor(&pairs(left, right, figure), seed));
+        let comparison = paired::compare(&pairs(first, second, figure), floor, seed)?;
+        Some(Compared { first: first.label.clone(), second: second.label.clone(), figure, comparison })
+    };
+    [Figure::Rate, Figure::ProcessorTime].into_iter().filter_map(of).collect()
+}
+
+impl Compared {
+    /// What came out, in a sentence.
+    pub fn sentence(&self) -> String {
+        let it = &self.comparison;
+        let floor = match it.noise_floor {
+            Some(floor) => format!("noise floor {:.1} %", floor * 100.0),
+            None => "no noise floor was measured".to_owned(),
+        };
+        let figures = format!(
+            "{:.3} times (95 %: {:.3} to {:.3}), {} pairs, {floor}",
+            it.ratio.estimate, it.ratio.low, it.ratio.high, it.pairs
+        );
+        let title = self.figure.title();
+        let name = |label: &str, other: &str| format!("{label} has more {title} than {other}");
+        let conclusion = match it.conclusion {
+            Conclusion::FirstHigher => name(&self.first, &self.second),
+            Conclusion::SecondHigher => name(&self.second, &self.first),
+            Conclusion::NoDifferenceShown => {
+                format!("no difference shown between {} and {} in {title}", self.first, self.second)
+            }
+            Conclusion::TooFewPairs => {
+                format!(
+                    "too few pairs to compare {} and {} in {title}: {} are needed",
+                    self.first,
+                    self.second,
+                    paired::FEWEST_PAIRS
+                )
+            }
+        };
+        format!("{conclusion}: {figures}.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::bootstrap::Generator;
+
+    /// Two systems with seven mixes each, the first `ratio` times the second, with noise.
+    fn result(ratio: f64, seed: u64) -> ResultFile {
+        let mut generator = Generator::new(seed);
+        let mut noise = || 1.0 + 0.01 * (generator.below(1001) as f64 / 500.0 - 1.0);
+        let mut result = crate::sample::result();
+        let clients = [1, 2, 4, 8, 16, 32, 64];
+        let mut mixes = |scale: f64| {
+            clients
+                .map(|clients| crate::sample::mix(clients, 1000.0 * clients as f64 * scale * noise()))
+                .to_vec()
+        };
+        (result.systems[0].mixes, result.systems[1].mixes) = (mixes(ratio), mixes(1.0));
+        result
+    }
+
+    fn conclusions(result: &ResultFile) -> Vec<Conclusion> {
+        let sides = sides("", result);
+        compare(&sides[0], &sides[1], None, 1).into_iter().map(|it| it.comparison.conclusion).collect()
+    }
+
+    #[test]
+    fn a_difference_is_shown_where_there_is_one_and_holds_the_truth() {
+        let result = result(1.15, 1);
+        let sides = sides("", &result);
+        let found = compare(&sides[0], &sides[1], None, 1);
+        assert!(found[0].comparison.ratio.holds(1.15), "{found:?}");
+        // Of the sample the processor time falls as the rate rises.
+        assert_eq!(conclusions(&result), [Conclusion::FirstHigher, Conclusion::SecondHigher]);
+        assert!(
+            found[0].sentence().starts_with("touchstone 0.1.0 has more requests/s than nginx 1.22.1: 1.1")
+        );
+    }
+
+    #[test]
+    fn the_same_system_twice_differs_by_nothing() {
+        for seed in 0..10 {
+            let (monday, tuesday) = (result(1.0, seed), result(1.0, seed + 50));
+            let floor = (&sides("monday", &monday)[0], &sides("tuesday", &tuesday)[0]);
+            let found = compare(floor.0, floor.1, Some(floor), 1);
+            assert_eq!(found[0].comparison.conclusion, Conclusion::NoDifferenceShown);
+            assert!(found[0].sentence().contains("no difference shown between touchstone 0.1.0 (monday)"));
+        }
+    }
+
+    #[test]
+    fn only_what_both_completed_is_compared() {
+        let mut result = result(1.5, 3);
+        result.systems[0].mixes.truncate(5);
+        result.systems[1].mixes[0].complete = false;
+        assert_eq!(conclusions(&result), [Conclusion::TooFewPairs, Conclusion::TooFewPairs]);
+        result.systems[1].mixes.iter_mut().for_each(|mix| mix.server = None);
+        assert_eq!(conclusions(&result).len(), 1);
+        result.systems[1].mixes.clear();
+        assert!(conclusions(&result).is_empty());
+    }
+}

@@ -1,0 +1,50 @@
+//! A result in other forms: WebBench's workbook, WebStone's text, CSV, and JUnit for continuous integration.
+//!
+//! Each is made from the result alone, like the report, so it can be made at any time (`touchstone report --format`).
+
+mod csv;
+mod junit;
+mod webstone;
+mod workbook;
+
+pub use csv::csv;
+pub use junit::junit;
+pub use webstone::{WebStone, webstone};
+pub use workbook::workbook;
+
+use crate::result::ResultFile;
+
+/// A form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A workbook for spreadsheets: WebBench's Summary Report and Client Data Report, with charts.
+    Xlsx,
+    /// The summary as comma-separated values.
+    Csv,
+    /// Run rules and mixes as tests.
+    Junit,
+    /// The run report of WebStone 2.0, one for each mix.
+    Webstone,
+}
+
+impl Format {
+    /// The name of its file in a result directory.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Format::Xlsx => "report.xlsx",
+            Format::Csv => "summary.csv",
+            Format::Junit => "junit.xml",
+            Format::Webstone => "webstone.txt",
+        }
+    }
+
+    /// A result in this form; the text says why it cannot be had.
+    pub fn write(self, result: &ResultFile) -> Result<Vec<u8>, String> {
+        match self {
+            Format::Xlsx => workbook(result),
+            Format::Csv => Ok(csv(result).into_bytes()),
+            Format::Junit => Ok(junit(result).into_bytes()),
+            Format::Webstone => Ok(webstone(result).into_bytes()),
+        }
+    }
+}

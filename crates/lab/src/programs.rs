@@ -1,0 +1,243 @@
+//! The SPICE programs: the least program for each interface, found where they are installed, or built from their sources, which
+//! this program carries with it.
+//!
+//! Looked for, in this order: the directory that `$TOUCHSTONE_PROGRAMS` names; `lib/touchstone/programs` beside the directory of
+//! this executable, where the package puts them; the cache directory. What is in none of them is compiled into the cache
+//! directory with `cc`, under a name made of the sources, so that changed sources are compiled anew.
+
+use crate::cache;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A file that is compiled, or is included by one.
+type Source = (&'static str, &'static str);
+
+/// How a program is built.
+struct Recipe {
+    /// Its name, as interfaces say it.
+    name: &'static str,
+    /// What it needs beside the standard library.
+    sources: &'static [Source],
+    /// Each file that is built: its source, and its place in the directory of programs.
+    outputs: &'static [(&'static str, &'static str)],
+    /// Arguments of the compiler beside those for every program.
+    arguments: &'static [&'static str],
+}
+
+const RECIPES: [Recipe; 3] = [
+    Recipe {
+        name: "cgi",
+        sources: &[("cgi.c", include_str!("../../../programs/cgi/spice.c"))],
+        outputs: &[("cgi.c", "cgi-bin/spice")],
+        arguments: &[],
+    },
+    Recipe {
+        name: "fastcgi",
+        sources: &[("fastcgi.c", include_str!("../../../programs/fastcgi/spice.c"))],
+        outputs: &[("fastcgi.c", "fastcgi/spice")],
+        arguments: &[],
+    },
+    Recipe {
+        name: "nsapi",
+        sources: &[
+            ("nsapi.h", include_str!("../../../include/nsapi.h")),
+            ("size.h", include_str!("../../../programs/nsapi/size.h")),
+            ("nsapi-send.c", include_str!("../../../programs/nsapi/nsapi-send.c")),
+            ("nsapi-send-a.c", include_str!("../../../programs/nsapi/nsapi-send-a.c")),
+            ("nsapi-send-b.c", include_str!("../../../programs/nsapi/nsapi-send-b.c")),
+            ("nsapi-send-c.c", include_str!("../../../programs/nsapi/nsapi-send-c.c")),
+        ],
+        outputs: &[
+            ("nsapi-send.c", "nsapi/nsapi-send.so"),
+            ("nsapi-send-a.c", "nsapi/nsapi-send-a.so"),
+            ("nsapi-send-b.c", "nsapi/nsapi-send-b.so"),
+            ("nsapi-send-c.c", "nsapi/nsapi-send-c.so"),
+        ],
+        arguments: &["-shared", "-fPIC", "-I", "."],
+    },
+];
+
+/// The compiler, and its arguments for every program.
+const COMPILER: &str = "cc";
+const ARGUMENTS: [&str; 1] = ["-O2"];
+
+/// The programs that a run needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Programs {
+    /// The directory that they are in.
+    pub directory: PathBuf,
+    /// Those that are not there, with the reason.
+    pub missing: BTreeMap<String, String>,
+}
+
+/// The names of all programs.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    RECIPES.iter().map(|recipe| recipe.name)
+}
+
+/// Finds or builds the programs of these names.
+pub fn prepare(names: &[&str]) -> Programs {
+    let recipes: Vec<&Recipe> = RECIPES.iter().filter(|recipe| names.contains(&recipe.name)).collect();
+    let stated = std::env::var_os("TOUCHSTONE_PROGRAMS").filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(directory) = stated {
+        let missing = absent(&recipes, &directory);
+        let reason = |name: &str| {
+            (name.to_string(), format!("it is not in {} (TOUCHSTONE_PROGRAMS)", directory.display()))
+        };
+        return Programs { missing: missing.into_iter().map(reason).collect(), directory };
+    }
+    if let Some(directory) = installed_directory().filter(|directory| absent(&recipes, directory).is_empty())
+    {
+        return Programs { directory, missing: BTreeMap::new() };
+    }
+    cache::prepare(|cache| build_all(&recipes, &cache.join("programs").join(digest()))).unwrap_or_else(
+        |refusals| {
+            let reason = format!("no place to build it ({refusals}); set TOUCHSTONE_CACHE");
+            let missing = recipes.iter().map(|recipe| (recipe.name.to_string(), reason.clone())).collect();
+            Programs { directory: PathBuf::new(), missing }
+        },
+    )
+}
+
+/// Builds what is not there yet. An error is one of the directory; what a compiler says belongs to its program.
+fn build_all(recipes: &[&Recipe], directory: &Path) -> io::Result<Programs> {
+    fs::create_dir_all(directory)?;
+    let mut missing = BTreeMap::new();
+    for recipe in recipes {
+        if !recipe.is_in(directory)
+            && let Err(reason) = recipe.build(directory)?
+        {
+            missing.insert(recipe.name.to_string(), reason);
+        }
+    }
+    Ok(Programs { directory: directory.to_path_buf(), missing })
+}
+
+impl Recipe {
+    fn is_in(&self, directory: &Path) -> bool {
+        self.outputs.iter().all(|(_, output)| directory.join(output).is_file())
+    }
+
+    /// Compiles every output beside its place and renames it into it, so that another run never finds half of it.
+    fn build(&self, directory: &Path) -> io::Result<Result<(), String>> {
+        let sources = directory.join("sources").join(self.name);
+        fs::create_dir_all(&sources)?;
+        for (name, text) in self.sources {
+            crate::output::write_atomically(&sources.join(name), text.as_bytes())?;
+        }
+        for (source, output) in self.outputs {
+            let output = directory.join(output);
+            if let Some(parent) = output.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            let new = output.with_extension(format!("{}.new", std::process::id()));
+            if let Err(reason) = self.compile(source, &new, &sources) {
+                let _ = fs::remove_file(&new);
+                return Ok(Err(reason));
+            }
+            // Whoever serves it may be another user than this one.
+            fs::set_permissions(&new, fs::Permissions::from_mode(0o755))?;
+            fs::rename(&new, &output)?;
+        }
+        Ok(Ok(()))
+    }
+
+    fn compile(&self, source: &str, output: &Path, sources: &Path) -> Result<(), String> {
+        let compiled = Command::new(COMPILER)
+            .args(ARGUMENTS)
+            .args(self.arguments)
+            .arg("-o")
+            .arg(output)
+            .arg(source)
+            .current_dir(sources)
+            .stdin(Stdio::null())
+            .output();
+        match compiled {
+            Ok(ended) if ended.status.success() => Ok(()),
+            Ok(ended) => {
+                let said = String::from_utf8_lossy(&ended.stderr);
+                let first = said.lines().find(|line| line.contains("error")).or(said.lines().next());
+                Err(format!("{COMPILER} could not compile {source}: {}", first.unwrap_or("it said nothing")))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(format!("there is no {COMPILER} to compile its program (install gcc and libc6-dev)"))
+            }
+            Err(error) => Err(format!("{COMPILER} cannot be started: {error}")),
+        }
+    }
+}
+
+/// Which of the programs a directory lacks.
+fn absent<'r>(recipes: &[&'r Recipe], directory: &Path) -> Vec<&'r str> {
+    recipes.iter().filter(|recipe| !recipe.is_in(directory)).map(|recipe| recipe.name).collect()
+}
+
+/// Where a package installs them, beside the directory of this executable.
+fn installed_directory() -> Option<PathBuf> {
+    let executable = std::env::current_exe().ok()?;
+    Some(executable.parent()?.parent()?.join("lib/touchstone/programs"))
+}
+
+/// What tells sources and ways to build them apart.
+fn digest() -> String {
+    let mut all = Vec::new();
+    for recipe in &RECIPES {
+        for (name, text) in recipe.sources {
+            all.extend_from_slice(name.as_bytes());
+            all.extend_from_slice(text.as_bytes());
+        }
+        recipe.arguments.iter().for_each(|argument| all.extend_from_slice(argument.as_bytes()));
+    }
+    ARGUMENTS.iter().for_each(|argument| all.extend_from_slice(argument.as_bytes()));
+    crate::machine::sha256(&all)[..12].to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipes() -> Vec<&'static Recipe> {
+        RECIPES.iter().collect()
+    }
+
+    #[test]
+    fn every_program_is_built_once() {
+        let place = tempfile::tempdir().unwrap();
+        let programs = build_all(&recipes(), place.path()).unwrap();
+        if programs.missing.values().any(|reason| reason.contains("there is no cc")) {
+            return crate::skipped("the SPICE programs (install gcc)");
+        }
+        assert_eq!(programs.missing, BTreeMap::new());
+        assert!(absent(&recipes(), place.path()).is_empty());
+        let program = place.path().join("cgi-bin/spice");
+        let answer = Command::new(&program).output().unwrap();
+        assert!(answer.status.success() && answer.stdout.len() > 6250);
+        let before = fs::metadata(&program).unwrap().modified().unwrap();
+        build_all(&recipes(), place.path()).unwrap();
+        assert_eq!(fs::metadata(&program).unwrap().modified().unwrap(), before);
+        let left: Vec<_> = fs::read_dir(place.path().join("nsapi")).unwrap().collect();
+        assert_eq!(left.len(), 4);
+    }
+
+    #[test]
+    fn what_the_compiler_says_is_the_reason() {
+        let place = tempfile::tempdir().unwrap();
+        let broken = Recipe {
+            name: "broken",
+            sources: &[("broken.c", "int main(void) { return x; }\n")],
+            outputs: &[("broken.c", "broken")],
+            arguments: &[],
+        };
+        let programs = build_all(&[&broken], place.path()).unwrap();
+        let reason = &programs.missing["broken"];
+        assert!(
+            reason.contains("could not compile broken.c") || reason.contains("there is no cc"),
+            "{reason}"
+        );
+        assert!(!place.path().join("broken").exists());
+    }
+}

@@ -1,0 +1,318 @@
+//! The raw data of a run: what the load engine counted and the monitor read, before any figure was made of it.
+//!
+//! `raw.jsonl` in the result directory has a line a mix: counts, histograms in HdrHistogram's V2 form (deflated, base64),
+//! every client, every second, and every snapshot of the monitor. From it each figure of `result.json` can be computed
+//! again by anybody, and `touchstone verify` does.
+
+use crate::monitor::Recording;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
+use hdrhistogram::{Counter, Histogram};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use touchstone_load::{Outcome, Saturation};
+
+/// The name of the file in the result directory.
+pub const FILE_NAME: &str = "raw.jsonl";
+/// The version of its lines; a reader refuses a higher one.
+pub const VERSION: u32 = 1;
+/// The longest line that is read, bytes: a mix of ten thousand clients has about 20 MB.
+const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// The most lines that are read.
+const LINES_MAX: usize = 10_000;
+
+/// One mix on one system, as it was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RawMix {
+    /// [`VERSION`] when it was written.
+    pub version: u32,
+    /// The system's name.
+    pub system: String,
+    /// The mix's place among the system's mixes in `result.json`, from 0.
+    pub row: usize,
+    /// The mix's name.
+    pub mix: String,
+    /// Processors of the load engine.
+    pub load_cpus: Vec<usize>,
+    /// Processors of the system under test; empty: not pinned.
+    pub cpus: Vec<usize>,
+    /// The counted window, seconds.
+    pub window_s: f64,
+    /// Valid answers in the window.
+    pub requests: u64,
+    /// Valid answers of the whole mix.
+    pub total_requests: u64,
+    /// Errors in the window by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// Bytes received in the window, heads included.
+    pub bytes: u64,
+    /// Bytes of the bodies.
+    pub body_bytes: u64,
+    /// Connections made in the window.
+    pub connections: u64,
+    /// Latency of every valid answer in the window, nanoseconds.
+    pub latency: RawHistogram,
+    /// Connect times in the window, nanoseconds.
+    pub connect: RawHistogram,
+    /// Every client.
+    pub clients: Vec<RawClient>,
+    /// Every second, ramps included.
+    pub intervals: Vec<RawInterval>,
+    /// The load engine's processor time.
+    pub engine: RawEngine,
+    /// By what sign the load engine was at its limit.
+    pub generator_saturated: Option<String>,
+    /// What the monitor saw.
+    pub recording: Recording,
+}
+
+/// One virtual client in the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RawClient {
+    /// Valid answers.
+    pub requests: u64,
+    /// Errors.
+    pub errors: u64,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Latency, nanoseconds.
+    pub latency: RawHistogram,
+}
+
+/// One second of the mix.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RawInterval {
+    /// Its beginning, seconds from the mix's start.
+    pub start_s: f64,
+    /// Its length, seconds.
+    pub length_s: f64,
+    /// Valid answers that ended in it.
+    pub requests: u64,
+    /// Errors in it.
+    pub errors: u64,
+    /// Bytes received in it.
+    pub bytes: u64,
+    /// Latency, nanoseconds.
+    pub latency: RawHistogram,
+}
+
+/// The load engine's own use of the machine in the window.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RawEngine {
+    /// User mode, seconds.
+    pub user_s: f64,
+    /// System mode, seconds.
+    pub system_s: f64,
+    /// The busiest thread's share of one processor.
+    pub busiest_thread: f64,
+    /// The longest share of the time for which a thread could have run and something else had its processor.
+    pub longest_waiting_thread: f64,
+}
+
+/// A histogram in HdrHistogram's V2 form, deflated, base64. Empty text: a histogram without values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RawHistogram(pub String);
+
+/// Where a mix belongs.
+#[derive(Debug, Clone, Copy)]
+pub struct RawPlace<'a> {
+    /// The system's name.
+    pub system: &'a str,
+    /// The mix's place among the system's mixes.
+    pub row: usize,
+    /// The mix's name.
+    pub mix: &'a str,
+    /// Processors of the load engine.
+    pub load_cpus: &'a [usize],
+    /// Processors of the system under test.
+    pub cpus: &'a [usize],
+}
+
+impl RawMix {
+    /// What the engine and the monitor left.
+    pub fn of(place: &RawPlace<'_>, outcome: &Outcome, recording: &Recording) -> RawMix {
+        let client = |client: &touchstone_load::ClientOutcome| RawClient {
+            requests: client.requests,
+            errors: client.errors,
+            bytes: client.bytes,
+            latency: RawHistogram::of(&client.latency_ns),
+        };
+        let interval = |interval: &touchstone_load::Interval| RawInterval {
+            start_s: interval.start_s,
+            length_s: interval.length_s,
+            requests: interval.requests,
+            errors: interval.errors,
+            bytes: interval.bytes,
+            latency: RawHistogram::of(&interval.latency_ns),
+        };
+        let engine = &outcome.engine;
+        RawMix {
+            version: VERSION,
+            system: place.system.to_owned(),
+            row: place.row,
+            mix: place.mix.to_owned(),
+            load_cpus: place.load_cpus.to_vec(),
+            cpus: place.cpus.to_vec(),
+            window_s: outcome.window.as_secs_f64(),
+            requests: outcome.requests,
+            total_requests: outcome.total_requests,
+            errors: outcome
+                .errors
+                .by_kind()
+                .iter()
+                .map(|(name, count)| ((*name).to_owned(), *count))
+                .collect(),
+            bytes: outcome.bytes,
+            body_bytes: outcome.body_bytes,
+            connections: outcome.connections,
+            latency: RawHistogram::of(&outcome.latency_ns),
+            connect: RawHistogram::of(&outcome.connect_ns),
+            clients: outcome.clients.iter().map(client).collect(),
+            intervals: outcome.intervals.iter().map(interval).collect(),
+            engine: RawEngine {
+                user_s: engine.user_s,
+                system_s: engine.system_s,
+                busiest_thread: engine.busiest_thread,
+                longest_waiting_thread: engine.longest_waiting_thread,
+            },
+            generator_saturated: match &outcome.saturation {
+                Saturation::Clear => None,
+                Saturation::Saturated(sign) => Some(sign.clone()),
+            },
+            recording: recording.clone(),
+        }
+    }
+}
+
+impl RawHistogram {
+    /// Writes a histogram.
+    pub fn of<T: Counter>(histogram: &Histogram<T>) -> RawHistogram {
+        if histogram.is_empty() {
+            return RawHistogram(String::new());
+        }
+        let mut bytes = Vec::new();
+        // Writing to memory fails only where counts do not fit the form's 63 bits, which no run reaches.
+        let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
+        RawHistogram(written.map(|_| STANDARD.encode(&bytes)).unwrap_or_default())
+    }
+
+    /// Reads it again; the text says what is wrong with it.
+    pub fn read(&self) -> Result<Histogram<u64>, String> {
+        if self.0.is_empty() {
+            return Histogram::new(3).map_err(|error| error.to_string());
+        }
+        let bytes =
+            STANDARD.decode(&self.0).map_err(|error| format!("a histogram is not base64: {error}"))?;
+        let read = Deserializer::new().deserialize(&mut bytes.as_slice());
+        read.map_err(|error| format!("a histogram is damaged: {error}"))
+    }
+}
+
+/// Why the raw data could not be read.
+#[derive(Debug)]
+pub enum RawError {
+    /// There is none: the result is older than the file, or was taken away from it.
+    Missing(PathBuf),
+    /// It could not be opened or read.
+    Io(PathBuf, io::Error),
+    /// A line is damaged: its number from 1, and the reason.
+    Damaged(PathBuf, usize, String),
+}
+
+impl fmt::Display for RawError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RawError::Missing(path) => write!(f, "there is no raw data at {}", path.display()),
+            RawError::Io(path, error) => write!(f, "cannot read {}: {error}", path.display()),
+            RawError::Damaged(path, line, reason) => {
+                write!(f, "{}, line {line}: {reason}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for RawError {}
+
+/// Reads the raw data of a result directory.
+pub fn read(directory: &Path) -> Result<Vec<RawMix>, RawError> {
+    let path = directory.join(FILE_NAME);
+    let file = File::open(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => RawError::Missing(path.clone()),
+        _ => RawError::Io(path.clone(), error),
+    })?;
+    let mut reader = BufReader::new(file);
+    let mut mixes = Vec::new();
+    for number in 1.. {
+        let mut line = Vec::new();
+        let read = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+        if read.map_err(|error| RawError::Io(path.clone(), error))? == 0 {
+            break;
+        }
+        let damaged = |reason: String| RawError::Damaged(path.clone(), number, reason);
+        if number > LINES_MAX {
+            return Err(damaged(format!("more than {LINES_MAX} lines")));
+        }
+        mixes.push(parse(&line).map_err(damaged)?);
+    }
+    Ok(mixes)
+}
+
+/// Reads one line; the text says what is wrong with it.
+pub fn parse(line: &[u8]) -> Result<RawMix, String> {
+    if line.last() != Some(&b'\n') {
+        return Err("the line does not end: it was cut, or is too long".to_owned());
+    }
+    let mix: RawMix = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    if mix.version > VERSION {
+        return Err(format!("version {}, and this program reads up to {VERSION}", mix.version));
+    }
+    Ok(mix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn histograms_come_back_as_they_were(values in proptest::collection::vec(1u64..60_000_000_000, 0..200)) {
+            let mut histogram = Histogram::<u64>::new(3).unwrap();
+            values.iter().for_each(|value| histogram.record(*value).unwrap());
+            let read = RawHistogram::of(&histogram).read().unwrap();
+            prop_assert_eq!((read.len(), read.min(), read.max()), (histogram.len(), histogram.min(), histogram.max()));
+            prop_assert_eq!(read.mean(), histogram.mean());
+            prop_assert_eq!(read.stdev(), histogram.stdev());
+            for quantile in [0.5, 0.9, 0.999] {
+                prop_assert_eq!(read.value_at_quantile(quantile), histogram.value_at_quantile(quantile));
+            }
+        }
+
+        #[test]
+        fn no_histogram_panics(text in "[A-Za-z0-9+/]{0,80}={0,2}", bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = RawHistogram(text).read();
+            let _ = RawHistogram(STANDARD.encode(&bytes)).read();
+        }
+
+        #[test]
+        fn no_line_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&bytes);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(read(directory.path()).unwrap_err().to_string().contains("no raw data at"));
+        std::fs::write(directory.path().join(FILE_NAME), "{}\n").unwrap();
+        assert!(read(directory.path()).unwrap_err().to_string().contains("line 1: missing field `version`"));
+        std::fs::write(directory.path().join(FILE_NAME), "{}").unwrap();
+        assert!(read(directory.path()).unwrap_err().to_string().contains("does not end"));
+    }
+}

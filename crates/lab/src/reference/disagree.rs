@@ -1,0 +1,211 @@
+//! The places where a paper disagrees with itself: two statements that cannot both be right, with the sum that shows it.
+//!
+//! They are not there to embarrass anybody; they show what an audit of a report finds, and keep ours honest: each is
+//! computed from the tables, so a wrong sum here fails as loudly as a wrong table.
+
+use super::derive::{Cell, stated};
+use super::{Derived, LittleRow, derived, little, reports, static_classes};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Disagreement {
+    /// The report (or two, where one quotes the other).
+    pub report: String,
+    /// What is said, and where.
+    pub statement: String,
+    /// What speaks against it, with the sum.
+    pub against: String,
+}
+
+/// How far Little's law may be off before a row of 2000 is named: the roundings of small latencies explain less.
+const LITTLE_TOLERANCE: f64 = 0.08;
+
+/// All of them, in the order in which they are found.
+pub fn disagreements() -> Vec<Disagreement> {
+    let mut all: Vec<Disagreement> =
+        derived().iter().filter(|figure| !figure.agrees).map(of_derived).collect();
+    all.extend(little().iter().filter(|row| of_uniprocessor(row)).map(of_little));
+    all.extend(numbers_used_twice());
+    all.extend(statements());
+    all
+}
+
+fn of_derived(figure: &Derived) -> Disagreement {
+    Disagreement {
+        report: figure.report.to_owned(),
+        statement: format!("{} ({}): {}", figure.place, figure.what, figure.printed),
+        against: format!(
+            "{} = {:.2}; the roundings allow {:.2} to {:.2}",
+            figure.sum, figure.computed, figure.least, figure.most
+        ),
+    }
+}
+
+/// Rows without a printed number of clients that imply no multiple of four, of the servlet and CGI tests on one processor.
+fn of_uniprocessor(row: &LittleRow) -> bool {
+    row.report == "iplanet-2000" && row.place.starts_with("Table 4") && row.off_by() > LITTLE_TOLERANCE
+}
+
+fn of_little(row: &LittleRow) -> Disagreement {
+    Disagreement {
+        report: row.report.to_owned(),
+        statement: format!("{}: {} a second at {:.1} ms", row.place, row.rate, row.latency_s * 1000.0),
+        against: format!(
+            "clients = rate x latency = {:.1}, and the lab's clients came in steps of four (nearest: {})",
+            row.clients,
+            row.nearest()
+        ),
+    }
+}
+
+/// Table numbers that stand over more than one table.
+fn numbers_used_twice() -> Vec<Disagreement> {
+    let mut all = Vec::new();
+    for report in reports() {
+        let mut titles: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for table in report.tables.iter().filter(|table| !table.number.is_empty()) {
+            titles.entry(&table.number).or_default().push(&table.title);
+        }
+        for (number, titles) in titles.into_iter().filter(|(_, titles)| titles.len() > 1) {
+            all.push(Disagreement {
+                report: report.id.clone(),
+                statement: format!("{number} is {:?}", titles[0]),
+                against: format!("{number} is also {}", titles[1..].join(" and ")),
+            });
+        }
+    }
+    all
+}
+
+/// What the text says against what follows from the text.
+fn statements() -> Vec<Disagreement> {
+    [sysctl(), wait(), requests_of_a_client(), most_frequent_file(), fewest_threads(), peak_threads()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn text(cell: Cell) -> String {
+    let Cell(in_report, table, row, _) = cell;
+    let table = super::report(in_report).and_then(|report| report.table(table));
+    let cells = table.and_then(|table| table.rows.iter().find(|cells| cells[0] == row));
+    cells.and_then(|cells| cells.get(1)).cloned().unwrap_or_default()
+}
+
+fn sysctl() -> Option<Disagreement> {
+    let of = |report| text(stated(report, "/etc/system line of streams"));
+    let (later, earlier) = (of("iplanet-2000"), of("bordermanager-1997"));
+    let name = |line: &str| line.split('=').next().unwrap_or_default().to_owned();
+    (name(&later) != name(&earlier)).then(|| Disagreement {
+        report: "iplanet-2000 and bordermanager-1997".to_owned(),
+        statement: format!("/etc/system has {later}"),
+        against: format!("the other report of the same laboratory has {earlier}: one letter differs"),
+    })
+}
+
+fn wait() -> Option<Disagreement> {
+    let of = |row| stated("fasttrack-1996", row).value();
+    let (said, done) = (
+        of("Wait between synchronisations as the text says, microseconds"),
+        of("Wait between synchronisations as the source code says, microseconds"),
+    );
+    (said != done).then(|| Disagreement {
+        report: "fasttrack-1996".to_owned(),
+        statement: format!("Appendix 1: the clients wait for {} milliseconds", said / 1000.0),
+        against: format!("the code beside it sets tv_usec = {done}, which is {done} microseconds"),
+    })
+}
+
+fn requests_of_a_client() -> Option<Disagreement> {
+    let said = stated("compaq-1997", "Requests of each of 240 clients in 10 minutes").value();
+    let rate = stated("compaq-1997", "Requests/second of the 2P server with 240 clients, at least").value();
+    let peak = Cell("compaq-1997", "table-5", "ProLiant 5000 2P", "Static HTML").value();
+    let needed = said * 240.0 / 600.0;
+    (needed > peak).then(|| Disagreement {
+        report: "compaq-1997".to_owned(),
+        statement: format!("240 clients each sent about {said} requests in 10 minutes"),
+        against: format!(
+            "that is {needed} requests/s, above the peak of {peak}; {rate} requests/s make {} for each, and {said} at \
+             the peak would fit {:.0} clients",
+            rate * 600.0 / 240.0,
+            peak * 600.0 / said
+        ),
+    })
+}
+
+fn most_frequent_file() -> Option<Disagreement> {
+    let said = stated("compaq-1997", "Most frequently retrieved file, KB").value();
+    let classes = static_classes();
+    let (bytes, weight) =
+        classes.iter().copied().reduce(|best, other| if other.1 > best.1 { other } else { best })?;
+    (bytes / 1024.0 != said).then(|| Disagreement {
+        report: "compaq-1997".to_owned(),
+        statement: format!("the size of the most frequently retrieved file is {said} KB"),
+        against: format!(
+            "by Appendix A the class of {} KB has the most requests, {weight} %",
+            bytes / 1024.0
+        ),
+    })
+}
+
+fn fewest_threads() -> Option<Disagreement> {
+    let of = |row| stated("bordermanager-1997", row).value();
+    let (at, fewest) =
+        (of("Mixed data, stand-alone, threads at the peak"), of("Mixed data, fewest threads tested"));
+    (at < fewest).then(|| Disagreement {
+        report: "bordermanager-1997".to_owned(),
+        statement: format!("the baseline of mixed data peaked with {at} threads"),
+        against: format!("by Test Procedures the fewest threads tested were {fewest}"),
+    })
+}
+
+fn peak_threads() -> Option<Disagreement> {
+    let of = |row| stated("bordermanager-1997", row).value();
+    let (first, later) = (
+        of("Mixed data, stand-alone, threads at the peak"),
+        of("Mixed data, stand-alone, threads at the peak, said later"),
+    );
+    (first != later).then(|| Disagreement {
+        report: "bordermanager-1997".to_owned(),
+        statement: format!("the baseline of mixed data peaked with {first} threads"),
+        against: format!("by Test Procedures the Sun system reached its peak with {later} threads"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_known_disagreements_are_flagged_and_no_others() {
+        let all = disagreements();
+        let count = |report: &str| all.iter().filter(|it| it.report == report).count();
+        assert_eq!(count("fasttrack-1996"), 2, "{all:#?}");
+        assert_eq!(count("compaq-1997"), 3, "{all:#?}");
+        assert_eq!(count("bordermanager-1997"), 2, "{all:#?}");
+        assert_eq!(count("iplanet-1999"), 1, "{all:#?}");
+        assert_eq!(count("iplanet-2000"), 6 + 4 + 3, "{all:#?}");
+        assert_eq!(count("iplanet-2000 and bordermanager-1997"), 1, "{all:#?}");
+        assert_eq!(all.len(), 22);
+    }
+
+    #[test]
+    fn the_sums_are_those_of_the_papers() {
+        let all = disagreements();
+        let against = |statement: &str| {
+            &all.iter()
+                .find(|it| it.statement.contains(statement))
+                .unwrap_or_else(|| panic!("{statement}"))
+                .against
+        };
+        assert!(against("each sent about 4200").contains("1680 requests/s, above the peak of 1401"));
+        assert!(against("each sent about 4200").contains("make 3375 for each"));
+        assert!(against("most frequently").contains("2 KB has the most requests, 26 %"));
+        assert!(against("Table 11 is").contains("Type A Client"));
+        assert!(against("sq_max_size=0").contains("sg_max_size=1024"));
+        assert!(against("10 milliseconds").contains("10 microseconds"));
+        assert!(against("SPICE Java Servlet requests/second, iWS: 307").contains("= 3.1"));
+    }
+}

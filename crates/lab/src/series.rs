@@ -1,0 +1,68 @@
+//! What belongs together in a result: the mixes of one system, and of one interface where several were measured by themselves.
+
+use crate::result::{InterfaceRecord, MixResult, ResultFile, SystemResult};
+use crate::verdict::peak_of;
+
+/// The mixes of one system with one interface.
+#[derive(Debug, Clone)]
+pub struct Series<'a> {
+    /// The system.
+    pub system: &'a SystemResult,
+    /// The interface, where the suite compares several.
+    pub interface: Option<&'a InterfaceRecord>,
+    /// Its name for people: the system's, and the interface's where there are several.
+    pub title: String,
+    /// Its mixes, in the order of the result.
+    pub mixes: Vec<&'a MixResult>,
+}
+
+impl<'a> Series<'a> {
+    /// The mix with the highest rate.
+    pub fn peak(&self) -> Option<&'a MixResult> {
+        peak_of(self.mixes.iter().copied())
+    }
+}
+
+/// Every series of a result: the systems in their order, and of each its interfaces in the order of the suite. A system that
+/// measured nothing has one series without mixes.
+pub fn of(result: &ResultFile) -> Vec<Series<'_>> {
+    result.systems.iter().flat_map(|system| of_system(result, system)).collect()
+}
+
+/// The series of one system.
+pub fn of_system<'a>(result: &'a ResultFile, system: &'a SystemResult) -> Vec<Series<'a>> {
+    let mut names: Vec<&str> =
+        result.suite.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+    // A damaged file can name an interface that its suite does not have.
+    for mix in &system.mixes {
+        if !names.contains(&mix.interface.as_str()) {
+            names.push(&mix.interface);
+        }
+    }
+    let mut series: Vec<Series<'_>> = Vec::new();
+    for name in names {
+        let mixes: Vec<&MixResult> = system.mixes.iter().filter(|mix| mix.interface == name).collect();
+        if !mixes.is_empty() {
+            let interface = interface(result, name);
+            series.push(Series { system, interface, title: title(result, system, name), mixes });
+        }
+    }
+    if series.is_empty() {
+        series.push(Series { system, interface: None, title: system.title.clone(), mixes: Vec::new() });
+    }
+    series
+}
+
+/// The interface of a name.
+pub fn interface<'a>(result: &'a ResultFile, name: &str) -> Option<&'a InterfaceRecord> {
+    result.suite.interfaces.iter().find(|interface| interface.name == name)
+}
+
+/// The name for people of an interface of a system.
+pub fn title(result: &ResultFile, system: &SystemResult, interface_name: &str) -> String {
+    if interface_name.is_empty() {
+        return system.title.clone();
+    }
+    let interface = interface(result, interface_name).map_or(interface_name, |interface| &interface.title);
+    format!("{}, {interface}", system.title)
+}

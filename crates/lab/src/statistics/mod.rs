@@ -1,0 +1,37 @@
+//! The statistics of the lab, as pure functions of numbers: nothing here reads a file, a clock or a result.
+//!
+//! - [`warm_up`]: where a run has settled (MSER-5);
+//! - [`bootstrap`]: intervals of medians and of time series, seeded, so that the same figures give the same interval;
+//! - [`quantile`]: medians, and what a percentile of one run may be in truth (order statistics);
+//! - [`paired`]: whether two systems differ, against the noise that a system shows against itself;
+//! - [`fairness`]: whether all clients were served alike;
+//! - [`taint`]: whether the load engine and not the server set the figures;
+//! - [`useful_peak`]: the highest load that people would still be content with.
+//!
+//! The methods, with their sources, are told in `docs/method.md`.
+
+pub mod bootstrap;
+pub mod fairness;
+pub mod paired;
+pub mod quantile;
+pub mod taint;
+pub mod useful_peak;
+pub mod warm_up;
+
+/// A figure with what it may be in truth.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The estimate.
+    pub estimate: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether a value lies in it.
+    pub fn holds(&self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+}

@@ -1,0 +1,212 @@
+//! The useful peak: the highest load that people would still be content with (the report of 2000 names it; these are
+//! its words made exact).
+//!
+//! It is the largest load at which, over at least three runs in their steady windows, at most one request of a thousand
+//! fails, 95 % of the answers come within the agreed time, all clients are served alike, and the load engine had room.
+//! Where it is lower than the peak, the reason is told.
+
+use super::fairness::Fairness;
+use super::quantile::median;
+use serde::Serialize;
+
+/// What people are content with.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Criteria {
+    /// The fewest runs.
+    pub runs_min: usize,
+    /// Failed requests, at most, as a share.
+    pub errors_max: f64,
+    /// 95 % of the answers come within this, microseconds; absent: nothing was agreed on.
+    pub p95_max_us: Option<f64>,
+    /// Jain's index, at least.
+    pub jain_min: f64,
+    /// The slowest client's mean latency over the median client's, at most.
+    pub slowest_over_median_max: f64,
+}
+
+impl Default for Criteria {
+    fn default() -> Criteria {
+        Criteria {
+            runs_min: 3,
+            errors_max: 0.001,
+            p95_max_us: None,
+            jain_min: 0.95,
+            slowest_over_median_max: 1.5,
+        }
+    }
+}
+
+/// One run at a load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Run {
+    /// Virtual clients, or the arrival rate.
+    pub load: f64,
+    /// Valid answers a second.
+    pub rate: f64,
+    /// Failed requests, as a share of all.
+    pub errors: f64,
+    /// 95th percentile of the latency, microseconds.
+    pub p95_us: f64,
+    /// How alike the clients were served; absent where it was not measured.
+    pub fairness: Option<Fairness>,
+    /// Whether the load engine and not the server set the figures.
+    pub tainted: bool,
+}
+
+/// A load with its runs looked at together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Load {
+    /// Virtual clients, or the arrival rate.
+    pub load: f64,
+    /// The median rate of its runs.
+    pub rate: f64,
+    /// Why it is not useful, a reason each; empty: it is.
+    pub reasons: Vec<String>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct UsefulPeak {
+    /// The load of the highest rate, whatever people think of it.
+    pub peak: Load,
+    /// The largest load that is useful; absent where none is.
+    pub useful: Option<Load>,
+    /// Why the two differ, in a sentence; absent where they are one.
+    pub difference: Option<String>,
+    /// Every load, in rising order.
+    pub loads: Vec<Load>,
+}
+
+/// Finds it. `None` of no runs.
+pub fn find(runs: &[Run], criteria: &Criteria) -> Option<UsefulPeak> {
+    let mut at: Vec<f64> = runs.iter().map(|run| run.load).collect();
+    at.sort_by(f64::total_cmp);
+    at.dedup();
+    let loads: Vec<Load> = at
+        .into_iter()
+        .map(|load| judged(load, &runs.iter().filter(|run| run.load == load).collect::<Vec<_>>(), criteria))
+        .collect();
+    // The first of equals: the lightest load that reaches the rate.
+    let peak = loads.iter().reduce(|best, load| if load.rate > best.rate { load } else { best })?.clone();
+    let useful = loads.iter().rfind(|load| load.reasons.is_empty()).cloned();
+    let difference = difference(&peak, useful.as_ref(), &loads);
+    Some(UsefulPeak { peak, useful, difference, loads })
+}
+
+fn judged(load: f64, runs: &[&Run], criteria: &Criteria) -> Load {
+    let worst = |figure: fn(&Run) -> f64| runs.iter().map(|run| figure(run)).fold(0.0, f64::max);
+    let mut reasons = Vec::new();
+    if runs.len() < criteria.runs_min {
+        reasons.push(format!("{} runs, and {} are needed", runs.len(), criteria.runs_min));
+    }
+    let errors = worst(|run| run.errors);
+    if errors > criteria.errors_max {
+        reasons.push(format!("{:.3} % of the requests failed", errors * 100.0));
+    }
+    if let Some(limit) = criteria.p95_max_us {
+        let p95 = worst(|run| run.p95_us);
+        if p95 > limit {
+            reasons.push(format!("5 % waited longer than {:.3} ms ({:.3} ms)", limit / 1000.0, p95 / 1000.0));
+        }
+    }
+    let fairness = runs.iter().filter_map(|run| run.fairness);
+    let jain = fairness.clone().map(|fairness| fairness.jain).fold(1.0, f64::min);
+    if jain < criteria.jain_min {
+        reasons.push(format!("the clients got unequal shares (Jain\u{2019}s index {jain:.3})"));
+    }
+    let slowest = fairness.filter_map(|fairness| fairness.slowest_over_median).fold(0.0, f64::max);
+    if slowest > criteria.slowest_over_median_max {
+        reasons.push(format!("the slowest client waited {slowest:.2} times as long as the median one"));
+    }
+    if runs.iter().any(|run| run.tainted) {
+        reasons.push("the load engine was at its own limit".to_owned());
+    }
+    let rates: Vec<f64> = runs.iter().map(|run| run.rate).collect();
+    Load { load, rate: median(&rates).unwrap_or(0.0), reasons }
+}
+
+fn difference(peak: &Load, useful: Option<&Load>, loads: &[Load]) -> Option<String> {
+    let told = |load: &Load| load.reasons.join("; ");
+    match useful {
+        None => {
+            let least = loads.first()?;
+            Some(format!("no load is useful: already at {}, {}", least.load, told(least)))
+        }
+        Some(useful) if useful.load == peak.load => None,
+        Some(useful) if useful.load > peak.load => Some(format!(
+            "beyond the peak the rate is lower, but up to {} nobody is served badly",
+            useful.load
+        )),
+        Some(_) => Some(format!("at the peak {}", told(peak))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn run(load: f64, rate: f64) -> Run {
+        let fairness = Some(Fairness { jain: 0.999, slowest_over_median: Some(1.05) });
+        Run { load, rate, errors: 0.0, p95_us: load * 1000.0, fairness, tainted: false }
+    }
+
+    /// Three runs at each of 1, 2, 4, 8, 16 clients; the rate peaks at 8.
+    fn runs() -> Vec<Run> {
+        let rates = [(1.0, 100.0), (2.0, 190.0), (4.0, 350.0), (8.0, 500.0), (16.0, 480.0)];
+        rates
+            .iter()
+            .flat_map(|(load, rate)| [0.99, 1.0, 1.01].map(|noise| run(*load, rate * noise)))
+            .collect()
+    }
+
+    #[test]
+    fn without_complaints_the_largest_load_is_useful() {
+        let found = find(&runs(), &Criteria::default()).unwrap();
+        assert_eq!((found.peak.load, found.peak.rate), (8.0, 500.0));
+        assert_eq!(found.useful.unwrap().load, 16.0);
+        assert!(found.difference.unwrap().contains("beyond the peak"));
+        assert_eq!(find(&[], &Criteria::default()), None);
+    }
+
+    #[test]
+    fn each_criterion_takes_the_peak_away_and_says_so() {
+        type Change = fn(&mut Run);
+        let changes: [(Change, &str); 5] = [
+            (|run| run.errors = 0.002, "0.200 % of the requests failed"),
+            (|run| run.p95_us = 99_000.0, "longer than 20.000 ms"),
+            (
+                |run| run.fairness = Some(Fairness { jain: 0.9, slowest_over_median: Some(1.0) }),
+                "unequal shares",
+            ),
+            (
+                |run| run.fairness = Some(Fairness { jain: 1.0, slowest_over_median: Some(2.0) }),
+                "2.00 times as long",
+            ),
+            (|run| run.tainted = true, "load engine"),
+        ];
+        let criteria = Criteria { p95_max_us: Some(20_000.0), ..Criteria::default() };
+        for (change, reason) in changes {
+            let mut runs = runs();
+            // One of the three runs is enough to spoil a load.
+            change(&mut runs[9]);
+            runs.truncate(12);
+            let found = find(&runs, &criteria).unwrap();
+            assert_eq!(found.useful.as_ref().unwrap().load, 4.0, "{reason}");
+            assert!(found.difference.as_ref().unwrap().contains(reason), "{found:?}");
+        }
+        let found = find(&runs()[..2], &criteria).unwrap();
+        assert!(found.useful.is_none() && found.difference.unwrap().contains("2 runs, and 3 are needed"));
+    }
+
+    proptest! {
+        #[test]
+        fn stricter_people_are_content_with_no_more(limit in 100.0f64..20_000.0, stricter in 0.1f64..1.0) {
+            let of = |limit: f64| {
+                let criteria = Criteria { p95_max_us: Some(limit), ..Criteria::default() };
+                find(&runs(), &criteria).unwrap().useful.map_or(0.0, |load| load.load)
+            };
+            prop_assert!(of(limit * stricter) <= of(limit));
+        }
+    }
+}

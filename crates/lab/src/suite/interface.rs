@@ -1,0 +1,263 @@
+//! Interfaces: the ways in which a server makes an answer, each with the least program that uses it. Their definitions are the
+//! TOML files of `suites/interfaces/`; a suite names those that it measures.
+//!
+//! An interface says what the system under test must be able to do for it (a capability), which program must be there, which
+//! path is asked for and how many bytes come back; and what the reports of 1996 to 2000 measured for it.
+
+use crate::capability;
+use crate::definition::{DefinitionError, Document, Table, nearest};
+use crate::programs;
+use crate::result::{InterfaceRecord, ReportFigures};
+
+/// The interfaces that are built in: name and TOML text.
+const BUILT_IN: [(&str, &str); 8] = [
+    ("static", include_str!("../../../../suites/interfaces/static.toml")),
+    ("shtml", include_str!("../../../../suites/interfaces/shtml.toml")),
+    ("cgi", include_str!("../../../../suites/interfaces/cgi.toml")),
+    ("fastcgi", include_str!("../../../../suites/interfaces/fastcgi.toml")),
+    ("nsapi-send", include_str!("../../../../suites/interfaces/nsapi-send.toml")),
+    ("nsapi-a", include_str!("../../../../suites/interfaces/nsapi-a.toml")),
+    ("nsapi-b", include_str!("../../../../suites/interfaces/nsapi-b.toml")),
+    ("nsapi-c", include_str!("../../../../suites/interfaces/nsapi-c.toml")),
+];
+
+/// The pages that interfaces can ask for: name and text, whose directives the server carries out.
+const PAGES: [(&str, &str); 1] = [("shtml", include_str!("../../../../programs/shtml/spice.shtml"))];
+
+/// The longest answer of an interface.
+const BODY_BYTES_MAX: u64 = 1 << 30;
+/// The largest rate and latency that a report can have.
+const FIGURE_MAX: f64 = 1e12;
+
+/// A way to make an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interface {
+    /// For example `cgi`.
+    pub name: String,
+    /// Its name for people, for example `CGI`.
+    pub title: String,
+    /// What answers, in words.
+    pub description: String,
+    /// The capability that a system must have.
+    pub needs: String,
+    /// The program that must be there, for example `cgi`.
+    pub program: Option<String>,
+    /// The page that must lie at the path, for example `shtml`.
+    pub page: Option<String>,
+    /// The path that is asked for.
+    pub path: String,
+    /// Bytes of the answer's body.
+    pub body_bytes: u64,
+    /// What the reports of 1996 to 2000 measured for it.
+    pub reports: Vec<ReportFigures>,
+}
+
+/// What lies at an interface's path in the tree of files.
+pub(super) enum AtPath {
+    /// Nothing: a program answers.
+    Nothing,
+    /// This page; what comes back is not what lies there.
+    Page(&'static str),
+    /// A file of `body_bytes`, made as the workload's files are.
+    File,
+}
+
+impl Interface {
+    /// The interfaces that are built in, in the order of the list.
+    pub fn built_in() -> Result<Vec<Interface>, DefinitionError> {
+        BUILT_IN.iter().map(|(name, text)| Interface::read(name, text)).collect()
+    }
+
+    /// A built-in interface by its name, or an interface file by its path; the text of an error says what is wrong.
+    pub(super) fn find(name_or_path: &str) -> Result<Interface, String> {
+        if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
+            return Interface::read(name, text).map_err(|error| error.to_string());
+        }
+        if !name_or_path.contains('/') && !name_or_path.ends_with(".toml") {
+            return Err(unknown(name_or_path));
+        }
+        let text = std::fs::read_to_string(name_or_path)
+            .map_err(|error| format!("definition of an interface, {name_or_path}: {error}"))?;
+        Interface::read(name_or_path, &text).map_err(|error| error.to_string())
+    }
+
+    /// Reads an interface's TOML text; `file` names it in messages.
+    pub fn read(file: &str, text: &str) -> Result<Interface, DefinitionError> {
+        let document = Document::new(file, text);
+        let parsed = document.parse()?;
+        let root = document.root(&parsed);
+        let name = super::read::name(&root, root.required_string("name")?, "an interface's")?;
+        let interface = Interface {
+            name,
+            title: root.required_string("title")?.value,
+            description: root.required_string("description")?.value,
+            needs: needs(&root)?,
+            program: known(&root, "program", programs::names())?,
+            page: known(&root, "page", PAGES.iter().map(|(name, _)| *name))?,
+            path: path(&root)?,
+            body_bytes: root.required("body_bytes", root.whole("body_bytes", 1..=BODY_BYTES_MAX)?)?.value,
+            reports: root.tables("report")?.iter().map(report_figures).collect::<Result<_, _>>()?,
+        };
+        root.finish()?;
+        Ok(interface)
+    }
+
+    /// What must lie at its path.
+    pub(super) fn at_path(&self) -> AtPath {
+        let page = self.page.as_ref().and_then(|page| PAGES.iter().find(|(name, _)| name == page));
+        match (page, &self.program) {
+            (Some((_, text)), _) => AtPath::Page(text),
+            (None, Some(_)) => AtPath::Nothing,
+            (None, None) => AtPath::File,
+        }
+    }
+
+    /// As the result file records it.
+    pub fn record(&self) -> InterfaceRecord {
+        InterfaceRecord {
+            name: self.name.clone(),
+            title: self.title.clone(),
+            description: self.description.clone(),
+            needs: self.needs.clone(),
+            path: self.path.clone(),
+            body_bytes: self.body_bytes,
+            reports: self.reports.clone(),
+        }
+    }
+}
+
+fn needs(root: &Table<'_>) -> Result<String, DefinitionError> {
+    let needs = root.required_string("needs")?;
+    if capability::is_known(&needs.value) {
+        return Ok(needs.value);
+    }
+    let all: Vec<&str> = capability::names().collect();
+    let message = format!("there is no capability `{}`; known: {}", needs.value, all.join(", "));
+    Err(root.error_at(&needs, message))
+}
+
+/// The value of a key that names one of a list.
+fn known<'n>(
+    root: &Table<'_>,
+    key: &'static str,
+    names: impl Iterator<Item = &'n str>,
+) -> Result<Option<String>, DefinitionError> {
+    let Some(named) = root.string(key)? else { return Ok(None) };
+    let names: Vec<&str> = names.collect();
+    if names.contains(&named.value.as_str()) {
+        return Ok(Some(named.value));
+    }
+    let message = format!("there is no {key} `{}`; known: {}", named.value, names.join(", "));
+    Err(root.error_at(&named, message))
+}
+
+/// A path without a query that means the same to every server.
+fn path(root: &Table<'_>) -> Result<String, DefinitionError> {
+    let path = root.required_string("path")?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
+    let segments = || path.value.split('/').skip(1);
+    let good = path.value.starts_with('/')
+        && path.value.len() <= 200
+        && path.value.chars().all(plain)
+        && segments().all(|segment| !segment.is_empty() && !segment.starts_with('.'));
+    if good {
+        return Ok(path.value);
+    }
+    let rule = "`path` begins with `/`, holds letters, digits, `.`, `-` and `_`, and no part of it is empty or begins with a dot";
+    Err(root.error_at(&path, rule))
+}
+
+fn report_figures(table: &Table<'_>) -> Result<ReportFigures, DefinitionError> {
+    let figure =
+        |key| Ok::<_, DefinitionError>(table.number(key, 0.001..=FIGURE_MAX)?.map(|number| number.value));
+    let figures = ReportFigures {
+        server: table.required_string("server")?.value,
+        processors: table.required("processors", table.whole("processors", 1..=100_000)?)?.value,
+        requests_per_second: figure("requests_per_second")?,
+        latency_ms: figure("latency_ms")?,
+        static_requests_per_second: figure("static_requests_per_second")?,
+        static_latency_ms: figure("static_latency_ms")?,
+        source: table.required_string("source")?.value,
+    };
+    table.finish()?;
+    Ok(figures)
+}
+
+fn unknown(name: &str) -> String {
+    let names = BUILT_IN.iter().map(|(name, _)| *name);
+    let advice = match nearest(name, names.clone()) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => format!("built in: {}", names.collect::<Vec<_>>().join(", ")),
+    };
+    format!("there is no interface `{name}`; {advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GOOD: &str = r#"name = "servlet"
+title = "servlet"
+description = "a servlet"
+needs = "servlet"
+path = "/app/spice"
+body_bytes = 6250
+[[report]]
+server = "iWS 4.0"
+processors = 4
+requests_per_second = 1080
+latency_ms = 18.1
+static_requests_per_second = 2759
+source = "Table 3"
+"#;
+
+    #[test]
+    fn built_in_interfaces_bear_their_names_and_return_as_many_bytes() {
+        let interfaces = Interface::built_in().unwrap();
+        for (interface, (name, _)) in interfaces.iter().zip(BUILT_IN) {
+            assert_eq!((interface.name.as_str(), interface.body_bytes), (name, 6250));
+            assert!(matches!(interface.at_path(), AtPath::File) == (name == "static"), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_page_has_6250_bytes_once_the_date_is_in_it() {
+        let (_, page) = PAGES[0];
+        let begin = page.find("<!--#").unwrap();
+        let end = page.rfind("-->").unwrap() + 3;
+        assert_eq!(page.len() - (end - begin) + "2026-11-22".len(), 6250);
+        assert!(page[begin..end].contains("timefmt=\"%Y-%m-%d\""));
+    }
+
+    #[test]
+    fn a_good_interface_is_read_and_bad_ones_are_refused() {
+        let servlet = Interface::read("servlet.toml", GOOD).unwrap();
+        assert_eq!((servlet.needs.as_str(), servlet.reports[0].latency_ms), ("servlet", Some(18.1)));
+        let cases = [
+            ("needs = \"servlet\"", "needs = \"beans\"", "servlet.toml:4:9: there is no capability `beans`"),
+            ("path = \"/app/spice\"", "path = \"app\"", "servlet.toml:5:8: `path` begins with `/`"),
+            ("path = \"/app/spice\"", "path = \"/app/../x\"", "servlet.toml:5:8: `path` begins"),
+            ("path = \"/app/spice\"", "path = \"/app?x\"", "servlet.toml:5:8: `path` begins"),
+            ("body_bytes = 6250", "body_bytes = 0", "servlet.toml:6:14: `body_bytes` must be"),
+            ("latency_ms", "latenzy_ms", "servlet.toml:11:1: unknown key `latenzy_ms` in [report]"),
+            ("needs =", "page = \"x\"\nneeds =", "servlet.toml:4:8: there is no page `x`; known: shtml"),
+            ("needs =", "program = \"x\"\nneeds =", "servlet.toml:4:11: there is no program `x`"),
+        ];
+        for (from, to, expected) in cases {
+            let text = GOOD.replacen(from, to, 1);
+            let message = Interface::read("servlet.toml", &text).unwrap_err().to_string();
+            assert!(message.starts_with(expected), "{message}");
+        }
+        assert!(Interface::find("cgj").unwrap_err().contains("did you mean `cgi`?"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_damage_to_a_good_interface_makes_the_reader_panic(at in 0..GOOD.len(), put in "[\\x20-\\x7e\\n]{0,8}") {
+            let mut text = GOOD.to_string();
+            text.replace_range(at..(at + 1), &put);
+            let _ = Interface::read("any.toml", &text);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Drives one URL and prints what a request cost the engine itself, for comparisons with other generators.
+//!
+//! ```sh
+//! cargo run --release -p touchstone-load --example drive -- http://127.0.0.1:8080/ 64 5 kept
+//! cargo run --release -p touchstone-load --example drive -- https://127.0.0.1:8443/ 100 5 100-streams
+//! ```
+
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::time::Duration;
+use touchstone_load::{ConnectionUse, HttpUrl, HttpVersion, Plan, Progress, Trust, run};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [url, clients, seconds, connections] = &arguments[..] else {
+        eprintln!("usage: drive URL CLIENTS SECONDS kept|new|N-streams");
+        std::process::exit(2);
+    };
+    let url = HttpUrl::parse(url)?;
+    let mut plan = Plan::of_one(url.resolve()?, &url.path);
+    plan.clients = clients.parse()?;
+    plan.length = Duration::from_secs_f64(seconds.parse()?);
+    plan.connections = if connections == "new" { ConnectionUse::New } else { ConnectionUse::Kept };
+    if let Some(tls) = &mut plan.target.tls {
+        tls.trust = Trust::Anything;
+    }
+    if let Some(streams) = connections.strip_suffix("-streams") {
+        (plan.version, plan.streams) = (HttpVersion::Http2, streams.parse()?);
+    }
+    let outcome = run(&plan, &Progress::default())?;
+    println!(
+        "{} requests, {} errors, {:.0} a second, {:.3} us of the engine each",
+        outcome.total_requests,
+        outcome.total_errors,
+        outcome.requests_per_second(),
+        outcome.engine_us_per_request().unwrap_or_default()
+    );
+    Ok(())
+}

@@ -1,0 +1,187 @@
+use super::*;
+use crate::curve::Stage;
+use crate::machine::allowed_cores;
+use crate::plan::{Session, TimeSpread};
+use crate::target::TlsTarget;
+
+fn plan() -> Plan {
+    let target = Target::plain(([127, 0, 0, 1], 8080).into(), "localhost:8080");
+    Plan::of_one(target, "/")
+}
+
+/// What the check says about a plan that one change has spoilt.
+fn refusal(change: impl FnOnce(&mut Plan)) -> String {
+    let mut plan = plan();
+    change(&mut plan);
+    plan.check().expect_err("the plan should be refused").0
+}
+
+#[test]
+fn a_plain_plan_passes() {
+    assert_eq!(plan().check(), Ok(Vec::new()));
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_the_reason() {
+    assert!(refusal(|plan| plan.requests.clear()).contains("no requests"));
+    for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(refusal(|plan| plan.requests[0].weight = weight).contains("weights are numbers above 0"));
+    }
+    assert!(refusal(|plan| plan.requests[0].class = MAXIMUM_REQUESTS).contains("classes"));
+    assert!(refusal(|plan| plan.requests[0].path = "index.html".into()).contains("begin with '/'"));
+    assert!(refusal(|plan| plan.requests[0].path = "/a b".into()).contains("%20"));
+    assert!(refusal(|plan| plan.requests[0].path = "/a\r\nX: y".into()).contains("%0D"));
+    assert!(refusal(|plan| plan.requests[0].path = "/a#b".into()).contains("%23"));
+    assert!(refusal(|plan| plan.clients = 0).contains("0 clients"));
+    assert!(refusal(|plan| plan.clients = MAXIMUM_CLIENTS + 1).contains("1000001 clients"));
+    assert!(refusal(|plan| plan.target.address.set_port(0)).contains("port is 0"));
+    assert!(refusal(|plan| plan.target.host = "a b".into()).contains("Host field"));
+    assert!(refusal(|plan| plan.length = Duration::ZERO).contains("above 0"));
+    assert!(refusal(|plan| plan.timeout = Duration::ZERO).contains("timeout"));
+    assert!(refusal(|plan| plan.receive_buffer_bytes = 0).contains("receive buffer"));
+    assert!(refusal(|plan| plan.rate = Some(0.0)).contains("rate"));
+    assert!(refusal(|plan| plan.rate = Some(f64::NAN)).contains("rate"));
+}
+
+#[test]
+fn ramps_must_leave_something_to_count() {
+    let text = refusal(|plan| {
+        plan.length = Duration::from_secs(10);
+        plan.ramp_up = Duration::from_secs(6);
+        plan.ramp_down = Duration::from_secs(4);
+    });
+    assert!(text.contains("leave nothing"), "{text}");
+    let text = refusal(|plan| plan.ramp_up = Duration::MAX);
+    assert!(text.contains("leave nothing"), "{text}");
+}
+
+#[test]
+fn a_rate_excludes_think_time_and_delay() {
+    for change in [
+        |plan: &mut Plan| plan.think_time = Duration::from_millis(1),
+        |plan: &mut Plan| plan.delay = Duration::from_millis(1),
+    ] {
+        let text = refusal(|plan| {
+            plan.rate = Some(10.0);
+            change(plan);
+        });
+        assert!(text.contains("leave out"), "{text}");
+    }
+}
+
+#[test]
+fn header_fields_cannot_break_the_request() {
+    for (header, said) in [
+        ("no colon", "no colon"),
+        (": value", "the name"),
+        ("bad name: value", "the name"),
+        ("Name : value", "the name"),
+        ("A: b\r\nC: d", "line end"),
+        ("Content-Length: 3", "body"),
+        ("transfer-encoding: chunked", "body"),
+    ] {
+        let text = refusal(|plan| plan.headers.push(header.to_string()));
+        assert!(text.contains(said), "{header:?}: {text}");
+    }
+    let text = refusal(|plan| plan.headers.push(format!("A: {}", "b".repeat(MAXIMUM_HEADERS_BYTES))));
+    assert!(text.contains("at most"), "{text}");
+    let mut plan = plan();
+    plan.headers.push("Accept-Language: fr, en;q=0.5".to_string());
+    assert!(plan.check().is_ok());
+}
+
+#[test]
+fn processors_must_exist_and_be_named_once() {
+    let text = refusal(|plan| plan.cores = vec![rustix::thread::CpuSet::MAX_CPU - 1]);
+    assert!(text.contains("not allowed"), "{text}");
+    let core = allowed_cores()[0];
+    let text = refusal(|plan| plan.cores = vec![core, core]);
+    assert!(text.contains("twice"), "{text}");
+}
+
+#[test]
+fn more_clients_than_files_or_ports_say_how_many_are_needed() {
+    let text = refusal(|plan| plan.clients = MAXIMUM_CLIENTS);
+    assert!(text.contains("open files") || text.contains("local ports"), "{text}");
+    assert!(text.contains("1000"), "{text}");
+}
+
+#[test]
+fn requests_that_cannot_be_sent_are_refused() {
+    for method in ["", "GE T", "GET\r\n", "CONNECT"] {
+        assert!(
+            refusal(|plan| plan.requests[0].method = method.to_string()).contains("method")
+                || method == "CONNECT"
+        );
+    }
+    assert!(refusal(|plan| plan.requests[0].target = 1).contains("there are 1"));
+    assert!(refusal(|plan| plan.requests[0].headers = vec!["x".to_string()]).contains("no colon"));
+    assert!(refusal(|plan| plan.requests[0].expected_status = vec![100..=200]).contains("from 200 on"));
+}
+
+#[test]
+fn stages_make_up_the_length() {
+    let stages = |values: &[(u64, f64, f64)]| -> Vec<Stage> {
+        values
+            .iter()
+            .map(|&(length, from, to)| Stage { length: Duration::from_secs(length), from, to })
+            .collect()
+    };
+    assert!(refusal(|plan| plan.stages = stages(&[(5, 1.0, 1.0)])).contains("together"));
+    assert!(refusal(|plan| plan.stages = stages(&[(10, 0.0, 2.0)])).contains("from 0 to 1"));
+    assert!(refusal(|plan| plan.stages = stages(&[(10, 0.0, 0.0)])).contains("nothing would be sent"));
+    assert!(refusal(|plan| plan.stages = stages(&[(10, -1.0, 1.0)])).contains("from 0"));
+    assert!(refusal(|plan| plan.stages = stages(&[(10, f64::NAN, 1.0)])).contains("from 0"));
+    let mut plan = plan();
+    plan.rate = Some(1.0);
+    plan.stages = stages(&[(4, 0.0, 500.0), (6, 500.0, 500.0)]);
+    assert_eq!(plan.check(), Ok(Vec::new()));
+}
+
+#[test]
+fn what_shares_a_connection_must_be_able_to() {
+    assert!(refusal(|plan| plan.streams = 0).contains("0 streams"));
+    assert!(refusal(|plan| plan.streams = 2).contains("HTTP/2's"));
+    for share in [0.0, 1.0, f64::NAN] {
+        assert!(
+            refusal(|plan| plan.connections = ConnectionUse::NewShare(share)).contains("above 0 and below 1")
+        );
+    }
+    let shared = |plan: &mut Plan| {
+        plan.version = HttpVersion::Http2;
+        plan.streams = 2;
+    };
+    assert!(
+        refusal(|plan| {
+            shared(plan);
+            plan.connections = ConnectionUse::New;
+        })
+        .contains("cannot be shared")
+    );
+    let session = Session { requests: 0.5, spread: TimeSpread::Fixed };
+    assert!(refusal(|plan| plan.session = Some(session)).contains("give one"));
+    assert!(
+        refusal(|plan| {
+            plan.rate = Some(1.0);
+            plan.session = Some(session);
+        })
+        .contains("at least 1")
+    );
+    assert!(refusal(|plan| plan.request_limit = Some(0)).contains("0 requests"));
+}
+
+#[test]
+fn tls_must_be_possible() {
+    for (name, share, said) in [("a b", 1.0, "certificate"), ("localhost", 1.5, "from 0 to 1")] {
+        let text = refusal(|plan| {
+            let tls = TlsTarget { trust: crate::target::Trust::Anything, ..TlsTarget::new(name) };
+            plan.target.tls = Some(TlsTarget { resumption_share: share, ..tls });
+        });
+        assert!(text.contains(said), "{text}");
+    }
+    let text = refusal(|plan| {
+        let trust = crate::target::Trust::Authorities(b"nothing".to_vec());
+        plan.target.tls = Some(TlsTarget { trust, ..TlsTarget::new("localhost") });
+    });
+    assert!(text.contains("holds no certificate"), "{text}");
+}

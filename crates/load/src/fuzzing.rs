@@ -1,0 +1,70 @@
+//! What the fuzz targets in `fuzz/` call: bytes of a server go through the readers of answers, whole and in pieces, and
+//! must mean the same. Not part of the interface.
+
+use crate::answer::AnswerReader;
+use crate::h2::{Http2, StreamEvent};
+use crate::plan::{HttpVersion, Plan};
+use crate::request::prepare;
+use crate::target::Target;
+use touchstone_http::response::ResponseHead;
+
+/// Any bytes as answers of HTTP/1.
+pub fn http1_answer(bytes: &[u8], piece: usize, is_head: bool) {
+    let read = |piece: usize| {
+        let (mut reader, mut head) = (AnswerReader::new(), ResponseHead::new());
+        reader.reset(is_head);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (received, behind) = rest.split_at(piece.min(rest.len()));
+            match reader.receive(received, &mut head, &mut ()) {
+                Ok(None) => rest = behind,
+                // What follows a whole answer is malformed, in whichever piece it comes.
+                Ok(Some(answer)) if behind.is_empty() => return Ok(Some(answer)),
+                Ok(Some(_)) | Err(_) => return Err(()),
+            }
+        }
+        Ok(None)
+    };
+    assert_eq!(read(usize::MAX), read(piece.max(1)));
+}
+
+/// Any bytes as what a server of HTTP/2 sends to a client with two requests under way.
+pub fn http2_answers(bytes: &[u8], piece: usize) {
+    let mut plan = Plan::of_one(Target::plain(([127, 0, 0, 1], 80).into(), "localhost"), "/");
+    plan.version = HttpVersion::Http2;
+    let request = prepare(&plan).remove(0);
+    let read = |piece: usize| {
+        let (mut out, mut events, mut body) = (Vec::new(), Vec::new(), 0);
+        let mut connection = Http2::new(2, &mut out);
+        (0..2).for_each(|slot| connection.start(slot, &request, &mut out));
+        out.clear();
+        let outcome = bytes.chunks(piece).try_for_each(|received| {
+            connection.receive(received, &mut out, &mut events, |_, part| body += part.len())
+        });
+        let answered: u64 = events
+            .iter()
+            .map(|event| match event {
+                StreamEvent::Answered { answer, .. } => answer.body_bytes,
+                _ => 0,
+            })
+            .sum();
+        assert!(answered <= body as u64 && events.len() + connection.open_streams() == 2);
+        outcome.map(|()| (events, out))
+    };
+    assert_eq!(read(bytes.len().max(1)), read(piece.max(1)));
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_targets_hold_for_any_bytes(
+            bytes in prop::collection::vec(any::<u8>(), 0..200), piece in 1usize..40, is_head: bool,
+        ) {
+            super::http1_answer(&bytes, piece, is_head);
+            super::http2_answers(&bytes, piece);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! HTTP/2 seen from a client that only counts (RFC 9113): requests that were written before the run go out, and what
+//! comes back is framed, counted and thrown away.
+//!
+//! The connection has as many slots as virtual clients share it; each holds one request at a time, and a stream of its
+//! own for each request. Frames and header compression are those of the http crate. What the server sends has next to no
+//! limit by flow control, since nothing of it is kept.
+
+mod receive;
+#[cfg(test)]
+mod tests;
+
+use crate::answer::Answer;
+use crate::request::{Blocks, PreparedRequest};
+use std::sync::Arc;
+use touchstone_http::h2::error::ErrorCode;
+use touchstone_http::h2::frame::{
+    self, MAX_STREAM_ID, append_data_header, append_headers, append_reset_stream, append_settings,
+    append_window_update,
+};
+use touchstone_http::h2::hpack::{Decoder, FieldList};
+use touchstone_http::h2::settings::{DEFAULT_FRAME_BYTES, DEFAULT_WINDOW_BYTES, SettingId};
+
+/// What the server may send on a stream, and on the connection, before it must wait.
+const WINDOW_BYTES: u32 = 1 << 30;
+/// How much of a window is used up before it is opened again.
+const OPEN_AGAIN_BYTES: u32 = WINDOW_BYTES / 2;
+/// An empty dynamic table from here on (RFC 7541, section 6.3).
+const NO_TABLE: u8 = 0x20;
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Http2 {
+    slots: Vec<Stream>,
+    /// Slots by their stream's number, as far as they are remembered: see [`Http2::slot_of`].
+    slot_hints: Vec<u32>,
+    open_streams: usize,
+    next_stream: u32,
+    table: Table,
+    /// The server takes no new streams any more.
+    goes_away: bool,
+    peer: Peer,
+    /// What may be sent on the whole connection.
+    send_window: i64,
+    /// Slots whose request's body is not sent whole.
+    sending: usize,
+    /// Received on the whole connection since its window was opened last.
+    received: u32,
+    receiving: receive::Receiving,
+    decoder: Decoder,
+    fields: FieldList,
+}
+
+/// What the server has set.
+#[derive(Debug)]
+struct Peer {
+    concurrent_streams: usize,
+    initial_window: i64,
+    frame_bytes: usize,
+}
+
+/// What the server's table for our fields holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Table {
+    Empty,
+    /// The fields that all requests share.
+    Common,
+    /// Nothing, as the server wishes; it is yet to be told that it is so.
+    Refused,
+    /// Nothing, and the server knows.
+    Unused,
+}
+
+/// A slot, with its request while one is under way.
+#[derive(Debug, Default)]
+struct Stream {
+    /// 0: no request is under way.
+    id: u32,
+    is_head: bool,
+    /// 0 before the final head has come.
+    status: u16,
+    content_length: Option<u64>,
+    bytes: u64,
+    body_bytes: u64,
+    /// Received since its window was opened last.
+    received: u32,
+    send_window: i64,
+    /// The request's body, and how much of it is sent.
+    body: Option<(Arc<[u8]>, usize)>,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamEvent {
+    /// It was answered.
+    Answered { slot: usize, answer: Answer },
+    /// The answer's body is not as long as its Content-Length.
+    ShortBody { slot: usize },
+    /// The server has ended it (RST_STREAM).
+    Reset { slot: usize },
+    /// The answer is against the rules.
+    Malformed { slot: usize },
+    /// The server has certainly not looked at it: it may be sent again (RFC 9113, section 8.7).
+    Unprocessed { slot: usize },
+}
+
+/// What the server sent is against the rules, or the compression is broken: the connection cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Broken;
+
+impl Http2 {
+    /// A new connection with so many slots; its beginning goes to the end of `out`.
+    pub(crate) fn new(slots: usize, out: &mut Vec<u8>) -> Http2 {
+        out.extend_from_slice(frame::PREFACE);
+        append_settings(&[(SettingId::ENABLE_PUSH, 0), (SettingId::INITIAL_WINDOW_SIZE, WINDOW_BYTES)], out);
+        append_window_update(0, WINDOW_BYTES - DEFAULT_WINDOW_BYTES, out);
+        Http2 {
+            slots: (0..slots).map(|_| Stream::default()).collect(),
+            slot_hints: vec![0; (slots * 2).next_power_of_two()],
+            open_streams: 0,
+            next_stream: 1,
+            table: Table::Empty,
+            goes_away: false,
+            peer: Peer {
+                // RFC 9113, section 6.5.2: no limit until one is stated.
+                concurrent_streams: usize::MAX,
+                initial_window: i64::from(DEFAULT_WINDOW_BYTES),
+                frame_bytes: DEFAULT_FRAME_BYTES as usize,
+            },
+            send_window: i64::from(DEFAULT_WINDOW_BYTES),
+            sending: 0,
+            received: 0,
+            receiving: receive::Receiving::default(),
+            decoder: Decoder::new(),
+            fields: FieldList::new(),
+        }
+    }
+
+    /// Requests under way.
+    pub(crate) fn open_streams(&self) -> usize {
+        self.open_streams
+    }
+
+    /// Whether a request can start now.
+    pub(crate) fn can_start(&self) -> bool {
+        !self.goes_away && self.open_streams < self.peer.concurrent_streams
+    }
+
+    /// Whether no request can start on this connection ever again.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.goes_away
+    }
+
+    /// Whether nothing of the answer on this slot has come.
+    pub(crate) fn is_untouched(&self, slot: usize) -> bool {
+        self.slots[slot].bytes == 0
+    }
+
+    /// Begins a request on a free slot.
+    pub(crate) fn start(&mut self, slot: usize, request: &PreparedRequest, out: &mut Vec<u8>) {
+        let id = self.next_stream;
+        self.next_stream += 2;
+        self.goes_away |= self.next_stream > MAX_STREAM_ID;
+        self.open_streams += 1;
+        let mask = self.slot_hints.len() - 1;
+        self.slot_hints[(id >> 1) as usize & mask] = slot as u32;
+        let body = request.blocks.body.clone().filter(|body| !body.is_empty());
+        self.sending += usize::from(body.is_some());
+        self.append_block(id, &request.blocks, body.is_none(), out);
+        self.slots[slot] = Stream {
+            id,
+            is_head: request.is_head,
+            send_window: self.peer.initial_window,
+            body: body.map(|body| (body, 0)),
+            ..Stream::default()
+        };
+        self.send_body(slot, out);
+    }
+
+    /// Gives a request up.
+    pub(crate) fn cancel(&mut self, slot: usize, out: &mut Vec<u8>) {
+        let id = self.slots[slot].id;
+        if id != 0 {
+            append_reset_stream(id, ErrorCode::CANCEL, out);
+            self.free(slot);
+        }
+    }
+
+    fn append_block(&mut self, id: u32, blocks: &Blocks, end_stream: bool, out: &mut Vec<u8>) {
+        let joined;
+        let block = match (self.table, &blocks.first) {
+            (Table::Empty, Some(first)) => {
+                self.table = Table::Common;
+                first
+            }
+            (Table::Common, Some(_)) => &blocks.later,
+            (Table::Refused, _) => {
+                self.table = Table::Unused;
+                joined = [&[NO_TABLE], &blocks.without_table[..]].concat();
+                &joined
+            }
+            _ => &blocks.without_table,
+        };
+        append_headers(id, block, end_stream, self.peer.frame_bytes, out);
+    }
+
+    /// Sends as much of a request's body as both windows allow.
+    fn send_body(&mut self, slot: usize, out: &mut Vec<u8>) {
+        let stream = &mut self.slots[slot];
+        let Some((body, sent)) = &mut stream.body else { return };
+        while *sent < body.len() {
+            let allowed = stream.send_window.min(self.send_window).max(0) as usize;
+            let length = (body.len() - *sent).min(allowed).min(self.peer.frame_bytes);
+            if length == 0 {
+                return;
+            }
+            append_data_header(stream.id, length, *sent + length == body.len(), out);
+            out.extend_from_slice(&body[*sent..*sent + length]);
+            *sent += length;
+            stream.send_window -= length as i64;
+            self.send_window -= length as i64;
+        }
+        stream.body = None;
+        self.sending -= 1;
+    }
+
+    /// The slot of a stream. The hint is nearly always right: streams are numbered in turn, and there are more hints
+    /// than streams; but one that lasts very long may lose its hint to a later one.
+    fn slot_of(&self, id: u32) -> Option<usize> {
+        let hint = self.slot_hints[(id >> 1) as usize & (self.slot_hints.len() - 1)] as usize;
+        if self.slots[hint].id == id {
+            return Some(hint);
+        }
+        self.slots.iter().position(|stream| stream.id == id && id != 0)
+    }
+
+    fn free(&mut self, slot: usize) {
+        let stream = &mut self.slots[slot];
+        stream.id = 0;
+        self.open_streams -= 1;
+        if stream.body.take().is_some() {
+            self.sending -= 1;
+        }
+    }
+}

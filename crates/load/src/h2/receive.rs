@@ -1,0 +1,446 @@
+//! What the server sends: frames are taken apart as they come, the bytes of bodies without being collected.
+
+use super::{Broken, Http2, OPEN_AGAIN_BYTES, StreamEvent, Table};
+use crate::answer::Answer;
+use crate::head::Head;
+use touchstone_http::h2::error::ErrorCode;
+use touchstone_http::h2::frame::{
+    Frame, FrameHeader, FrameType, HEADER_BYTES, SettingsPayload, append_ping, append_reset_stream,
+    append_settings_acknowledgement, append_window_update, flags,
+};
+use touchstone_http::h2::hpack::DEFAULT_TABLE_BYTES;
+use touchstone_http::h2::hpack::decoder::ListLimits;
+use touchstone_http::h2::settings::{DEFAULT_FRAME_BYTES, MAX_FRAME_BYTES, MAX_WINDOW_BYTES, SettingId};
+
+/// The longest header block, in bytes.
+const MAXIMUM_BLOCK_BYTES: usize = 256 * 1024;
+/// What a header section may hold.
+const LIST_LIMITS: ListLimits = ListLimits { bytes: MAXIMUM_BLOCK_BYTES, fields: 1000 };
+/// The most that waits to be sent while more is received: a server that asks and asks and takes no answer ends here.
+const MAXIMUM_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
+
+/// What has come of a frame that is not whole.
+#[derive(Debug, Default)]
+pub(super) struct Receiving {
+    /// The beginning of a frame other than plain DATA.
+    kept: Vec<u8>,
+    /// The rest of a DATA frame.
+    data: Option<Data>,
+    /// A header block whose last frame has not come.
+    block: Option<Block>,
+    /// The last header block that was read and changed no table, and what it said: mostly the next one is the same.
+    last_block: Vec<u8>,
+    last_head: Head,
+}
+
+/// The rest of a DATA frame.
+#[derive(Debug, Clone, Copy)]
+struct Data {
+    id: u32,
+    /// `None`: its request was given up.
+    slot: Option<usize>,
+    remaining: usize,
+    end_stream: bool,
+}
+
+/// A header block in several frames.
+#[derive(Debug)]
+struct Block {
+    id: u32,
+    end_stream: bool,
+    bytes: Vec<u8>,
+}
+
+/// Where what was received leads to.
+pub(super) struct Sinks<'a, F: FnMut(usize, &[u8])> {
+    pub(super) out: &'a mut Vec<u8>,
+    pub(super) events: &'a mut Vec<StreamEvent>,
+    /// Takes the parts of bodies, with their slots.
+    pub(super) body: F,
+}
+
+impl Http2 {
+    /// Takes in what was received. What it means for the requests goes to the end of `events`, what must be sent to the
+    /// end of `out`, and the bytes of bodies to `body`.
+    pub(crate) fn receive(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        events: &mut Vec<StreamEvent>,
+        body: impl FnMut(usize, &[u8]),
+    ) -> Result<(), Broken> {
+        let mut sinks = Sinks { out, events, body };
+        let mut rest = self.complete_kept(input, &mut sinks)?;
+        loop {
+            if let Some(data) = self.receiving.data {
+                let length = data.remaining.min(rest.len());
+                let (part, behind) = rest.split_at(length);
+                self.take_data(data, part, &mut sinks);
+                rest = behind;
+                if self.receiving.data.is_some() {
+                    return Ok(());
+                }
+            }
+            let Some((header, behind)) = rest.split_first_chunk::<HEADER_BYTES>() else { break };
+            let header = FrameHeader::parse(header);
+            if is_plain_data(&header) {
+                self.begin_data(&header, &mut sinks)?;
+                rest = behind;
+                continue;
+            }
+            let Some((payload, behind)) = behind.split_at_checked(header.length) else { break };
+            self.take_frame(header, payload, &mut sinks)?;
+            rest = behind;
+        }
+        if let Some(header) = rest.first_chunk::<HEADER_BYTES>()
+            && FrameHeader::parse(header).length > DEFAULT_FRAME_BYTES as usize
+        {
+            return Err(Broken);
+        }
+        self.receiving.kept.extend_from_slice(rest);
+        if sinks.out.len() > MAXIMUM_OUTPUT_BYTES { Err(Broken) } else { Ok(()) }
+    }
+
+    /// Completes the frame whose beginning is kept; gives back the bytes behind it, which are none when it is still not
+    /// whole.
+    fn complete_kept<'a, F: FnMut(usize, &[u8])>(
+        &mut self,
+        input: &'a [u8],
+        sinks: &mut Sinks<'_, F>,
+    ) -> Result<&'a [u8], Broken> {
+        let mut rest = input;
+        while !self.receiving.kept.is_empty() {
+            let kept = &mut self.receiving.kept;
+            let header = kept.first_chunk::<HEADER_BYTES>().map(FrameHeader::parse);
+            let wanted = match &header {
+                None => HEADER_BYTES,
+                Some(header) if header.length > DEFAULT_FRAME_BYTES as usize => return Err(Broken),
+                Some(header) if is_plain_data(header) => HEADER_BYTES,
+                Some(header) => HEADER_BYTES + header.length,
+            };
+            if let Some(header) = header
+                && kept.len() == wanted
+            {
+                let frame = std::mem::take(kept);
+                if is_plain_data(&header) {
+                    self.begin_data(&header, sinks)?;
+                } else {
+                    self.take_frame(header, &frame[HEADER_BYTES..], sinks)?;
+                }
+                self.receiving.kept = frame;
+                self.receiving.kept.clear();
+                break;
+            }
+            let (more, behind) = rest.split_at((wanted - kept.len()).min(rest.len()));
+            if more.is_empty() {
+                break;
+            }
+            kept.extend_from_slice(more);
+            rest = behind;
+        }
+        Ok(rest)
+    }
+
+    fn take_frame<F: FnMut(usize, &[u8])>(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+        sinks: &mut Sinks<'_, F>,
+    ) -> Result<(), Broken> {
+        if header.length > DEFAULT_FRAME_BYTES as usize {
+            return Err(Broken);
+        }
+        let parsed = Frame::parse(header, payload).map_err(|_| Broken)?;
+        // Nothing may come between the parts of a header block (RFC 9113, section 6.10).
+        if self.receiving.block.is_some() != matches!(parsed, Frame::Continuation { .. }) {
+            return Err(Broken);
+        }
+        match parsed {
+            Frame::Headers { stream, fragment, end_stream, end_headers, .. } => {
+                self.count_bytes(stream, header.length);
+                if end_headers {
+                    return self.take_block(stream, end_stream, fragment, sinks);
+                }
+                self.receiving.block = Some(Block { id: stream, end_stream, bytes: fragment.to_vec() });
+            }
+            Frame::Continuation { stream, fragment, end_headers } => {
+                self.count_bytes(stream, header.length);
+                return self.take_continuation(stream, fragment, end_headers, sinks);
+            }
+            Frame::Data { data, .. } => {
+                self.begin_data(&header, sinks)?;
+                // Only the padding's share of the frame is not part of the body.
+                if let Some(begun) = self.receiving.data {
+                    self.take_data(Data { remaining: data.len(), ..begun }, data, sinks);
+                }
+            }
+            Frame::ResetStream { stream, code } => self.take_reset(stream, code, sinks)?,
+            Frame::Settings(settings) => self.take_settings(&settings, sinks)?,
+            Frame::Ping { payload, acknowledgement: false } => append_ping(payload, true, sinks.out),
+            Frame::GoAway { last_stream, .. } => self.take_goaway(last_stream, sinks),
+            Frame::WindowUpdate { stream, increment } => self.take_window_update(stream, increment, sinks)?,
+            // Push is switched off.
+            Frame::PushPromise { .. } => return Err(Broken),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn count_bytes(&mut self, id: u32, payload_bytes: usize) {
+        if let Some(slot) = self.slot_of(id) {
+            self.slots[slot].bytes += (HEADER_BYTES + payload_bytes) as u64;
+        }
+    }
+
+    // ---- bodies
+
+    /// A DATA frame begins. All of its payload counts for flow control, whether its request is still wanted or not.
+    fn begin_data<F: FnMut(usize, &[u8])>(
+        &mut self,
+        header: &FrameHeader,
+        sinks: &mut Sinks<'_, F>,
+    ) -> Result<(), Broken> {
+        if header.stream == 0
+            || header.length > DEFAULT_FRAME_BYTES as usize
+            || self.receiving.block.is_some()
+        {
+            return Err(Broken);
+        }
+        let slot = self.known_slot(header.stream)?;
+        let (length, end_stream) = (header.length, header.has(flags::END_STREAM));
+        self.received += length as u32;
+        if self.received >= OPEN_AGAIN_BYTES {
+            append_window_update(0, std::mem::take(&mut self.received), sinks.out);
+        }
+        if let Some(slot) = slot {
+            let stream = &mut self.slots[slot];
+            stream.bytes += (HEADER_BYTES + length) as u64;
+            stream.received += length as u32;
+            if stream.received >= OPEN_AGAIN_BYTES && !end_stream {
+                append_window_update(stream.id, std::mem::take(&mut stream.received), sinks.out);
+            }
+        }
+        let data = Data { id: header.stream, slot, remaining: length, end_stream };
+        self.receiving.data = Some(data);
+        if length == 0 {
+            self.take_data(data, &[], sinks);
+        }
+        Ok(())
+    }
+
+    fn take_data<F: FnMut(usize, &[u8])>(&mut self, data: Data, part: &[u8], sinks: &mut Sinks<'_, F>) {
+        let remaining = data.remaining - part.len();
+        self.receiving.data = (remaining > 0).then_some(Data { remaining, ..data });
+        // The request may have been given up since the frame began, and its slot have another.
+        let Some(slot) = data.slot.filter(|&slot| self.slots[slot].id == data.id) else { return };
+        let stream = &mut self.slots[slot];
+        // A body before its head, or of an answer that has none.
+        if (stream.status == 0 || stream.is_head) && !part.is_empty() {
+            self.receiving.data = (remaining > 0).then_some(Data { remaining, slot: None, ..data });
+            return self.end_malformed(slot, sinks);
+        }
+        stream.body_bytes += part.len() as u64;
+        (sinks.body)(slot, part);
+        if remaining == 0 && data.end_stream {
+            self.end(slot, sinks);
+        }
+    }
+
+    // ---- heads
+
+    fn take_continuation<F: FnMut(usize, &[u8])>(
+        &mut self,
+        id: u32,
+        fragment: &[u8],
+        end_headers: bool,
+        sinks: &mut Sinks<'_, F>,
+    ) -> Result<(), Broken> {
+        let Some(mut block) = self.receiving.block.take() else { return Err(Broken) };
+        block.bytes.extend_from_slice(fragment);
+        if block.id != id || block.bytes.len() > MAXIMUM_BLOCK_BYTES {
+            return Err(Broken);
+        }
+        if end_headers {
+            return self.take_block(id, block.end_stream, &block.bytes, sinks);
+        }
+        self.receiving.block = Some(block);
+        Ok(())
+    }
+
+    fn take_block<F: FnMut(usize, &[u8])>(
+        &mut self,
+        id: u32,
+        end_stream: bool,
+        block: &[u8],
+        sinks: &mut Sinks<'_, F>,
+    ) -> Result<(), Broken> {
+        let head = self.read_block(block)?;
+        let Some(slot) = self.known_slot(id)? else { return Ok(()) };
+        let stream = &mut self.slots[slot];
+        match head.status {
+            _ if !head.is_valid => {
+                self.end_malformed(slot, sinks);
+                return Ok(());
+            }
+            // An interim answer (RFC 9110, section 15.2): the real one follows.
+            Some(100..=199) if stream.status == 0 && !end_stream => return Ok(()),
+            Some(status @ 200..) if stream.status == 0 => {
+                stream.status = status;
+                stream.content_length = head.content_length;
+            }
+            // Trailers.
+            None if stream.status != 0 && end_stream => {}
+            _ => {
+                self.end_malformed(slot, sinks);
+                return Ok(());
+            }
+        }
+        if end_stream {
+            self.end(slot, sinks);
+        }
+        Ok(())
+    }
+
+    /// Reads a header block. One with the same bytes as the last says the same, as long as no table has changed.
+    fn read_block(&mut self, block: &[u8]) -> Result<Head, Broken> {
+        let receiving = &mut self.receiving;
+        if !receiving.last_block.is_empty() && receiving.last_block == block {
+            return Ok(receiving.last_head);
+        }
+        self.fields.clear();
+        let decoded = self.decoder.decode(block, LIST_LIMITS, &mut self.fields).map_err(|_| Broken)?;
+        let head = Head::of(&self.fields, !decoded.is_too_large);
+        receiving.last_block.clear();
+        if !decoded.changes_table {
+            receiving.last_block.extend_from_slice(block);
+            receiving.last_head = head;
+        }
+        Ok(head)
+    }
+
+    // ---- the end of requests
+
+    /// The slot of a stream that we have begun; none if its request is over. A stream that was never begun is a mistake
+    /// of the server's.
+    fn known_slot(&self, id: u32) -> Result<Option<usize>, Broken> {
+        if id.is_multiple_of(2) || id >= self.next_stream { Err(Broken) } else { Ok(self.slot_of(id)) }
+    }
+
+    /// The answer is whole.
+    fn end<F: FnMut(usize, &[u8])>(&mut self, slot: usize, sinks: &mut Sinks<'_, F>) {
+        let stream = &self.slots[slot];
+        let has_body = !stream.is_head && !matches!(stream.status, 204 | 304);
+        let is_whole = !has_body || stream.content_length.is_none_or(|length| length == stream.body_bytes);
+        let (bytes, body_bytes, status) = (stream.bytes, stream.body_bytes, stream.status);
+        if status == 0 {
+            return self.end_malformed(slot, sinks);
+        }
+        if stream.body.is_some() {
+            // It was answered before its body was sent, and nobody wants the rest.
+            append_reset_stream(stream.id, ErrorCode::NO_ERROR, sinks.out);
+        }
+        self.free(slot);
+        sinks.events.push(if is_whole {
+            StreamEvent::Answered {
+                slot,
+                answer: Answer { status, keeps_connection: true, bytes, body_bytes },
+            }
+        } else {
+            StreamEvent::ShortBody { slot }
+        });
+    }
+
+    fn end_malformed<F: FnMut(usize, &[u8])>(&mut self, slot: usize, sinks: &mut Sinks<'_, F>) {
+        append_reset_stream(self.slots[slot].id, ErrorCode::PROTOCOL_ERROR, sinks.out);
+        self.free(slot);
+        sinks.events.push(StreamEvent::Malformed { slot });
+    }
+
+    fn take_reset<F: FnMut(usize, &[u8])>(
+        &mut self,
+        id: u32,
+        code: ErrorCode,
+        sinks: &mut Sinks<'_, F>,
+    ) -> Result<(), Broken> {
+        if let Some(slot) = self.known_slot(id)? {
+            self.free(slot);
+            sinks.events.push(match code {
+                ErrorCode::REFUSED_STREAM => StreamEvent::Unprocessed { slot },
+                _ => StreamEvent::Reset { slot },
+            });
+        }
+        Ok(())
+    }
+
+    fn take_goaway<F: FnMut(usize, &[u8])>(&mut self, last_stream: u32, sinks: &mut Sinks<'_, F>) {
+        self.goes_away = true;
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].id > last_stream {
+                self.free(slot);
+                sinks.events.push(StreamEvent::Unprocessed { slot });
+            }
+        }
+    }
+
+    // ---- settings and windows
+
+    fn take_settings<F: FnMut(usize, &[u8])>(
+        &mut self,
+        settings: &SettingsPayload<'_>,
+        sinks: &mut Sinks<'_, F>,
+    ) -> Result<(), Broken> {
+        for (id, value) in settings.iter() {
+            match id {
+                SettingId::HEADER_TABLE_SIZE
+                    if value < DEFAULT_TABLE_BYTES && self.table != Table::Unused =>
+                {
+                    self.table = Table::Refused;
+                }
+                SettingId::MAX_CONCURRENT_STREAMS => self.peer.concurrent_streams = value as usize,
+                SettingId::INITIAL_WINDOW_SIZE if value > MAX_WINDOW_BYTES => return Err(Broken),
+                SettingId::INITIAL_WINDOW_SIZE => {
+                    let difference = i64::from(value) - self.peer.initial_window;
+                    self.peer.initial_window = i64::from(value);
+                    self.slots.iter_mut().for_each(|stream| stream.send_window += difference);
+                }
+                SettingId::MAX_FRAME_SIZE if !(DEFAULT_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&value) => {
+                    return Err(Broken);
+                }
+                SettingId::MAX_FRAME_SIZE => self.peer.frame_bytes = value as usize,
+                _ => {}
+            }
+        }
+        append_settings_acknowledgement(sinks.out);
+        self.send_bodies(sinks.out);
+        Ok(())
+    }
+
+    fn take_window_update<F: FnMut(usize, &[u8])>(
+        &mut self,
+        id: u32,
+        increment: u32,
+        sinks: &mut Sinks<'_, F>,
+    ) -> Result<(), Broken> {
+        if id == 0 {
+            self.send_window += i64::from(increment);
+            if increment == 0 || self.send_window > i64::from(MAX_WINDOW_BYTES) {
+                return Err(Broken);
+            }
+        } else if let Some(slot) = self.known_slot(id)? {
+            self.slots[slot].send_window += i64::from(increment);
+        }
+        self.send_bodies(sinks.out);
+        Ok(())
+    }
+
+    fn send_bodies(&mut self, out: &mut Vec<u8>) {
+        if self.sending > 0 {
+            (0..self.slots.len()).for_each(|slot| self.send_body(slot, out));
+        }
+    }
+}
+
+/// A DATA frame without padding, whose bytes need not be collected.
+fn is_plain_data(header: &FrameHeader) -> bool {
+    header.frame_type == FrameType::DATA && !header.has(flags::PADDED)
+}

@@ -1,0 +1,386 @@
+//! Connections with TLS, HTTP/2, or both between requests and the socket.
+//!
+//! What is to be sent is collected on the connection and goes out at the end of a turn, so that all requests that a turn
+//! has started on a connection of HTTP/2 leave in one write.
+
+use crate::answer::Malformed;
+use crate::body::BodySink;
+use crate::client::{ClientState, Layers, Phase};
+use crate::clock::now_ns;
+use crate::engine::Engine;
+use crate::h2::{Broken, Http2, StreamEvent};
+use crate::http1::RECEIVES_AT_ONCE;
+use crate::outcome::ErrorKind;
+use crate::plan::HttpVersion;
+use crate::tls::{TlsConnection, TlsFailure};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::ops::Range;
+
+/// What becomes of a connection after something that was received.
+enum After {
+    /// More may follow.
+    GoesOn,
+    /// It is over, or there is nothing more to receive.
+    Done,
+}
+
+impl Engine<'_> {
+    /// The layers of a connection; one that has none is never asked.
+    pub(crate) fn layers(&mut self, index: usize) -> &mut Layers {
+        self.connections[index].layers.get_or_insert_default()
+    }
+
+    /// The clients that share a connection.
+    pub(crate) fn group(&self, index: usize) -> Range<usize> {
+        let first = self.connections[index].first_client;
+        first..(first + self.streams).min(self.clients.len())
+    }
+
+    pub(crate) fn mark_dirty(&mut self, index: usize) {
+        let layers = self.layers(index);
+        if !layers.is_dirty {
+            layers.is_dirty = true;
+            self.dirty.push(index);
+        }
+    }
+
+    // ---- starting
+
+    /// The socket is connecting: what goes out first is made ready.
+    pub(crate) fn begin_layers(&mut self, index: usize) {
+        let is_http2 = self.shared.plan.version == HttpVersion::Http2;
+        let slots = self.group(index).len();
+        let connection = &mut self.connections[index];
+        let layers = connection.layers.get_or_insert_default();
+        if let Some(setup) = &mut self.targets[connection.target].tls {
+            let (config, name) = setup.next();
+            match TlsConnection::begin(config, name, &mut layers.out) {
+                Ok(tls) => layers.tls = Some(tls),
+                Err(failure) => return self.tls_failed(index, failure),
+            }
+        } else if is_http2 {
+            layers.h2 = Some(Http2::new(slots, &mut layers.frames));
+            self.start_waiting(index);
+        }
+        let connection = &self.connections[index];
+        let (mark, Some(socket)) = (connection.mark(index), &connection.socket) else { return };
+        let interest = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        if epoll::add(&self.epoll, socket, EventData::new_u64(mark), interest).is_err() {
+            return self.fail_layered(index, ErrorKind::Connect);
+        }
+        self.flush(index);
+    }
+
+    /// The client's request goes onto its connection as soon as that can take it.
+    pub(crate) fn send_layered(&mut self, client: usize, now_ns: u64) {
+        let index = self.clients[client].connection;
+        self.clients[client].state = ClientState::Waiting;
+        self.layers(index).waiting.push_back(client);
+        if self.connections[index].phase == Phase::Closed {
+            return self.open_connection(index, now_ns);
+        }
+        self.start_waiting(index);
+        let is_full = |h2: &Http2| !h2.is_ending() && !h2.can_start();
+        if self.clients[client].state == ClientState::Waiting
+            && self.layers(index).h2.as_ref().is_some_and(is_full)
+        {
+            self.record.stream_waits += 1;
+        }
+    }
+
+    /// Puts waiting requests onto the connection, as many as it takes.
+    pub(crate) fn start_waiting(&mut self, index: usize) {
+        loop {
+            let connection = &mut self.connections[index];
+            let (phase, first_client) = (connection.phase, connection.first_client);
+            let layers = connection.layers.get_or_insert_default();
+            let Some(&client) = layers.waiting.front() else { return };
+            let request = &self.shared.requests[self.clients[client].request];
+            if let Some(h2) = &mut layers.h2 {
+                if h2.is_ending() && h2.open_streams() == 0 {
+                    connection.close();
+                    return self.open_connection(index, now_ns());
+                }
+                if !h2.can_start() {
+                    return;
+                }
+                h2.start(client - first_client, request, &mut layers.frames);
+            } else if let Some(h3) = &mut layers.h3 {
+                if h3.is_ending() && h3.open_streams() == 0 {
+                    connection.close();
+                    return self.open_connection(index, now_ns());
+                }
+                if !h3.start(client - first_client, request) {
+                    return;
+                }
+            } else if phase == Phase::Open {
+                let is_last = self.clients[client].is_last && !request.last_bytes.is_empty();
+                let bytes = if is_last { &request.last_bytes } else { &request.bytes };
+                layers.frames.extend_from_slice(bytes);
+            } else {
+                return;
+            }
+            layers.waiting.pop_front();
+            self.clients[client].state = ClientState::Receiving;
+            self.mark_dirty(index);
+        }
+    }
+
+    // ---- sending
+
+    /// Sends what the last turn has put onto connections.
+    pub(crate) fn flush_dirty(&mut self) {
+        while let Some(index) = self.dirty.pop() {
+            self.layers(index).is_dirty = false;
+            self.flush(index);
+        }
+    }
+
+    fn flush(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let layers = connection.layers.get_or_insert_default();
+        let Some(socket) = &connection.socket else { return };
+        if layers.h3.is_some() {
+            return self.drive_quic(index);
+        }
+        if let Err(failure) = layers.seal() {
+            return self.tls_failed(index, failure);
+        }
+        while layers.sent < layers.out.len() {
+            match send(socket, &layers.out[layers.sent..], SendFlags::NOSIGNAL) {
+                Ok(sent) => layers.sent += sent,
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return self.await_writable_layered(index),
+                Err(_) if connection.phase == Phase::Connecting => {
+                    return self.fail_layered(index, ErrorKind::Connect);
+                }
+                Err(_) => return self.layered_ended(index),
+            }
+            if connection.phase == Phase::Connecting {
+                connection.phase = if layers.tls.is_some() { Phase::Handshaking } else { Phase::Open };
+                connection.connect_returned_ns = now_ns();
+                let connect_ns = connection.connect_returned_ns - connection.connect_started_ns;
+                self.record.connected(connection.connect_returned_ns, connect_ns);
+            }
+        }
+        layers.out.clear();
+        layers.sent = 0;
+    }
+
+    fn await_writable_layered(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let mark = connection.mark(index);
+        let layers = connection.layers.get_or_insert_default();
+        if layers.awaits_writable {
+            return;
+        }
+        layers.awaits_writable = true;
+        let Some(socket) = &connection.socket else { return };
+        let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        if epoll::modify(&self.epoll, socket, EventData::new_u64(mark), interest).is_err() {
+            self.fail_layered(index, ErrorKind::Reset);
+        }
+    }
+
+    // ---- receiving
+
+    pub(crate) fn on_layered_event(&mut self, index: usize, flags: EventFlags) {
+        if self.layers(index).h3.is_some() {
+            self.receive_quic(index);
+            return self.flush_dirty();
+        }
+        if flags.contains(EventFlags::OUT) || self.connections[index].phase == Phase::Connecting {
+            self.flush(index);
+        }
+        let connection = &self.connections[index];
+        if !connection.unfinished && (flags.contains(EventFlags::IN) || connection.hung_up) {
+            self.receive_layered(index);
+        }
+        self.flush_dirty();
+    }
+
+    pub(crate) fn receive_layered(&mut self, index: usize) {
+        if self.layers(index).h3.is_some() {
+            return self.receive_quic(index);
+        }
+        for _ in 0..RECEIVES_AT_ONCE {
+            let connection = &self.connections[index];
+            let Some(socket) = &connection.socket else { return };
+            let received = match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
+                Ok((0, _)) => return self.layered_ended(index),
+                Ok((received, _)) => received,
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => continue,
+                Err(_) if connection.phase == Phase::Connecting => {
+                    return self.fail_layered(index, ErrorKind::Connect);
+                }
+                Err(_) => return self.layered_ended(index),
+            };
+            let (is_full, generation) = (received == self.buffer.len(), connection.generation);
+            let after = self.take_layered(index, received);
+            if matches!(after, After::Done) || self.connections[index].generation != generation {
+                return;
+            }
+            if !is_full && !self.connections[index].hung_up {
+                return;
+            }
+        }
+        if !self.connections[index].unfinished {
+            self.connections[index].unfinished = true;
+            self.unfinished.push_back(index);
+        }
+    }
+
+    /// Takes what was received through the layers.
+    fn take_layered(&mut self, index: usize, received: usize) -> After {
+        let generation = self.connections[index].generation;
+        let layers = self.connections[index].layers.get_or_insert_default();
+        let Some(tls) = &mut layers.tls else {
+            let buffer = std::mem::take(&mut self.buffer);
+            let after = self.take_plaintext(index, &buffer[..received]);
+            self.buffer = buffer;
+            return after;
+        };
+        self.plaintext.clear();
+        let taken = match tls.receive(&mut self.buffer[..received], &mut self.plaintext, &mut layers.out) {
+            Ok(taken) => taken,
+            Err(failure) => {
+                // The alert that says why goes out if it can be taken at once.
+                self.flush(index);
+                self.tls_failed(index, failure);
+                return After::Done;
+            }
+        };
+        if !layers.out.is_empty() {
+            self.mark_dirty(index);
+        }
+        if taken.handshake_done && !self.end_handshake(index) {
+            return After::Done;
+        }
+        let plaintext = std::mem::take(&mut self.plaintext);
+        let after = if plaintext.is_empty() { After::GoesOn } else { self.take_plaintext(index, &plaintext) };
+        self.plaintext = plaintext;
+        match after {
+            After::GoesOn if taken.closed && self.connections[index].generation == generation => {
+                self.layered_ended(index);
+                After::Done
+            }
+            after => after,
+        }
+    }
+
+    /// The TLS handshake is done: the connection takes requests. False if it is of no use.
+    fn end_handshake(&mut self, index: usize) -> bool {
+        let is_http2 = self.shared.plan.version == HttpVersion::Http2;
+        let slots = self.group(index).len();
+        let now_ns = now_ns();
+        let connection = &mut self.connections[index];
+        let layers = connection.layers.get_or_insert_default();
+        let Some(tls) = &layers.tls else { return false };
+        let handshake_ns = now_ns.saturating_sub(connection.connect_returned_ns);
+        self.record.shaken_hands(now_ns, handshake_ns, tls.is_resumed());
+        connection.phase = Phase::Open;
+        if is_http2 {
+            if tls.protocol() != Some(b"h2") {
+                self.tls_failed(
+                    index,
+                    TlsFailure("the server does not agree to HTTP/2 (ALPN h2)".to_string()),
+                );
+                return false;
+            }
+            layers.h2 = Some(Http2::new(slots, &mut layers.frames));
+            self.mark_dirty(index);
+        }
+        self.start_waiting(index);
+        true
+    }
+
+    fn take_plaintext(&mut self, index: usize, bytes: &[u8]) -> After {
+        if self.layers(index).h2.is_some() {
+            self.take_http2(index, bytes)
+        } else {
+            self.take_http1(index, bytes)
+        }
+    }
+
+    fn take_http2(&mut self, index: usize, bytes: &[u8]) -> After {
+        let mut events = std::mem::take(&mut self.stream_events);
+        let connection = &mut self.connections[index];
+        let first_client = connection.first_client;
+        let layers = connection.layers.get_or_insert_default();
+        let Some(h2) = &mut layers.h2 else { return After::Done };
+        let clients = &mut self.clients;
+        let received = h2.receive(bytes, &mut layers.frames, &mut events, |slot, part| {
+            if let Some(hasher) = &mut clients[first_client + slot].hasher {
+                hasher.take(part);
+            }
+        });
+        if !layers.frames.is_empty() {
+            self.mark_dirty(index);
+        }
+        for event in events.drain(..) {
+            self.on_stream_event(first_client, event);
+        }
+        self.stream_events = events;
+        if let Err(Broken) = received {
+            self.fail_layered(index, ErrorKind::Malformed);
+            return After::Done;
+        }
+        self.start_waiting(index);
+        After::GoesOn
+    }
+
+    pub(crate) fn on_stream_event(&mut self, first_client: usize, event: StreamEvent) {
+        match event {
+            StreamEvent::Answered { slot, answer } => self.complete(first_client + slot, &answer),
+            StreamEvent::ShortBody { slot } => self.end_failed(first_client + slot, ErrorKind::ShortBody),
+            StreamEvent::Reset { slot } => self.end_failed(first_client + slot, ErrorKind::Reset),
+            StreamEvent::Malformed { slot } => self.end_failed(first_client + slot, ErrorKind::Malformed),
+            StreamEvent::Unprocessed { slot } if self.clients[first_client + slot].retried => {
+                self.end_failed(first_client + slot, ErrorKind::Reset);
+            }
+            StreamEvent::Unprocessed { slot } => self.repeat(first_client + slot),
+        }
+    }
+
+    fn take_http1(&mut self, index: usize, bytes: &[u8]) -> After {
+        let owner = self.connections[index].first_client;
+        let client = &mut self.clients[owner];
+        if client.connection != index || client.state != ClientState::Receiving {
+            // Nothing was asked: the server says why it is about to close the connection.
+            self.connections[index].close();
+            return After::Done;
+        }
+        let head = &mut self.heads[client.request];
+        let answer = match &mut client.hasher {
+            None => client.answer.receive(bytes, head, &mut ()),
+            Some(hasher) => client.answer.receive(bytes, head, &mut **hasher),
+        };
+        match answer {
+            Ok(Some(answer)) => self.complete(owner, &answer),
+            Ok(None) => return After::GoesOn,
+            Err(Malformed) => self.fail(owner, ErrorKind::Malformed),
+        }
+        After::Done
+    }
+}
+
+impl Layers {
+    /// Moves frames to what goes to the socket, encrypted where there is TLS.
+    fn seal(&mut self) -> Result<(), TlsFailure> {
+        if self.frames.is_empty() {
+            return Ok(());
+        }
+        match &mut self.tls {
+            Some(tls) => {
+                tls.send(&self.frames, &mut self.out)?;
+                self.frames.clear();
+            }
+            None if self.out.is_empty() => std::mem::swap(&mut self.frames, &mut self.out),
+            None => self.out.append(&mut self.frames),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! Where requests go: an address, the name that stands in the Host field, and the TLS in between.
+
+use std::net::SocketAddr;
+
+/// Where requests go.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The address to connect to, resolved before the run so that no name is looked up while measuring.
+    pub address: SocketAddr,
+    /// The value of the Host field.
+    pub host: String,
+    /// Set where the connections are made with TLS.
+    pub tls: Option<TlsTarget>,
+}
+
+impl Target {
+    /// A target without TLS.
+    pub fn plain(address: SocketAddr, host: &str) -> Target {
+        Target { address, host: host.to_string(), tls: None }
+    }
+}
+
+/// How connections to a target are protected.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TlsTarget {
+    /// The name that the server is asked for (SNI) and its certificate must have; an address is checked, never sent.
+    pub server_name: String,
+    /// What the server's certificate is held against.
+    pub trust: Trust,
+    /// The versions that are offered.
+    pub versions: TlsVersions,
+    /// The share of connections that take up an earlier session, 0 to 1. The rest make full handshakes.
+    pub resumption_share: f64,
+}
+
+impl TlsTarget {
+    /// The system's certificate authorities, both versions, and sessions that are taken up wherever there is one.
+    pub fn new(server_name: &str) -> TlsTarget {
+        TlsTarget {
+            server_name: server_name.to_string(),
+            trust: Trust::System,
+            versions: TlsVersions::Both,
+            resumption_share: 1.0,
+        }
+    }
+}
+
+/// What a server's certificate is held against.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Trust {
+    /// The certificate authorities that the system trusts.
+    System,
+    /// These certificates alone, PEM.
+    Authorities(Vec<u8>),
+    /// Nothing: any certificate will do. Whoever is on the way can be the server.
+    Anything,
+}
+
+/// The versions of TLS that are offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsVersions {
+    /// TLS 1.2 and 1.3; the server chooses.
+    Both,
+    /// TLS 1.2 alone.
+    Tls12,
+    /// TLS 1.3 alone.
+    Tls13,
+}

@@ -1,0 +1,270 @@
+//! The client's side of TLS on one connection, without input and output: received bytes go in, plaintext and bytes to
+//! send come out. Records are decrypted where they were received; only what is not whole yet is kept.
+
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::pki_types::ServerName;
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic,
+};
+use rustls::{ClientConfig, HandshakeKind};
+use std::sync::Arc;
+
+/// The most plaintext that one record carries (RFC 8446, section 5.1).
+const RECORD_BYTES: usize = 16 * 1024;
+/// What a record takes beside its content, in any version and suite, and to spare.
+const RECORD_OVERHEAD_BYTES: usize = 64;
+const RECORD_HEADER_BYTES: usize = 5;
+/// Room for a handshake message or an alert; more is made where it is too small.
+const HANDSHAKE_ROOM_BYTES: usize = 4096;
+/// The most that is kept of what is not whole: the messages of a handshake.
+const MAXIMUM_KEPT_BYTES: usize = 512 * 1024;
+
+/// The TLS of one connection.
+pub(crate) struct TlsConnection {
+    connection: UnbufferedClientConnection,
+    /// Received and not processed: a part of a record, or of a handshake message.
+    kept: Vec<u8>,
+    is_open: bool,
+    /// The server has said that it will send nothing more.
+    peer_closed: bool,
+}
+
+/// What came of receiving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Received {
+    /// The handshake is done, by this call.
+    pub(crate) handshake_done: bool,
+    /// The server will send nothing more.
+    pub(crate) closed: bool,
+}
+
+/// Why a session ended, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TlsFailure(pub(crate) String);
+
+impl TlsConnection {
+    /// Begins a handshake: its first message goes to the end of `out`.
+    pub(crate) fn begin(
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+        out: &mut Vec<u8>,
+    ) -> Result<TlsConnection, TlsFailure> {
+        let connection = UnbufferedClientConnection::new(config, name).map_err(failure)?;
+        let mut tls = TlsConnection { connection, kept: Vec::new(), is_open: false, peer_closed: false };
+        tls.process(&mut [], &mut Vec::new(), out)?;
+        Ok(tls)
+    }
+
+    /// Takes received bytes, which are changed in place. Plaintext goes to the end of `plaintext`, what must be sent to
+    /// the end of `out`; on an error an alert may be there.
+    pub(crate) fn receive(
+        &mut self,
+        mut ciphertext: &mut [u8],
+        plaintext: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<Received, TlsFailure> {
+        let was_open = self.is_open;
+        while !self.kept.is_empty() && !self.peer_closed {
+            let moved = self.complete_kept(ciphertext);
+            ciphertext = &mut ciphertext[moved..];
+            let mut kept = std::mem::take(&mut self.kept);
+            let consumed = self.process(&mut kept, plaintext, out)?;
+            kept.drain(..consumed);
+            self.kept = kept;
+            if consumed == 0 && ciphertext.is_empty() {
+                break;
+            }
+        }
+        if self.kept.is_empty() && !ciphertext.is_empty() {
+            let consumed = self.process(ciphertext, plaintext, out)?;
+            self.kept.extend_from_slice(&ciphertext[consumed..]);
+        }
+        if self.kept.len() > MAXIMUM_KEPT_BYTES {
+            return Err(TlsFailure("the server's handshake is too long".to_string()));
+        }
+        Ok(Received { handshake_done: !was_open && self.is_open, closed: self.peer_closed })
+    }
+
+    /// Encrypts into records at the end of `out`. The handshake must be done.
+    pub(crate) fn send(&mut self, plaintext: &[u8], out: &mut Vec<u8>) -> Result<(), TlsFailure> {
+        let records = plaintext.len().div_ceil(RECORD_BYTES);
+        let room = plaintext.len() + records * RECORD_OVERHEAD_BYTES;
+        self.with_write_traffic(out, |traffic, out| {
+            fill(out, room, |space| match traffic.encrypt(plaintext, space) {
+                Ok(count) => Filled::Bytes(count),
+                Err(EncryptError::InsufficientSize(error)) => Filled::Needs(error.required_size),
+                Err(_) => Filled::Failed,
+            })
+        })
+    }
+
+    /// Says goodbye (close_notify).
+    pub(crate) fn close(&mut self, out: &mut Vec<u8>) {
+        if self.is_open {
+            // A server that cannot be told has gone.
+            let _ = self.with_write_traffic(out, |traffic, out| {
+                fill(out, RECORD_OVERHEAD_BYTES, |space| match traffic.queue_close_notify(space) {
+                    Ok(count) => Filled::Bytes(count),
+                    Err(EncryptError::InsufficientSize(error)) => Filled::Needs(error.required_size),
+                    Err(_) => Filled::Failed,
+                })
+            });
+        }
+    }
+
+    /// Whether an earlier session was taken up; known when the handshake is done.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// The protocol that was agreed upon (ALPN).
+    pub(crate) fn protocol(&self) -> Option<&[u8]> {
+        self.connection.alpn_protocol()
+    }
+
+    /// Moves bytes behind what is kept until the record in it is whole; gives how many. Where it is whole already,
+    /// rustls waits for the rest of a handshake message in other records, which must then lie behind it.
+    fn complete_kept(&mut self, ciphertext: &[u8]) -> usize {
+        let Some(mut missing) = missing_bytes(&self.kept) else {
+            self.kept.extend_from_slice(ciphertext);
+            return ciphertext.len();
+        };
+        let mut moved = 0;
+        loop {
+            let count = missing.min(ciphertext.len() - moved);
+            self.kept.extend_from_slice(&ciphertext[moved..moved + count]);
+            moved += count;
+            match missing_bytes(&self.kept) {
+                // First the header was completed, now the rest is.
+                Some(more) if moved < ciphertext.len() => missing = more,
+                _ => return moved,
+            }
+        }
+    }
+
+    /// Lets rustls work on `input` as far as it can; gives how many bytes are done with.
+    fn process(
+        &mut self,
+        input: &mut [u8],
+        plaintext: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, TlsFailure> {
+        let mut consumed = 0;
+        loop {
+            let UnbufferedStatus { mut discard, state } =
+                self.connection.process_tls_records(&mut input[consumed..]);
+            let mut goes_on = true;
+            match state.map_err(failure) {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        let record = record.map_err(failure)?;
+                        discard += record.discard;
+                        plaintext.extend_from_slice(record.payload);
+                    }
+                }
+                Ok(ConnectionState::EncodeTlsData(mut message)) => encode(&mut message, out),
+                Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
+                Ok(ConnectionState::PeerClosed) => {
+                    self.peer_closed = true;
+                    goes_on = false;
+                }
+                // BlockedHandshake, WriteTraffic, Closed: everything that was whole is done.
+                Ok(_) => goes_on = false,
+                Err(error) => {
+                    self.encode_alert(out);
+                    return Err(error);
+                }
+            }
+            consumed += discard;
+            if !goes_on {
+                break;
+            }
+        }
+        self.is_open = self.is_open || !self.connection.is_handshaking();
+        Ok(consumed)
+    }
+
+    /// After an error rustls may have an alert to send.
+    fn encode_alert(&mut self, out: &mut Vec<u8>) {
+        while self.connection.wants_write() {
+            match self.connection.process_tls_records(&mut []).state {
+                Ok(ConnectionState::EncodeTlsData(mut message)) => encode(&mut message, out),
+                _ => return,
+            }
+        }
+    }
+
+    /// Gets rustls into the state where it writes, and writes.
+    fn with_write_traffic(
+        &mut self,
+        out: &mut Vec<u8>,
+        write: impl FnOnce(&mut WriteTraffic<'_, ClientConnectionData>, &mut Vec<u8>) -> bool,
+    ) -> Result<(), TlsFailure> {
+        loop {
+            // What is kept was looked at before. It is given again because rustls remembers where it was in it.
+            match self.connection.process_tls_records(&mut self.kept).state {
+                Ok(ConnectionState::WriteTraffic(mut traffic)) => {
+                    return match write(&mut traffic, out) {
+                        true => Ok(()),
+                        false => Err(TlsFailure("the session's keys are used up".to_string())),
+                    };
+                }
+                Ok(ConnectionState::EncodeTlsData(mut message)) => encode(&mut message, out),
+                Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
+                Ok(ConnectionState::PeerClosed) => self.peer_closed = true,
+                Ok(_) => return Err(TlsFailure("the session is not open".to_string())),
+                Err(error) => return Err(failure(error)),
+            }
+        }
+    }
+}
+
+fn failure(error: rustls::Error) -> TlsFailure {
+    TlsFailure(error.to_string())
+}
+
+fn encode(message: &mut EncodeTlsData<'_, ClientConnectionData>, out: &mut Vec<u8>) {
+    fill(out, HANDSHAKE_ROOM_BYTES, |space| match message.encode(space) {
+        Ok(count) => Filled::Bytes(count),
+        Err(EncodeError::InsufficientSize(error)) => Filled::Needs(error.required_size),
+        Err(_) => Filled::Failed,
+    });
+}
+
+enum Filled {
+    Bytes(usize),
+    Needs(usize),
+    Failed,
+}
+
+/// Has space at the end of `out` filled, with more of it where it is not enough; says whether that went well.
+fn fill(out: &mut Vec<u8>, mut room: usize, mut write: impl FnMut(&mut [u8]) -> Filled) -> bool {
+    let before = out.len();
+    loop {
+        out.resize(before + room, 0);
+        match write(&mut out[before..]) {
+            Filled::Bytes(count) => {
+                out.truncate(before + count);
+                return true;
+            }
+            Filled::Needs(more) if more > room => room = more,
+            _ => {
+                out.truncate(before);
+                return false;
+            }
+        }
+    }
+}
+
+/// How many bytes the record at the front lacks, as far as can be told; `None` when it is whole, or when it is none, so
+/// that rustls says so at once.
+fn missing_bytes(bytes: &[u8]) -> Option<usize> {
+    let whole = match bytes {
+        [20..=23, 3, _, high, low, ..] => {
+            RECORD_HEADER_BYTES + usize::from(u16::from_be_bytes([*high, *low]))
+        }
+        [_, _, _, _, _, ..] => return None,
+        _ => RECORD_HEADER_BYTES,
+    };
+    whole.checked_sub(bytes.len()).filter(|missing| *missing > 0)
+}

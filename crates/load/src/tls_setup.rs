@@ -1,0 +1,233 @@
+//! What all TLS connections of an engine thread to one target share: configurations, and the sessions that can be
+//! taken up.
+//!
+//! A connection is told beforehand whether it is to resume. Both kinds keep the sessions that the server gives; only one
+//! kind takes them. So the share of resumed handshakes can be commanded, and is counted as it really was.
+
+use crate::target::{TlsTarget, TlsVersions, Trust};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, NamedGroup, RootCertStore, SignatureScheme, SupportedProtocolVersion,
+};
+use std::sync::{Arc, Mutex};
+
+/// Sessions that are kept for later, the oldest of which goes first where there are more. One TLS 1.3 session serves one
+/// connection, so that as many are needed as connections are made at once.
+const MAXIMUM_KEPT_SESSIONS: usize = 4096;
+
+/// The TLS of one target: what takes time to make, made once before the run.
+#[derive(Debug)]
+pub(crate) struct TlsBase {
+    name: ServerName<'static>,
+    config: ClientConfig,
+    share: f64,
+}
+
+impl TlsBase {
+    /// Reads certificates and makes the configuration; `protocol` is the one that is offered (ALPN).
+    pub(crate) fn new(target: &TlsTarget, protocol: &[u8]) -> Result<TlsBase, String> {
+        let name = server_name(&target.server_name)?;
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let versions: &[&SupportedProtocolVersion] = match target.versions {
+            TlsVersions::Both => &[&rustls::version::TLS13, &rustls::version::TLS12],
+            TlsVersions::Tls12 => &[&rustls::version::TLS12],
+            TlsVersions::Tls13 => &[&rustls::version::TLS13],
+        };
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(versions)
+            .map_err(|error| format!("TLS cannot be made ready: {error}"))?;
+        let builder = match roots(&target.trust)? {
+            Some(roots) => builder.with_root_certificates(roots),
+            None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
+        };
+        let mut config = builder.with_no_client_auth();
+        config.alpn_protocols = vec![protocol.to_vec()];
+        Ok(TlsBase { name, config, share: target.resumption_share })
+    }
+}
+
+/// The TLS of one target, for one engine thread.
+pub(crate) struct TlsSetup {
+    name: ServerName<'static>,
+    resuming: Arc<ClientConfig>,
+    full: Arc<ClientConfig>,
+    sessions: Arc<Sessions>,
+    share: f64,
+    begun: u64,
+    resumptions: u64,
+}
+
+impl TlsSetup {
+    pub(crate) fn new(base: &TlsBase) -> TlsSetup {
+        let sessions = Arc::new(Sessions::default());
+        let with_store = |gives| {
+            let mut config = base.config.clone();
+            config.resumption = Resumption::store(Arc::new(Store { sessions: sessions.clone(), gives }));
+            Arc::new(config)
+        };
+        TlsSetup {
+            name: base.name.clone(),
+            resuming: with_store(true),
+            full: with_store(false),
+            share: base.share,
+            begun: 0,
+            resumptions: 0,
+            sessions,
+        }
+    }
+
+    /// What the next connection begins its handshake with. It resumes as long as fewer did than should have, and there is
+    /// a session to resume.
+    pub(crate) fn next(&mut self) -> (Arc<ClientConfig>, ServerName<'static>) {
+        self.begun += 1;
+        let resumes = (self.resumptions as f64) < self.share * self.begun as f64 && self.sessions.has_one();
+        self.resumptions += u64::from(resumes);
+        let config = if resumes { &self.resuming } else { &self.full };
+        (config.clone(), self.name.clone())
+    }
+}
+
+/// A name as it can stand in a certificate.
+fn server_name(name: &str) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(name.to_string())
+        .map_err(|_| format!("{name:?} is neither a name nor an address that a certificate can have"))
+}
+
+fn roots(trust: &Trust) -> Result<Option<RootCertStore>, String> {
+    let mut roots = RootCertStore::empty();
+    match trust {
+        Trust::Anything => return Ok(None),
+        Trust::System => {
+            let found = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(found.certs);
+            if roots.is_empty() {
+                return Err(
+                    "this system has no trusted certificate authorities: install ca-certificates, name \
+                            your own authority, or trust any certificate"
+                        .to_string(),
+                );
+            }
+        }
+        Trust::Authorities(pem) => {
+            for certificate in CertificateDer::pem_slice_iter(pem) {
+                let certificate = certificate
+                    .map_err(|error| format!("the certificate authorities cannot be read: {error}"))?;
+                roots
+                    .add(certificate)
+                    .map_err(|error| format!("a certificate authority cannot be used: {error}"))?;
+            }
+            if roots.is_empty() {
+                return Err("the file of certificate authorities holds no certificate (PEM)".to_string());
+            }
+        }
+    }
+    Ok(Some(roots))
+}
+
+/// The sessions that the server has given.
+#[derive(Debug, Default)]
+struct Sessions {
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    tls13: Vec<Tls13ClientSessionValue>,
+    tls12: Option<Tls12ClientSessionValue>,
+    group: Option<NamedGroup>,
+}
+
+impl Sessions {
+    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn has_one(&self) -> bool {
+        let held = self.held();
+        !held.tls13.is_empty() || held.tls12.is_some()
+    }
+}
+
+/// The sessions as rustls sees them: always kept, and given back only where a connection is to resume.
+#[derive(Debug)]
+struct Store {
+    sessions: Arc<Sessions>,
+    gives: bool,
+}
+
+impl ClientSessionStore for Store {
+    fn set_kx_hint(&self, _name: ServerName<'static>, group: NamedGroup) {
+        self.sessions.held().group = Some(group);
+    }
+
+    fn kx_hint(&self, _name: &ServerName<'_>) -> Option<NamedGroup> {
+        self.sessions.held().group
+    }
+
+    fn set_tls12_session(&self, _name: ServerName<'static>, value: Tls12ClientSessionValue) {
+        self.sessions.held().tls12 = Some(value);
+    }
+
+    fn tls12_session(&self, _name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        if self.gives { self.sessions.held().tls12.clone() } else { None }
+    }
+
+    fn remove_tls12_session(&self, _name: &ServerName<'static>) {
+        self.sessions.held().tls12 = None;
+    }
+
+    fn insert_tls13_ticket(&self, _name: ServerName<'static>, value: Tls13ClientSessionValue) {
+        let mut held = self.sessions.held();
+        if held.tls13.len() >= MAXIMUM_KEPT_SESSIONS {
+            held.tls13.drain(..MAXIMUM_KEPT_SESSIONS / 2);
+        }
+        held.tls13.push(value);
+    }
+
+    fn take_tls13_ticket(&self, _name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        if self.gives { self.sessions.held().tls13.pop() } else { None }
+    }
+}
+
+/// Takes any certificate, but not a handshake that its key did not sign.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

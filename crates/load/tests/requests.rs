@@ -1,0 +1,187 @@
+//! Requests of every kind: methods, fields, bodies, what their answers must be, where they go and on which connection.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use support::{After, Server, answer, write};
+use touchstone_load::{ConnectionUse, ErrorCounts, Outcome, Plan, PlannedRequest, Progress, Target, run};
+
+fn ran(plan: &Plan) -> Outcome {
+    run(plan, &Progress::default()).expect("the plan can run")
+}
+
+/// A plan of a few requests by two clients.
+fn some(server: &Server, change: impl FnOnce(&mut PlannedRequest)) -> Plan {
+    let mut plan = server.plan("/");
+    plan.clients = 2;
+    plan.request_limit = Some(40);
+    plan.length = Duration::from_secs(30);
+    change(&mut plan.requests[0]);
+    plan
+}
+
+fn only(errors: &ErrorCounts, kind: &str) -> bool {
+    errors.by_kind().iter().all(|(name, count)| (*count > 0) == (*name == kind))
+}
+
+#[test]
+fn methods_fields_and_bodies_arrive_as_planned() {
+    let server = Server::start(|request, stream| {
+        let good = request.line == "PUT /item HTTP/1.1"
+            && request.fields.iter().any(|field| field == "Content-Type: text/plain")
+            && request.body.len() == 3_000_000
+            && request.body.iter().all(|byte| *byte == b'x');
+        write(stream, &answer(if good { 201 } else { 400 }, b"made"));
+        After::Keep
+    });
+    let plan = some(&server, |request| {
+        request.method = "PUT".to_string();
+        request.path = "/item".to_string();
+        request.headers = vec!["Content-Type: text/plain".to_string()];
+        request.body = Some(vec![b'x'; 3_000_000].into());
+        request.expected_status = vec![201..=201];
+    });
+    let outcome = ran(&plan);
+    assert_eq!(outcome.total_errors_by_kind, ErrorCounts::default());
+    assert_eq!((outcome.total_requests, outcome.total_connections), (40, 2));
+}
+
+#[test]
+fn the_answer_to_head_ends_with_its_head() {
+    let server = Server::start(|request, stream| {
+        assert!(request.line.starts_with("HEAD "));
+        write(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
+        After::Keep
+    });
+    let outcome = ran(&some(&server, |request| request.method = "HEAD".to_string()));
+    assert_eq!((outcome.total_requests, outcome.total_errors, outcome.total_connections), (40, 0, 2));
+    assert_eq!(outcome.body_bytes, 0);
+}
+
+#[test]
+fn the_plan_says_which_statuses_are_valid() {
+    let server = Server::start(|_, stream| {
+        write(stream, &answer(404, b"none"));
+        After::Keep
+    });
+    let outcome = ran(&some(&server, |request| request.expected_status = vec![200..=200, 404..=410]));
+    assert_eq!((outcome.total_requests, outcome.total_errors), (40, 0));
+    let outcome = ran(&some(&server, |request| request.expected_status = vec![200..=403]));
+    assert!(only(&outcome.total_errors_by_kind, "bad_status"), "{:?}", outcome.total_errors_by_kind);
+}
+
+#[test]
+fn a_body_with_another_content_is_wrong() {
+    // The SHA-256 of "abc" (FIPS 180-4, the first example).
+    let sum = [
+        0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40, 0xde, 0x5d, 0xae, 0x22, 0x23, 0xb0,
+        0x03, 0x61, 0xa3, 0x96, 0x17, 0x7a, 0x9c, 0xb4, 0x10, 0xff, 0x61, 0xf2, 0x00, 0x15, 0xad,
+    ];
+    for (body, is_right) in [(&b"abc"[..], true), (b"abd", false)] {
+        for is_chunked in [false, true] {
+            let server = Server::start(move |_, stream| {
+                if is_chunked {
+                    write(stream, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n");
+                    write(stream, &[&body[..1], b"\r\n2\r\n", &body[1..], b"\r\n0\r\n\r\n"].concat());
+                } else {
+                    write(stream, &answer(200, body));
+                }
+                After::Keep
+            });
+            let outcome = ran(&some(&server, |request| request.expected_body_sha256 = Some(sum)));
+            let wanted = if is_right { (40, 0) } else { (0, 40) };
+            assert_eq!((outcome.total_requests, outcome.total_errors), wanted, "{body:?} {is_chunked}");
+            assert!(is_right || only(&outcome.total_errors_by_kind, "wrong_body"));
+        }
+    }
+}
+
+#[test]
+fn what_may_not_be_done_twice_is_not_sent_again() {
+    // The second request of a connection is read and never answered.
+    let server = Server::start(|request, stream| {
+        if request.before == 1 {
+            return After::Close;
+        }
+        write(stream, &answer(200, b"ok"));
+        After::Keep
+    });
+    let outcome = ran(&some(&server, |request| {
+        request.method = "POST".to_string();
+        request.body = Some(b"order".as_slice().into());
+    }));
+    assert_eq!((outcome.total_retries, server.requests()), (0, 40));
+    assert!(only(&outcome.total_errors_by_kind, "reset"), "{:?}", outcome.total_errors_by_kind);
+    assert_eq!((outcome.total_requests, outcome.total_errors), (20, 20));
+}
+
+#[test]
+fn a_share_of_the_requests_ends_its_connection() {
+    let closing = Arc::new(AtomicU64::new(0));
+    let seen = closing.clone();
+    let server = Server::start(move |request, stream| {
+        write(stream, &answer(200, b"ok"));
+        if !request.fields.iter().any(|field| field == "Connection: close") {
+            return After::Keep;
+        }
+        seen.fetch_add(1, Ordering::SeqCst);
+        After::Close
+    });
+    let mut plan = some(&server, |_| ());
+    plan.connections = ConnectionUse::NewShare(0.3);
+    plan.request_limit = Some(1000);
+    let outcome = ran(&plan);
+    let closing = closing.load(Ordering::SeqCst);
+    assert_eq!((outcome.total_requests, outcome.total_errors, outcome.total_retries), (1000, 0, 0));
+    // 300 with a deviation of 14.5; the choice comes from the seed, so that it is always the same.
+    assert!((220..380).contains(&closing), "{closing}");
+    // Each of them makes room for a new connection, which the last ones no longer need.
+    assert!((closing..=closing + 2).contains(&outcome.total_connections), "{}", outcome.total_connections);
+    assert_eq!(outcome.total_connections, server.connections());
+}
+
+#[test]
+fn requests_go_to_their_targets() {
+    let servers: Vec<(Server, Arc<Mutex<Vec<String>>>)> = (0..2)
+        .map(|number| {
+            let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+            let seen = lines.clone();
+            let server = Server::start(move |request, stream| {
+                let host = request.fields.iter().find(|field| field.starts_with("Host: ")).cloned();
+                let mut lines = seen.lock().expect("no panic");
+                lines.push(format!("{} {}", request.line, host.unwrap_or_default()));
+                write(stream, &answer(200, &vec![b'x'; 10 + number]));
+                After::Keep
+            });
+            (server, lines)
+        })
+        .collect();
+    let mut plan = some(&servers[0].0, |request| request.expected_body_bytes = Some(10));
+    plan.other_targets = vec![Target::plain(servers[1].0.address, "other.example")];
+    plan.requests.push(PlannedRequest {
+        target: 1,
+        class: 1,
+        weight: 3.0,
+        expected_body_bytes: Some(11),
+        ..PlannedRequest::get("/other")
+    });
+    plan.request_limit = Some(400);
+    let outcome = ran(&plan);
+    assert_eq!((outcome.total_requests, outcome.total_errors), (400, 0));
+    // Each client has a connection to each.
+    assert_eq!(servers.iter().map(|(server, _)| server.connections()).collect::<Vec<_>>(), [2, 2]);
+    let by_class: Vec<u64> = outcome.classes.iter().map(|class| class.latency_ns.len()).collect();
+    assert_eq!(by_class, outcome.requests_by_class);
+    assert_eq!(outcome.classes.iter().map(|class| class.bytes).sum::<u64>(), outcome.bytes);
+    assert_eq!(outcome.requests_by_class, [servers[0].0.requests(), servers[1].0.requests()]);
+    assert!((220..380).contains(&servers[1].0.requests()), "{}", servers[1].0.requests());
+    let lines = servers[1].1.lock().expect("no panic");
+    assert!(
+        lines.iter().all(|line| line == "GET /other HTTP/1.1 Host: other.example"),
+        "{:?}",
+        lines.first()
+    );
+}

@@ -1,0 +1,186 @@
+//! `imagemap`: which address a place in a picture stands for.
+//!
+//! The file has a line for each area, in the form of NCSA (`rect /address 0,0 49,99`) or of CERN (`rect (0,0) (49,99)
+//! /address`). The query is the place, `x,y`. The first area that it is in counts, then the nearest `point`, then `default`.
+
+use std::ffi::c_int;
+
+use super::path_check::{as_path, path};
+use crate::abi::{Pblock, REQ_ABORTED, Request, Session};
+use crate::api::escape::for_location;
+use crate::api::protocol::set_status;
+use crate::pblock;
+
+/// The longest file that is read.
+const LONGEST_MAP_BYTES: u64 = 1024 * 1024;
+
+/// Redirects to what is at the place that the query names.
+pub unsafe extern "C" fn imagemap(
+    _block: *mut Pblock,
+    _session: *mut Session,
+    request: *mut Request,
+) -> c_int {
+    let file = as_path(path(request));
+    let is_right =
+        std::fs::metadata(file).is_ok_and(|facts| facts.is_file() && facts.len() <= LONGEST_MAP_BYTES);
+    let (true, Ok(map)) = (is_right, std::fs::read(file)) else {
+        set_status(&mut *request, 404, &[]);
+        return REQ_ABORTED;
+    };
+    let place = pblock::find((*request).reqpb, b"query").and_then(parse_place);
+    match address_at(&map, place) {
+        Some(address) => {
+            pblock::set((*request).srvhdrs, b"location", &for_location(address));
+            set_status(&mut *request, 302, &[]);
+        }
+        None => set_status(&mut *request, 404, &[]),
+    }
+    REQ_ABORTED
+}
+
+type Place = (f64, f64);
+
+/// `10,20`, also in parentheses.
+fn parse_place(text: &[u8]) -> Option<Place> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (x, y) = text.trim_matches(|letter| matches!(letter, '(' | ')' | ' ')).split_once(',')?;
+    let number = |text: &str| text.trim().parse::<i32>().ok().map(f64::from);
+    Some((number(x)?, number(y)?))
+}
+
+/// The address of the first area that a place is in.
+fn address_at(map: &[u8], place: Option<Place>) -> Option<&[u8]> {
+    let mut otherwise = None;
+    let mut nearest: Option<(f64, &[u8])> = None;
+    for line in map.split(|byte| *byte == b'\n') {
+        let Some(area) = Area::parse(line) else { continue };
+        if area.shape == b'd' {
+            otherwise = otherwise.or(Some(area.address));
+            continue;
+        }
+        let Some(place) = place else { continue };
+        if area.shape == b'.' {
+            let distance = area.places.first().map_or(f64::MAX, |point| squared_distance(*point, place));
+            if nearest.is_none_or(|(before, _)| distance < before) {
+                nearest = Some((distance, area.address));
+            }
+        } else if area.contains(place) {
+            return Some(area.address);
+        }
+    }
+    nearest.map(|(_, address)| address).or(otherwise)
+}
+
+struct Area<'a> {
+    /// The first letter of its shape; `.` for a point.
+    shape: u8,
+    address: &'a [u8],
+    places: Vec<Place>,
+    radius: Option<f64>,
+}
+
+impl<'a> Area<'a> {
+    fn parse(line: &'a [u8]) -> Option<Area<'a>> {
+        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let shape = match words.next()?.to_ascii_lowercase().as_slice() {
+            b"default" | b"def" => b'd',
+            b"rect" | b"rectangle" => b'r',
+            b"circle" | b"circ" => b'c',
+            b"poly" | b"polygon" => b'p',
+            b"point" => b'.',
+            _ => return None,
+        };
+        let mut area = Area { shape, address: &[], places: Vec::new(), radius: None };
+        for word in words {
+            if let Some(place) = parse_place(word) {
+                area.places.push(place);
+            } else if let (b'c', Some(radius)) = (shape, number(word)) {
+                area.radius = Some(radius);
+            } else if area.address.is_empty() {
+                area.address = word;
+            }
+        }
+        (!area.address.is_empty()).then_some(area)
+    }
+
+    fn contains(&self, place: Place) -> bool {
+        match (self.shape, self.places.as_slice()) {
+            (b'r', [one, other, ..]) => {
+                let between = |value: f64, a: f64, b: f64| (a.min(b)..=a.max(b)).contains(&value);
+                between(place.0, one.0, other.0) && between(place.1, one.1, other.1)
+            }
+            // NCSA names a place on its edge, CERN how far that is.
+            (b'c', [centre, rest @ ..]) => {
+                let edge = rest.first().map(|edge| squared_distance(*centre, *edge));
+                let reach = self.radius.map(|radius| radius * radius).or(edge);
+                reach.is_some_and(|reach| squared_distance(*centre, place) <= reach)
+            }
+            (b'p', corners) if corners.len() >= 3 => is_inside(corners, place),
+            _ => false,
+        }
+    }
+}
+
+fn number(word: &[u8]) -> Option<f64> {
+    std::str::from_utf8(word).ok()?.parse::<u32>().ok().map(f64::from)
+}
+
+fn squared_distance(one: Place, other: Place) -> f64 {
+    (one.0 - other.0).powi(2) + (one.1 - other.1).powi(2)
+}
+
+/// Whether a line from the place to the right crosses the edges of the polygon an odd number of times.
+fn is_inside(corners: &[Place], place: Place) -> bool {
+    let mut inside = false;
+    let mut before = corners[corners.len() - 1];
+    for &corner in corners {
+        let crosses = (corner.1 > place.1) != (before.1 > place.1);
+        if crosses
+            && place.0 < (before.0 - corner.0) * (place.1 - corner.1) / (before.1 - corner.1) + corner.0
+        {
+            inside = !inside;
+        }
+        before = corner;
+    }
+    inside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(map: &str, place: &str) -> Option<String> {
+        let found = address_at(map.as_bytes(), parse_place(place.as_bytes()))?;
+        Some(String::from_utf8_lossy(found).into_owned())
+    }
+
+    #[test]
+    fn both_forms_of_maps_are_read() {
+        let ncsa = "# a comment\ndefault /none\nrect /r 10,10 20,20\ncircle /c 50,50 50,60\npoly /p 0,80 20,80 20,99\n";
+        let cern = "default /none\nrectangle (10,10) (20,20) /r\ncirc (50,50) 10 /c\npolygon (0,80) (20,80) (20,99) /p\n";
+        for map in [ncsa, cern] {
+            for (place, address) in [("10,20", "/r"), ("21,20", "/none"), ("57,57", "/c"), ("58,58", "/none")]
+            {
+                assert_eq!(at(map, place).as_deref(), Some(address), "{place}");
+            }
+            assert_eq!(at(map, "15,82").as_deref(), Some("/p"));
+            assert_eq!(at(map, "2,98").as_deref(), Some("/none"));
+            assert_eq!(at(map, "rubbish").as_deref(), Some("/none"));
+        }
+        assert_eq!(at("point /a 0,0\npoint /b 9,9\ndefault /c", "7,7").as_deref(), Some("/b"));
+        assert_eq!(at("rect /a 0,0 1,1", "5,5"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_map_panics(map: Vec<u8>, place: Vec<u8>) {
+            address_at(&map, parse_place(&place));
+        }
+
+        #[test]
+        fn lines_of_any_words_are_read(lines in "((rect|circle|poly|point|default|x)( (/a|[0-9]{1,9},-?[0-9]{1,9}|7)){0,6}\n){0,5}") {
+            address_at(lines.as_bytes(), Some((5.0, 5.0)));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Bodies whose length is not known beforehand (chunked), for plug-ins that know none but Content-Length.
+//!
+//! Plug-ins of the time read as many bytes as that field says; without it they take a request to have no body. So such a
+//! body is read as a whole first, into a file where it is long, as it is for CGI and FastCGI.
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+
+use touchstone_interfaces::backend::Upload;
+use touchstone_interfaces::pipe::{self, Sender};
+use touchstone_interfaces::request::Request;
+
+/// What of the body is read ahead of the plug-in.
+const AHEAD_BYTES: usize = 128 * 1024;
+
+/// The request with Content-Length in the place of Transfer-Encoding.
+///
+/// # Errors
+/// The body broke off, or cannot be kept.
+pub async fn with_known_length(mut request: Request) -> io::Result<Request> {
+    let upload = Upload::new(request.take_body(), None).await?;
+    let length = upload.length().to_string();
+    let stays = |name: &[u8]| {
+        !name.eq_ignore_ascii_case(b"transfer-encoding") && !name.eq_ignore_ascii_case(b"content-length")
+    };
+    let received = request.received.with_fields(stays, Some((b"Content-Length", length.as_bytes())));
+    request.received = Rc::new(received.ok_or_else(|| io::Error::other("the head cannot be written anew"))?);
+    let (sender, body) = pipe::pipe(AHEAD_BYTES);
+    request.body = body;
+    tokio::task::spawn_local(pass_on(upload, sender));
+    Ok(request)
+}
+
+async fn pass_on(mut upload: Upload, mut sender: Sender) {
+    while let Some(piece) = poll_fn(|context| upload.poll_next(context)).await {
+        match piece {
+            // Nobody reads any more: the plug-in has answered without it.
+            Ok(piece) => {
+                if sender.send(piece).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => return sender.fail(error),
+        }
+    }
+    sender.finish();
+}

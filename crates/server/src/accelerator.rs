@@ -1,0 +1,131 @@
+//! The cache before programs and origins, as this server uses it: which routes have it, and hits that are answered in passing.
+
+pub mod purge;
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use rustc_hash::FxHasher;
+use touchstone_accelerator::disk::Disk;
+use touchstone_accelerator::layer::{Accelerated, Accelerator, CachedRoute};
+use touchstone_accelerator::rules::fields::Fields;
+use touchstone_accelerator::rules::key::Target;
+use touchstone_accelerator::rules::policy::Policy;
+use touchstone_accelerator::store::{Front, PlainRequest, Store, Tier};
+use touchstone_files::cache::{DateSecond, Prepared, Variant};
+use touchstone_interfaces::handler::Interface;
+
+use crate::access::{HeadFields, RequestFields, RequestView};
+use crate::config::{AcceleratorConfig, LogLevel, RouteConfig, SiteConfig};
+use crate::log::error::ErrorLog;
+use crate::site::Site;
+
+/// Puts the cache before the interface of a route, where its configuration says so.
+pub fn open(
+    policy: &Policy,
+    route: &RouteConfig,
+    site: &SiteConfig,
+    accelerator: &Arc<Accelerator>,
+    interface: Arc<dyn Interface>,
+) -> (CachedRoute, Arc<dyn Interface>) {
+    let cached = CachedRoute {
+        accelerator: accelerator.clone(),
+        policy: Arc::new(policy.clone()),
+        space: space(site, route),
+    };
+    (cached.clone(), Arc::new(Accelerated::new(cached, interface)))
+}
+
+/// The store with its copies on disk, if there are to be any; the error says why there cannot be.
+pub fn start(config: &AcceleratorConfig, error_log: &ErrorLog) -> Result<Arc<Accelerator>, String> {
+    let disk = match &config.disk {
+        None => None,
+        Some(directory) => {
+            let log = error_log.clone();
+            let report = move |message: &str| log.limited(LogLevel::Info, "cache on disk", message);
+            let disk = Disk::open(directory, config.disk_bytes, report).map_err(|error| {
+                format!("cannot use {} for the cache on disk: {error}", directory.display())
+            })?;
+            Some(Arc::new(disk) as Arc<dyn Tier>)
+        }
+    };
+    Ok(Arc::new(Accelerator::new(Store::new(config.memory_bytes, disk))))
+}
+
+/// Tells the stored answers of a site and of what answers from those of others. The same over reloads and restarts, unless
+/// it is another origin or program that answers.
+fn space(site: &SiteConfig, route: &RouteConfig) -> u64 {
+    let mut hasher = FxHasher::default();
+    site.hosts.hash(&mut hasher);
+    site.listen.hash(&mut hasher);
+    route.proxy.as_ref().map(|proxy| (&proxy.to, &proxy.strip_prefix)).hash(&mut hasher);
+    let RouteConfig { cgi, fastcgi, scgi, php, ajp, nsapi, .. } = route;
+    format!("{cgi:?}{fastcgi:?}{scgi:?}{php:?}{ajp:?}{nsapi:?}").hash(&mut hasher);
+    hasher.finish()
+}
+
+/// An answer that is ready.
+pub struct Ready<'f> {
+    /// The answer.
+    pub prepared: &'f Arc<Prepared>,
+    /// The route, by its position.
+    pub route: usize,
+}
+
+/// Finds the answer to a plain GET on a route that has the cache, where that is stored and fresh, and access rules let the
+/// request through at once. `view` has the path as it was sent, which is its own normal form.
+#[inline]
+pub fn ready<'f, F: Fields>(
+    front: &'f mut Front,
+    site: &Site,
+    view: &RequestView<'_>,
+    fields: F,
+    is_secure: bool,
+    (variant, date): (Variant, &DateSecond),
+) -> Option<Ready<'f>> {
+    let program = site.rules.as_ref()?.program_at_once(view)?;
+    let cached = program.cache?;
+    let request = PlainRequest {
+        target: Target {
+            space: cached.space,
+            is_secure,
+            host: view.host?,
+            path: view.path,
+            query: view.query,
+        },
+        fields,
+        policy: &cached.policy,
+        site_fields: &site.fields,
+    };
+    let prepared = front.hit(request, variant, date)?;
+    // Last, because it counts.
+    program.admit(view)?;
+    Some(Ready { prepared, route: program.route })
+}
+
+impl Fields for HeadFields<'_> {
+    #[inline]
+    fn each<'a>(&'a self, each: &mut dyn FnMut(&'a [u8], &'a [u8])) {
+        for line in &self.head.fields {
+            each(line.name.of(self.buffer), line.value.of(self.buffer));
+        }
+    }
+}
+
+/// The fields of a request of HTTP/2 or HTTP/3.
+#[derive(Clone, Copy)]
+pub struct ListedFields<'l>(pub &'l [(&'l [u8], &'l [u8])]);
+
+impl Fields for ListedFields<'_> {
+    fn each<'a>(&'a self, each: &mut dyn FnMut(&'a [u8], &'a [u8])) {
+        for (name, value) in self.0 {
+            each(name, value);
+        }
+    }
+}
+
+impl RequestFields for ListedFields<'_> {
+    fn field(&self, position: usize) -> Option<(&[u8], &[u8])> {
+        self.0.get(position).copied()
+    }
+}

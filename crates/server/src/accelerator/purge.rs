@@ -1,0 +1,182 @@
+//! What an operator wants out of the cache before programs and origins: by URL, by the beginning of URLs, by tag, or all.
+
+use serde_json::{Value, json};
+use touchstone_accelerator::layer::CachedRoute;
+use touchstone_accelerator::rules::key::{self, Target};
+use touchstone_accelerator::store::{Purge, PurgeMode};
+
+/// What is to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// One URL, such as `http://example.org/a?b`; or a path alone, `/a?b`, of any host.
+    Url(String),
+    /// All URLs that begin so; or all paths that do, of any host.
+    Prefix(String),
+    /// All responses with this tag.
+    Tag(String),
+    /// Everything.
+    All,
+}
+
+/// What is to go, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PurgeOrder {
+    /// What.
+    pub wanted: Wanted,
+    /// It becomes stale instead of leaving.
+    pub is_soft: bool,
+}
+
+impl PurgeOrder {
+    /// Reads one from what a request says: exactly one of `url`, `prefix`, `tag` and `all`.
+    pub fn parse(said: &[(&str, String)]) -> Result<PurgeOrder, String> {
+        let mut wanted = Vec::new();
+        let mut is_soft = false;
+        for (name, value) in said {
+            match *name {
+                "url" => wanted.push(Wanted::Url(checked_url(value)?)),
+                "prefix" => wanted.push(Wanted::Prefix(checked_url(value)?)),
+                "tag" if value.is_empty() => return Err("a tag has at least one character".to_string()),
+                "tag" => wanted.push(Wanted::Tag(value.clone())),
+                "all" => wanted.push(Wanted::All),
+                "soft" => is_soft = value != "0" && value != "false",
+                other => {
+                    return Err(format!("'{other}' is not known; there are url, prefix, tag, all and soft"));
+                }
+            }
+        }
+        match <[Wanted; 1]>::try_from(wanted) {
+            Ok([wanted]) => Ok(PurgeOrder { wanted, is_soft }),
+            Err(_) => Err("say what is to be purged: one of url, prefix, tag and all".to_string()),
+        }
+    }
+
+    /// As it stands in a request to a running server.
+    pub fn to_json(&self) -> Value {
+        let mut value = match &self.wanted {
+            Wanted::Url(url) => json!({ "url": url }),
+            Wanted::Prefix(prefix) => json!({ "prefix": prefix }),
+            Wanted::Tag(tag) => json!({ "tag": tag }),
+            Wanted::All => json!({ "all": "1" }),
+        };
+        if self.is_soft {
+            value["soft"] = "1".into();
+        }
+        value
+    }
+
+    /// Reads one from there.
+    pub fn from_json(value: &Value) -> Result<PurgeOrder, String> {
+        let names = ["url", "prefix", "tag", "all", "soft"];
+        let said = names.iter().filter_map(|name| Some((*name, value[*name].as_str()?.to_string())));
+        PurgeOrder::parse(&said.collect::<Vec<_>>())
+    }
+
+    /// Carries it out for these routes; gives how many stored responses it was for.
+    pub fn carry_out(&self, routes: &[CachedRoute]) -> usize {
+        let mode = if self.is_soft { PurgeMode::Soft } else { PurgeMode::Remove };
+        let Some(first) = routes.first() else { return 0 };
+        let store = &first.accelerator.store;
+        match &self.wanted {
+            Wanted::Tag(tag) => store.purge(&Purge::Tag(tag.clone().into_bytes()), mode),
+            Wanted::All => store.purge(&Purge::All, mode),
+            Wanted::Url(text) | Wanted::Prefix(text) => {
+                let is_prefix = matches!(self.wanted, Wanted::Prefix(_));
+                let mut purges: Vec<Purge> = Vec::new();
+                for route in routes {
+                    let purge = purge_of(text, is_prefix, route);
+                    if !purges.contains(&purge) {
+                        purges.push(purge);
+                    }
+                }
+                purges.iter().map(|purge| store.purge(purge, mode)).sum()
+            }
+        }
+    }
+}
+
+fn purge_of(text: &str, is_prefix: bool, route: &CachedRoute) -> Purge {
+    let (is_secure, host, rest) = split_url(text);
+    let (path, query) = match rest.split_once('?') {
+        Some((path, query)) => (path, Some(query.as_bytes())),
+        None => (rest, None),
+    };
+    let target =
+        Target { space: route.space, is_secure, host: host.as_bytes(), path: path.as_bytes(), query };
+    let mut key = Vec::new();
+    match (host.is_empty(), is_prefix) {
+        (false, true) => Purge::Prefix(key::prefix(&target)),
+        (false, false) => {
+            key::write(&target, &route.policy, &mut key);
+            Purge::Key(key)
+        }
+        (true, is_prefix) => {
+            match is_prefix {
+                true => key = key::prefix(&target),
+                false => key::write(&target, &route.policy, &mut key),
+            }
+            // Behind the space, the scheme and no host at all.
+            Purge::Path { path: key.split_off(key::SPACE_BYTES + 1), is_prefix }
+        }
+    }
+}
+
+/// Whether it is HTTPS, the host, and path and query.
+fn split_url(text: &str) -> (bool, &str, &str) {
+    let (is_secure, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
+        (Some(rest), _) => (true, rest),
+        (_, Some(rest)) => (false, rest),
+        _ => return (false, "", text),
+    };
+    match rest.find(['/', '?']) {
+        Some(end) => (is_secure, &rest[..end], &rest[end..]),
+        None => (is_secure, rest, "/"),
+    }
+}
+
+fn checked_url(text: &str) -> Result<String, String> {
+    let (_, host, rest) = split_url(text);
+    let has_host = text.starts_with("http://") || text.starts_with("https://");
+    let is_good =
+        rest.starts_with('/') && has_host != host.is_empty() && text.bytes().all(|byte| byte > b' ');
+    match is_good {
+        true => Ok(text.to_string()),
+        false => Err(format!(
+            "{text:?} is neither a URL, such as \"http://example.org/a\", nor a path, such as \"/a\""
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(name: &'static str, value: &str) -> Result<PurgeOrder, String> {
+        PurgeOrder::parse(&[(name, value.to_string())])
+    }
+
+    #[test]
+    fn orders_are_read_strictly_and_survive_the_way() {
+        for (name, value) in
+            [("url", "http://a/b?c"), ("url", "/b"), ("prefix", "https://a/"), ("tag", "t"), ("all", "1")]
+        {
+            let order = order(name, value).unwrap();
+            assert_eq!(PurgeOrder::from_json(&order.to_json()), Ok(order));
+        }
+        let soft = PurgeOrder::parse(&[("tag", "t".to_string()), ("soft", "1".to_string())]).unwrap();
+        assert!(soft.is_soft && PurgeOrder::from_json(&soft.to_json()) == Ok(soft));
+        for (name, value) in [
+            ("url", "b"),
+            ("url", "http://"),
+            ("url", "/a b"),
+            ("url", "ftp://a/"),
+            ("tag", ""),
+            ("other", "1"),
+        ] {
+            assert!(order(name, value).is_err(), "{name} {value}");
+        }
+        assert!(PurgeOrder::parse(&[]).is_err());
+        let two = [("tag", "t".to_string()), ("url", "/".to_string())];
+        assert!(PurgeOrder::parse(&two).is_err());
+    }
+}

@@ -1,0 +1,255 @@
+//! `[accelerator]` and `[site.route.cache]`: what is cached of programs and origins, how much of it, and for how long.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use touchstone_accelerator::rules::policy::Policy;
+
+use super::SectionPlaces;
+use super::parse::{Reader, Value};
+use super::route::RouteConfig;
+use super::section::{Key, Kind, Section};
+use super::values;
+
+/// `[accelerator]`: what all routes with a cache share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceleratorConfig {
+    /// Most bytes of stored responses in memory.
+    pub memory_bytes: u64,
+    /// Where copies are kept on disk; none: nowhere.
+    pub disk: Option<PathBuf>,
+    /// Most bytes of them.
+    pub disk_bytes: u64,
+}
+
+impl Default for AcceleratorConfig {
+    fn default() -> AcceleratorConfig {
+        ACCELERATOR.defaults()
+    }
+}
+
+const MIB: u64 = 1024 * 1024;
+const TIB: u64 = 1024 * 1024 * MIB;
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+/// `[accelerator]`
+pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
+    name: "accelerator",
+    repeated: false,
+    documentation: "What all routes with a `cache` share, see [the accelerator](accelerator.md). \
+        What is stored stays over a reload.",
+    blank: || AcceleratorConfig { memory_bytes: 0, disk: None, disk_bytes: 0 },
+    keys: &[
+        Key {
+            name: "memory",
+            default: Some("\"256MiB\""),
+            example: "\"2GiB\"",
+            documentation: "The most memory that stored responses may take, all together, in bytes. \
+            Those that are used least make room for new ones. The number of locks that cores share follows from the size \
+            at the start.",
+            kind: Kind::Size { least: MIB, most: 16 * TIB, set: |config, value| config.memory_bytes = value },
+        },
+        Key {
+            name: "disk",
+            default: Some("\"\""),
+            example: "\"/var/cache/touchstone\"",
+            documentation: "A directory for copies of what is stored, which are there after a restart. \
+                It is made if it is not there; the server must be able to write to it, and nobody else should. It counts when \
+                the server starts, not on a reload. Empty: there are no copies.",
+            kind: Kind::File(|config, value| config.disk = value),
+        },
+        Key {
+            name: "disk_size",
+            default: Some("\"10GiB\""),
+            example: "\"100GiB\"",
+            documentation: "The most that the copies may take on disk, all together, in bytes. \
+                Where there is less room the oldest go earlier.",
+            kind: Kind::Size {
+                least: 8 * MIB,
+                most: 1024 * TIB,
+                set: |config, value| config.disk_bytes = value,
+            },
+        },
+    ],
+};
+
+const fn seconds(
+    name: &'static str,
+    default: &'static str,
+    example: &'static str,
+    documentation: &'static str,
+    set: fn(&mut Policy, Duration),
+) -> Key<Policy> {
+    let kind = Kind::Duration { least: Duration::ZERO, most: YEAR, set };
+    Key { name, default: Some(default), example, documentation, kind }
+}
+
+fn whole_seconds(value: Duration) -> u32 {
+    u32::try_from(value.as_secs()).unwrap_or(u32::MAX)
+}
+
+/// `[site.route.cache]`
+pub static CACHE_OF_ROUTE: Section<Policy> = Section {
+    name: "site.route.cache",
+    repeated: false,
+    documentation: "The route's answers are cached as RFC 9111 says, see [the accelerator](accelerator.md). \
+        An empty table will do: what the answers say themselves counts. Each key changes what counts where they say \
+        nothing, or bounds what they say.",
+    blank: Policy::default,
+    keys: &[
+        seconds(
+            "default_freshness",
+            "\"0s\"",
+            "\"5s\"",
+            "How long an answer is fresh that says nothing of it and has no `Last-Modified`. \
+             With more than 0, answers of programs that never asked for it are cached, as Novell's FastCache did; but \
+             not those that set a cookie, or come of a request with one, unless `ignore_cookies` says so.",
+            |policy, value| policy.default_freshness = whole_seconds(value),
+        ),
+        seconds(
+            "minimum_freshness",
+            "\"0s\"",
+            "\"10s\"",
+            "An answer that may be stored is fresh for at least so long. \
+             It does not stand above `no-cache`, `must-revalidate`, `private`, `no-store` or an explicit 0.",
+            |policy, value| policy.minimum_freshness = whole_seconds(value),
+        ),
+        seconds(
+            "maximum_freshness",
+            "\"8760h\"",
+            "\"24h\"",
+            "No answer is fresh for longer, whatever it says. It is validated then.",
+            |policy, value| policy.maximum_freshness = whole_seconds(value),
+        ),
+        seconds(
+            "negative_freshness",
+            "\"0s\"",
+            "\"2s\"",
+            "How long answers such as 404 are fresh that say nothing of it. \
+             It holds for 404, 405, 410, 414 and 501.",
+            |policy, value| policy.negative_freshness = whole_seconds(value),
+        ),
+        Key {
+            name: "heuristic_percent",
+            default: Some("10"),
+            example: "0",
+            documentation: "The part of its age that an answer with `Last-Modified` is fresh for where it says nothing \
+                else, in percent. 0: such answers are validated each time.",
+            kind: Kind::Number {
+                least: 0,
+                most: 100,
+                set: |policy, value| policy.heuristic_percent = u32::try_from(value).unwrap_or(100),
+            },
+        },
+        seconds(
+            "heuristic_maximum",
+            "\"24h\"",
+            "\"1h\"",
+            "No answer is fresh for longer by its age alone.",
+            |policy, value| policy.heuristic_maximum = whole_seconds(value),
+        ),
+        seconds(
+            "stale_while_revalidate",
+            "\"0s\"",
+            "\"30s\"",
+            "How long an answer is still given when it is stale, while it is validated in the background, where it does \
+             not say so itself (RFC 5861).",
+            |policy, value| policy.stale_while_revalidate = whole_seconds(value),
+        ),
+        seconds(
+            "stale_if_error",
+            "\"24h\"",
+            "\"1h\"",
+            "How long a stale answer is given when the origin cannot be reached or answers 500, 502, 503 or 504, where \
+             it does not say so itself. Never where it says `must-revalidate` or the like.",
+            |policy, value| policy.stale_if_error = whole_seconds(value),
+        ),
+        Key {
+            name: "ignore_query",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether requests that differ in their query alone are one.",
+            kind: Kind::Boolean(|policy, value| policy.ignore_query = value),
+        },
+        Key {
+            name: "ignore_parameters",
+            default: Some("[]"),
+            example: "[\"utm_*\", \"fbclid\"]",
+            documentation: "Parameters of the query that do not matter. A `*` at the end stands for any ending.",
+            kind: Kind::CheckedArray {
+                what: "array of names of parameters",
+                parse: |text| match text {
+                    "" => Err("an empty string names no parameter".to_string()),
+                    _ => Ok(text.to_string()),
+                },
+                set: |policy, value| policy.ignore_parameters = value.into_iter().map(boxed).collect(),
+            },
+        },
+        Key {
+            name: "sort_query",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether the order of the query's parameters does not matter.",
+            kind: Kind::Boolean(|policy, value| policy.sort_query = value),
+        },
+        Key {
+            name: "ignore_cookies",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether cookies do not matter to the answers. `Vary: Cookie` then selects nothing, and \
+                `Set-Cookie` is not stored. Only for answers that are the same for everybody.",
+            kind: Kind::Boolean(|policy, value| policy.ignore_cookies = value),
+        },
+        Key {
+            name: "vary_also",
+            default: Some("[]"),
+            example: "[\"X-Device\"]",
+            documentation: "Fields of requests that select an answer as if every answer named them in `Vary`.",
+            kind: Kind::CheckedArray {
+                what: "array of names of header fields",
+                parse: |text| match values::is_token(text) {
+                    true => Ok(text.to_string()),
+                    false => Err(format!("{text:?} is not the name of a header field")),
+                },
+                set: |policy, value| policy.vary_also = value.into_iter().map(boxed).collect(),
+            },
+        },
+        Key {
+            name: "client_directives",
+            default: Some("true"),
+            example: "false",
+            documentation: "Whether `Cache-Control` and `Pragma` of requests count. \
+                With `false` clients cannot make the cache ask the origin, nor ask for less than it would give.",
+            kind: Kind::Boolean(|policy, value| policy.client_directives = value),
+        },
+        Key {
+            name: "object_bytes",
+            default: Some("\"32MiB\""),
+            example: "\"256MiB\"",
+            documentation: "The longest body that is stored, in bytes. Longer ones pass.",
+            kind: Kind::Size { least: 0, most: TIB, set: |policy, value| policy.object_bytes = value },
+        },
+        Key {
+            name: "cache_status",
+            default: Some("true"),
+            example: "false",
+            documentation: "Whether answers say in `Cache-Status` what the cache did (RFC 9211).",
+            kind: Kind::Boolean(|policy, value| policy.cache_status = value),
+        },
+    ],
+};
+
+fn boxed(text: String) -> Box<[u8]> {
+    text.into_bytes().into_boxed_slice()
+}
+
+pub(super) fn read_cache(
+    reader: &mut Reader<'_>,
+    value: &Value<'_>,
+    route: &mut RouteConfig,
+) -> Vec<SectionPlaces> {
+    reader.table(&CACHE_OF_ROUTE, value).map_or(Vec::new(), |(config, places)| {
+        route.cache = Some(config);
+        vec![places]
+    })
+}

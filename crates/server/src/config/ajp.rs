@@ -1,0 +1,282 @@
+//! `[site.route.ajp]`: servlet containers, such as Tomcat, over AJP13.
+//!
+//! What it shares with other programs that listen are the keys of [`fastcgi`](super::fastcgi); here is what only it has.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use touchstone_interfaces::ajp::{LEAST_PACKET_BYTES, MOST_PACKET_BYTES};
+
+use super::fastcgi::{
+    BACKENDS, BALANCE, CHECK_INTERVAL, CONNECT_TIMEOUT, CONNECTION_REQUESTS, CONNECTIONS, DAY, FAIL_TIMEOUT,
+    FIRST_BYTE_TIMEOUT, HOUR, IDLE_CONNECTIONS, IDLE_TIMEOUT, INSTANT, KEEP_ALIVE_TIMEOUT, KEEP_CONNECTIONS,
+    MAX_FAILURES, PASS_AUTHORIZATION, ProgramsConfig, QUEUE, QUEUE_TIMEOUT, TOTAL_TIMEOUT, blank,
+    parse_backend, read_table,
+};
+use super::route::RouteConfig;
+use super::section::{ABSENT, Choice, Key, Kind, Section, as_usize};
+use super::values;
+
+/// What only servlet containers have.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AjpConfig {
+    /// What server and containers share; empty: nothing.
+    pub secret: String,
+    /// The file that it is in.
+    pub secret_file: Option<PathBuf>,
+    /// The largest packet.
+    pub packet_bytes: usize,
+    /// The most fields of an answer.
+    pub header_fields: usize,
+    /// Attributes of requests.
+    pub attributes: BTreeMap<String, String>,
+    /// What becomes of sessions.
+    pub sessions: Sessions,
+    /// The cookie of a session.
+    pub session_cookie: String,
+    /// The parameter of a path with a session.
+    pub session_parameter: String,
+    /// How long a connection is idle before it is asked whether the container is there.
+    pub ping_after: Duration,
+    /// How long the container may take to say so.
+    pub ping_timeout: Duration,
+    /// New connections are asked, too.
+    pub ping_new: bool,
+}
+
+/// What becomes of requests that belong to a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sessions {
+    /// They go to its container, and to another where that is down.
+    #[default]
+    Prefer,
+    /// They go to its container or nowhere.
+    Bind,
+    /// They go anywhere.
+    Ignore,
+}
+
+/// `[site.route.ajp]`
+pub static AJP: Section<ProgramsConfig> = Section {
+    name: "site.route.ajp",
+    repeated: false,
+    documentation: "Servlet containers such as Tomcat answer the requests of the route over AJP13, see [AJP](ajp.md). \
+        AJP is not encrypted and containers believe all that it says: it belongs on a network of one's own.",
+    blank,
+    keys: &[
+        Key {
+            default: None,
+            example: "[\"127.0.0.1:8009 route=a weight=2\", \"unix:/run/tomcat/ajp.sock route=b\"]",
+            documentation: "Where containers listen: an address with its port, or `unix:` with the path of a socket. \
+                Of several, which must have the same applications, `route=` is the jvmRoute of one, by which sessions find \
+                it; `weight=` gives one more of the requests, and `backup` only those that no other takes.",
+            kind: Kind::CheckedArray {
+                what: "array of addresses of containers",
+                parse: |text| parse_backend(text).map(|_| text.to_string()),
+                set: |programs, value| programs.backends = value,
+            },
+            ..BACKENDS
+        },
+        SECRET,
+        SECRET_FILE,
+        PACKET_BYTES,
+        HEADER_FIELDS,
+        ATTRIBUTES,
+        Key {
+            default: Some("true"),
+            example: "false",
+            documentation: "The containers see the field Authorization, as an application needs that checks users itself. \
+                It holds passwords.",
+            ..PASS_AUTHORIZATION
+        },
+        SESSIONS,
+        SESSION_COOKIE,
+        SESSION_PARAMETER,
+        PING_AFTER,
+        PING_TIMEOUT,
+        PING_NEW,
+        Key { documentation: "Whether a connection serves more than one request.", ..KEEP_CONNECTIONS },
+        Key {
+            documentation: "The most connections to each container, of all cores together; best no more than its \
+                maxConnections. 0: any number.",
+            ..CONNECTIONS
+        },
+        IDLE_CONNECTIONS,
+        Key {
+            documentation: "How long an idle connection is kept; less than the container keeps it (keepAliveTimeout), best.",
+            ..KEEP_ALIVE_TIMEOUT
+        },
+        CONNECTION_REQUESTS,
+        CONNECT_TIMEOUT,
+        QUEUE,
+        QUEUE_TIMEOUT,
+        FIRST_BYTE_TIMEOUT,
+        IDLE_TIMEOUT,
+        TOTAL_TIMEOUT,
+        BALANCE,
+        MAX_FAILURES,
+        FAIL_TIMEOUT,
+        Key {
+            documentation: "How often each container is connected to and asked whether it is there. 0: only requests show it.",
+            ..CHECK_INTERVAL
+        },
+    ],
+};
+
+const SECRET: Key<ProgramsConfig> = Key {
+    name: "secret",
+    default: Some("\"\""),
+    example: "\"correct horse battery staple\"",
+    documentation: "What the connector's `secret` is: a container answers requests without it with 403. Empty: none is sent.",
+    kind: Kind::Checked {
+        what: "secret",
+        parse: |text, _| values::parse_header_value(text),
+        set: |programs, value| programs.ajp.secret = value,
+    },
+};
+
+const SECRET_FILE: Key<ProgramsConfig> = Key {
+    name: "secret_file",
+    default: Some("\"\""),
+    example: "\"ajp.secret\"",
+    documentation: "A file whose first line is the secret, instead of `secret`: one that nobody else can read. \
+        It is read when the server starts or reloads.",
+    kind: Kind::File(|programs, value| programs.ajp.secret_file = value),
+};
+
+const PACKET_BYTES: Key<ProgramsConfig> = Key {
+    name: "packet_bytes",
+    default: Some("\"8KiB\""),
+    example: "\"64KiB\"",
+    documentation: "The largest packet, which must be the connector's `packetSize`. The fields of a request must fit into \
+        one: longer ones are refused with 431 or 414. Larger packets also make long bodies faster.",
+    kind: Kind::Size {
+        least: LEAST_PACKET_BYTES as u64,
+        most: MOST_PACKET_BYTES as u64,
+        set: |programs, value| programs.ajp.packet_bytes = as_usize(value),
+    },
+};
+
+const HEADER_FIELDS: Key<ProgramsConfig> = Key {
+    name: "header_fields",
+    default: Some("256"),
+    example: "100",
+    documentation: "The most fields of an answer. One with more becomes 502 Bad Gateway.",
+    kind: Kind::Number {
+        least: 1,
+        most: 10_000,
+        set: |programs, value| programs.ajp.header_fields = as_usize(value),
+    },
+};
+
+const ATTRIBUTES: Key<ProgramsConfig> = Key {
+    name: "attributes",
+    default: Some("{}"),
+    example: "{ \"org.example.site\" = \"shop\" }",
+    documentation: "Attributes that each request gets, which a servlet finds with `getAttribute`. A container refuses names \
+        that its `allowedRequestAttributesPattern` does not allow with 403. Nothing that a client sends becomes one.",
+    kind: Kind::Fields {
+        what: "table from names of attributes to values",
+        check: check_attribute,
+        set: |programs, value| programs.ajp.attributes = value,
+    },
+};
+
+const SESSIONS: Key<ProgramsConfig> = Key {
+    name: "sessions",
+    default: Some("\"prefer\""),
+    example: "\"bind\"",
+    documentation: "Where requests go whose session names the `route=` of a container.",
+    kind: Kind::Choice(&[
+        Choice {
+            word: "prefer",
+            meaning: "to that container, or to another where it is down",
+            set: |programs| programs.ajp.sessions = Sessions::Prefer,
+        },
+        Choice {
+            word: "bind",
+            meaning: "to that container; the answer is 502 or 503 where it is down",
+            set: |programs| programs.ajp.sessions = Sessions::Bind,
+        },
+        Choice {
+            word: "ignore",
+            meaning: "to any",
+            set: |programs| programs.ajp.sessions = Sessions::Ignore,
+        },
+    ]),
+};
+
+const SESSION_COOKIE: Key<ProgramsConfig> = Key {
+    name: "session_cookie",
+    default: Some("\"JSESSIONID\""),
+    example: "\"SHOPSESSION\"",
+    documentation: "The name of the cookie with a session's identifier.",
+    kind: Kind::Token(|programs, value| programs.ajp.session_cookie = value),
+};
+
+const SESSION_PARAMETER: Key<ProgramsConfig> = Key {
+    name: "session_parameter",
+    default: Some("\"jsessionid\""),
+    example: "\"sid\"",
+    documentation: "The name of the parameter of a path with a session's identifier, for clients without cookies: \
+        `/shop/cart;jsessionid=1F2E.a`.",
+    kind: Kind::Token(|programs, value| programs.ajp.session_parameter = value),
+};
+
+const PING_AFTER: Key<ProgramsConfig> = Key {
+    name: "ping_after",
+    default: Some("\"5s\""),
+    example: "\"0s\"",
+    documentation: "How long a connection is idle before the container is asked whether it is there (CPing) ahead of the \
+        next request. 0: ahead of each.",
+    kind: Kind::Duration {
+        least: Duration::ZERO,
+        most: DAY,
+        set: |programs, value| programs.ajp.ping_after = value,
+    },
+};
+
+const PING_TIMEOUT: Key<ProgramsConfig> = Key {
+    name: "ping_timeout",
+    default: Some("\"2s\""),
+    example: "\"500ms\"",
+    documentation: "How long the container may take to say that it is there (CPong). Then the connection is given up.",
+    kind: Kind::Duration {
+        least: INSTANT,
+        most: HOUR,
+        set: |programs, value| programs.ajp.ping_timeout = value,
+    },
+};
+
+const PING_NEW: Key<ProgramsConfig> = Key {
+    name: "ping_new",
+    default: Some("false"),
+    example: "true",
+    documentation: "Asks on each new connection as well, so that a container that accepts connections and answers none is \
+        left for another after `ping_timeout`, whatever the request's method.",
+    kind: Kind::Boolean(|programs, value| programs.ajp.ping_new = value),
+};
+
+/// The key `ajp` of a route.
+pub(super) const ROUTE_KEY: Key<RouteConfig> = Key {
+    name: "ajp",
+    default: Some(ABSENT),
+    example: "{ backends = [\"127.0.0.1:8009\"], secret_file = \"ajp.secret\" }",
+    documentation: "Answers with servlet containers, see `[site.route.ajp]`. \
+        Not together with `redirect`, `rewrite`, `respond` or other programs.",
+    kind: Kind::Table { read: |reader, value, route| read_table(reader, &AJP, value, &mut route.ajp) },
+};
+
+/// Names that say what the server knows are the server's to say.
+fn check_attribute(name: &str, value: &str) -> Result<(), String> {
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(format!("{name:?} is not the name of an attribute"));
+    }
+    let is_reserved =
+        ["AJP_", "javax.servlet.", "jakarta.servlet."].iter().any(|start| name.starts_with(start));
+    if is_reserved {
+        return Err(format!("the attribute {name:?} is set by the server or the container alone"));
+    }
+    values::parse_header_value(value).map(|_| ())
+}

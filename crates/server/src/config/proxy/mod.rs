@@ -1,0 +1,496 @@
+//! `proxy`: a route whose requests another server answers.
+
+pub mod tables;
+
+use std::time::Duration;
+
+use touchstone_interfaces::proxy::{
+    Balance, HashBy, HostField, OriginSpec, ProxyHeader, TlsSettings, Version,
+};
+
+use super::SectionPlaces;
+use super::parse::{Reader, Value};
+use super::route::RouteConfig;
+use super::section::{ABSENT, Choice, Key, Kind, Section, as_usize};
+use tables::{ProxyCheckConfig, ProxyForwardConfig, ProxyHealthConfig, ProxyRetryConfig};
+
+/// `proxy`
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProxyConfig {
+    /// The origins, with their weights.
+    pub to: Vec<String>,
+    /// How requests are shared out among them.
+    pub balance: Balance,
+    /// What tells requests apart, with `balance = "hash"`.
+    pub hash_by: String,
+    /// What is left out at the beginning of paths; empty: nothing.
+    pub strip_prefix: String,
+    /// What `Host` says.
+    pub host: HostField,
+    /// Which versions of HTTP are spoken.
+    pub version: Version,
+    /// How long looking a host up may take.
+    pub resolve_timeout: Duration,
+    /// How long a connection may take to come about.
+    pub connect_timeout: Duration,
+    /// How long agreeing on TLS may take.
+    pub handshake_timeout: Duration,
+    /// How long a request may make no progress.
+    pub send_timeout: Duration,
+    /// How long the head of the response may take.
+    pub response_timeout: Duration,
+    /// How long a body may make no progress.
+    pub idle_timeout: Duration,
+    /// How long all of it may take; zero: any time.
+    pub total_timeout: Duration,
+    /// How long a connection without a request is kept.
+    pub keep_alive_timeout: Duration,
+    /// How many such connections each core keeps.
+    pub idle_connections: usize,
+    /// How many requests a connection serves; 0: any number.
+    pub connection_requests: u64,
+    /// How many connections there may be; 0: any number.
+    pub connections: usize,
+    /// How many requests wait for a connection.
+    pub queue: usize,
+    /// For how long.
+    pub queue_timeout: Duration,
+    /// How many requests may be under way; 0: any number.
+    pub requests: u64,
+    /// How old addresses may become.
+    pub resolve_interval: Duration,
+    /// What connections begin with.
+    pub proxy_protocol: Option<ProxyHeader>,
+    /// How much of a body is waited for.
+    pub buffer_request: u64,
+    /// How large the head of a response may be.
+    pub header_bytes: u64,
+    /// How many fields it may have.
+    pub header_fields: u64,
+    /// How TLS is spoken.
+    pub tls: TlsSettings,
+    /// How origins are asked whether they are well.
+    pub check: Option<ProxyCheckConfig>,
+    /// When one is left alone.
+    pub health: ProxyHealthConfig,
+    /// When a request is sent again.
+    pub retry: ProxyRetryConfig,
+    /// What origins are told.
+    pub forward: ProxyForwardConfig,
+}
+
+impl ProxyConfig {
+    /// The origins as they are meant; those that are wrong have been refused.
+    pub fn origins(&self) -> Vec<OriginSpec> {
+        self.to.iter().filter_map(|text| OriginSpec::parse(text).ok()).collect()
+    }
+}
+
+const ZERO: Duration = Duration::ZERO;
+const INSTANT: Duration = Duration::from_millis(10);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const MOST_COUNT: u64 = 1_000_000;
+
+/// `[site.route.proxy]`
+pub static PROXY: Section<ProxyConfig> = Section {
+    name: "site.route.proxy",
+    repeated: false,
+    documentation: "Another server that answers, or several that do the same, see [another server behind it](proxy.md). \
+        Bodies stream both ways, and WebSockets and gRPC pass.",
+    blank: || ProxyConfig {
+        to: Vec::new(),
+        balance: Balance::LeastRequests,
+        hash_by: String::new(),
+        strip_prefix: String::new(),
+        host: HostField::Client,
+        version: Version::Http11,
+        resolve_timeout: ZERO,
+        connect_timeout: ZERO,
+        handshake_timeout: ZERO,
+        send_timeout: ZERO,
+        response_timeout: ZERO,
+        idle_timeout: ZERO,
+        total_timeout: ZERO,
+        keep_alive_timeout: ZERO,
+        idle_connections: 0,
+        connection_requests: 0,
+        connections: 0,
+        queue: 0,
+        queue_timeout: ZERO,
+        requests: 0,
+        resolve_interval: ZERO,
+        proxy_protocol: None,
+        buffer_request: 0,
+        header_bytes: 0,
+        header_fields: 0,
+        tls: tables::TLS.defaults(),
+        check: None,
+        health: tables::HEALTH.defaults(),
+        retry: tables::RETRY.defaults(),
+        forward: tables::FORWARD.defaults(),
+    },
+    keys: &[
+        Key {
+            name: "to",
+            default: None,
+            example: "\"http://127.0.0.1:3000\"",
+            documentation: "Where it is: `http://host:port` or `https://host:port`, with a path that goes before those of \
+                requests if you like, or `unix:/path/of/socket`. An array names several, which must do the same; behind \
+                each URL may stand `weight=N`, for more of the requests (1 to 10000), `backup`, for none unless no other \
+                can be asked, or `drain`, for no new ones at all.",
+            kind: Kind::CheckedOneOrMore {
+                what: "origin such as `\"http://127.0.0.1:3000\"`, or array of origins",
+                parse: |text| OriginSpec::parse(text).map(|_| text.to_string()),
+                set: |proxy, value| proxy.to = value,
+            },
+        },
+        Key {
+            name: "balance",
+            default: Some("\"least_requests\""),
+            example: "\"hash\"",
+            documentation: "How requests are shared out among several origins.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "least_requests",
+                    meaning: "to the one of two, drawn by weight, that has fewer requests under way",
+                    set: |proxy| proxy.balance = Balance::LeastRequests,
+                },
+                Choice {
+                    word: "round_robin",
+                    meaning: "in turns, by weight",
+                    set: |proxy| proxy.balance = Balance::RoundRobin,
+                },
+                Choice {
+                    word: "hash",
+                    meaning: "what is alike in `hash_by` goes to the same origin",
+                    set: |proxy| proxy.balance = Balance::Hash(HashBy::Path),
+                },
+            ]),
+        },
+        Key {
+            name: "hash_by",
+            default: Some("\"path\""),
+            example: "\"cookie:session\"",
+            documentation: "What tells requests apart with `balance = \"hash\"`: `path`, `client` (its address), \
+                `field:NAME` (a header field) or `cookie:NAME`. Requests without it go where fewer are under way.",
+            kind: Kind::Checked {
+                what: "`\"path\"`, `\"client\"`, `\"field:NAME\"` or `\"cookie:NAME\"`",
+                parse: |text, _| HashBy::parse(text).map(|_| text.to_string()),
+                set: |proxy, value| proxy.hash_by = value,
+            },
+        },
+        Key {
+            name: "strip_prefix",
+            default: Some("\"\""),
+            example: "\"/api\"",
+            documentation: "What is left out at the beginning of the path; a request whose path has it not is 400. \
+                Empty: the path goes on as it is.",
+            kind: Kind::Checked {
+                what: "beginning of paths",
+                parse: |text, _| match text {
+                    "" => Ok(String::new()),
+                    _ if text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                        Ok(text.to_string())
+                    }
+                    _ => Err(format!("{text:?} must begin with a slash, and is written as in a URL")),
+                },
+                set: |proxy, value| proxy.strip_prefix = value,
+            },
+        },
+        Key {
+            name: "host",
+            default: Some("\"client\""),
+            example: "\"origin\"",
+            documentation: "What `Host` says to the origin.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "client",
+                    meaning: "what the client asked for",
+                    set: |proxy| proxy.host = HostField::Client,
+                },
+                Choice {
+                    word: "origin",
+                    meaning: "the host of `to`",
+                    set: |proxy| proxy.host = HostField::Origin,
+                },
+            ]),
+        },
+        Key {
+            name: "version",
+            default: Some("\"1.1\""),
+            example: "\"2\"",
+            documentation: "Which version of HTTP is spoken. A WebSocket always goes over HTTP/1.1.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "1.1",
+                    meaning: "HTTP/1.1: one request at a time on each connection",
+                    set: |proxy| proxy.version = Version::Http11,
+                },
+                Choice {
+                    word: "2",
+                    meaning: "HTTP/2, with TLS or without (\"prior knowledge\", h2c); gRPC needs it",
+                    set: |proxy| proxy.version = Version::Http2,
+                },
+                Choice {
+                    word: "auto",
+                    meaning: "HTTP/2 where an origin with `https://` agrees to it, else HTTP/1.1",
+                    set: |proxy| proxy.version = Version::Negotiated,
+                },
+            ]),
+        },
+        Key {
+            name: "resolve_timeout",
+            default: Some("\"5s\""),
+            example: "\"1s\"",
+            documentation: "How long looking up a host may take.",
+            kind: Kind::Duration {
+                least: INSTANT,
+                most: DAY,
+                set: |proxy, value| proxy.resolve_timeout = value,
+            },
+        },
+        Key {
+            name: "connect_timeout",
+            default: Some("\"5s\""),
+            example: "\"1s\"",
+            documentation: "How long a connection may take to come about; a host with several addresses is tried at each, \
+                for its share of the time.",
+            kind: Kind::Duration {
+                least: INSTANT,
+                most: DAY,
+                set: |proxy, value| proxy.connect_timeout = value,
+            },
+        },
+        Key {
+            name: "handshake_timeout",
+            default: Some("\"5s\""),
+            example: "\"2s\"",
+            documentation: "How long agreeing on TLS, and on HTTP/2, may take.",
+            kind: Kind::Duration {
+                least: INSTANT,
+                most: DAY,
+                set: |proxy, value| proxy.handshake_timeout = value,
+            },
+        },
+        Key {
+            name: "send_timeout",
+            default: Some("\"30s\""),
+            example: "\"10s\"",
+            documentation: "How long the origin may take nothing more of a request.",
+            kind: Kind::Duration {
+                least: INSTANT,
+                most: DAY,
+                set: |proxy, value| proxy.send_timeout = value,
+            },
+        },
+        Key {
+            name: "response_timeout",
+            default: Some("\"60s\""),
+            example: "\"10s\"",
+            documentation: "How long the origin may take from the end of the request to the head of its response.",
+            kind: Kind::Duration {
+                least: INSTANT,
+                most: DAY,
+                set: |proxy, value| proxy.response_timeout = value,
+            },
+        },
+        Key {
+            name: "idle_timeout",
+            default: Some("\"60s\""),
+            example: "\"5m\"",
+            documentation: "How long a body may make no progress on the origin's side before both connections are \
+                ended. It does not hold for WebSockets.",
+            kind: Kind::Duration {
+                least: INSTANT,
+                most: DAY,
+                set: |proxy, value| proxy.idle_timeout = value,
+            },
+        },
+        Key {
+            name: "total_timeout",
+            default: Some("\"0s\""),
+            example: "\"2m\"",
+            documentation: "How long all attempts together and the whole response may take; not WebSockets. `\"0s\"`: any \
+                time, as long as something moves.",
+            kind: Kind::Duration { least: ZERO, most: DAY, set: |proxy, value| proxy.total_timeout = value },
+        },
+        Key {
+            name: "keep_alive_timeout",
+            default: Some("\"60s\""),
+            example: "\"10s\"",
+            documentation: "How long a connection without a request is kept; less than the origin keeps it, best.",
+            kind: Kind::Duration {
+                least: INSTANT,
+                most: DAY,
+                set: |proxy, value| proxy.keep_alive_timeout = value,
+            },
+        },
+        Key {
+            name: "idle_connections",
+            default: Some("64"),
+            example: "16",
+            documentation: "How many connections without a request are kept for each core, to each origin; a core that \
+                has none takes another's. 0: a new one for each request.",
+            kind: Kind::Number {
+                least: 0,
+                most: 10_000,
+                set: |proxy, value| proxy.idle_connections = as_usize(value),
+            },
+        },
+        Key {
+            name: "connection_requests",
+            default: Some("0"),
+            example: "1000",
+            documentation: "After so many requests a connection is closed. 0: never.",
+            kind: Kind::Number {
+                least: 0,
+                most: u64::MAX >> 1,
+                set: |proxy, value| proxy.connection_requests = value,
+            },
+        },
+        Key {
+            name: "connections",
+            default: Some("0"),
+            example: "100",
+            documentation: "How many connections to each origin there may be, of all cores; further requests wait. \
+                0: any number.",
+            kind: Kind::Number {
+                least: 0,
+                most: MOST_COUNT,
+                set: |proxy, value| proxy.connections = as_usize(value),
+            },
+        },
+        Key {
+            name: "queue",
+            default: Some("1024"),
+            example: "0",
+            documentation: "How many requests may wait for a connection to each origin; others go elsewhere, or are \
+                answered with 503 Service Unavailable.",
+            kind: Kind::Number {
+                least: 0,
+                most: MOST_COUNT,
+                set: |proxy, value| proxy.queue = as_usize(value),
+            },
+        },
+        Key {
+            name: "queue_timeout",
+            default: Some("\"10s\""),
+            example: "\"1s\"",
+            documentation: "How long a request may wait for a connection. Then it goes elsewhere, or is answered with 503.",
+            kind: Kind::Duration {
+                least: INSTANT,
+                most: DAY,
+                set: |proxy, value| proxy.queue_timeout = value,
+            },
+        },
+        Key {
+            name: "requests",
+            default: Some("0"),
+            example: "500",
+            documentation: "How many requests to each origin may be under way; others go elsewhere, or are answered with \
+                503 at once. 0: any number.",
+            kind: Kind::Number { least: 0, most: MOST_COUNT, set: |proxy, value| proxy.requests = value },
+        },
+        Key {
+            name: "resolve_interval",
+            default: Some("\"30s\""),
+            example: "\"5s\"",
+            documentation: "How old the addresses of a host may become before it is looked up again; meanwhile, and where \
+                that fails, those known are used. Kept connections to addresses that are gone are closed.",
+            kind: Kind::Duration {
+                least: INSTANT,
+                most: DAY,
+                set: |proxy, value| proxy.resolve_interval = value,
+            },
+        },
+        Key {
+            name: "proxy_protocol",
+            default: Some("\"off\""),
+            example: "\"v2\"",
+            documentation: "Whether each connection begins with a PROXY header, which names the client. Such a connection \
+                serves one request; it goes with HTTP/1.1 only.",
+            kind: Kind::Choice(&[
+                Choice { word: "off", meaning: "without one", set: |proxy| proxy.proxy_protocol = None },
+                Choice {
+                    word: "v1",
+                    meaning: "with a line of text",
+                    set: |proxy| proxy.proxy_protocol = Some(ProxyHeader::Version1),
+                },
+                Choice {
+                    word: "v2",
+                    meaning: "with a binary one",
+                    set: |proxy| proxy.proxy_protocol = Some(ProxyHeader::Version2),
+                },
+            ]),
+        },
+        Key {
+            name: "buffer_request",
+            default: Some("0"),
+            example: "\"1MiB\"",
+            documentation: "A request's body is waited for up to this length before an origin is asked, so that clients \
+                that send slowly do not keep it busy; what is longer streams. Such a body can be sent again. 0: bodies \
+                stream from the beginning.",
+            kind: Kind::Size { least: 0, most: 1 << 30, set: |proxy, value| proxy.buffer_request = value },
+        },
+        Key {
+            name: "header_bytes",
+            default: Some("\"64KiB\""),
+            example: "\"16KiB\"",
+            documentation: "How long the head of a response may be. A longer one is no response: 502.",
+            kind: Kind::Size { least: 1024, most: 16 << 20, set: |proxy, value| proxy.header_bytes = value },
+        },
+        Key {
+            name: "header_fields",
+            default: Some("256"),
+            example: "100",
+            documentation: "How many fields it may have.",
+            kind: Kind::Number { least: 1, most: 10_000, set: |proxy, value| proxy.header_fields = value },
+        },
+        Key {
+            name: "tls",
+            default: Some(ABSENT),
+            example: "{ authorities = \"tls/origins.pem\" }",
+            documentation: "How TLS is spoken, see `[site.route.proxy.tls]`.",
+            kind: Kind::Table { read: tables::read_tls },
+        },
+        Key {
+            name: "check",
+            default: Some(ABSENT),
+            example: "{ path = \"/health\" }",
+            documentation: "Has origins asked whether they are well, see `[site.route.proxy.check]`.",
+            kind: Kind::Table { read: tables::read_check },
+        },
+        Key {
+            name: "health",
+            default: Some(ABSENT),
+            example: "{ max_failures = 1 }",
+            documentation: "When an origin is left alone, see `[site.route.proxy.health]`.",
+            kind: Kind::Table { read: tables::read_health },
+        },
+        Key {
+            name: "retry",
+            default: Some(ABSENT),
+            example: "{ attempts = 1 }",
+            documentation: "When a request is sent again, see `[site.route.proxy.retry]`.",
+            kind: Kind::Table { read: tables::read_retry },
+        },
+        Key {
+            name: "forward",
+            default: Some(ABSENT),
+            example: "{ x_forwarded = \"append\" }",
+            documentation: "What origins are told, see `[site.route.proxy.forward]`.",
+            kind: Kind::Table { read: tables::read_forward },
+        },
+    ],
+};
+
+pub(super) fn read_proxy(
+    reader: &mut Reader<'_>,
+    value: &Value<'_>,
+    route: &mut RouteConfig,
+) -> Vec<SectionPlaces> {
+    reader.table(&PROXY, value).map_or(Vec::new(), |(config, places)| {
+        route.proxy = Some(config);
+        vec![places]
+    })
+}

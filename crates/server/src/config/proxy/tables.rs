@@ -1,0 +1,492 @@
+//! The tables inside of `proxy`: TLS, checks, health, retries, and what origins are told.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use touchstone_interfaces::proxy::{CheckRules, Forward, TlsSettings};
+
+use super::{DAY, INSTANT, ProxyConfig};
+use crate::config::SectionPlaces;
+use crate::config::parse::{Reader, Value};
+use crate::config::section::{Choice, Key, Kind, Section};
+use crate::config::values;
+
+const ZERO: Duration = Duration::ZERO;
+const MOST_COUNT: u64 = 1_000_000;
+
+/// `[site.route.proxy.tls]`
+pub static TLS: Section<TlsSettings> = Section {
+    name: "site.route.proxy.tls",
+    repeated: false,
+    documentation: "How TLS is spoken to origins with `https://`: always 1.2 or 1.3, and certificates are verified.",
+    blank: TlsSettings::default,
+    keys: &[
+        Key {
+            name: "authorities",
+            default: Some("\"\""),
+            example: "\"tls/origins.pem\"",
+            documentation: "A PEM file with the authorities whose certificates are believed, instead of those of the \
+                system. Empty: those of the system.",
+            kind: Kind::File(|tls, value| tls.authorities = value),
+        },
+        Key {
+            name: "server_name",
+            default: Some("\"\""),
+            example: "\"app.internal\"",
+            documentation: "The name that is asked for (SNI) and that certificates must have. Empty: the host of `to`.",
+            kind: Kind::Checked {
+                what: "name of a host",
+                parse: |text, _| match text {
+                    "" => Ok(String::new()),
+                    text => values::parse_host(text),
+                },
+                set: |tls, value| tls.server_name = (!value.is_empty()).then_some(value),
+            },
+        },
+        Key {
+            name: "certificate",
+            default: Some("\"\""),
+            example: "\"tls/proxy.pem\"",
+            documentation: "A PEM file with the certificate that this server shows to origins that ask for one, and its \
+                chain. Empty: none.",
+            kind: Kind::File(|tls, value| tls.certificate = value),
+        },
+        Key {
+            name: "key",
+            default: Some("\"\""),
+            example: "\"tls/proxy.key\"",
+            documentation: "A PEM file with the key of `certificate`.",
+            kind: Kind::File(|tls, value| tls.key = value),
+        },
+        Key {
+            name: "insecure",
+            default: Some("false"),
+            example: "false",
+            documentation: "Whether any certificate is believed. With `true` whoever is on the way can read and change \
+                everything; it is for experiments.",
+            kind: Kind::Boolean(|tls, value| tls.is_insecure = value),
+        },
+    ],
+};
+
+/// `check`
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProxyCheckConfig {
+    /// What is asked for.
+    pub path: String,
+    /// What `Host` says; empty: the origin's name.
+    pub host: String,
+    /// How often.
+    pub interval: Duration,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// The statuses of one that is well.
+    pub status: String,
+    /// Good answers that bring one back.
+    pub rise: u64,
+    /// Bad ones that take it out.
+    pub fall: u64,
+}
+
+/// `[site.route.proxy.check]`
+pub static CHECK: Section<ProxyCheckConfig> = Section {
+    name: "site.route.proxy.check",
+    repeated: false,
+    documentation: "Has every origin asked from time to time whether it is well, on a connection of its own. \
+        Without it requests show that.",
+    blank: || ProxyCheckConfig {
+        path: String::new(),
+        host: String::new(),
+        interval: ZERO,
+        timeout: ZERO,
+        status: String::new(),
+        rise: 0,
+        fall: 0,
+    },
+    keys: &[
+        Key {
+            name: "path",
+            default: Some("\"/\""),
+            example: "\"/health\"",
+            documentation: "What is asked for with GET, behind the path of `to`.",
+            kind: Kind::Checked {
+                what: "path that begins with `/`, perhaps with a query",
+                parse: |text, _| match text.starts_with('/')
+                    && text.bytes().all(|byte| byte.is_ascii_graphic())
+                {
+                    true => Ok(text.to_string()),
+                    false => Err(format!("{text:?} must begin with a slash, and is written as in a URL")),
+                },
+                set: |check, value| check.path = value,
+            },
+        },
+        Key {
+            name: "host",
+            default: Some("\"\""),
+            example: "\"app.example\"",
+            documentation: "What `Host` says. Empty: the host of `to`.",
+            kind: Kind::Checked {
+                what: "name of a host",
+                parse: |text, _| match text {
+                    "" => Ok(String::new()),
+                    text => values::parse_host(text),
+                },
+                set: |check, value| check.host = value,
+            },
+        },
+        Key {
+            name: "interval",
+            default: Some("\"5s\""),
+            example: "\"1s\"",
+            documentation: "How long it is waited from one answer to the next question.",
+            kind: Kind::Duration { least: INSTANT, most: DAY, set: |check, value| check.interval = value },
+        },
+        Key {
+            name: "timeout",
+            default: Some("\"2s\""),
+            example: "\"500ms\"",
+            documentation: "How long an answer may take, connecting included.",
+            kind: Kind::Duration { least: INSTANT, most: DAY, set: |check, value| check.timeout = value },
+        },
+        Key {
+            name: "status",
+            default: Some("\"200-399\""),
+            example: "\"200\"",
+            documentation: "The status that an origin answers with when it is well, or a range of them.",
+            kind: Kind::Checked {
+                what: "status or range of statuses",
+                parse: |text, _| CheckRules::parse_statuses(text).map(|_| text.to_string()),
+                set: |check, value| check.status = value,
+            },
+        },
+        Key {
+            name: "rise",
+            default: Some("2"),
+            example: "3",
+            documentation: "After so many good answers in a row an origin that was down gets requests again.",
+            kind: Kind::Number { least: 1, most: 1000, set: |check, value| check.rise = value },
+        },
+        Key {
+            name: "fall",
+            default: Some("3"),
+            example: "2",
+            documentation: "After so many bad answers in a row, or none, an origin gets no more requests.",
+            kind: Kind::Number { least: 1, most: 1000, set: |check, value| check.fall = value },
+        },
+    ],
+};
+
+/// `health`
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProxyHealthConfig {
+    /// Failures that have an origin left alone; 0: any number.
+    pub max_failures: u64,
+    /// The span in which they count.
+    pub window: Duration,
+    /// How long it is left alone at most.
+    pub longest: Duration,
+    /// The share of server errors that makes an outlier, in percent; 0: none does.
+    pub outlier_percent: u64,
+    /// Answers that must be there to judge by.
+    pub outlier_requests: u64,
+    /// The share of origins that may be left alone, in percent.
+    pub max_ejected_percent: u64,
+    /// How long one that has come back gets less than its share.
+    pub slow_start: Duration,
+}
+
+/// `[site.route.proxy.health]`
+pub static HEALTH: Section<ProxyHealthConfig> = Section {
+    name: "site.route.proxy.health",
+    repeated: false,
+    documentation: "When one of several origins is left alone because of what requests have met there. \
+        A single one is asked in any case.",
+    blank: || ProxyHealthConfig {
+        max_failures: 0,
+        window: ZERO,
+        longest: ZERO,
+        outlier_percent: 0,
+        outlier_requests: 0,
+        max_ejected_percent: 0,
+        slow_start: ZERO,
+    },
+    keys: &[
+        Key {
+            name: "max_failures",
+            default: Some("3"),
+            example: "1",
+            documentation: "After so many failures within `window` an origin is left alone: no connection, no TLS, no \
+                answer, one that breaks off or is none. 0: never.",
+            kind: Kind::Number {
+                least: 0,
+                most: MOST_COUNT,
+                set: |health, value| health.max_failures = value,
+            },
+        },
+        Key {
+            name: "window",
+            default: Some("\"10s\""),
+            example: "\"2s\"",
+            documentation: "The span in which failures and answers count, and for which an origin is left alone the first \
+                time; each time after that it is twice as long. Then one request is let through: what becomes of it \
+                decides.",
+            kind: Kind::Duration { least: INSTANT, most: DAY, set: |health, value| health.window = value },
+        },
+        Key {
+            name: "longest",
+            default: Some("\"60s\""),
+            example: "\"10s\"",
+            documentation: "How long an origin is left alone at most.",
+            kind: Kind::Duration { least: INSTANT, most: DAY, set: |health, value| health.longest = value },
+        },
+        Key {
+            name: "outlier_percent",
+            default: Some("50"),
+            example: "20",
+            documentation: "The share of server errors (5xx) among an origin's answers within `window`, in percent, at \
+                which it is left alone, if that of the others is less than half of its own. 0: never.",
+            kind: Kind::Number { least: 0, most: 100, set: |health, value| health.outlier_percent = value },
+        },
+        Key {
+            name: "outlier_requests",
+            default: Some("20"),
+            example: "100",
+            documentation: "So many answers within `window` must be there to judge by.",
+            kind: Kind::Number {
+                least: 1,
+                most: MOST_COUNT,
+                set: |health, value| health.outlier_requests = value,
+            },
+        },
+        Key {
+            name: "max_ejected_percent",
+            default: Some("50"),
+            example: "30",
+            documentation: "The share of the origins, in percent, that may be left alone at a time: when all seem bad, it \
+                is rather something else. One of several always may.",
+            kind: Kind::Number {
+                least: 0,
+                most: 100,
+                set: |health, value| health.max_ejected_percent = value,
+            },
+        },
+        Key {
+            name: "slow_start",
+            default: Some("\"0s\""),
+            example: "\"30s\"",
+            documentation: "Over this time an origin that has come back gets its full share again, beginning with a tenth. \
+                `\"0s\"`: at once.",
+            kind: Kind::Duration { least: ZERO, most: DAY, set: |health, value| health.slow_start = value },
+        },
+    ],
+};
+
+/// `retry`
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProxyRetryConfig {
+    /// How many times after the first.
+    pub attempts: u64,
+    /// The share of requests, in percent.
+    pub budget_percent: u64,
+    /// Statuses that are no good.
+    pub statuses: Vec<String>,
+}
+
+/// `[site.route.proxy.retry]`
+pub static RETRY: Section<ProxyRetryConfig> = Section {
+    name: "site.route.proxy.retry",
+    repeated: false,
+    documentation: "When a request is sent to another origin after one has failed. A request of which nothing was taken \
+        always may be; another only if its method is idempotent (GET, HEAD, PUT, DELETE, OPTIONS, TRACE) and its body, \
+        if any, is no longer than 64 KiB; and none of which the client has been sent a part of the answer.",
+    blank: || ProxyRetryConfig { attempts: 0, budget_percent: 0, statuses: Vec::new() },
+    keys: &[
+        Key {
+            name: "attempts",
+            default: Some("2"),
+            example: "1",
+            documentation: "How many other origins are asked after the first. 0: none.",
+            kind: Kind::Number { least: 0, most: 100, set: |retry, value| retry.attempts = value },
+        },
+        Key {
+            name: "budget_percent",
+            default: Some("20"),
+            example: "10",
+            documentation: "The share of all requests that may be sent again, in percent, so that trouble is not \
+                multiplied; but for ten a second. 0: none.",
+            kind: Kind::Number { least: 0, most: 100, set: |retry, value| retry.budget_percent = value },
+        },
+        Key {
+            name: "statuses",
+            default: Some("[]"),
+            example: "[\"502\", \"503\"]",
+            documentation: "Answers with these statuses count as no answer where another origin can be asked instead and \
+                the method is idempotent.",
+            kind: Kind::CheckedArray {
+                what: "array of statuses, 400 to 599",
+                parse: |text| match text.parse() {
+                    Ok(400..=599u16) => Ok(text.to_string()),
+                    _ => Err(format!("{text:?} is no status from 400 to 599")),
+                },
+                set: |retry, value| retry.statuses = value,
+            },
+        },
+    ],
+};
+
+/// `forward`
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProxyForwardConfig {
+    /// `X-Forwarded-*`
+    pub x_forwarded: Forward,
+    /// `Forwarded`
+    pub forwarded: Forward,
+    /// What this server is called in `Via`; empty: nothing.
+    pub via: String,
+    /// Fields that are set.
+    pub set: BTreeMap<String, String>,
+    /// Fields that are left out.
+    pub remove: Vec<String>,
+}
+
+/// `[site.route.proxy.forward]`
+pub static FORWARD: Section<ProxyForwardConfig> = Section {
+    name: "site.route.proxy.forward",
+    repeated: false,
+    documentation: "What origins are told of the client and of this server, and what is left out. What a client says in \
+        these fields itself never reaches an origin; what a proxy says that `proxies.trusted` names can.",
+    blank: || ProxyForwardConfig {
+        x_forwarded: Forward::Off,
+        forwarded: Forward::Off,
+        via: String::new(),
+        set: BTreeMap::new(),
+        remove: Vec::new(),
+    },
+    keys: &[
+        Key {
+            name: "x_forwarded",
+            default: Some("\"set\""),
+            example: "\"append\"",
+            documentation: "What becomes of `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`; `X-Real-IP` \
+                is set with them.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "set",
+                    meaning: "they say what this server knows of the client, and nothing else",
+                    set: |forward| forward.x_forwarded = Forward::Set,
+                },
+                Choice {
+                    word: "append",
+                    meaning: "what a trusted proxy says goes on, with that proxy's address behind it",
+                    set: |forward| forward.x_forwarded = Forward::Append,
+                },
+                Choice {
+                    word: "off",
+                    meaning: "they are left out",
+                    set: |forward| forward.x_forwarded = Forward::Off,
+                },
+            ]),
+        },
+        Key {
+            name: "forwarded",
+            default: Some("\"off\""),
+            example: "\"set\"",
+            documentation: "What becomes of `Forwarded` (RFC 7239), which says the same in one field.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "set",
+                    meaning: "it says what this server knows of the client, and nothing else",
+                    set: |forward| forward.forwarded = Forward::Set,
+                },
+                Choice {
+                    word: "append",
+                    meaning: "what a trusted proxy says goes on, with that proxy's address behind it",
+                    set: |forward| forward.forwarded = Forward::Append,
+                },
+                Choice {
+                    word: "off",
+                    meaning: "it is left out",
+                    set: |forward| forward.forwarded = Forward::Off,
+                },
+            ]),
+        },
+        Key {
+            name: "via",
+            default: Some("\"touchstone\""),
+            example: "\"edge-1\"",
+            documentation: "What this server calls itself in `Via`, which tells origins that a proxy is on the way. A \
+                request that has come by under this name ten times is answered with 508 Loop Detected. Empty: the field \
+                is not sent, and circles are not noticed.",
+            kind: Kind::Token(|forward, value| forward.via = value),
+        },
+        Key {
+            name: "set",
+            default: Some("{}"),
+            example: "{ X-Served-By = \"edge-1\" }",
+            documentation: "Fields that origins get with each request, instead of what the client says in them.",
+            kind: Kind::Fields {
+                what: "table from names of header fields to values",
+                check: |name, value| match value.is_empty() {
+                    true => Err(format!("{name} has no value")),
+                    false => check_settable(name),
+                },
+                set: |forward, value| forward.set = value,
+            },
+        },
+        Key {
+            name: "remove",
+            default: Some("[]"),
+            example: "[\"Cookie\", \"Authorization\"]",
+            documentation: "Fields of the client that origins do not get.",
+            kind: Kind::CheckedArray {
+                what: "array of names of header fields",
+                parse: |text| match values::is_token(text) {
+                    true => check_settable(text).map(|()| text.to_ascii_lowercase()),
+                    false => Err(format!("{text:?} is not the name of a header field")),
+                },
+                set: |forward, value| forward.remove = value,
+            },
+        },
+    ],
+};
+
+/// Fields that frame a message or belong to a connection are not for the configuration.
+fn check_settable(name: &str) -> Result<(), String> {
+    const OWN: [&str; 9] = [
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    match OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+        true => Err(format!("{name} is for the server to say")),
+        false => Ok(()),
+    }
+}
+
+/// Reads a table and puts it where it belongs.
+macro_rules! table_reader {
+    ($name:ident, $section:expr, $set:expr) => {
+        pub(super) fn $name(
+            reader: &mut Reader<'_>,
+            value: &Value<'_>,
+            proxy: &mut ProxyConfig,
+        ) -> Vec<SectionPlaces> {
+            reader.table(&$section, value).map_or(Vec::new(), |(config, places)| {
+                $set(proxy, config);
+                vec![places]
+            })
+        }
+    };
+}
+
+table_reader!(read_tls, TLS, |proxy: &mut ProxyConfig, tls| proxy.tls = tls);
+table_reader!(read_check, CHECK, |proxy: &mut ProxyConfig, check| proxy.check = Some(check));
+table_reader!(read_health, HEALTH, |proxy: &mut ProxyConfig, health| proxy.health = health);
+table_reader!(read_retry, RETRY, |proxy: &mut ProxyConfig, retry| proxy.retry = retry);
+table_reader!(read_forward, FORWARD, |proxy: &mut ProxyConfig, forward| proxy.forward = forward);

@@ -1,0 +1,122 @@
+//! What a handler has found on the disk in a way of its own: pages with directives and directories to be listed, for the
+//! functions `parse-html` and `index-common` of an obj.conf.
+//!
+//! Everything else about files knows them by a site and a path below its root. So each directory that an obj.conf names is a
+//! site of its own that no host leads to, as directories of routes are, and at last the whole disk is one.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use touchstone_files::cache::Variant;
+use touchstone_files::mime;
+use touchstone_http::request::Method;
+use touchstone_interfaces::answer::Answer;
+use touchstone_interfaces::handler::{OnDisk, Show};
+
+use crate::config::{AccessConfig, SiteConfig};
+use crate::core::Core;
+use crate::file_request::FileRequest;
+use crate::includes::{self, FoundPage, Made};
+use crate::site::Snapshot;
+use crate::{nsapi, static_files};
+
+/// The sites for the places of a site's plug-ins.
+pub fn places(site: &SiteConfig) -> Vec<SiteConfig> {
+    let mut roots: Vec<PathBuf> = Vec::new();
+    for route in site.routes.iter().filter(|route| route.nsapi.is_some()) {
+        let named = nsapi::directories(route, site);
+        let absolute = named.iter().filter_map(|root| std::path::absolute(root).ok());
+        roots.extend(absolute.chain([PathBuf::from("/")]));
+    }
+    // Where one contains another, the inner one is asked first.
+    roots.sort_by_key(|root| std::cmp::Reverse(root.as_os_str().len()));
+    roots.dedup();
+    let place = |root| SiteConfig {
+        root,
+        access: AccessConfig::default(),
+        routes: Vec::new(),
+        includes: Some(site.includes.clone().unwrap_or_default()),
+        ..site.clone()
+    };
+    roots.into_iter().map(place).collect()
+}
+
+/// Shows what was found.
+pub async fn answer(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    site: usize,
+    variant: Variant,
+    found: &OnDisk,
+) -> Answer {
+    let Some((place, below)) = place_of(snapshot, site, &found.path) else { return Answer::error(404) };
+    let request = FileRequest {
+        snapshot,
+        site: place,
+        request: &found.request,
+        head: &found.request.received.head,
+        buffer: &found.request.received.buffer,
+        path: &found.request.path_as_sent,
+        query: found.request.query.as_deref(),
+        variant,
+    };
+    let mut answer = match request.head.method {
+        Method::Get | Method::Head if found.show == Show::Page => page(core, &request, &below).await,
+        Method::Get | Method::Head => {
+            let directory = if below.ends_with(b"/") { below } else { [&below[..], b"/"].concat() };
+            static_files::list(core, &request, &directory, &found.request.path).await
+        }
+        _ => return Answer::error(405).field("Allow", "GET, HEAD"),
+    };
+    answer.fields.extend_from_slice(&found.fields);
+    answer
+}
+
+/// The site that a path of the disk is in, and the path below its root.
+fn place_of(snapshot: &Snapshot, site: usize, path: &Path) -> Option<(usize, Vec<u8>)> {
+    snapshot.sites[site].places.clone().find_map(|place| {
+        let below = path.strip_prefix(&snapshot.sites[place].config.root).ok()?;
+        // A slash at the end says that it is a directory, and is not part of a path as the library has it.
+        let slash: &[u8] = if path.as_os_str().as_bytes().ends_with(b"/") { b"/" } else { b"" };
+        let below = [b"/", below.as_os_str().as_bytes(), slash].concat();
+        Some((place, if below == b"//" { b"/".to_vec() } else { below }))
+    })
+}
+
+async fn page(core: &Rc<Core>, request: &FileRequest<'_>, file_path: &[u8]) -> Answer {
+    let site = request.site();
+    let Some(includes) = &site.includes else { return Answer::error(404) };
+    let page = match includes::kept(core, request.snapshot, request.site, file_path) {
+        Some(page) => page,
+        None => {
+            let opened = match site.root.open(file_path) {
+                Ok(opened) => opened,
+                Err(refused) => return static_files::refusal(core, file_path, &refused),
+            };
+            match includes::load(core, request.snapshot, request.site, includes, file_path, opened).await {
+                Ok(page) => page,
+                Err(error) => return static_files::unusable_page(core, file_path, &error),
+            }
+        }
+    };
+    let path = &request.request.path;
+    let found = FoundPage { key: file_path, path, file_path, page, ticket: None };
+    let mut answer = match includes::answer(core, request, includes, found).await {
+        Made::Answer(_, answer) => answer,
+        // Only what has a ticket is kept.
+        Made::Kept(..) => Answer::error(500),
+    };
+    name_the_type(&mut answer.fields);
+    answer
+}
+
+/// A page is HTML whatever its file is called.
+fn name_the_type(fields: &mut Vec<u8>) {
+    let unknown = format!("Content-Type: {}\r\n", mime::UNKNOWN);
+    let at = fields.windows(unknown.len()).position(|line| line == unknown.as_bytes());
+    if let Some(at) = at {
+        fields.splice(at..at + unknown.len(), *b"Content-Type: text/html\r\n");
+    }
+}

@@ -1,0 +1,129 @@
+//! `touchstone accelerate`: a cache in front of another server, started with one line.
+#![allow(clippy::print_stderr)]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
+use touchstone_interfaces::proxy::OriginUrl;
+use touchstone_server::config::{
+    Config, ConfigPlaces, ControlSocket, accelerate, check_surroundings, parse_size_text,
+};
+use touchstone_server::{Inheritance, Server};
+
+use super::serve::{log_destination, problem_line};
+use crate::exit::Exit;
+
+/// What to accelerate, and where.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Signals: SIGTERM and SIGINT finish what was begun and end; SIGUSR1 opens the log files again. \
+    The same and more from a configuration file: [[site.route]] with `proxy` and `cache`, see docs/accelerator.md."
+)]
+pub struct Arguments {
+    /// The origin: http://host:port, with a path before those of requests if you like, or unix:/path/of/socket
+    #[arg(long, value_name = "URL", value_parser = parse_origin)]
+    origin: String,
+
+    /// The address and port to listen on; port 0 picks a free one
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: SocketAddr,
+
+    /// Event loops, one a core [default: every processor that the process may run on]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    cores: Option<u16>,
+
+    /// The most memory that stored responses may take, such as 512MiB
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size_text)]
+    memory: u64,
+
+    /// A directory for copies of stored responses, which are there after a restart; it is made if it is not there
+    #[arg(long, value_name = "DIR")]
+    disk: Option<PathBuf>,
+
+    /// The most that they may take on disk
+    #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = parse_size_text, requires = "disk")]
+    disk_size: u64,
+
+    /// A PEM file with a certificate and those that lead to its authority; the address then speaks HTTPS
+    #[arg(long, value_name = "PEM")]
+    cert: Option<PathBuf>,
+
+    /// The PEM file with the certificate's private key [default: in the certificate's file]
+    #[arg(long, value_name = "PEM", requires = "cert")]
+    key: Option<PathBuf>,
+
+    /// Where `touchstone purge`, `status` and `stop` reach it: the path of a unix socket that is made
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+
+    /// Where the access log goes: a file, "stdout", "stderr" or "off" [default: off]
+    #[arg(long, value_name = "FILE|off")]
+    access_log: Option<String>,
+
+    /// Where the error log goes: a file, "stdout", "stderr" or "off" [default: stderr]
+    #[arg(long, value_name = "FILE|off")]
+    error_log: Option<String>,
+}
+
+/// Accelerates until a signal ends it.
+pub fn run(arguments: Arguments) -> Exit {
+    let inheritance = match Inheritance::from_environment() {
+        Ok(inheritance) => inheritance,
+        Err(error) => {
+            eprintln!("touchstone accelerate: {error}");
+            return Exit::Usage;
+        }
+    };
+    let config = configuration(arguments);
+    let problems = check_surroundings(&config, &ConfigPlaces::default());
+    if !problems.is_empty() {
+        let lines: Vec<String> = problems.iter().map(|problem| problem_line("accelerate", problem)).collect();
+        lines.iter().for_each(|line| eprintln!("{line}"));
+        return Exit::Usage;
+    }
+    let start_spawner = || service::start(SpawnerCommand::this_program(&["spawner"]));
+    let server = match Server::bind(config, None, inheritance, start_spawner) {
+        Ok(server) => server,
+        Err(error) => {
+            eprintln!("touchstone accelerate: {error}");
+            return Exit::Usage;
+        }
+    };
+    match server.run() {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            eprintln!("touchstone accelerate: {error}");
+            Exit::Failed
+        }
+    }
+}
+
+/// The configuration that the arguments ask for.
+fn configuration(arguments: Arguments) -> Config {
+    let mut config = accelerate(arguments.origin, arguments.listen);
+    config.accelerator.memory_bytes = arguments.memory;
+    config.accelerator.disk = arguments.disk;
+    config.accelerator.disk_bytes = arguments.disk_size;
+    for site in &mut config.sites {
+        site.tls.certificate = arguments.cert.clone();
+        site.tls.key = arguments.key.clone();
+    }
+    if let Some(path) = arguments.control {
+        config.server.control_socket = ControlSocket::Path(path);
+    }
+    if let Some(cores) = arguments.cores {
+        config.server.cores = usize::from(cores);
+    }
+    if let Some(destination) = arguments.access_log {
+        config.access_log.destination = log_destination(destination);
+    }
+    if let Some(destination) = arguments.error_log {
+        config.error_log.destination = log_destination(destination);
+    }
+    config
+}
+
+fn parse_origin(text: &str) -> Result<String, String> {
+    OriginUrl::parse(text).map(|_| text.to_string())
+}

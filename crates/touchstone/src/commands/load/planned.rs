@@ -1,0 +1,245 @@
+//! From the command line to the plan of the load engine.
+
+use super::url_list::{self, Entry};
+use super::{Arguments, StageList};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use touchstone_lab::placement::parse_list;
+use touchstone_load::{
+    Arrivals, ConnectionUse, HttpUrl, HttpVersion, Plan, PlannedRequest, Session, Target, TlsTarget,
+    TlsVersions, Trust, allowed_cores,
+};
+
+/// How long a run goes on that ends with a number of requests and whose duration is not stated.
+const LONG_ENOUGH: Duration = Duration::from_secs(24 * 3600);
+const USUAL_DURATION: Duration = Duration::from_secs(10);
+/// The largest list of URLs, in bytes.
+const MAXIMUM_LIST_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What is loaded in words, and the plan.
+pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
+    let base = arguments.url.as_deref().map(HttpUrl::parse).transpose().map_err(|error| error.0)?;
+    let (subject, entries) = entries(arguments, base.as_ref())?;
+    let (targets, requests) = requests(arguments, &entries)?;
+    let mut targets = targets.into_iter();
+    let target = targets.next().ok_or("there is nothing to load")?;
+    let stages = arguments.stages.as_ref().or(arguments.rate_stages.as_ref());
+    let stages = stages.map(|StageList(stages)| stages.clone()).unwrap_or_default();
+    let most =
+        |stages: &[touchstone_load::Stage]| stages.iter().map(|s| s.from.max(s.to)).fold(0.0, f64::max);
+    let plan = Plan {
+        other_targets: targets.collect(),
+        requests,
+        headers: arguments.headers.clone(),
+        clients: match &arguments.stages {
+            Some(StageList(stages)) => most(stages).ceil() as usize,
+            None => arguments.clients,
+        },
+        streams: arguments.streams,
+        cores: cores(arguments.cores, arguments.pin.as_deref())?,
+        connections: match arguments.new_connection_share {
+            _ if arguments.new_connections => ConnectionUse::New,
+            Some(share) => ConnectionUse::NewShare(share),
+            None => ConnectionUse::Kept,
+        },
+        version: version(arguments),
+        receive_buffer_bytes: arguments.receive_buffer.0,
+        delay: arguments.delay,
+        think_time: arguments.think_time.value,
+        think_spread: arguments.think_time.spread,
+        timeout: arguments.timeout,
+        ramp_up: arguments.ramp_up,
+        length: match (&stages[..], arguments.duration, arguments.requests) {
+            ([_, ..], _, _) => stages.iter().map(|stage| stage.length).sum(),
+            (_, Some(duration), _) => duration,
+            (_, None, Some(_)) => LONG_ENOUGH,
+            (_, None, None) => USUAL_DURATION,
+        },
+        ramp_down: arguments.ramp_down,
+        rate: arguments.rate.or(arguments.rate_stages.as_ref().map(|StageList(stages)| most(stages))),
+        arrivals: if arguments.poisson { Arrivals::Poisson } else { Arrivals::Constant },
+        session: arguments.session.map(|session| Session { requests: session.value, spread: session.spread }),
+        stages,
+        request_limit: arguments.requests,
+        seed: arguments.seed,
+        ..Plan::of_one(target, "/")
+    };
+    if arguments.poisson && plan.rate.is_none() {
+        return Err("--poisson says how requests arrive: give a --rate".to_string());
+    }
+    // What cannot work is said before the progress line begins.
+    plan.check().map_err(|error| error.0)?;
+    Ok((subject, plan))
+}
+
+fn version(arguments: &Arguments) -> HttpVersion {
+    match arguments {
+        Arguments { http10: true, .. } => HttpVersion::Http10,
+        Arguments { http2: true, .. } => HttpVersion::Http2,
+        Arguments { http3: true, .. } => HttpVersion::Http3,
+        _ => HttpVersion::Http11,
+    }
+}
+
+/// What is to be loaded: the URL, or the list.
+fn entries(arguments: &Arguments, base: Option<&HttpUrl>) -> Result<(String, Vec<Entry>), String> {
+    let Some(path) = &arguments.urls else {
+        let url = base.cloned().ok_or("there is no URL")?;
+        let subject = format!("{}{}", url.origin(), url.path);
+        return Ok((subject, vec![Entry { weight: None, method: None, url }]));
+    };
+    let text = read(path, MAXIMUM_LIST_BYTES)?;
+    let text = String::from_utf8(text).map_err(|_| format!("{}: this is not text", path.display()))?;
+    let entries = url_list::read(&text, base).map_err(|reason| format!("{}: {reason}", path.display()))?;
+    if arguments.zipf.is_some() && entries.iter().any(|entry| entry.weight.is_some()) {
+        return Err("--zipf makes the weights: leave those in the list out".to_string());
+    }
+    Ok((format!("{} URLs of {}", entries.len(), path.display()), entries))
+}
+
+/// The targets, and the requests with their weights.
+fn requests(arguments: &Arguments, entries: &[Entry]) -> Result<(Vec<Target>, Vec<PlannedRequest>), String> {
+    let body = body(arguments)?;
+    let usual_method = arguments.method.as_deref().unwrap_or(if body.is_some() { "POST" } else { "GET" });
+    let trust = trust(arguments)?;
+    if let Some(power) = arguments.zipf
+        && !(0.0..=10.0).contains(&power)
+    {
+        return Err(format!("--zipf {power}: the power is from 0 to 10"));
+    }
+    let (mut origins, mut targets, mut requests) = (Vec::new(), Vec::new(), Vec::new());
+    for (rank, entry) in entries.iter().enumerate() {
+        let origin = entry.url.origin();
+        let place = origins.iter().position(|known| *known == origin).unwrap_or(origins.len());
+        if place == origins.len() {
+            origins.push(origin);
+            targets.push(target(arguments, &entry.url, &trust)?);
+        }
+        let method = entry.method.as_deref().unwrap_or(usual_method).to_string();
+        let has_body = !["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"].contains(&&method[..]);
+        let weight = match arguments.zipf {
+            Some(power) => ((rank + 1) as f64).powf(-power),
+            None => entry.weight.unwrap_or(1.0),
+        };
+        requests.push(PlannedRequest {
+            // Each line of a list is a class, so that its figures can be told.
+            class: rank,
+            target: place,
+            body: body.clone().filter(|_| has_body || arguments.urls.is_none()),
+            method,
+            weight,
+            expected_status: arguments.expect_status.as_ref().map(|list| list.0.clone()).unwrap_or_default(),
+            expected_body_bytes: arguments.expect_size.map(|bytes| bytes.0 as u64),
+            expected_body_sha256: arguments.expect_sha256.map(|sum| sum.0),
+            ..PlannedRequest::get(&*entry.url.path)
+        });
+    }
+    Ok((targets, requests))
+}
+
+fn body(arguments: &Arguments) -> Result<Option<Arc<[u8]>>, String> {
+    Ok(match (&arguments.body, &arguments.body_file, arguments.body_size) {
+        (Some(text), _, _) => Some(text.as_bytes().into()),
+        (_, Some(path), _) => Some(read(path, touchstone_load::MAXIMUM_BODY_BYTES as u64)?.into()),
+        (_, _, Some(bytes)) if bytes.0 > touchstone_load::MAXIMUM_BODY_BYTES => {
+            return Err(format!("--body-size: at most {} bytes", touchstone_load::MAXIMUM_BODY_BYTES));
+        }
+        // Text that no compression makes small, the same in each run.
+        (_, _, Some(bytes)) => Some(generated(bytes.0).into()),
+        _ => None,
+    })
+}
+
+/// Letters and digits in an order of chance that is always the same.
+fn generated(bytes: usize) -> Vec<u8> {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut letter = || {
+        // Xorshift (Marsaglia, 2003).
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        LETTERS[(state >> 58) as usize]
+    };
+    (0..bytes).map(|_| letter()).collect()
+}
+
+/// A whole file, of at most so many bytes.
+fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let length = std::fs::metadata(path).map_err(failed)?.len();
+    if length > most {
+        return Err(format!("{}: {length} bytes, and at most {most} are possible", path.display()));
+    }
+    std::fs::read(path).map_err(failed)
+}
+
+fn target(arguments: &Arguments, url: &HttpUrl, trust: &Trust) -> Result<Target, String> {
+    let mut target = match &arguments.connect_to {
+        None => url.resolve().map_err(|error| error.0)?,
+        Some(place) => {
+            // Read as the place in a URL, by the same rules.
+            let place = HttpUrl::parse(&format!("http://{place}/"))
+                .map_err(|error| format!("--connect-to: {error}"))?;
+            let address = place.resolve().map_err(|error| error.0)?.address;
+            let tls = url.is_secure.then(|| TlsTarget::new(&url.host));
+            Target { address, host: url.host_field(), tls }
+        }
+    };
+    if let Some(tls) = &mut target.tls {
+        tls.trust = trust.clone();
+        tls.versions = arguments.tls.unwrap_or(TlsVersions::Both);
+        tls.resumption_share = arguments.resumption_share;
+        if let Some(name) = &arguments.server_name {
+            tls.server_name = name.clone();
+        }
+    }
+    Ok(target)
+}
+
+fn trust(arguments: &Arguments) -> Result<Trust, String> {
+    Ok(match &arguments.ca {
+        _ if arguments.insecure => Trust::Anything,
+        Some(path) => Trust::Authorities(read(path, 16 * 1024 * 1024)?),
+        None => Trust::System,
+    })
+}
+
+/// The processors of the engine threads. Servers are mostly pinned to the first ones, so a number takes the last.
+fn cores(number: Option<usize>, list: Option<&str>) -> Result<Vec<usize>, String> {
+    if let Some(list) = list {
+        return parse_list(list).map_err(|error| format!("--pin: {error}"));
+    }
+    let Some(number) = number else { return Ok(Vec::new()) };
+    let allowed = allowed_cores();
+    if !(1..=allowed.len()).contains(&number) {
+        return Err(format!("--cores {number}: this process may use {} processors", allowed.len()));
+    }
+    Ok(allowed[allowed.len() - number..].to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_cores_takes_the_last_ones() {
+        let allowed = allowed_cores();
+        assert_eq!(cores(None, None), Ok(vec![]));
+        assert_eq!(cores(Some(1), None), Ok(vec![allowed[allowed.len() - 1]]));
+        assert_eq!(cores(Some(allowed.len()), None), Ok(allowed.clone()));
+        assert!(cores(Some(0), None).is_err());
+        assert!(cores(Some(allowed.len() + 1), None).is_err());
+        assert_eq!(cores(None, Some("0,2-3")), Ok(vec![0, 2, 3]));
+        assert!(cores(None, Some("x")).is_err());
+    }
+
+    #[test]
+    fn a_generated_body_is_always_the_same() {
+        let body = generated(10_000);
+        assert_eq!(body.len(), 10_000);
+        assert_eq!(body, generated(10_000));
+        assert!((b'0'..=b'z').all(|letter| !letter.is_ascii_alphanumeric() || body.contains(&letter)));
+    }
+}

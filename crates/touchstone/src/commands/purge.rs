@@ -1,0 +1,56 @@
+//! `touchstone purge`: takes stored responses out of a running server's accelerator.
+#![allow(clippy::print_stderr)]
+
+use touchstone_server::accelerator::purge::PurgeOrder;
+use touchstone_server::control::Request;
+
+use super::running_server::{PATIENCE, Target};
+use crate::exit::Exit;
+
+/// Which server, and what of its cache.
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true))]
+pub(crate) struct Arguments {
+    /// One URL as clients ask for it, such as http://example.org/a?b; or a path such as /a?b, of any host
+    #[arg(long, value_name = "URL", group = "what")]
+    url: Option<String>,
+
+    /// Every URL, or every path, that begins so
+    #[arg(long, value_name = "URL", group = "what")]
+    prefix: Option<String>,
+
+    /// Every response with this tag in Surrogate-Key or Cache-Tag
+    #[arg(long, value_name = "TAG", group = "what")]
+    tag: Option<String>,
+
+    /// Everything
+    #[arg(long, group = "what")]
+    all: bool,
+
+    /// Make them stale instead: they are still given while they are validated, or when the origin fails
+    #[arg(long)]
+    soft: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Purges, and says how many there were.
+pub(crate) fn run(arguments: &Arguments) -> Exit {
+    let mut said: Vec<(&str, String)> = Vec::new();
+    let given = [("url", &arguments.url), ("prefix", &arguments.prefix), ("tag", &arguments.tag)];
+    said.extend(given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+    said.extend(arguments.all.then(|| ("all", "1".to_string())));
+    said.extend(arguments.soft.then(|| ("soft", "1".to_string())));
+    let order = match PurgeOrder::parse(&said) {
+        Ok(order) => order,
+        Err(problem) => {
+            eprintln!("touchstone purge: {problem}");
+            return Exit::Usage;
+        }
+    };
+    match arguments.target.ask("purge", &Request::Purge(order), |_| PATIENCE) {
+        Ok(asked) => arguments.target.say("purge", &asked.answer),
+        Err(exit) => exit,
+    }
+}

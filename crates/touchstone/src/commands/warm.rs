@@ -1,0 +1,283 @@
+//! `touchstone warm`: asks an accelerator for a list of URLs, or those of a sitemap, so that they are stored before anybody
+//! else asks.
+#![allow(clippy::print_stderr)]
+
+use std::collections::{HashSet, VecDeque};
+use std::io::{self, BufRead, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits};
+use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
+
+use super::print::print;
+use crate::exit::Exit;
+
+/// The longest sitemap that is read (its own protocol allows 50 MiB), and how many of them in all.
+const LONGEST_SITEMAP_BYTES: u64 = 50 << 20;
+const MOST_SITEMAPS: usize = 1000;
+
+/// How long an answer may make no progress.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which accelerator, and what it is asked for.
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
+pub(crate) struct Arguments {
+    /// The address of the accelerator, in plain HTTP
+    #[arg(long, value_name = "ADDR:PORT")]
+    server: SocketAddr,
+
+    /// A file with one URL, or one path, a line; "-" is the standard input
+    #[arg(long, value_name = "FILE", group = "what")]
+    list: Option<PathBuf>,
+
+    /// A sitemap, or an index of sitemaps, asked for like the rest: http://example.org/sitemap.xml or /sitemap.xml
+    #[arg(long, value_name = "URL", group = "what")]
+    sitemap: Option<String>,
+
+    /// What Host says where only a path is given [default: the server's address]
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+
+    /// Requests at a time
+    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u16).range(1..=256))]
+    parallel: u16,
+}
+
+/// What came of it.
+#[derive(Default)]
+struct Tally {
+    asked: AtomicUsize,
+    failed: AtomicUsize,
+    stored: AtomicUsize,
+}
+
+/// Warms, and says how many answers there were.
+pub(crate) fn run(arguments: &Arguments) -> Exit {
+    let host = arguments.host.clone().unwrap_or_else(|| arguments.server.to_string());
+    let mut wanted = VecDeque::new();
+    if let Some(list) = &arguments.list {
+        match read_list(list) {
+            Ok(lines) => wanted.extend(lines),
+            Err(error) => {
+                eprintln!("touchstone warm: {}: {error}", list.display());
+                return Exit::Usage;
+            }
+        }
+    }
+    if let Some(sitemap) = &arguments.sitemap {
+        match read_sitemaps(arguments.server, &host, sitemap) {
+            Ok(urls) => wanted.extend(urls),
+            Err(problem) => {
+                eprintln!("touchstone warm: {problem}");
+                return Exit::Failed;
+            }
+        }
+    }
+    let tally = Tally::default();
+    let queue = Mutex::new(wanted);
+    thread::scope(|scope| {
+        for _ in 0..arguments.parallel {
+            scope.spawn(|| ask_all(arguments.server, &host, &queue, &tally));
+        }
+    });
+    let (asked, failed) = (tally.asked.into_inner(), tally.failed.into_inner());
+    let stored = tally.stored.into_inner();
+    print(&format!("{asked} asked for, {stored} of them stored now, {failed} failed"));
+    if failed == 0 { Exit::Done } else { Exit::Failed }
+}
+
+/// Asks for what is left until nothing is.
+fn ask_all(server: SocketAddr, host: &str, queue: &Mutex<VecDeque<String>>, tally: &Tally) {
+    loop {
+        let next = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop_front();
+        let Some(url) = next else { return };
+        tally.asked.fetch_add(1, Ordering::Relaxed);
+        match ask(server, host, &url, u64::MAX, &mut io::sink()) {
+            Ok(answer) if answer.status < 400 => {
+                tally.stored.fetch_add(usize::from(answer.is_stored), Ordering::Relaxed);
+            }
+            Ok(answer) => {
+                eprintln!("touchstone warm: {url}: {}", answer.status);
+                tally.failed.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => {
+                eprintln!("touchstone warm: {url}: {error}");
+                tally.failed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn read_list(path: &PathBuf) -> io::Result<Vec<String>> {
+    let reader: Box<dyn BufRead> = match path.as_os_str() == "-" {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(io::BufReader::new(std::fs::File::open(path)?)),
+    };
+    let lines = reader.lines().collect::<io::Result<Vec<String>>>()?;
+    let lines = lines.into_iter().map(|line| line.trim().to_string());
+    Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect())
+}
+
+/// The URLs of a sitemap, and of those that it names.
+fn read_sitemaps(server: SocketAddr, host: &str, first: &str) -> Result<Vec<String>, String> {
+    let (mut urls, mut seen) = (Vec::new(), HashSet::new());
+    let mut open = VecDeque::from([first.to_string()]);
+    while let Some(sitemap) = open.pop_front() {
+        if !seen.insert(sitemap.clone()) || seen.len() > MOST_SITEMAPS {
+            continue;
+        }
+        let mut text = Vec::new();
+        let answer = ask(server, host, &sitemap, LONGEST_SITEMAP_BYTES, &mut text)
+            .map_err(|error| format!("{sitemap}: {error}"))?;
+        if answer.status != 200 {
+            return Err(format!("{sitemap}: {}", answer.status));
+        }
+        let text = String::from_utf8_lossy(&text);
+        let locations = locations(&text);
+        match text.contains("<sitemapindex") {
+            true => open.extend(locations),
+            false => urls.extend(locations),
+        }
+    }
+    Ok(urls)
+}
+
+/// What stands in `loc` elements (sitemaps.org): nothing else of the XML matters here.
+fn locations(text: &str) -> Vec<String> {
+    text.split("<loc>")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("</loc>"))
+        .map(|(location, _)| {
+            unescaped(location.trim().trim_start_matches("<![CDATA[").trim_end_matches("]]>"))
+        })
+        .filter(|location| !location.is_empty())
+        .collect()
+}
+
+fn unescaped(text: &str) -> String {
+    // The ampersand last, so that nothing is taken for an entity that was not one.
+    let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
+    entities.iter().fold(text.to_string(), |text, (entity, character)| text.replace(entity, character))
+}
+
+/// An answer.
+struct Answered {
+    status: u16,
+    /// The accelerator has stored it now.
+    is_stored: bool,
+}
+
+/// Asks for one URL on a connection of its own, and takes in the whole answer.
+fn ask(
+    server: SocketAddr,
+    host: &str,
+    url: &str,
+    most_bytes: u64,
+    body: &mut dyn Write,
+) -> io::Result<Answered> {
+    let other = |problem: &str| io::Error::other(problem.to_string());
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let (host, target) = match rest {
+        Some(rest) => rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len())),
+        None => (host, url),
+    };
+    let slash = if target.starts_with('/') { "" } else { "/" };
+    let is_good = |text: &str| text.bytes().all(|byte| byte > b' ' && byte != 0x7f);
+    if !is_good(host) || !is_good(target) || (rest.is_none() && !slash.is_empty()) {
+        return Err(other("neither a URL nor a path"));
+    }
+    let target = target.split('#').next().unwrap_or_default();
+    let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let request = format!(
+        "GET {slash}{target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: touchstone-warm\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes())?;
+    let (mut input, mut head) = (Vec::new(), ResponseHead::new());
+    loop {
+        match parse_response_head(&input, &mut head).map_err(|error| other(&error.to_string()))? {
+            Parsed::Complete(length) => {
+                input.drain(..length);
+                if !matches!(head.status, 100..=199) {
+                    break;
+                }
+            }
+            Parsed::Partial => more(&mut stream, &mut input)?,
+        }
+    }
+    let status = head.field(b"cache-status").map(String::from_utf8_lossy).unwrap_or_default();
+    let answered = Answered { status: head.status, is_stored: status.contains("; stored") };
+    let mut sent = 0;
+    let mut give = |bytes: &[u8]| {
+        sent += bytes.len() as u64;
+        if sent > most_bytes { Err(other("too long")) } else { body.write_all(bytes) }
+    };
+    match body_framing(false, &head) {
+        BodyFraming::None => {}
+        BodyFraming::Length(length) => {
+            let mut left = length;
+            loop {
+                let here = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
+                give(&input[..here])?;
+                input.drain(..here);
+                left -= here as u64;
+                if left == 0 {
+                    break;
+                }
+                more(&mut stream, &mut input)?;
+            }
+        }
+        BodyFraming::Chunked => {
+            let mut decoder = ChunkedDecoder::new(ChunkedLimits::default());
+            loop {
+                let decoded = decoder.decode(&input).map_err(|error| other(&error.to_string()))?;
+                give(&input[decoded.data])?;
+                input.drain(..decoded.consumed);
+                if decoded.done {
+                    break;
+                }
+                if decoded.consumed == 0 || input.is_empty() {
+                    more(&mut stream, &mut input)?;
+                }
+            }
+        }
+        BodyFraming::UntilClose => {
+            give(&input)?;
+            let mut rest = Vec::new();
+            stream.take(most_bytes).read_to_end(&mut rest)?;
+            give(&rest)?;
+        }
+    }
+    Ok(answered)
+}
+
+fn more(stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<()> {
+    let mut buffer = [0; 16 * 1024];
+    match stream.read(&mut buffer)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        count => {
+            input.extend_from_slice(&buffer[..count]);
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations_of_a_sitemap() {
+        let text = "<urlset><url><loc> http://a/b?c=1&amp;d=2 </loc><x/></url><url><loc><![CDATA[/e]]></loc></url>\
+                    <loc></loc><loc>unfinished";
+        assert_eq!(locations(text), ["http://a/b?c=1&d=2", "/e"]);
+        assert_eq!(unescaped("&amp;lt;"), "&lt;");
+    }
+}

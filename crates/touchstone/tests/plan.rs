@@ -1,0 +1,164 @@
+//! `touchstone plan` names a bottleneck that was put there on purpose: a lock, a tiny accept queue, a quota of processor
+//! time, a link with a limited rate. What else needs a machine that does nothing besides is tested on recorded figures in
+//! the lab's planning.
+
+// A test fails by panicking, in its helpers too.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use support::{run, skipped};
+
+/// A server with a fault; it ends with the test.
+struct Faulty {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Faulty {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A place with the suite's files.
+fn place() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let tree = place.path().join("tree");
+    let output = run(["suites", "webbench-1.1-static", "--tree", tree.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    place
+}
+
+/// Starts the server on a free port, behind some words of the command line; `None` where there is no Python.
+fn start(place: &Path, before: &[&str], fault: &str) -> Option<Faulty> {
+    if Command::new("python3").arg("--version").output().is_err() {
+        skipped("bottlenecks that are put there on purpose (install python3)");
+        return None;
+    }
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plan/server.py");
+    let words: Vec<&str> = before.iter().copied().chain(["python3"]).collect();
+    let mut child = Command::new(words[0])
+        .args(&words[1..])
+        .arg(script)
+        .args([fault, &port.to_string()])
+        .arg(place.join("tree"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    Some(Faulty { child, port })
+}
+
+/// Measures it, and gives the plan of the only system.
+fn plan(place: &Path, before: &[&str], suite: &str, clients: &str, server: &Faulty) -> serde_json::Value {
+    let result: PathBuf = place.join("result");
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let words: Vec<&str> = before.iter().copied().chain([env!("CARGO_BIN_EXE_touchstone")]).collect();
+    let measured = Command::new(words[0])
+        .args(&words[1..])
+        .args(["bench", suite, "--sut", &url, "--pid", &server.child.id().to_string(), "--clients", clients])
+        .args(["--length", "2500ms", "--ramp-up", "300ms", "--ramp-down", "200ms", "--no-report", "--output"])
+        .arg(&result)
+        .output()
+        .unwrap();
+    assert!(result.join("raw.jsonl").exists(), "{}", String::from_utf8_lossy(&measured.stderr));
+    let output = run(["plan", result.to_str().unwrap(), "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    document["plans"][0].clone()
+}
+
+fn assert_named(plan: &serde_json::Value, verdict: &str) {
+    assert_eq!(plan["bottleneck"]["verdict"], verdict, "{:#}", plan["bottleneck"]);
+}
+
+#[test]
+fn a_lock_is_named() {
+    let place = place();
+    let Some(server) = start(place.path(), &[], "lock") else { return };
+    let plan = plan(place.path(), &[], "webbench-1.1-static", "1,4,16", &server);
+    assert_named(&plan, "locks-or-other");
+    assert_eq!(plan["usl"]["state"], "not_identified");
+    // What the monitor costs is measured and shown.
+    assert!(plan["usage"]["snapshot_us"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_tiny_accept_queue_is_named() {
+    let place = place();
+    let Some(server) = start(place.path(), &[], "queue") else { return };
+    assert_named(&plan(place.path(), &[], "webbench-1.1-static-close", "1,8,32", &server), "accept-queue");
+}
+
+#[test]
+fn a_quota_of_processor_time_is_named() {
+    // Version 1 of control groups has a hierarchy for each controller, version 2 one for all.
+    let version_1 = Path::new("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").exists();
+    let root = if version_1 { "/sys/fs/cgroup/cpu" } else { "/sys/fs/cgroup" };
+    let group = PathBuf::from(format!("{root}/touchstone-test-{}", std::process::id()));
+    let (file, quota) = if version_1 { ("cpu.cfs_quota_us", "2000") } else { ("cpu.max", "2000 100000") };
+    if fs::create_dir(&group).is_err() || fs::write(group.join(file), quota).is_err() {
+        let _ = fs::remove_dir(&group);
+        return skipped("a quota of processor time (needs root and a cpu controller)");
+    }
+    let place = place();
+    if let Some(server) = start(place.path(), &[], "none") {
+        fs::write(group.join("cgroup.procs"), server.child.id().to_string()).unwrap();
+        assert_named(&plan(place.path(), &[], "webbench-1.1-static", "4,16", &server), "server-cpu");
+    }
+    // A group can be removed when its last process is gone, a moment after it was waited for.
+    for _ in 0..100 {
+        if fs::remove_dir(&group).is_ok() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// A network namespace with a loopback of a limited rate; it is removed with the test.
+struct Namespace(String);
+
+impl Namespace {
+    fn limited() -> Option<Namespace> {
+        let namespace = Namespace(format!("touchstone-test-{}", std::process::id()));
+        let name = namespace.0.as_str();
+        let inside = |words: &[&str]| ip(&[&["netns", "exec", name], words].concat());
+        let made = ip(&["netns", "add", name])
+            && inside(&["ip", "link", "set", "lo", "up"])
+            && inside(&[
+                "tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "20mbit", "burst", "64kb",
+                "latency", "200ms",
+            ]);
+        made.then_some(namespace)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = ip(&["netns", "del", &self.0]);
+    }
+}
+
+fn ip(words: &[&str]) -> bool {
+    Command::new("ip").args(words).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+#[test]
+fn a_link_with_a_limited_rate_is_named() {
+    let Some(namespace) = Namespace::limited() else {
+        return skipped("a link with a limited rate (needs root and iproute2)");
+    };
+    let inside = ["ip", "netns", "exec", namespace.0.as_str()];
+    let place = place();
+    let Some(server) = start(place.path(), &inside, "none") else { return };
+    assert_named(&plan(place.path(), &inside, "webbench-1.1-static", "4,16", &server), "nic");
+}
