@@ -384,3 +384,70 @@ fn take_in(state: &mut State, piece: Piece<'_>, mut buffer: Vec<u8>) {
         state.output.pieces.push_back(buffer);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange(has_body: bool) -> Arc<Exchange> {
+        Exchange::new(Arc::default(), None, has_body, false)
+    }
+
+    fn poll<T>(ask: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+        ask(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn piece(body: &[u8]) -> Piece<'_> {
+        Piece { head: None, body }
+    }
+
+    #[test]
+    fn a_body_is_wanted_when_java_reads_it_and_arrives_in_order() {
+        let exchange = exchange(true);
+        assert!(poll(|context| exchange.poll_body_wanted(context)).is_pending());
+        assert_eq!(exchange.read(false, |_| 0), Ok(Some(0)));
+        assert_eq!(poll(|context| exchange.poll_body_wanted(context)), Poll::Ready(true));
+        let reader = exchange.clone();
+        let java = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            while let Ok(Some(_)) = reader.read(true, |bytes| {
+                all.push(bytes[0]);
+                1
+            }) {}
+            all
+        });
+        exchange.push_body(Bytes::from_static(b"ab"));
+        exchange.push_body(Bytes::from_static(b"c"));
+        exchange.end_body(Ok(()));
+        assert_eq!(java.join().unwrap(), b"abc");
+        assert_eq!(exchange.readable(), Ok(None));
+        assert_eq!(poll(|context| exchange.poll_body_wanted(context)), Poll::Ready(false));
+    }
+
+    #[test]
+    fn java_waits_for_a_slow_client_and_hears_that_one_has_left() {
+        let exchange = exchange(false);
+        let big = vec![b'x'; UNSENT_BYTES];
+        assert_eq!(exchange.write(piece(&big), true), Ok(()));
+        assert!(!exchange.has_room());
+        let writer = exchange.clone();
+        let java = std::thread::spawn(move || writer.write(piece(b"more"), true));
+        let Poll::Ready(output) = poll(|context| exchange.poll_output(context)) else { panic!("nothing") };
+        assert_eq!(output.pieces[0].len(), UNSENT_BYTES);
+        assert_eq!(java.join().unwrap(), Ok(()));
+        exchange.client_has_left();
+        assert_eq!(exchange.write(piece(b"lost"), true), Err(Gone));
+        assert_eq!(exchange.read(true, |_| 0), Err(Gone));
+    }
+
+    #[test]
+    fn an_end_is_told_once_and_what_java_could_not_write_is_broken() {
+        let exchange = exchange(false);
+        assert!(poll(|context| exchange.poll_output(context)).is_pending());
+        exchange.finish(None, End::Whole, true);
+        let Poll::Ready(output) = poll(|context| exchange.poll_output(context)) else { panic!("nothing") };
+        assert_eq!(output.end, Some(End::Broken));
+        assert!(poll(|context| exchange.poll_output(context)).is_pending());
+        assert!(poll(|context| exchange.poll_ended(context)).is_ready());
+    }
+}
