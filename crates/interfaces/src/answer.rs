@@ -179,6 +179,11 @@ impl Answer {
         self.body.iter().map(Part::length).sum()
     }
 
+    /// Whether its body comes as a program sends it.
+    pub fn streams(&self) -> bool {
+        matches!(self.body.last(), Some(Part::Stream { .. }))
+    }
+
     /// Whether the connection is the handler's from now on: both bodies are bytes without any framing (RFC 9110 section
     /// 15.2.2).
     pub fn switches_protocols(&self) -> bool {

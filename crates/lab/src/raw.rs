@@ -110,6 +110,8 @@ pub struct RawEngine {
     pub system_s: f64,
     /// The busiest thread's share of one processor.
     pub busiest_thread: f64,
+    /// The longest share of the time for which a thread could have run and something else had its processor.
+    pub longest_waiting_thread: f64,
 }
 
 /// A histogram in HdrHistogram's V2 form, deflated, base64. Empty text: a histogram without values.
@@ -177,6 +179,7 @@ impl RawMix {
                 user_s: engine.user_s,
                 system_s: engine.system_s,
                 busiest_thread: engine.busiest_thread,
+                longest_waiting_thread: engine.longest_waiting_thread,
             },
             generator_saturated: match &outcome.saturation {
                 Saturation::Clear => None,

@@ -171,9 +171,19 @@ impl Plan {
                 self.streams
             ));
         }
-        if self.streams > 1 && self.version != HttpVersion::Http2 {
+        if self.version == HttpVersion::Http3 {
+            let is_possible = |target: &Target| {
+                target.tls.as_ref().is_some_and(|tls| tls.versions != crate::target::TlsVersions::Tls12)
+            };
+            if !self.targets().all(is_possible) {
+                return refuse(
+                    "HTTP/3 is always with TLS 1.3: use https:// and no other version of TLS".to_string(),
+                );
+            }
+        }
+        if self.streams > 1 && !matches!(self.version, HttpVersion::Http2 | HttpVersion::Http3) {
             return refuse(format!(
-                "{} has one request at a time on a connection: streams are HTTP/2's",
+                "{} has one request at a time on a connection: streams are HTTP/2's and 3's",
                 self.version.name()
             ));
         }

@@ -6,6 +6,7 @@
 use crate::answer::AnswerReader;
 use crate::choice::Random;
 use crate::h2::Http2;
+use crate::h3::Http3;
 use crate::tls::TlsConnection;
 use rustix::fd::OwnedFd;
 use sha2::Sha256;
@@ -111,6 +112,10 @@ pub(crate) struct Connection {
 pub(crate) struct Layers {
     pub(crate) tls: Option<TlsConnection>,
     pub(crate) h2: Option<Http2>,
+    /// HTTP/3, which has its own TLS and sends for itself.
+    pub(crate) h3: Option<Box<Http3>>,
+    /// When its timer is set to.
+    pub(crate) timer_ns: u64,
     /// Frames that are to be sent, or encrypted and sent.
     pub(crate) frames: Vec<u8>,
     /// Bytes for the socket, and how many of them are sent.
@@ -157,8 +162,12 @@ impl Connection {
                 tls.close(&mut layers.out);
                 let _ = rustix::net::send(socket, &layers.out, rustix::net::SendFlags::NOSIGNAL);
             }
+            if let Some(h3) = &mut layers.h3 {
+                h3.say_goodbye(socket);
+            }
             layers.tls = None;
             layers.h2 = None;
+            layers.h3 = None;
             layers.frames.clear();
             layers.out.clear();
             layers.sent = 0;

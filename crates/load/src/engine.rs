@@ -15,7 +15,7 @@ use crate::client::{Client, ClientState, Connection};
 use crate::clock::{ThreadTime, now_ns};
 use crate::curve::Curve;
 use crate::h2::StreamEvent;
-use crate::outcome::ErrorKind;
+use crate::housekeeping::Published;
 use crate::parts::{EngineTarget, Part, connections};
 use crate::plan::{Plan, PlanError, Progress};
 use crate::record::{Record, Times, nanoseconds};
@@ -39,10 +39,6 @@ const EVENTS_AT_ONCE: usize = 256;
 /// Clients whose moment has come are started in parts of this size, with a look at the sockets between, so that a
 /// start of very many clients does not hold up the answers to the first.
 const STARTS_AT_ONCE: usize = 64;
-/// How often a thread looks at what is not tied to a socket: progress, the caller's stop, time limits. A timer of the
-/// thread brings an event then. Waits for sockets have no time limit of their own: it would be in milliseconds, and
-/// the kernel would have to set and clear a timer for each wait.
-const HOUSEKEEPING_NS: u64 = 10_000_000;
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// What marks the timer's events; sockets are marked by [`Connection::mark`].
 const TIMER: u64 = u64::MAX;
@@ -103,6 +99,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) plaintext: Vec<u8>,
     pub(crate) stream_events: Vec<StreamEvent>,
     pub(crate) timers: Timers,
+    /// Moments that connections of QUIC wait for.
+    pub(crate) quic_timers: Timers,
     /// Connections that have more to receive without a new event: a long body is received in parts, in turns with others.
     pub(crate) unfinished: VecDeque<usize>,
     /// Connections that are begun and whose first request is to be sent.
@@ -115,11 +113,11 @@ pub(crate) struct Engine<'a> {
     /// The latest reading of the clock.
     pub(crate) now_ns: u64,
     pub(crate) stop_ns: u64,
-    housekeeping_ns: u64,
-    sweep_ns: u64,
-    published: Published,
-    window_start: Option<ThreadTime>,
-    window_end: Option<ThreadTime>,
+    pub(crate) housekeeping_ns: u64,
+    pub(crate) sweep_ns: u64,
+    pub(crate) published: Published,
+    pub(crate) window_start: Option<ThreadTime>,
+    pub(crate) window_end: Option<ThreadTime>,
 }
 
 /// What makes a client start its next request.
@@ -128,14 +126,6 @@ pub(crate) enum Pacing {
     Closed(Option<Curve>),
     /// An arrival.
     Open(Box<ArrivalQueue>),
-}
-
-/// What the shared counters already know of this thread.
-#[derive(Default)]
-struct Published {
-    requests: u64,
-    errors: u64,
-    bytes: u64,
 }
 
 impl<'a> Engine<'a> {
@@ -170,6 +160,7 @@ impl<'a> Engine<'a> {
             plaintext: Vec::new(),
             stream_events: Vec::new(),
             timers: Timers::with_capacity(count),
+            quic_timers: Timers::with_capacity(0),
             unfinished: VecDeque::with_capacity(connections.len()),
             unsent: Vec::with_capacity(connections.len()),
             dirty: Vec::with_capacity(connections.len()),
@@ -209,6 +200,7 @@ impl<'a> Engine<'a> {
             }
             self.receive_unfinished();
             self.now_ns = now_ns();
+            self.on_quic_time();
             self.start_due();
             self.send_all_first();
             self.flush_dirty();
@@ -238,26 +230,44 @@ impl<'a> Engine<'a> {
     }
 
     fn goes_on(&self) -> bool {
-        if self.now_ns < self.stop_ns && (self.left_to_start > 0 || self.under_way > 0) {
+        let is_before_end = self.now_ns < self.stop_ns || self.next_arrival_ns() < self.stop_ns;
+        if is_before_end && (self.left_to_start > 0 || self.under_way > 0) {
             return true;
         }
         let stopped_ns = self.shared.stopped_ns.load(Ordering::Relaxed);
         self.under_way > 0 && (stopped_ns == 0 || self.now_ns < stopped_ns + STOP_GRACE_NS)
     }
 
+    /// When the next arrival of an open load is due; the end of time where there is none.
+    fn next_arrival_ns(&self) -> u64 {
+        match &self.pacing {
+            Pacing::Open(arrivals) => arrivals.next_ns(),
+            Pacing::Closed(_) => u64::MAX,
+        }
+    }
+
+    /// When the next request is to start. After the end that is only what was due before it: a thread that was late
+    /// itself leaves none of that out.
+    fn next_start_ns(&self) -> u64 {
+        let arrival_ns = self.next_arrival_ns();
+        if self.left_to_start == 0 {
+            u64::MAX
+        } else if self.now_ns < self.stop_ns {
+            arrival_ns.min(self.timers.next_ns().unwrap_or(u64::MAX))
+        } else if arrival_ns < self.stop_ns {
+            arrival_ns
+        } else {
+            u64::MAX
+        }
+    }
+
     /// Whether to wait for an event at all; if so, the timer is set to end the wait in time.
     fn prepare_wait(&mut self) -> Result<bool, PlanError> {
-        let mut next_start_ns = self.timers.next_ns().unwrap_or(u64::MAX);
-        if let Pacing::Open(arrivals) = &self.pacing {
-            next_start_ns = next_start_ns.min(arrivals.next_ns());
-        }
-        if self.now_ns >= self.stop_ns || self.left_to_start == 0 {
-            next_start_ns = u64::MAX;
-        }
-        if !self.unfinished.is_empty() || next_start_ns <= self.now_ns {
+        let next_ns = self.next_start_ns().min(self.quic_timers.next_ns().unwrap_or(u64::MAX));
+        if !self.unfinished.is_empty() || next_ns <= self.now_ns {
             return Ok(false);
         }
-        let until_ns = self.housekeeping_ns.min(next_start_ns);
+        let until_ns = self.housekeeping_ns.min(next_ns);
         if until_ns < self.timer_ns {
             self.set_timer(until_ns)?;
         }
@@ -304,38 +314,18 @@ impl<'a> Engine<'a> {
     /// Starts what is due, the clients' own moments first.
     fn start_due(&mut self) {
         for _ in 0..STARTS_AT_ONCE {
-            if self.now_ns >= self.stop_ns || self.left_to_start == 0 {
+            if self.next_start_ns() > self.now_ns {
                 return;
             }
-            if let Some((due_ns, index)) = self.timers.take_due(self.now_ns) {
+            let own = if self.now_ns < self.stop_ns { self.timers.take_due(self.now_ns) } else { None };
+            if let Some((due_ns, index)) = own {
                 self.on_moment(index, due_ns);
-            } else if let Pacing::Open(arrivals) = &mut self.pacing {
-                match arrivals.take_due(self.now_ns) {
-                    Due::Nothing => return,
-                    Due::Waits => {}
-                    Due::Start { client, intended_ns } => self.begin_session(client, intended_ns, false),
-                }
-            } else {
-                return;
+            } else if let Pacing::Open(arrivals) = &mut self.pacing
+                && let Due::Start { client, intended_ns } = arrivals.take_due(self.now_ns)
+            {
+                self.begin_session(client, intended_ns, false);
             }
             self.now_ns = now_ns();
-        }
-    }
-
-    /// What is done every few milliseconds, whatever the sockets do.
-    fn keep_house(&mut self) {
-        self.look_for_stop();
-        self.note_window_edges();
-        if self.now_ns >= self.sweep_ns {
-            self.sweep_time_limits();
-            self.flush_dirty();
-        }
-        self.publish_progress();
-        self.housekeeping_ns = self.now_ns + HOUSEKEEPING_NS;
-        for edge_ns in [self.record.times.window_start_ns, self.record.times.window_end_ns] {
-            if edge_ns > self.now_ns {
-                self.housekeeping_ns = self.housekeeping_ns.min(edge_ns);
-            }
         }
     }
 
@@ -349,58 +339,10 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn look_for_stop(&mut self) {
-        let shared = self.shared;
-        if !shared.progress.stop.load(Ordering::Relaxed) {
-            return;
-        }
-        // The first thread that sees the stop sets the end for all of them.
-        let _ = shared.stopped_ns.compare_exchange(0, self.now_ns, Ordering::Relaxed, Ordering::Relaxed);
-        let stopped_ns = shared.stopped_ns.load(Ordering::Relaxed);
-        self.stop_ns = self.stop_ns.min(stopped_ns);
-        self.record.times = self.record.times.ended_at(stopped_ns);
-    }
-
-    fn note_window_edges(&mut self) {
-        if self.window_start.is_none() && self.now_ns >= self.record.times.window_start_ns {
-            self.window_start = Some(ThreadTime::read());
-        }
-        if self.window_end.is_none() && self.now_ns >= self.record.times.window_end_ns {
-            self.window_end = Some(ThreadTime::read());
-        }
-    }
-
-    /// Ends the requests whose time is over. Coarse on purpose: a timer a request would cost more than it tells.
-    fn sweep_time_limits(&mut self) {
-        let timeout_ns = nanoseconds(self.shared.plan.timeout);
-        for index in 0..self.clients.len() {
-            let client = &self.clients[index];
-            if client.state != ClientState::Resting
-                && self.now_ns.saturating_sub(client.service_started_ns) > timeout_ns
-            {
-                self.fail(index, ErrorKind::Timeout);
-            }
-        }
-        self.sweep_ns = self.now_ns + (timeout_ns / 20).clamp(HOUSEKEEPING_NS, 250_000_000);
-    }
-
-    fn publish_progress(&mut self) {
-        let progress = self.shared.progress;
-        let now = Published {
-            requests: self.record.total_requests,
-            errors: self.record.total_errors.total(),
-            bytes: self.record.total_bytes,
-        };
-        let before = &self.published;
-        progress.requests.fetch_add(now.requests - before.requests, Ordering::Relaxed);
-        progress.errors.fetch_add(now.errors - before.errors, Ordering::Relaxed);
-        progress.bytes.fetch_add(now.bytes - before.bytes, Ordering::Relaxed);
-        self.published = now;
-    }
-
     fn finish(mut self) -> ThreadOutcome {
         self.note_window_edges();
         self.publish_progress();
+        self.connections.iter_mut().for_each(Connection::close);
         if let Pacing::Open(arrivals) = self.pacing {
             for intended_ns in arrivals.left_over(self.stop_ns) {
                 self.record.unsent(intended_ns);

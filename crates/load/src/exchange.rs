@@ -5,7 +5,7 @@ use crate::client::{ClientState, Phase};
 use crate::clock::now_ns;
 use crate::engine::{Engine, Pacing};
 use crate::outcome::ErrorKind;
-use crate::plan::{ConnectionUse, TimeSpread};
+use crate::plan::{ConnectionUse, HttpVersion, TimeSpread};
 use crate::record::AnswerNote;
 use crate::socket::new_socket;
 use rustix::io::Errno;
@@ -92,6 +92,9 @@ impl Engine<'_> {
     /// connections are then sent one right after the other: a server that waits is woken once for all of them, and to
     /// wake it is dearer than to send.
     pub(crate) fn open_connection(&mut self, index: usize, now_ns: u64) {
+        if self.shared.plan.version == HttpVersion::Http3 {
+            return self.open_quic(index, now_ns);
+        }
         let connection = &mut self.connections[index];
         let target = &self.targets[connection.target];
         connection.reused = false;
@@ -127,7 +130,8 @@ impl Engine<'_> {
         let connection = &mut self.connections[client.connection];
         let expected = &self.shared.requests[client.request].expected;
         // On a connection of HTTP/2 there may be other requests, and its end is seen to where it is received.
-        let is_shared = connection.layers.as_ref().is_some_and(|layers| layers.h2.is_some());
+        let is_shared =
+            connection.layers.as_ref().is_some_and(|layers| layers.h2.is_some() || layers.h3.is_some());
         let is_usable = is_shared
             || answer.keeps_connection && !connection.hung_up && client.state == ClientState::Receiving;
         if is_usable && !client.is_last {

@@ -3,7 +3,7 @@
 //! What is to be sent is collected on the connection and goes out at the end of a turn, so that all requests that a turn
 //! has started on a connection of HTTP/2 leave in one write.
 
-use crate::answer::{AtEnd, Malformed};
+use crate::answer::Malformed;
 use crate::body::BodySink;
 use crate::client::{ClientState, Layers, Phase};
 use crate::clock::now_ns;
@@ -28,17 +28,17 @@ enum After {
 
 impl Engine<'_> {
     /// The layers of a connection; one that has none is never asked.
-    fn layers(&mut self, index: usize) -> &mut Layers {
+    pub(crate) fn layers(&mut self, index: usize) -> &mut Layers {
         self.connections[index].layers.get_or_insert_default()
     }
 
     /// The clients that share a connection.
-    fn group(&self, index: usize) -> Range<usize> {
+    pub(crate) fn group(&self, index: usize) -> Range<usize> {
         let first = self.connections[index].first_client;
         first..(first + self.streams).min(self.clients.len())
     }
 
-    fn mark_dirty(&mut self, index: usize) {
+    pub(crate) fn mark_dirty(&mut self, index: usize) {
         let layers = self.layers(index);
         if !layers.is_dirty {
             layers.is_dirty = true;
@@ -91,7 +91,7 @@ impl Engine<'_> {
     }
 
     /// Puts waiting requests onto the connection, as many as it takes.
-    fn start_waiting(&mut self, index: usize) {
+    pub(crate) fn start_waiting(&mut self, index: usize) {
         loop {
             let connection = &mut self.connections[index];
             let (phase, first_client) = (connection.phase, connection.first_client);
@@ -107,6 +107,14 @@ impl Engine<'_> {
                     return;
                 }
                 h2.start(client - first_client, request, &mut layers.frames);
+            } else if let Some(h3) = &mut layers.h3 {
+                if h3.is_ending() && h3.open_streams() == 0 {
+                    connection.close();
+                    return self.open_connection(index, now_ns());
+                }
+                if !h3.start(client - first_client, request) {
+                    return;
+                }
             } else if phase == Phase::Open {
                 let is_last = self.clients[client].is_last && !request.last_bytes.is_empty();
                 let bytes = if is_last { &request.last_bytes } else { &request.bytes };
@@ -134,6 +142,9 @@ impl Engine<'_> {
         let connection = &mut self.connections[index];
         let layers = connection.layers.get_or_insert_default();
         let Some(socket) = &connection.socket else { return };
+        if layers.h3.is_some() {
+            return self.drive_quic(index);
+        }
         if let Err(failure) = layers.seal() {
             return self.tls_failed(index, failure);
         }
@@ -176,6 +187,10 @@ impl Engine<'_> {
     // ---- receiving
 
     pub(crate) fn on_layered_event(&mut self, index: usize, flags: EventFlags) {
+        if self.layers(index).h3.is_some() {
+            self.receive_quic(index);
+            return self.flush_dirty();
+        }
         if flags.contains(EventFlags::OUT) || self.connections[index].phase == Phase::Connecting {
             self.flush(index);
         }
@@ -187,6 +202,9 @@ impl Engine<'_> {
     }
 
     pub(crate) fn receive_layered(&mut self, index: usize) {
+        if self.layers(index).h3.is_some() {
+            return self.receive_quic(index);
+        }
         for _ in 0..RECEIVES_AT_ONCE {
             let connection = &self.connections[index];
             let Some(socket) = &connection.socket else { return };
@@ -314,7 +332,7 @@ impl Engine<'_> {
         After::GoesOn
     }
 
-    fn on_stream_event(&mut self, first_client: usize, event: StreamEvent) {
+    pub(crate) fn on_stream_event(&mut self, first_client: usize, event: StreamEvent) {
         match event {
             StreamEvent::Answered { slot, answer } => self.complete(first_client + slot, &answer),
             StreamEvent::ShortBody { slot } => self.end_failed(first_client + slot, ErrorKind::ShortBody),
@@ -346,87 +364,6 @@ impl Engine<'_> {
             Err(Malformed) => self.fail(owner, ErrorKind::Malformed),
         }
         After::Done
-    }
-
-    // ---- ends
-
-    /// The server has ended the connection, or it broke.
-    fn layered_ended(&mut self, index: usize) {
-        let group = self.group(index);
-        let connection = &mut self.connections[index];
-        match connection.phase {
-            Phase::Closed => return,
-            Phase::Connecting => return self.fail_layered(index, ErrorKind::Connect),
-            Phase::Handshaking => {
-                let text = "the server ended the connection in the handshake".to_string();
-                return self.tls_failed(index, TlsFailure(text));
-            }
-            Phase::Open => {}
-        }
-        let was_reused = connection.reused;
-        let layers = connection.layers.get_or_insert_default();
-        let untouched = |client: usize| match &layers.h2 {
-            Some(h2) => h2.is_untouched(client - group.start),
-            None => self.clients[client].answer.is_untouched(),
-        };
-        let is_on_it = |client: &usize| {
-            self.clients[*client].connection == index && self.clients[*client].state == ClientState::Receiving
-        };
-        let is_http1 = layers.h2.is_none();
-        let victims: Vec<(usize, bool)> =
-            group.clone().filter(is_on_it).map(|client| (client, untouched(client))).collect();
-        connection.close();
-        for (client, is_untouched) in victims {
-            match self.clients[client].answer.at_end() {
-                AtEnd::Complete(answer) if is_http1 => self.complete(client, &answer),
-                AtEnd::ShortBody if is_http1 => self.end_failed(client, ErrorKind::ShortBody),
-                _ => self.broken(client, was_reused, is_untouched),
-            }
-        }
-        let connection = &self.connections[index];
-        if connection.phase == Phase::Closed && !self.layers(index).waiting.is_empty() {
-            self.open_connection(index, now_ns());
-        }
-    }
-
-    /// Ends all that is under way on a connection, or waits for it, as failed.
-    pub(crate) fn fail_layered(&mut self, index: usize, kind: ErrorKind) {
-        let group = self.group(index);
-        self.connections[index].close();
-        self.layers(index).waiting.clear();
-        let is_on_it = |client: &usize| {
-            self.clients[*client].connection == index && self.clients[*client].state != ClientState::Resting
-        };
-        let victims: Vec<usize> = group.filter(is_on_it).collect();
-        for client in victims {
-            self.end_failed(client, kind);
-        }
-    }
-
-    fn tls_failed(&mut self, index: usize, failure: TlsFailure) {
-        self.record.tls_error.get_or_insert(failure.0);
-        self.fail_layered(index, ErrorKind::Tls);
-    }
-
-    /// Gives one request up; those of others on the connection go on.
-    pub(crate) fn abandon_layered(&mut self, client: usize, kind: ErrorKind) {
-        let index = self.clients[client].connection;
-        let connection = &mut self.connections[index];
-        let slot = client - connection.first_client;
-        let is_open = connection.phase == Phase::Open;
-        let layers = connection.layers.get_or_insert_default();
-        layers.waiting.retain(|waiting| *waiting != client);
-        let nobody_waits = layers.waiting.is_empty();
-        match &mut layers.h2 {
-            Some(h2) if is_open => {
-                h2.cancel(slot, &mut layers.frames);
-                self.mark_dirty(index);
-            }
-            // It took too long to be made.
-            Some(_) | None if !is_open && !nobody_waits => {}
-            _ => connection.close(),
-        }
-        self.end_failed(client, kind);
     }
 }
 

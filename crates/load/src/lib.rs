@@ -19,12 +19,17 @@ mod export;
 #[doc(hidden)]
 pub mod fuzzing;
 mod h2;
+mod h3;
+mod head;
+mod housekeeping;
 mod http1;
 mod layered;
+mod layered_ends;
 mod machine;
 mod outcome;
 mod parts;
 mod plan;
+mod quic;
 mod record;
 mod request;
 mod run;

@@ -54,7 +54,8 @@ pub(crate) fn connections(
 ) -> Vec<Connection> {
     let of_group = |group: usize| {
         targets.iter().enumerate().map(move |(number, target)| {
-            let has_layers = target.tls.is_some() || version == HttpVersion::Http2;
+            let has_layers =
+                target.tls.is_some() || version == HttpVersion::Http2 || version == HttpVersion::Http3;
             Connection::new(number, group * streams, has_layers)
         })
     };

@@ -33,6 +33,8 @@ pub enum HttpVersion {
     Http11,
     /// HTTP/2: agreed upon in the TLS handshake (ALPN), or, without TLS, known beforehand.
     Http2,
+    /// HTTP/3 over QUIC. Experimental: correct, but not made to be cheap.
+    Http3,
 }
 
 impl HttpVersion {
@@ -42,6 +44,7 @@ impl HttpVersion {
             HttpVersion::Http10 => "HTTP/1.0",
             HttpVersion::Http11 => "HTTP/1.1",
             HttpVersion::Http2 => "HTTP/2",
+            HttpVersion::Http3 => "HTTP/3",
         }
     }
 }
@@ -124,7 +127,7 @@ pub struct Plan {
     /// Virtual clients; each has one request under way at a time. In a closed loop that is the load; under a rate it
     /// bounds the requests under way, and an arrival that finds all of them busy waits.
     pub clients: usize,
-    /// Virtual clients that share one connection, each with a stream of its own (HTTP/2). Otherwise 1.
+    /// Virtual clients that share one connection, each with a stream of its own (HTTP/2 and 3). Otherwise 1.
     pub streams: usize,
     /// The processors to pin one engine thread each to; empty: one thread, not pinned.
     pub cores: Vec<usize>,

@@ -1,11 +1,13 @@
 //! The bytes of every request, written once before the run.
 
+use crate::h3;
 use crate::plan::{ConnectionUse, HttpVersion, Plan, PlannedRequest};
 use crate::target::Target;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use touchstone_http::h2::hpack::decoder::ListLimits;
 use touchstone_http::h2::hpack::{DEFAULT_TABLE_BYTES, Decoder, Encoder, FieldList, encode_fields_block};
+use touchstone_http::h3::qpack;
 
 /// One request as it is sent, and what its answer must be.
 #[derive(Debug)]
@@ -37,6 +39,8 @@ pub(crate) struct Blocks {
     pub(crate) without_table: Vec<u8>,
     /// The body; empty: none.
     pub(crate) body: Option<Arc<[u8]>>,
+    /// HTTP/3: all frames of the request.
+    pub(crate) h3: Arc<[u8]>,
 }
 
 /// What a valid answer is.
@@ -67,7 +71,7 @@ fn prepare_one(plan: &Plan, request: &PlannedRequest) -> PreparedRequest {
     let target = plan.targets().nth(request.target).unwrap_or(&plan.target);
     let (mut bytes, mut last_bytes, mut blocks) = (Vec::new(), Vec::new(), Blocks::default());
     match (plan.version, plan.connections) {
-        (HttpVersion::Http2, _) => blocks = Blocks::new(plan, request, target),
+        (HttpVersion::Http2 | HttpVersion::Http3, _) => blocks = Blocks::new(plan, request, target),
         (_, ConnectionUse::NewShare(_)) => {
             bytes = http1(plan, request, target, ConnectionUse::Kept);
             last_bytes = http1(plan, request, target, ConnectionUse::New);
@@ -159,6 +163,13 @@ impl Blocks {
         }
         let mut all = [&common[..], &length].concat();
         replace(&mut all, &request.headers);
+        if plan.version == HttpVersion::Http3 {
+            let mut section = Vec::new();
+            let all = [&pseudo[..], &with_authority(&all)].concat();
+            qpack::encode_fields(as_bytes(&all), &mut section);
+            let body = request.body.as_deref().unwrap_or_default();
+            return Blocks { h3: h3::prepared(&section, body), ..Blocks::default() };
+        }
         let without_table = block(&[&pseudo, &with_authority(&all)]);
         let mut blocks = Blocks { without_table, body: request.body.clone(), ..Blocks::default() };
 

@@ -385,10 +385,14 @@ fn check_configuration(text: &str) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     // Plug-ins, which are looked for and not loaded, and what they are configured with.
     for (name, content) in [
+        // An application, which is looked for and not started.
+        ("shop.war", ""),
         ("config/obj.conf", "<Object name=other>\n</Object>\n"),
         ("config/magnus.conf", "ServerName www.example.org\n"),
         ("usr/local/lib/nsapi/plugin.so", ""),
         ("usr/local/lib/nsapi/hello.so", ""),
+        // An application, which is looked for and not started.
+        ("shop.war", ""),
     ] {
         let path = directory.path().join(name);
         let made = std::fs::create_dir_all(path.parent().unwrap_or(directory.path()));

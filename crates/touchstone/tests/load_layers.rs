@@ -213,6 +213,52 @@ fn a_server_without_http_2_is_told_from_a_broken_one() {
     assert_eq!((number(&value, "/errors"), number(&value, "/requests")), (0.0, 2.0), "{value:#}");
 }
 
+#[test]
+fn http_3_agrees_with_the_log() {
+    let tree = Tree::standard();
+    tree.write("page.bin", bytes_of(50_000));
+    let log = tree.beside("access.log");
+    let root = tree.root();
+    let text = |path: &Path| path.to_str().expect("the path is text").to_string();
+    let mut server = Server::start([
+        "--root",
+        &text(&root),
+        "--listen",
+        "127.0.0.1:0",
+        "--development-certificate",
+        "--http3",
+        "--access-log",
+        &text(&log),
+        "--cores",
+        "1",
+    ]);
+    let url = format!("https://{}/page.bin", server.address());
+    let fixed = [&url, "--insecure", "--http3", "--expect-size", "50000", "--clients", "6"];
+    let ways: [(&[&str], f64); 4] = [
+        (&["--requests", "60"], 6.0),
+        (&["--requests", "120", "--streams", "3"], 2.0),
+        (&["--rate", "100", "--duration", "500ms", "--streams", "3"], 2.0),
+        (&["--requests", "12", "--new-connections"], 12.0),
+    ];
+    let mut all = 0;
+    for (way, connections) in ways {
+        let value = json(&[&fixed, way].concat());
+        assert_eq!(number(&value, "/errors"), 0.0, "{way:?}: {value:#}");
+        assert!(number(&value, "/connections") <= connections, "{way:?}: {value:#}");
+        assert_eq!(value["plan"]["http_version"], Value::from("3"));
+        // On a machine that stands still for a moment something may be left that found no client.
+        let unsent = value.pointer("/arrivals/unsent").and_then(Value::as_u64).unwrap_or_default() as usize;
+        let wanted = if way[0] == "--rate" { 50 - unsent } else { way[1].parse().expect("a number") };
+        assert_eq!(number(&value, "/requests") as usize, wanted, "{way:?}: {value:#}");
+        all += wanted;
+    }
+    let value = json(&[&url, "--http3", "--requests", "3", "--clients", "1"]);
+    assert_eq!(number(&value, "/errors_by_kind/tls"), 3.0, "{value:#}");
+    assert_eq!(logged(&tree, &mut server), all);
+    let value = json(&[&url, "--insecure", "--http3", "--requests", "3", "--clients", "1"]);
+    assert_eq!(number(&value, "/errors_by_kind/connect"), 3.0, "{value:#}");
+}
+
 /// A process that ends with the test.
 struct Ended(Child);
 

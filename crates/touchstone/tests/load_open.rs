@@ -5,7 +5,7 @@ mod support;
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Server, Tree, free_port, run, wait_until};
+use support::{Server, Tree, free_port, run, skipped, wait_until};
 
 fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes)
@@ -16,8 +16,13 @@ fn number(value: &Value, pointer: &str) -> f64 {
     value.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {pointer} in {value:#}"))
 }
 
-/// Milliseconds: the 99th percentile, what it truly was, and that of the service times.
+/// In milliseconds the 99th percentile, what it truly was, and that of the service times.
+#[derive(Debug)]
 struct Stalled {
+    /// The engine had room: its figures are to be relied upon.
+    is_clear: bool,
+    /// What was due and found no client before the end.
+    unsent: f64,
     measured: f64,
     truth: f64,
     service: f64,
@@ -46,13 +51,13 @@ fn with_a_stopped_server(clients: &str) -> Stalled {
     let output = child.wait_with_output().expect("the child ends");
     assert_eq!(output.status.code(), Some(0));
     let value = json(&output.stdout);
-    assert_eq!((number(&value, "/requests"), number(&value, "/errors")), (2000.0, 0.0), "{value:#}");
-    assert_eq!(number(&value, "/arrivals/due"), 2000.0);
-    assert_eq!(number(&value, "/arrivals/unsent"), 0.0);
-    assert_eq!(number(&value, "/latency_us/count"), 2000.0);
+    assert_eq!((number(&value, "/arrivals/due"), number(&value, "/errors")), (2000.0, 0.0), "{value:#}");
+    assert_eq!(number(&value, "/latency_us/count"), number(&value, "/arrivals/started"));
     // 20 of the 2,000 are above the percentile; the first was due half a distance after the stall's beginning, on
     // average, and each one after it waited one distance less.
     Stalled {
+        is_clear: value["saturated"] == false,
+        unsent: number(&value, "/arrivals/unsent"),
         measured: number(&value, "/latency_us/p99") / 1e3,
         truth: stall.as_secs_f64() * 1e3 - 20.5 * 1000.0 / RATE,
         service: number(&value, "/service_us/p99") / 1e3,
@@ -65,14 +70,19 @@ fn a_stopped_server_shows_in_the_percentiles_as_it_was() {
         // A machine that stands still for a moment of its own adds to what is measured, so that one run may be off;
         // requests that were left out or timed wrongly would be off in all.
         let mut tried = Vec::new();
-        let is_right = (0..6).any(|_| {
-            let Stalled { measured, truth, service } = with_a_stopped_server(clients);
-            tried.push((measured, truth));
+        let is_right = (0..12).any(|_| {
+            let stalled = with_a_stopped_server(clients);
             // Four clients meet the stall four times in all: from their real start the requests behind it look fast.
-            let hides = clients != "4" || service < truth / 2.0;
-            hides && (measured / truth - 1.0).abs() < 0.02
+            let is_hidden = clients != "4" || stalled.service < stalled.truth / 2.0;
+            let is_near = (stalled.measured / stalled.truth - 1.0).abs() < 0.02;
+            let is_right = stalled.unsent == 0.0 && is_hidden && is_near;
+            tried.push(stalled);
+            is_right
         });
-        assert!(is_right, "{clients} clients: measured and true milliseconds {tried:?}");
+        if !is_right && tried.iter().all(|stalled| !stalled.is_clear) {
+            return skipped("p99 of a stopped server (the load engine says that it had no room)");
+        }
+        assert!(is_right, "{clients} clients: {tried:?}");
     }
 }
 

@@ -90,6 +90,11 @@ impl Index {
         self.entries.len()
     }
 
+    /// All files.
+    pub fn segments(&self) -> Vec<Arc<Segment>> {
+        self.segments.clone()
+    }
+
     /// The length of all files.
     pub fn bytes_on_disk(&self) -> u64 {
         self.segments.iter().map(|segment| segment.length()).sum()

@@ -5,6 +5,7 @@
 //!          /00000002.segment  ...
 //!          /lock              held by the one process that uses the directory
 //!          /purges            what has been purged, written down before a purge is reported as done
+//!          /boot              on which start of the machine it was last used
 //! ```
 //!
 //! A record is a response, or what has been purged; each has a checksum, so whatever a crash, a full disk or a failing one
@@ -16,12 +17,14 @@
 //!
 //! | module | |
 //! |---|---|
+//! | `boot` | whether the machine has stopped without warning |
 //! | `record` | what a record is in bytes |
 //! | `index` | where which response is, and what has been purged since it was written |
 //! | `segment` | files of records |
 //! | `purge_log` | what has been purged |
 //! | `writer` | the thread that writes |
 
+mod boot;
 mod index;
 mod purge_log;
 mod record;

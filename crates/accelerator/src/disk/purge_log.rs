@@ -72,6 +72,16 @@ impl PurgeLog {
         Ok(())
     }
 
+    /// Has it reach the disk itself.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Removes what there is in a directory.
+    pub fn remove(directory: &Path) {
+        let _ = fs::remove_file(directory.join(NAME));
+    }
+
     /// Whether it is worth being written anew.
     pub fn has_grown(&self) -> bool {
         self.length > self.compact_length * 2 + LEAST_GROWTH_BYTES

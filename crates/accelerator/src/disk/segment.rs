@@ -70,6 +70,11 @@ impl Segment {
         Ok(offset)
     }
 
+    /// Has it reach the disk itself.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
     /// Leaves out what is behind this.
     pub fn cut(&self, length: u64) {
         let _ = self.file.set_len(length);

@@ -65,6 +65,39 @@ fn what_was_written_is_there_after_a_restart() {
 }
 
 #[test]
+fn a_machine_that_stopped_without_warning_leaves_nothing_that_is_believed() {
+    let directory = tempfile::tempdir().unwrap();
+    let kept = object("a", "", vec![1; 100]);
+    {
+        let disk = open(directory.path(), LIMIT);
+        disk.keep(&kept);
+    }
+    assert!(load(&open(directory.path(), LIMIT), &kept).is_some(), "left in order");
+    fs::write(directory.path().join("boot"), "another start\n").unwrap();
+    let disk = open(directory.path(), LIMIT);
+    assert!(load(&disk, &kept).is_none());
+    disk.keep(&kept);
+    disk.flush();
+    assert!(load(&disk, &kept).is_some());
+}
+
+#[test]
+fn the_index_is_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let limit = 8 << 20;
+    let disk = open(directory.path(), limit);
+    for index in 0..10_000 {
+        disk.keep(&object(&format!("{index}"), "", vec![1; 300]));
+        if index % 1000 == 0 {
+            disk.flush();
+        }
+    }
+    disk.flush();
+    let objects = disk.counters().objects;
+    assert!(objects > 0 && objects <= limit / 4096 + 1, "{objects}");
+}
+
+#[test]
 fn what_was_purged_does_not_come_back() {
     let tagged = object("ha/1", "Cache-Tag: t\r\n", vec![1]);
     let plain = object("ha/2", "", vec![2]);

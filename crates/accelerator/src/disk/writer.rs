@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use super::Shared;
+use super::boot;
 use super::index::{Index, Place};
 use super::purge_log::PurgeLog;
 use super::record::{HEAD_BYTES, decode_head, encode_object, selector_sum};
@@ -19,6 +20,9 @@ use crate::store::{Object, Purge, lock};
 const PARTS: u64 = 32;
 const LEAST_SEGMENT_BYTES: u64 = 1024 * 1024;
 const MOST_SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The index has at most one entry for so many bytes of the limit, so that small responses do not take all memory.
+const BYTES_AN_ENTRY: u64 = 4096;
 
 /// More responses than can wait to be written: purges that are so many tickets old are for none of those.
 const MOST_WAITING: u64 = 1 << 20;
@@ -107,7 +111,7 @@ impl Writer {
                     Err(RecvTimeoutError::Disconnected) => None,
                 },
             };
-            let Some(job) = job else { return };
+            let Some(job) = job else { return self.leave() };
             if self.lock.is_none() {
                 self.try_lock();
             }
@@ -126,6 +130,21 @@ impl Writer {
         }
     }
 
+    /// Has everything reach the disk itself, so that it is believed after a start of the machine too.
+    fn leave(&mut self) {
+        if self.lock.is_none() {
+            return;
+        }
+        let segments = lock(&self.shared.index).segments();
+        let synced = segments.iter().try_for_each(|segment| segment.sync()).and_then(|()| {
+            lock(&self.shared.purge_log).as_ref().map_or(Ok(()), PurgeLog::sync)?;
+            boot::end(&self.directory)
+        });
+        if let Err(error) = synced {
+            self.failed("could not be left in order", &error);
+        }
+    }
+
     fn try_lock(&mut self) {
         if let Ok(Some(lock)) = lock_directory(&self.directory) {
             self.lock = Some(lock);
@@ -135,6 +154,10 @@ impl Writer {
 
     /// Finds what is in the directory.
     fn take_up(&mut self) {
+        if !boot::is_good(&self.directory) {
+            self.begin_empty();
+        }
+        boot::begin(&self.directory);
         let found = PurgeLog::open(&self.directory)
             .and_then(|(log, found)| Ok((log, found, found_in(&self.directory)?)));
         let (log, purged, segments) = match found {
@@ -177,6 +200,19 @@ impl Writer {
         (self.report)(&format!("{objects} stored responses found on disk, {} MiB", bytes >> 20));
     }
 
+    /// Removes what a machine has left that stopped without warning.
+    fn begin_empty(&mut self) {
+        let found = found_in(&self.directory).unwrap_or_default();
+        if !found.is_empty() {
+            (self.report)(
+                "the machine was not shut down in order, so what was purged is not known: all stored responses on disk \
+                 are dropped",
+            );
+        }
+        found.iter().for_each(|(_, path)| _ = std::fs::remove_file(path));
+        PurgeLog::remove(&self.directory);
+    }
+
     /// Goes from record to record by their heads. What a crash has left at the end is none, and cut off.
     fn take_up_segment(&self, segment: &Arc<Segment>) {
         lock(&self.shared.index).add_segment(segment.clone());
@@ -206,6 +242,9 @@ impl Writer {
         let is_purged = |index: &Index| index.is_purged(ticket, object.hash, object.key(), object.fields());
         if self.lock.is_none() || is_purged(&lock(&self.shared.index)) {
             return false;
+        }
+        if self.has_long_index() {
+            self.make_room(0);
         }
         let place = encode_object(object, ticket).and_then(|record| self.append(&record, ticket));
         let mut index = lock(&self.shared.index);
@@ -316,12 +355,22 @@ impl Writer {
         loop {
             let (is_over, is_last) = {
                 let index = lock(&self.shared.index);
-                (index.bytes_on_disk() + bytes > self.shared.limit_bytes, index.segment_count() <= 1)
+                let is_over = index.bytes_on_disk() + bytes > self.shared.limit_bytes;
+                (is_over || self.is_long(index.len()), index.segment_count() <= 1)
             };
             if !is_over || is_last || !self.drop_oldest(true) {
                 return;
             }
         }
+    }
+
+    fn has_long_index(&self) -> bool {
+        self.is_long(lock(&self.shared.index).len())
+    }
+
+    /// Whether so many entries take more memory than may be: one for each few KiB of the whole is enough.
+    fn is_long(&self, entries: usize) -> bool {
+        entries as u64 >= self.shared.limit_bytes / BYTES_AN_ENTRY
     }
 
     /// Drops the oldest file; what was read from it is written again, if it `saves` that. `false`: there is none.

@@ -242,7 +242,7 @@ impl<P: Protocol> Caller<P> {
                     let reason = "it says that it is overloaded".to_string();
                     return Attempt::Failed(Failed { status: 503, reason, again });
                 }
-                Err(failure) => return self.failed(index, call, exchange, &failure, is_kept),
+                Err(failure) => return self.failed(index, call, *exchange, &failure, is_kept),
             };
             return Attempt::Failed(Failed { status, reason, again: None });
         }
@@ -252,7 +252,7 @@ impl<P: Protocol> Caller<P> {
         &self,
         index: usize,
         call: &Call<P>,
-        exchange: Box<Exchange<P>>,
+        exchange: Exchange<P>,
         failure: &Failure,
         is_kept: bool,
     ) -> Attempt<P> {
@@ -295,7 +295,7 @@ impl<P: Protocol> Caller<P> {
             && let Some(file) = respond::named_file(&mut head, root)
         {
             if let Gathered::Complete { keeps } = gathered {
-                self.give_back(index, exchange, keeps);
+                self.give_back(index, *exchange, keeps);
             }
             return Handled::Answer(respond::send_file(
                 &self.server,
@@ -307,7 +307,7 @@ impl<P: Protocol> Caller<P> {
         }
         match gathered {
             Gathered::Complete { keeps } => {
-                self.give_back(index, exchange, keeps);
+                self.give_back(index, *exchange, keeps);
                 Handled::Answer(self.complete(index, &call, head, pieces))
             }
             Gathered::Broken(reason) => {
@@ -391,7 +391,7 @@ impl<P: Protocol> Caller<P> {
         respond::answer(head, call.is_head, Body::Whole(body))
     }
 
-    fn give_back(&self, index: usize, exchange: Box<Exchange<P>>, keeps: bool) {
+    fn give_back(&self, index: usize, exchange: Exchange<P>, keeps: bool) {
         if keeps && exchange.is_all_sent() {
             self.group.connections(index).give_back(exchange.into_connection());
         }

@@ -95,3 +95,49 @@ impl Addresses {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn an_address_is_not_looked_up() {
+        let addresses = Arc::new(Addresses::new("::1", 80));
+        assert_eq!(addresses.get(HOUR).await.unwrap(), ["[::1]:80".parse().unwrap()]);
+        assert!(addresses.contains("192.0.2.1:80".parse().unwrap()));
+    }
+
+    #[tokio::test]
+    async fn a_name_is_looked_up_once_in_an_interval() {
+        let addresses = Arc::new(Addresses::new("localhost", 80));
+        let found = addresses.get(HOUR).await.unwrap();
+        assert!(found.iter().all(|address| address.ip().is_loopback() && addresses.contains(*address)));
+        assert!(!addresses.contains("192.0.2.1:80".parse().unwrap()));
+        let since = addresses.known().unwrap().since;
+        addresses.get(HOUR).await.unwrap();
+        assert_eq!(addresses.known().unwrap().since, since);
+    }
+
+    #[tokio::test]
+    async fn what_is_known_stays_where_looking_up_fails() {
+        let addresses = Arc::new(Addresses::new("nobody.invalid", 80));
+        assert!(addresses.get(HOUR).await.is_err());
+        let known: Arc<[SocketAddr]> =
+            ["192.0.2.1:80", "192.0.2.2:80", "192.0.2.3:80"].map(|text| text.parse().unwrap()).into();
+        let since = Instant::now();
+        *addresses.known.lock().unwrap() = Some(Known { addresses: known.clone(), since });
+        // Each has its turn as the first.
+        let firsts: Vec<SocketAddr> = [
+            addresses.get(HOUR).await.unwrap()[0],
+            addresses.get(HOUR).await.unwrap()[0],
+            addresses.get(HOUR).await.unwrap()[0],
+        ]
+        .into();
+        assert!(known.iter().all(|address| firsts.contains(address)), "{firsts:?}");
+        assert_eq!(addresses.look_up().await.unwrap()[..], known[..]);
+        // Asked again after an interval, not at once.
+        assert!(addresses.known().unwrap().since > since);
+    }
+}

@@ -102,6 +102,8 @@ const PRESSURE_MEMORY: f64 = 0.10;
 const MEMORY_LEFT: f64 = 0.02;
 /// Connections that found the accept queue full, as a share of those accepted.
 const OVERFLOWS: f64 = 0.001;
+/// A thread of the load engine that ran or wanted to run for this share of the time decides the rate.
+const ENGINE_USED: f64 = 0.70;
 /// A server that uses less than this of its processors has room.
 const ROOM: f64 = 0.80;
 
@@ -114,22 +116,24 @@ pub struct Observed<'a> {
     pub usage: Option<&'a Usage>,
     /// The processors of the system under test; empty: not pinned.
     pub cpus: &'a [usize],
+    /// The longest share of the time for which a thread of the load engine waited for its processor; from raw data.
+    pub engine_waited: Option<f64>,
     /// Whether twice as many clients brought no more than a tenth.
     pub flat: bool,
 }
 
 type Rule = fn(&Observed<'_>) -> Evidence;
 
-/// The rules in the order in which they decide: what makes other figures meaningless first, then what waits for something
-/// outside of the processors, then the processors.
+/// The rules in the order in which they decide: what the kernel itself says to have run out, whoever drove it; then the load
+/// engine, whose limit makes the figures of processors meaningless; then the processors.
 const RULES: [Rule; 11] = [
-    generator,
     accept_queue,
     memory,
     disk,
     link,
     queue,
     quota,
+    generator,
     softirq,
     single_core,
     single_thread,
@@ -207,6 +211,9 @@ fn generator(observed: &Observed<'_>) -> Evidence {
     let sign = observed.mix.generator_saturated.as_deref();
     // An engine that is full beside a server that is full did not decide.
     let server_full = server_share(observed).is_some_and(|share| share >= FULL);
+    // An engine that seldom ran and seldom wanted to is not what the others waited for, however disturbed it was. What it
+    // waited is known from the raw data alone.
+    let used = observed.mix.load.busiest_thread + observed.engine_waited.unwrap_or(1.0);
     let throttled =
         observed.usage.and_then(|usage| usage.engine_throttled).filter(|share| *share >= THROTTLED);
     let figure = match (sign, throttled) {
@@ -220,8 +227,8 @@ fn generator(observed: &Observed<'_>) -> Evidence {
     };
     evidence(
         Verdict::Generator,
-        "no sign of saturation, or a server whose processors are full",
-        Some(((sign.is_some() || throttled.is_some()) && !server_full, figure)),
+        "no sign of saturation, a thread below 70 % with its waits, or a server whose processors are full",
+        Some((((sign.is_some() && used >= ENGINE_USED) || throttled.is_some()) && !server_full, figure)),
     )
 }
 
@@ -417,7 +424,13 @@ mod tests {
     fn verdict(flat: bool, change: impl FnOnce(&mut MixResult, &mut Usage)) -> Bottleneck {
         let (mut mix, mut usage) = quiet();
         change(&mut mix, &mut usage);
-        find(&Observed { mix: &mix, usage: Some(&usage), cpus: &[0, 1, 2, 3], flat })
+        find(&Observed {
+            mix: &mix,
+            usage: Some(&usage),
+            cpus: &[0, 1, 2, 3],
+            engine_waited: Some(0.2),
+            flat,
+        })
     }
 
     #[test]
@@ -425,7 +438,10 @@ mod tests {
         type Change = fn(&mut MixResult, &mut Usage);
         let cases: [(Verdict, Change); 15] = [
             (Verdict::Generator, |_, usage| usage.engine_throttled = Some(0.3)),
-            (Verdict::Generator, |mix, _| mix.generator_saturated = Some("a thread was 99 % busy".into())),
+            (Verdict::Generator, |mix, _| {
+                mix.generator_saturated = Some("a thread was 99 % busy".into());
+                mix.load.busiest_thread = 0.99;
+            }),
             (Verdict::AcceptQueue, |_, usage| usage.listen_overflows = Some(40)),
             (Verdict::Memory, |_, usage| usage.swapped_pages_per_second = Some(5000.0)),
             (Verdict::Memory, |_, usage| usage.memory_available_min = Some(0.01)),
@@ -480,9 +496,18 @@ mod tests {
         assert_eq!(unwatched.verdict, Verdict::Undetermined);
         assert!(unwatched.sentence.contains("was not watched"), "{}", unwatched.sentence);
         let (mix, _) = quiet();
-        let without = find(&Observed { mix: &mix, usage: None, cpus: &[], flat: false });
+        let without = find(&Observed { mix: &mix, usage: None, cpus: &[], engine_waited: None, flat: false });
         assert_eq!(without.verdict, Verdict::Undetermined);
         assert!(without.evidence.iter().any(|it| it.speaks.is_none() && it.figure == "not measured"));
+    }
+
+    #[test]
+    fn an_engine_that_was_disturbed_and_did_little_is_not_what_held_the_system_back() {
+        let found = verdict(true, |mix, _| {
+            mix.generator_saturated = Some("a thread waited 11 % of the time".into());
+            mix.load.busiest_thread = 0.02;
+        });
+        assert_eq!(found.verdict, Verdict::LocksOrOther);
     }
 
     #[test]

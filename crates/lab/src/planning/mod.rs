@@ -140,7 +140,8 @@ fn diagnosis(
         let row = system.mixes.iter().position(|other| std::ptr::eq(other, mix));
         let of_mix = raw.iter().find(|raw| raw.system == system.name && Some(raw.row) == row);
         let usage = of_mix.and_then(|raw| raw.recording.usage());
-        let observed = Observed { mix, usage: usage.as_ref(), cpus: &system.cpus, flat };
+        let engine_waited = of_mix.map(|raw| raw.engine.longest_waiting_thread);
+        let observed = Observed { mix, usage: usage.as_ref(), cpus: &system.cpus, engine_waited, flat };
         (bottleneck::find(&observed), usage)
     };
     let found = at(peak);

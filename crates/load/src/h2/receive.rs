@@ -2,13 +2,14 @@
 
 use super::{Broken, Http2, OPEN_AGAIN_BYTES, StreamEvent, Table};
 use crate::answer::Answer;
+use crate::head::Head;
 use touchstone_http::h2::error::ErrorCode;
 use touchstone_http::h2::frame::{
     Frame, FrameHeader, FrameType, HEADER_BYTES, SettingsPayload, append_ping, append_reset_stream,
     append_settings_acknowledgement, append_window_update, flags,
 };
+use touchstone_http::h2::hpack::DEFAULT_TABLE_BYTES;
 use touchstone_http::h2::hpack::decoder::ListLimits;
-use touchstone_http::h2::hpack::{DEFAULT_TABLE_BYTES, KnownName};
 use touchstone_http::h2::settings::{DEFAULT_FRAME_BYTES, MAX_FRAME_BYTES, MAX_WINDOW_BYTES, SettingId};
 
 /// The longest header block, in bytes.
@@ -48,14 +49,6 @@ struct Block {
     id: u32,
     end_stream: bool,
     bytes: Vec<u8>,
-}
-
-/// What matters of a header section. Without a status it is a trailer section, or malformed.
-#[derive(Debug, Clone, Copy, Default)]
-struct Head {
-    status: Option<u16>,
-    content_length: Option<u64>,
-    is_valid: bool,
 }
 
 /// Where what was received leads to.
@@ -316,22 +309,7 @@ impl Http2 {
         }
         self.fields.clear();
         let decoded = self.decoder.decode(block, LIST_LIMITS, &mut self.fields).map_err(|_| Broken)?;
-        let mut head = Head { is_valid: !decoded.is_too_large, ..Head::default() };
-        for field in self.fields.fields() {
-            head.is_valid &= field.is_valid;
-            match field.known {
-                KnownName::Status => {
-                    head.is_valid &= head.status.is_none();
-                    head.status = number(self.fields.value(field)).and_then(|status| status.try_into().ok());
-                    head.is_valid &= head.status.is_some_and(|status| (100..1000).contains(&status));
-                }
-                KnownName::ContentLength => {
-                    head.content_length = number(self.fields.value(field));
-                    head.is_valid &= head.content_length.is_some();
-                }
-                _ => {}
-            }
-        }
+        let head = Head::of(&self.fields, !decoded.is_too_large);
         receiving.last_block.clear();
         if !decoded.changes_table {
             receiving.last_block.extend_from_slice(block);
@@ -465,8 +443,4 @@ impl Http2 {
 /// A DATA frame without padding, whose bytes need not be collected.
 fn is_plain_data(header: &FrameHeader) -> bool {
     header.frame_type == FrameType::DATA && !header.has(flags::PADDED)
-}
-
-fn number(text: &[u8]) -> Option<u64> {
-    std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
 }

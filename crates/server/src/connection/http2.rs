@@ -34,7 +34,7 @@ use crate::core::Hot;
 use crate::exchange::{self, Arrival, Progress};
 use crate::header_blocks::{encode_fields, encode_head, split_field};
 use crate::metrics::Timeout;
-use streams::{Brought, Exchange, Found, Inbox, Incoming, Outgoing};
+use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), as far as they tell it from HTTP/1.
 const PREFACE_START: &[u8] = b"PRI * HTTP/2.0\r\n";
@@ -320,7 +320,7 @@ impl Http2 {
             None => self.begin(hot, &received, request),
         };
         match begun {
-            Ok(request) => {
+            Ok((request, body_end)) => {
                 let core = self.connection.core.clone();
                 let (snapshot, inbox) = (hot.snapshot.clone(), self.inbox.clone());
                 let (progress, kept) = (progress.clone(), snapshot.clone());
@@ -341,6 +341,9 @@ impl Http2 {
                         polled
                     })
                     .await;
+                    if let Some(end) = body_end.filter(|_| !answered.answer.streams()) {
+                        end.linger().await;
+                    }
                     inbox.put(Found { stream, received, received_at, answered, progress, snapshot: kept });
                 });
                 self.exchanges.push(Exchange::new(stream, task.abort_handle()));
@@ -357,19 +360,24 @@ impl Http2 {
         hot: &Hot,
         received: &Rc<ReceivedHead>,
         request: &Request<'_>,
-    ) -> Result<touchstone_interfaces::request::Request, Answer> {
+    ) -> Result<(touchstone_interfaces::request::Request, Option<BodyEnd>), Answer> {
         if self.connection.generation != hot.generation {
             self.connection.take_up(hot);
         }
         let body = (!request.end_of_stream()).then(|| {
             let (sender, receiver) = pipe(BODY_BYTES);
             let most_bytes = hot.snapshot.config.limits.body_bytes;
-            self.incoming.push(match request.protocol() {
-                Some(_) => Incoming::tunnel(request.stream(), sender),
-                None => Incoming::new(request.stream(), sender, most_bytes),
-            });
-            receiver
+            let (incoming, end) = match request.protocol() {
+                Some(_) => (Incoming::tunnel(request.stream(), sender), None),
+                None => {
+                    let (incoming, end) = Incoming::new(request.stream(), sender, most_bytes);
+                    (incoming, Some(end))
+                }
+            };
+            self.incoming.push(incoming);
+            (receiver, end)
         });
+        let (body, body_end) = body.map_or((None, None), |(receiver, end)| (Some(receiver), end));
         if request.expectation() == Expectation::Continue && body.is_some() {
             self.engine.inform(request.stream(), &encode_fields(100, [].into_iter()), &mut self.output);
         }
@@ -381,7 +389,8 @@ impl Http2 {
         };
         let sites = self.connection.listener_index.and_then(|index| hot.snapshot.listeners.get(index));
         let may_serve = |host: Option<&[u8]>| self.connection.transport.may_serve(host);
-        exchange::begin(&hot.snapshot, sites, arrival, received.clone(), may_serve, body)
+        let request = exchange::begin(&hot.snapshot, sites, arrival, received.clone(), may_serve, body)?;
+        Ok((request, body_end))
     }
 
     fn take_data(&mut self, hot: &Hot, stream: StreamKey, piece: &[u8], end_of_stream: bool) {

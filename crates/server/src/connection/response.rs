@@ -163,7 +163,7 @@ impl Connection {
     ) -> Next {
         let head = &received.head;
         let status = answered.answer.status;
-        let streams = matches!(answered.answer.body.last(), Some(Part::Stream { .. }));
+        let streams = answered.answer.streams();
         // Where an error is known already, a client that waits to be asked for its body is told so at once instead.
         let refused_early = head.expectation != Expectation::None && status >= 400;
         let is_unread = refused_early || status == 413 || feed.problem.is_some();

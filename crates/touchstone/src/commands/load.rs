@@ -148,8 +148,12 @@ pub struct Arguments {
     #[arg(long, help_heading = "Connections")]
     http2: bool,
 
-    /// Clients that share one connection, each with a stream of it
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "http2", help_heading = "Connections")]
+    /// Speak HTTP/3 (experimental: correct, but the engine's own cost is high)
+    #[arg(long, conflicts_with_all = ["http10", "http2"], help_heading = "Connections")]
+    http3: bool,
+
+    /// Clients that share one connection of HTTP/2 or 3, each with a stream of it
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Connections")]
     streams: usize,
 
     /// Connect to this address or name and port, whatever the URL says

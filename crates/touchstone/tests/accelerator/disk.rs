@@ -51,6 +51,8 @@ fn what_is_stored_is_there_after_a_restart_and_what_is_purged_is_not() {
         let purged = run(["purge", "--socket", socket.to_str().unwrap(), "--prefix", "http://a/a/1"]);
         assert_eq!(purged.status.code(), Some(0), "{purged:?}");
         server.stop();
+        let mark = fs::read_to_string(directory.join("boot")).unwrap();
+        assert_eq!(mark, "left in order\n");
     }
     let server = start(&origin, &directory, &control);
     for index in 0..50 {

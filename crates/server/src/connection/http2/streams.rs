@@ -10,9 +10,10 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::sync::oneshot;
 use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h2::{ErrorCode, ServerConnection, StreamKey};
 use touchstone_interfaces::answer::Part;
@@ -126,27 +127,47 @@ pub struct Incoming {
     most_bytes: u64,
     /// It is one direction of a tunnel (RFC 8441).
     pub is_tunnel: bool,
+    /// Dropped with this, which tells who waits for the body's end.
+    _ends: oneshot::Sender<()>,
 }
 
 /// The body is longer than may be.
 pub struct TooLarge;
 
+/// How long an answer waits for the end of a body that nobody reads.
+const LINGER: Duration = Duration::from_millis(250);
+
+/// The end of a request's body.
+pub struct BodyEnd(oneshot::Receiver<()>);
+
+impl BodyEnd {
+    /// Waits for it, but not for long: an answer before the end of the body must end the stream with a reset (RFC 9113
+    /// section 8.1), which some clients take for an error although the answer is whole.
+    pub async fn linger(self) {
+        let _ = tokio::time::timeout(LINGER, self.0).await;
+    }
+}
+
 impl Incoming {
     /// A body of at most so many bytes.
-    pub fn new(stream: StreamKey, sender: Sender, most_bytes: u64) -> Incoming {
-        Incoming {
+    pub fn new(stream: StreamKey, sender: Sender, most_bytes: u64) -> (Incoming, BodyEnd) {
+        let (ends, end) = oneshot::channel();
+        let incoming = Incoming {
             stream,
             sender: Some(sender),
             unreleased_bytes: 0,
             received_bytes: 0,
             most_bytes,
             is_tunnel: false,
-        }
+            _ends: ends,
+        };
+        (incoming, BodyEnd(end))
     }
 
     /// A direction of a tunnel, which may carry anything for any time.
     pub fn tunnel(stream: StreamKey, sender: Sender) -> Incoming {
-        Incoming { is_tunnel: true, ..Incoming::new(stream, sender, u64::MAX) }
+        let (incoming, _) = Incoming::new(stream, sender, u64::MAX);
+        Incoming { is_tunnel: true, ..incoming }
     }
 
     /// Takes in what came.

@@ -74,9 +74,10 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
 }
 
 fn version(arguments: &Arguments) -> HttpVersion {
-    match (arguments.http10, arguments.http2) {
-        (true, _) => HttpVersion::Http10,
-        (_, true) => HttpVersion::Http2,
+    match arguments {
+        Arguments { http10: true, .. } => HttpVersion::Http10,
+        Arguments { http2: true, .. } => HttpVersion::Http2,
+        Arguments { http3: true, .. } => HttpVersion::Http3,
         _ => HttpVersion::Http11,
     }
 }

@@ -1,0 +1,456 @@
+//! HTTP/3 seen from a client that only counts (RFC 9114), on QUIC by quinn's protocol crate, which like all of this has no
+//! socket and no clock of its own. Experimental: a datagram is sent and received with a call each.
+//!
+//! As with HTTP/2, a connection has as many slots as virtual clients share it. Field sections refer to the static table
+//! alone in both directions, which is what our settings ask of the server.
+
+use crate::answer::Answer;
+use crate::h2::StreamEvent;
+use crate::head::Head;
+use crate::request::PreparedRequest;
+use bytes::BytesMut;
+use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,
+    ReadError, StreamEvent as QuicStream, StreamId, TransportConfig, VarInt,
+};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use touchstone_http::h2::hpack::FieldList;
+use touchstone_http::h3::frame::{FrameReader, FrameType, Step, append};
+use touchstone_http::h3::{ErrorCode, SectionLimits, qpack, settings, unidirectional, varint};
+
+/// The most that a field section, or a frame of the server's control stream, may hold.
+const MAXIMUM_SECTION_BYTES: usize = 256 * 1024;
+/// What the server may send before it must wait: next to no limit, as nothing of it is kept.
+const STREAM_WINDOW_BYTES: u32 = 1 << 28;
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
+
+/// One connection.
+pub(crate) struct Http3 {
+    endpoint: Endpoint,
+    handle: ConnectionHandle,
+    connection: Connection,
+    remote: SocketAddr,
+    slots: Vec<Stream>,
+    open_streams: usize,
+    is_connected: bool,
+    /// The server takes no new requests any more.
+    goes_away: bool,
+    /// Streams that the server has opened.
+    from_server: Vec<FromServer>,
+    fields: FieldList,
+    datagram: Vec<u8>,
+}
+
+/// A slot, with its request while one is under way.
+#[derive(Default)]
+struct Stream {
+    id: Option<StreamId>,
+    is_head: bool,
+    status: u16,
+    content_length: Option<u64>,
+    bytes: u64,
+    body_bytes: u64,
+    frames: FrameReader,
+    kind: Option<FrameType>,
+    section: Vec<u8>,
+    /// The request, and how much of it is sent.
+    request: Option<(Arc<[u8]>, usize)>,
+}
+
+/// A stream from the server: its kind, once it is known, and what its frames hold.
+struct FromServer {
+    id: StreamId,
+    start: Vec<u8>,
+    kind: Option<u64>,
+    frames: FrameReader,
+    frame: Option<FrameType>,
+    payload: Vec<u8>,
+}
+
+/// What has become of the connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Requests can be sent from now on.
+    Connected,
+    /// It is over; the text says why.
+    Lost(String),
+}
+
+impl Http3 {
+    /// Begins a connection with so many slots.
+    pub(crate) fn new(
+        tls: Arc<rustls::ClientConfig>,
+        name: &str,
+        remote: SocketAddr,
+        slots: usize,
+    ) -> Result<Http3, String> {
+        let crypto = QuicClientConfig::try_from(tls).map_err(|error| error.to_string())?;
+        let mut transport = TransportConfig::default();
+        transport.stream_receive_window(STREAM_WINDOW_BYTES.into());
+        transport.receive_window(CONNECTION_WINDOW_BYTES.into());
+        let mut config = ClientConfig::new(Arc::new(crypto));
+        config.transport_config(Arc::new(transport));
+        let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
+        let (handle, connection) =
+            endpoint.connect(Instant::now(), config, remote, name).map_err(|error| error.to_string())?;
+        Ok(Http3 {
+            endpoint,
+            handle,
+            connection,
+            remote,
+            slots: (0..slots).map(|_| Stream::default()).collect(),
+            open_streams: 0,
+            is_connected: false,
+            goes_away: false,
+            from_server: Vec::new(),
+            fields: FieldList::new(),
+            datagram: Vec::new(),
+        })
+    }
+
+    /// Requests under way.
+    pub(crate) fn open_streams(&self) -> usize {
+        self.open_streams
+    }
+
+    /// Whether no request can start on this connection ever again.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.goes_away
+    }
+
+    /// Whether nothing of the answer on this slot has come.
+    pub(crate) fn is_untouched(&self, slot: usize) -> bool {
+        self.slots[slot].bytes == 0
+    }
+
+    /// Begins a request on a free slot; false where the server takes no more at the moment.
+    pub(crate) fn start(&mut self, slot: usize, request: &PreparedRequest) -> bool {
+        if !self.is_connected || self.goes_away {
+            return false;
+        }
+        let Some(id) = self.connection.streams().open(Dir::Bi) else { return false };
+        self.open_streams += 1;
+        self.slots[slot] = Stream {
+            id: Some(id),
+            is_head: request.is_head,
+            request: Some((request.blocks.h3.clone(), 0)),
+            ..Stream::default()
+        };
+        self.send_request(slot);
+        true
+    }
+
+    /// Gives a request up.
+    pub(crate) fn cancel(&mut self, slot: usize) {
+        let Some(id) = self.free(slot) else { return };
+        let code = code(ErrorCode::REQUEST_CANCELLED);
+        // A stream that has ended meanwhile needs no more words.
+        let _ = self.connection.send_stream(id).reset(code);
+        let _ = self.connection.recv_stream(id).stop(code);
+    }
+
+    /// Ends the connection.
+    pub(crate) fn close(&mut self) {
+        self.connection.close(Instant::now(), code(ErrorCode::NO_ERROR), bytes::Bytes::new());
+    }
+
+    /// When [`Http3::on_time`] is due.
+    pub(crate) fn timeout(&mut self) -> Option<Instant> {
+        self.connection.poll_timeout()
+    }
+
+    /// A moment has come that QUIC waits for.
+    pub(crate) fn on_time(&mut self) {
+        self.connection.handle_timeout(Instant::now());
+    }
+
+    /// Takes a datagram.
+    pub(crate) fn receive(&mut self, datagram: &[u8]) {
+        let (bytes, mut answer) = (BytesMut::from(datagram), Vec::new());
+        let event = self.endpoint.handle(Instant::now(), self.remote, None, None, bytes, &mut answer);
+        if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
+            self.connection.handle_event(event);
+        }
+    }
+
+    /// The next datagram that is to be sent.
+    pub(crate) fn transmit(&mut self) -> Option<&[u8]> {
+        self.datagram.clear();
+        let transmit = self.connection.poll_transmit(Instant::now(), 1, &mut self.datagram)?;
+        Some(&self.datagram[..transmit.size])
+    }
+
+    /// What everything that was received means: for the requests at the end of `events`, for the connection as the return
+    /// value; the bytes of bodies go to `body`.
+    pub(crate) fn poll(
+        &mut self,
+        events: &mut Vec<StreamEvent>,
+        mut body: impl FnMut(usize, &[u8]),
+    ) -> Option<Change> {
+        while let Some(event) = self.connection.poll_endpoint_events() {
+            if let Some(event) = self.endpoint.handle_event(self.handle, event) {
+                self.connection.handle_event(event);
+            }
+        }
+        while let Some(event) = self.connection.poll() {
+            match event {
+                Event::Connected => {
+                    self.is_connected = true;
+                    self.open_control();
+                    return Some(Change::Connected);
+                }
+                Event::ConnectionLost { reason } => return Some(Change::Lost(reason.to_string())),
+                Event::Stream(QuicStream::Opened { dir: Dir::Uni }) => self.accept(),
+                Event::Stream(QuicStream::Readable { id }) if id.dir() == Dir::Uni => {
+                    self.read_from_server(id, events)
+                }
+                Event::Stream(QuicStream::Readable { id }) => self.read(id, events, &mut body),
+                Event::Stream(QuicStream::Writable { id }) => {
+                    if let Some(slot) = self.slot_of(id) {
+                        self.send_request(slot);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    // ---- sending
+
+    /// Our control stream (RFC 9114, section 6.2.1), with settings that leave the dynamic table off.
+    fn open_control(&mut self) {
+        let Some(id) = self.connection.streams().open(Dir::Uni) else { return };
+        let mut bytes = Vec::new();
+        varint::append(unidirectional::CONTROL, &mut bytes);
+        settings::append(&[], &mut bytes);
+        // A few bytes at the beginning of a connection are always taken.
+        let _ = self.connection.send_stream(id).write(&bytes);
+    }
+
+    fn send_request(&mut self, slot: usize) {
+        let stream = &mut self.slots[slot];
+        let (Some(id), Some((bytes, sent))) = (stream.id, &mut stream.request) else { return };
+        let mut quic = self.connection.send_stream(id);
+        while *sent < bytes.len() {
+            match quic.write(&bytes[*sent..]) {
+                Ok(count) => *sent += count,
+                // More can be sent later, or the server wants no more of it.
+                Err(_) => return,
+            }
+        }
+        let _ = quic.finish();
+        stream.request = None;
+    }
+
+    // ---- receiving
+
+    fn slot_of(&self, id: StreamId) -> Option<usize> {
+        self.slots.iter().position(|stream| stream.id == Some(id))
+    }
+
+    fn free(&mut self, slot: usize) -> Option<StreamId> {
+        let stream = &mut self.slots[slot];
+        stream.request = None;
+        let id = stream.id.take()?;
+        self.open_streams -= 1;
+        Some(id)
+    }
+
+    fn read(&mut self, id: StreamId, events: &mut Vec<StreamEvent>, body: &mut impl FnMut(usize, &[u8])) {
+        let Some(slot) = self.slot_of(id) else { return };
+        let mut quic = self.connection.recv_stream(id);
+        let Ok(mut chunks) = quic.read(true) else { return };
+        let verdict = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => {
+                    let stream = &mut self.slots[slot];
+                    if stream.receive(&chunk.bytes, &mut self.fields, &mut |part| body(slot, part)).is_err() {
+                        break Some(StreamEvent::Malformed { slot });
+                    }
+                }
+                Ok(None) => break Some(self.slots[slot].end(slot)),
+                Err(ReadError::Blocked) => break None,
+                Err(ReadError::Reset(code)) if code.into_inner() == ErrorCode::REQUEST_REJECTED.0 => {
+                    break Some(StreamEvent::Unprocessed { slot });
+                }
+                Err(ReadError::Reset(_)) => break Some(StreamEvent::Reset { slot }),
+            }
+        };
+        let _ = chunks.finalize();
+        let Some(event) = verdict else { return };
+        match event {
+            StreamEvent::Malformed { .. } => self.cancel(slot),
+            _ => drop(self.free(slot)),
+        }
+        events.push(event);
+    }
+
+    fn accept(&mut self) {
+        while let Some(id) = self.connection.streams().accept(Dir::Uni) {
+            self.from_server.push(FromServer::new(id));
+        }
+    }
+
+    /// Only the server's goodbye matters to us; what else it says on these streams is read and thrown away.
+    fn read_from_server(&mut self, id: StreamId, events: &mut Vec<StreamEvent>) {
+        self.accept();
+        let Some(stream) = self.from_server.iter_mut().find(|stream| stream.id == id) else { return };
+        let mut quic = self.connection.recv_stream(id);
+        let Ok(mut chunks) = quic.read(true) else { return };
+        let mut goodbye = None;
+        while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+            goodbye = stream.receive(&chunk.bytes).or(goodbye);
+        }
+        let _ = chunks.finalize();
+        let Some(first_unseen) = goodbye else { return };
+        self.goes_away = true;
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].id.is_some_and(|id| u64::from(id) >= first_unseen) {
+                self.cancel(slot);
+                events.push(StreamEvent::Unprocessed { slot });
+            }
+        }
+    }
+}
+
+fn code(code: ErrorCode) -> VarInt {
+    VarInt::from_u64(code.0).unwrap_or_default()
+}
+
+/// The answer is against the rules.
+struct Malformed;
+
+impl Stream {
+    fn receive(
+        &mut self,
+        bytes: &[u8],
+        fields: &mut FieldList,
+        body: &mut impl FnMut(&[u8]),
+    ) -> Result<(), Malformed> {
+        self.bytes += bytes.len() as u64;
+        let mut input = bytes;
+        while let Some(step) = self.frames.next(&mut input) {
+            match step {
+                Step::Start { kind, length } => {
+                    let is_section = kind == FrameType::HEADERS;
+                    // A push, or what belongs to other streams or to HTTP/2.
+                    let is_misplaced =
+                        kind == FrameType::PUSH_PROMISE || kind.is_for_control() || kind.is_of_http2();
+                    if is_misplaced || is_section && length > MAXIMUM_SECTION_BYTES as u64 {
+                        return Err(Malformed);
+                    }
+                    self.section.clear();
+                    self.kind = Some(kind);
+                }
+                Step::Payload { bytes, is_last } => match self.kind {
+                    Some(FrameType::HEADERS) => {
+                        self.section.extend_from_slice(bytes);
+                        if is_last {
+                            self.take_section(fields)?;
+                        }
+                    }
+                    Some(FrameType::DATA) if self.status == 0 || self.is_head && !bytes.is_empty() => {
+                        return Err(Malformed);
+                    }
+                    Some(FrameType::DATA) => {
+                        self.body_bytes += bytes.len() as u64;
+                        body(bytes);
+                    }
+                    _ => {}
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn take_section(&mut self, fields: &mut FieldList) -> Result<(), Malformed> {
+        fields.clear();
+        let limits = SectionLimits { bytes: MAXIMUM_SECTION_BYTES, fields: 1000 };
+        let is_too_large = qpack::decode(&self.section, limits, fields).map_err(|_| Malformed)?;
+        let head = Head::of(fields, !is_too_large);
+        match head.status {
+            _ if !head.is_valid => Err(Malformed),
+            // An interim answer (RFC 9110, section 15.2): the real one follows.
+            Some(100..=199) if self.status == 0 => Ok(()),
+            Some(status @ 200..) if self.status == 0 => {
+                self.status = status;
+                self.content_length = head.content_length;
+                Ok(())
+            }
+            // Trailers.
+            None if self.status != 0 => Ok(()),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// The stream has ended: so has the answer.
+    fn end(&self, slot: usize) -> StreamEvent {
+        let Stream { status, bytes, body_bytes, .. } = *self;
+        let has_body = !self.is_head && !matches!(status, 204 | 304);
+        let is_whole = !has_body || self.content_length.is_none_or(|length| length == body_bytes);
+        match status {
+            0 => StreamEvent::Malformed { slot },
+            _ if !self.frames.is_between_frames() || !is_whole => StreamEvent::ShortBody { slot },
+            _ => StreamEvent::Answered {
+                slot,
+                answer: Answer { status, keeps_connection: true, bytes, body_bytes },
+            },
+        }
+    }
+}
+
+impl FromServer {
+    fn new(id: StreamId) -> FromServer {
+        let (start, payload) = (Vec::new(), Vec::new());
+        FromServer { id, start, kind: None, frames: FrameReader::new(), frame: None, payload }
+    }
+
+    /// Takes bytes; `Some` when they were the server's goodbye, with the first request that it will not look at.
+    fn receive(&mut self, bytes: &[u8]) -> Option<u64> {
+        let mut input = bytes;
+        while self.kind.is_none() {
+            let (&byte, rest) = input.split_first()?;
+            input = rest;
+            self.start.push(byte);
+            self.kind = varint::take(&mut &self.start[..]);
+        }
+        if self.kind != Some(unidirectional::CONTROL) {
+            return None;
+        }
+        let mut goodbye = None;
+        while let Some(step) = self.frames.next(&mut input) {
+            match step {
+                Step::Start { kind, .. } => {
+                    self.frame = Some(kind);
+                    self.payload.clear();
+                }
+                Step::Payload { bytes, is_last } if self.frame == Some(FrameType::GOAWAY) => {
+                    // An identifier has eight bytes at most.
+                    self.payload.extend(bytes.iter().take(8 - self.payload.len().min(8)));
+                    if is_last {
+                        goodbye = varint::take(&mut &self.payload[..]).or(goodbye);
+                    }
+                }
+                Step::Payload { .. } => {}
+            }
+        }
+        goodbye
+    }
+}
+
+/// A request as one piece: the HEADERS frame with its field section, and the body in a DATA frame.
+pub(crate) fn prepared(section: &[u8], body: &[u8]) -> Arc<[u8]> {
+    let mut bytes = Vec::with_capacity(section.len() + body.len() + 20);
+    append(FrameType::HEADERS, section, &mut bytes);
+    if !body.is_empty() {
+        append(FrameType::DATA, body, &mut bytes);
+    }
+    bytes.into()
+}
+
+#[cfg(test)]
+mod tests;

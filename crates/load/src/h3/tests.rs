@@ -1,0 +1,122 @@
+use super::*;
+use proptest::prelude::*;
+use touchstone_http::h3::frame::append_goaway;
+
+fn section(status: u16, fields: &[(&str, &str)]) -> Vec<u8> {
+    let (mut section, mut bytes) = (Vec::new(), Vec::new());
+    let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    qpack::encode_response(status, fields, &mut section);
+    append(FrameType::HEADERS, &section, &mut bytes);
+    bytes
+}
+
+fn data(body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    append(FrameType::DATA, body, &mut bytes);
+    bytes
+}
+
+/// What becomes of a request stream that ends behind these bytes; they come in pieces.
+fn read(bytes: &[u8], piece: usize, is_head: bool) -> (StreamEvent, Vec<u8>) {
+    let (mut stream, mut fields) = (Stream { is_head, ..Stream::default() }, FieldList::new());
+    let mut body = Vec::new();
+    for piece in bytes.chunks(piece) {
+        if stream.receive(piece, &mut fields, &mut |part| body.extend_from_slice(part)).is_err() {
+            return (StreamEvent::Malformed { slot: 0 }, body);
+        }
+    }
+    (stream.end(0), body)
+}
+
+fn answered(status: u16, bytes: u64, body_bytes: u64) -> StreamEvent {
+    StreamEvent::Answered { slot: 0, answer: Answer { status, keeps_connection: true, bytes, body_bytes } }
+}
+
+#[test]
+fn answers_are_counted_however_their_frames_come() {
+    let mut unknown = Vec::new();
+    append(FrameType(0x21), b"grease", &mut unknown);
+    let trailers = {
+        let (mut section, mut bytes) = (Vec::new(), Vec::new());
+        qpack::encode_fields([(&b"x-sum"[..], &b"1"[..])], &mut section);
+        append(FrameType::HEADERS, &section, &mut bytes);
+        bytes
+    };
+    let parts = [
+        section(103, &[("link", "</x>")]),
+        unknown,
+        section(200, &[("content-length", "5")]),
+        data(b"ab"),
+        data(b"cde"),
+        trailers,
+    ];
+    let bytes = parts.concat();
+    for piece in [1, 2, 7, 1000] {
+        let (event, body) = read(&bytes, piece, false);
+        assert_eq!((event, &body[..]), (answered(200, bytes.len() as u64, 5), &b"abcde"[..]), "{piece}");
+    }
+    let head = section(200, &[("content-length", "5")]);
+    assert_eq!(read(&head, 100, true).0, answered(200, head.len() as u64, 0));
+}
+
+#[test]
+fn what_is_against_the_rules_or_not_whole_is_no_answer() {
+    let head = section(200, &[("content-length", "5")]);
+    let frame = |kind: FrameType| {
+        let mut bytes = head.clone();
+        append(kind, b"", &mut bytes);
+        bytes
+    };
+    for bytes in [
+        Vec::new(),
+        data(b"before the head"),
+        section(103, &[]),
+        [head.clone(), head.clone()].concat(),
+        section(200, &[("content-length", "x")]),
+        frame(FrameType::SETTINGS),
+        frame(FrameType::PUSH_PROMISE),
+        frame(FrameType(0x2)),
+    ] {
+        assert_eq!(read(&bytes, 1000, false).0, StreamEvent::Malformed { slot: 0 }, "{bytes:?}");
+    }
+    for bytes in
+        [head.clone(), [head.clone(), data(b"abcd")].concat(), [&head[..], &data(b"abcde")[..4]].concat()]
+    {
+        assert_eq!(read(&bytes, 1000, false).0, StreamEvent::ShortBody { slot: 0 }, "{bytes:?}");
+    }
+}
+
+#[test]
+fn the_goodbye_of_the_control_stream_is_heard() {
+    let mut bytes = Vec::new();
+    varint::append(unidirectional::CONTROL, &mut bytes);
+    settings::append(&[], &mut bytes);
+    append_goaway(400, &mut bytes);
+    for piece in [1, 3, 100] {
+        let mut stream = FromServer::new(StreamId::new(quinn_proto::Side::Server, Dir::Uni, 0));
+        let heard: Vec<u64> = bytes.chunks(piece).filter_map(|piece| stream.receive(piece)).collect();
+        assert_eq!(heard, [400]);
+    }
+    let mut stream = FromServer::new(StreamId::new(quinn_proto::Side::Server, Dir::Uni, 1));
+    bytes[0] = unidirectional::QPACK_ENCODER as u8;
+    assert_eq!(stream.receive(&bytes), None);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_taken_alike_however_they_come(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        prefix in 0usize..4,
+        piece in 1usize..40,
+        is_head: bool,
+    ) {
+        let good = [Vec::new(), section(200, &[]), [section(200, &[]), data(b"abc")].concat(), vec![0x01, 0x05]];
+        let bytes = [good[prefix].clone(), bytes].concat();
+        prop_assert_eq!(read(&bytes, bytes.len().max(1), is_head).0, read(&bytes, piece, is_head).0);
+        let goodbye = |piece: usize| {
+            let mut stream = FromServer::new(StreamId::new(quinn_proto::Side::Server, Dir::Uni, 0));
+            bytes.chunks(piece).filter_map(|piece| stream.receive(piece)).last()
+        };
+        prop_assert_eq!(goodbye(bytes.len().max(1)), goodbye(piece));
+    }
+}

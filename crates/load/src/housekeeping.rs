@@ -1,0 +1,89 @@
+//! What an engine thread does every few milliseconds beside its sockets: progress, the caller's stop, time limits.
+
+use crate::client::ClientState;
+use crate::clock::ThreadTime;
+use crate::engine::Engine;
+use crate::outcome::ErrorKind;
+use crate::record::nanoseconds;
+use std::sync::atomic::Ordering;
+
+/// How often a thread looks at what is not tied to a socket: progress, the caller's stop, time limits. A timer of the
+/// thread brings an event then. Waits for sockets have no time limit of their own: it would be in milliseconds, and
+/// the kernel would have to set and clear a timer for each wait.
+const HOUSEKEEPING_NS: u64 = 10_000_000;
+
+/// What the shared counters already know of this thread.
+#[derive(Default)]
+pub(crate) struct Published {
+    requests: u64,
+    errors: u64,
+    bytes: u64,
+}
+
+impl Engine<'_> {
+    /// What is done every few milliseconds, whatever the sockets do.
+    pub(crate) fn keep_house(&mut self) {
+        self.look_for_stop();
+        self.note_window_edges();
+        if self.now_ns >= self.sweep_ns {
+            self.sweep_time_limits();
+            self.flush_dirty();
+        }
+        self.publish_progress();
+        self.housekeeping_ns = self.now_ns + HOUSEKEEPING_NS;
+        for edge_ns in [self.record.times.window_start_ns, self.record.times.window_end_ns] {
+            if edge_ns > self.now_ns {
+                self.housekeeping_ns = self.housekeeping_ns.min(edge_ns);
+            }
+        }
+    }
+
+    fn look_for_stop(&mut self) {
+        let shared = self.shared;
+        if !shared.progress.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        // The first thread that sees the stop sets the end for all of them.
+        let _ = shared.stopped_ns.compare_exchange(0, self.now_ns, Ordering::Relaxed, Ordering::Relaxed);
+        let stopped_ns = shared.stopped_ns.load(Ordering::Relaxed);
+        self.stop_ns = self.stop_ns.min(stopped_ns);
+        self.record.times = self.record.times.ended_at(stopped_ns);
+    }
+
+    pub(crate) fn note_window_edges(&mut self) {
+        if self.window_start.is_none() && self.now_ns >= self.record.times.window_start_ns {
+            self.window_start = Some(ThreadTime::read());
+        }
+        if self.window_end.is_none() && self.now_ns >= self.record.times.window_end_ns {
+            self.window_end = Some(ThreadTime::read());
+        }
+    }
+
+    /// Ends the requests whose time is over. Coarse on purpose: a timer a request would cost more than it tells.
+    fn sweep_time_limits(&mut self) {
+        let timeout_ns = nanoseconds(self.shared.plan.timeout);
+        for index in 0..self.clients.len() {
+            let client = &self.clients[index];
+            if client.state != ClientState::Resting
+                && self.now_ns.saturating_sub(client.service_started_ns) > timeout_ns
+            {
+                self.fail(index, ErrorKind::Timeout);
+            }
+        }
+        self.sweep_ns = self.now_ns + (timeout_ns / 20).clamp(HOUSEKEEPING_NS, 250_000_000);
+    }
+
+    pub(crate) fn publish_progress(&mut self) {
+        let progress = self.shared.progress;
+        let now = Published {
+            requests: self.record.total_requests,
+            errors: self.record.total_errors.total(),
+            bytes: self.record.total_bytes,
+        };
+        let before = &self.published;
+        progress.requests.fetch_add(now.requests - before.requests, Ordering::Relaxed);
+        progress.errors.fetch_add(now.errors - before.errors, Ordering::Relaxed);
+        progress.bytes.fetch_add(now.bytes - before.bytes, Ordering::Relaxed);
+        self.published = now;
+    }
+}

@@ -1,0 +1,94 @@
+//! How connections with TLS, HTTP/2 or HTTP/3 end, and what becomes of the requests on them.
+
+use crate::answer::AtEnd;
+use crate::client::{ClientState, Phase};
+use crate::clock::now_ns;
+use crate::engine::Engine;
+use crate::outcome::ErrorKind;
+use crate::tls::TlsFailure;
+
+impl Engine<'_> {
+    /// The server has ended the connection, or it broke.
+    pub(crate) fn layered_ended(&mut self, index: usize) {
+        let group = self.group(index);
+        let connection = &mut self.connections[index];
+        match connection.phase {
+            Phase::Closed => return,
+            Phase::Connecting => return self.fail_layered(index, ErrorKind::Connect),
+            Phase::Handshaking => {
+                let text = "the server ended the connection in the handshake".to_string();
+                return self.tls_failed(index, TlsFailure(text));
+            }
+            Phase::Open => {}
+        }
+        let was_reused = connection.reused;
+        let layers = connection.layers.get_or_insert_default();
+        let untouched = |client: usize| match (&layers.h2, &layers.h3) {
+            (Some(h2), _) => h2.is_untouched(client - group.start),
+            (_, Some(h3)) => h3.is_untouched(client - group.start),
+            _ => self.clients[client].answer.is_untouched(),
+        };
+        let is_on_it = |client: &usize| {
+            self.clients[*client].connection == index && self.clients[*client].state == ClientState::Receiving
+        };
+        let is_http1 = layers.h2.is_none() && layers.h3.is_none();
+        let victims: Vec<(usize, bool)> =
+            group.clone().filter(is_on_it).map(|client| (client, untouched(client))).collect();
+        connection.close();
+        for (client, is_untouched) in victims {
+            match self.clients[client].answer.at_end() {
+                AtEnd::Complete(answer) if is_http1 => self.complete(client, &answer),
+                AtEnd::ShortBody if is_http1 => self.end_failed(client, ErrorKind::ShortBody),
+                _ => self.broken(client, was_reused, is_untouched),
+            }
+        }
+        let connection = &self.connections[index];
+        if connection.phase == Phase::Closed && !self.layers(index).waiting.is_empty() {
+            self.open_connection(index, now_ns());
+        }
+    }
+
+    /// Ends all that is under way on a connection, or waits for it, as failed.
+    pub(crate) fn fail_layered(&mut self, index: usize, kind: ErrorKind) {
+        let group = self.group(index);
+        self.connections[index].close();
+        self.layers(index).waiting.clear();
+        let is_on_it = |client: &usize| {
+            self.clients[*client].connection == index && self.clients[*client].state != ClientState::Resting
+        };
+        let victims: Vec<usize> = group.filter(is_on_it).collect();
+        for client in victims {
+            self.end_failed(client, kind);
+        }
+    }
+
+    pub(crate) fn tls_failed(&mut self, index: usize, failure: TlsFailure) {
+        self.record.tls_error.get_or_insert(failure.0);
+        self.fail_layered(index, ErrorKind::Tls);
+    }
+
+    /// Gives one request up; those of others on the connection go on.
+    pub(crate) fn abandon_layered(&mut self, client: usize, kind: ErrorKind) {
+        let index = self.clients[client].connection;
+        let connection = &mut self.connections[index];
+        let slot = client - connection.first_client;
+        let is_open = connection.phase == Phase::Open;
+        let layers = connection.layers.get_or_insert_default();
+        layers.waiting.retain(|waiting| *waiting != client);
+        let nobody_waits = layers.waiting.is_empty();
+        match (&mut layers.h2, &mut layers.h3) {
+            (Some(h2), _) if is_open => {
+                h2.cancel(slot, &mut layers.frames);
+                self.mark_dirty(index);
+            }
+            (_, Some(h3)) if is_open => {
+                h3.cancel(slot);
+                self.mark_dirty(index);
+            }
+            // It took too long to be made.
+            _ if !is_open && !nobody_waits => {}
+            _ => connection.close(),
+        }
+        self.end_failed(client, kind);
+    }
+}

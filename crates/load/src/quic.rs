@@ -1,0 +1,183 @@
+//! Connections of HTTP/3: their sockets and their moments, in the engine's loop.
+
+use crate::body::BodySink;
+use crate::client::Phase;
+use crate::clock::now_ns;
+use crate::engine::Engine;
+use crate::h3::{Change, Http3};
+use crate::outcome::ErrorKind;
+use crate::tls::TlsFailure;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, ipproto, recv, send, socket_with,
+};
+use std::time::Instant;
+
+/// Datagrams that one connection may take in before the others have their turn.
+const DATAGRAMS_AT_ONCE: usize = 256;
+
+impl Engine<'_> {
+    /// Begins a connection of QUIC.
+    pub(crate) fn open_quic(&mut self, index: usize, now_ns: u64) {
+        let slots = self.group(index).len();
+        let connection = &mut self.connections[index];
+        (connection.reused, connection.hung_up) = (false, false);
+        connection.connect_started_ns = now_ns;
+        let target = &mut self.targets[connection.target];
+        let Some(setup) = &mut target.tls else { return self.fail_layered(index, ErrorKind::Tls) };
+        let (config, name) = setup.next();
+        let h3 = match Http3::new(config, &name.to_str(), target.address, slots) {
+            Ok(h3) => h3,
+            Err(text) => return self.tls_failed(index, TlsFailure(text)),
+        };
+        let family = if target.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::DGRAM, flags, Some(ipproto::UDP))
+            .and_then(|socket| connect(&socket, &target.address).map(|()| socket));
+        let Ok(socket) = socket else { return self.fail_layered(index, ErrorKind::Connect) };
+        let interest = EventFlags::IN | EventFlags::ET;
+        if epoll::add(&self.epoll, &socket, EventData::new_u64(connection.mark(index)), interest).is_err() {
+            return self.fail_layered(index, ErrorKind::Connect);
+        }
+        connection.socket = Some(socket);
+        connection.phase = Phase::Connecting;
+        connection.layers.get_or_insert_default().h3 = Some(Box::new(h3));
+        self.drive_quic(index);
+    }
+
+    /// Datagrams have come.
+    pub(crate) fn receive_quic(&mut self, index: usize) {
+        for _ in 0..DATAGRAMS_AT_ONCE {
+            let connection = &mut self.connections[index];
+            let Some(socket) = &connection.socket else { return };
+            let received = match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
+                Ok((received, _)) => received,
+                Err(Errno::AGAIN) => return self.drive_quic(index),
+                Err(Errno::INTR) => continue,
+                // Nobody is there.
+                Err(_) if connection.phase != Phase::Open => {
+                    return self.fail_layered(index, ErrorKind::Connect);
+                }
+                Err(_) => return self.layered_ended(index),
+            };
+            if let Some(h3) = &mut connection.layers.get_or_insert_default().h3 {
+                h3.receive(&self.buffer[..received]);
+            }
+        }
+        self.drive_quic(index);
+        if !self.connections[index].unfinished {
+            self.connections[index].unfinished = true;
+            self.unfinished.push_back(index);
+        }
+    }
+
+    /// Lets the connection do what is to be done after anything has happened to it.
+    pub(crate) fn drive_quic(&mut self, index: usize) {
+        loop {
+            let generation = self.connections[index].generation;
+            let mut events = std::mem::take(&mut self.stream_events);
+            let first_client = self.connections[index].first_client;
+            let clients = &mut self.clients;
+            let Some(h3) = &mut self.connections[index].layers.get_or_insert_default().h3 else { return };
+            let change = h3.poll(&mut events, |slot, part| {
+                if let Some(hasher) = &mut clients[first_client + slot].hasher {
+                    hasher.take(part);
+                }
+            });
+            let has_changed = change.is_some() || !events.is_empty();
+            for event in events.drain(..) {
+                self.on_stream_event(first_client, event);
+            }
+            self.stream_events = events;
+            if self.connections[index].generation != generation {
+                return;
+            }
+            match change {
+                Some(Change::Connected) => self.quic_is_connected(index),
+                Some(Change::Lost(text)) => return self.quic_is_lost(index, text),
+                None => {}
+            }
+            self.start_waiting(index);
+            if self.connections[index].generation != generation {
+                return;
+            }
+            if !self.transmit_quic(index) {
+                return;
+            }
+            if !has_changed {
+                return self.set_quic_timer(index);
+            }
+        }
+    }
+
+    fn quic_is_connected(&mut self, index: usize) {
+        let now_ns = now_ns();
+        let connection = &mut self.connections[index];
+        connection.phase = Phase::Open;
+        connection.connect_returned_ns = now_ns;
+        self.record.connected(now_ns, now_ns.saturating_sub(connection.connect_started_ns));
+    }
+
+    fn quic_is_lost(&mut self, index: usize, text: String) {
+        match self.connections[index].phase {
+            Phase::Open => self.layered_ended(index),
+            // Nobody has answered; anything else is a handshake that failed.
+            _ if text == "timed out" => self.fail_layered(index, ErrorKind::Connect),
+            _ => self.tls_failed(index, TlsFailure(text)),
+        }
+    }
+
+    /// Sends what is to be sent; false when the connection has ended with it.
+    fn transmit_quic(&mut self, index: usize) -> bool {
+        let connection = &mut self.connections[index];
+        let layers = connection.layers.get_or_insert_default();
+        let (Some(socket), Some(h3)) = (&connection.socket, &mut layers.h3) else { return false };
+        while let Some(datagram) = h3.transmit() {
+            // What the socket does not take is lost, as it could be on any way, and QUIC sends it again; unless the
+            // datagram before it found nobody.
+            if send(socket, datagram, SendFlags::NOSIGNAL) == Err(Errno::CONNREFUSED) {
+                match connection.phase {
+                    Phase::Open => self.layered_ended(index),
+                    _ => self.fail_layered(index, ErrorKind::Connect),
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Has [`Engine::on_quic_time`] called when QUIC waits for a moment that is earlier than what it is called for.
+    fn set_quic_timer(&mut self, index: usize) {
+        let now_ns = now_ns();
+        let layers = self.connections[index].layers.get_or_insert_default();
+        let Some(at) = layers.h3.as_mut().and_then(|h3| h3.timeout()) else { return };
+        let at_ns = now_ns + at.saturating_duration_since(Instant::now()).as_nanos() as u64;
+        if at_ns < layers.timer_ns || layers.timer_ns <= now_ns {
+            layers.timer_ns = at_ns;
+            self.quic_timers.set(at_ns, index);
+        }
+    }
+
+    /// A moment has come that connections of QUIC wait for.
+    pub(crate) fn on_quic_time(&mut self) {
+        while let Some((_, index)) = self.quic_timers.take_due(self.now_ns) {
+            let layers = self.connections[index].layers.get_or_insert_default();
+            layers.timer_ns = 0;
+            if let Some(h3) = &mut layers.h3 {
+                h3.on_time();
+                self.drive_quic(index);
+            }
+        }
+    }
+}
+
+impl Http3 {
+    /// Says goodbye, if the socket takes it at once.
+    pub(crate) fn say_goodbye(&mut self, socket: &rustix::fd::OwnedFd) {
+        self.close();
+        while let Some(datagram) = self.transmit() {
+            let _ = send(socket, datagram, SendFlags::NOSIGNAL);
+        }
+    }
+}
