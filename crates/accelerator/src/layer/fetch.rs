@@ -1,13 +1,15 @@
 //! The task that fetches a response: it goes on while anybody waits, and to the end once the response is one to be stored.
 
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::future::poll_fn;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_http::date::parse_http_date;
 use touchstone_interfaces::answer::{Answer, Part};
 use touchstone_interfaces::handler::Handled;
+use touchstone_interfaces::interim::{InterimResponses, TakesInterim};
 use touchstone_interfaces::pipe::Receiver;
 use touchstone_interfaces::request::{ReceivedHead, Request};
 
@@ -39,6 +41,36 @@ pub struct Fetch {
     pub own: Rc<RefCell<Option<Handled>>>,
     /// It is fetched although nobody waits.
     pub is_background: bool,
+    /// Who gets interim responses, as long as it waits.
+    pub client: Option<Weak<dyn TakesInterim>>,
+}
+
+/// Where the handler leaves interim responses (RFC 9110 section 15.2): the client waits in a task of its own, and must be
+/// told that there are some.
+#[derive(Default)]
+struct Relay {
+    interim: InterimResponses,
+}
+
+impl TakesInterim for Relay {
+    fn interim(&self) -> &InterimResponses {
+        &self.interim
+    }
+}
+
+impl Relay {
+    fn pass_on(&self, client: Option<&Weak<dyn TakesInterim>>, flight: &Flight) {
+        let mut has_any = false;
+        while let Some(interim) = self.interim.take() {
+            if let Some(client) = client.and_then(Weak::upgrade) {
+                client.interim().push(interim.status, interim.fields);
+                has_any = true;
+            }
+        }
+        if has_any {
+            flight.wake_readers();
+        }
+    }
 }
 
 /// Says that a flight has ended, however its task does.
@@ -63,11 +95,29 @@ struct Draft {
 impl Fetch {
     /// Fetches it.
     pub async fn run(self, core: Rc<AcceleratedOfCore>) {
-        let Fetch { flight, request, received, facts, validating, completing, own, is_background } = self;
+        let Fetch {
+            flight,
+            mut request,
+            received,
+            facts,
+            validating,
+            completing,
+            own,
+            is_background,
+            client,
+        } = self;
+        let relay = Rc::new(Relay::default());
+        request.interim = Some(relay.clone());
         let ending = Ending { core: &core, flight: &flight };
         let purge_count = core.route.accelerator.store.purge_count();
         let request_time = core.now();
         let mut handling = core.inner.clone().handle(request);
+        let flight_of_relay = flight.clone();
+        let mut handling = poll_fn(move |context| {
+            let polled = handling.as_mut().poll(context);
+            relay.pass_on(client.as_ref(), &flight_of_relay);
+            polled
+        });
         let handled = loop {
             tokio::select! {
                 biased;

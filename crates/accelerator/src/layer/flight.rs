@@ -198,6 +198,12 @@ impl Flight {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Has everybody who waits look again, at what is not part of the response.
+    pub fn wake_readers(&self) {
+        let wakers = lock(&self.state).take_wakers();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
     /// Says that nothing more comes.
     pub fn finish(&self, is_proper: bool) {
         let wakers = {

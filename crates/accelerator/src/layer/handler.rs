@@ -262,6 +262,7 @@ impl AcceleratedOfCore {
             completing: None,
             own: Rc::new(RefCell::new(None)),
             is_background: false,
+            client: request.interim.as_ref().map(Rc::downgrade),
         }
     }
 

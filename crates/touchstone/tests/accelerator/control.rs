@@ -174,3 +174,26 @@ fn a_list_and_a_sitemap_warm_the_cache() {
     let output = run(["warm", "--server", &address, "--sitemap", "/other.xml"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
+
+#[test]
+fn interim_responses_pass_and_the_final_one_is_stored() {
+    let origin = Origin::start(|_, stream| {
+        use std::io::Write;
+        let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n";
+        stream.write_all(hints.as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        answer(stream, 200, FRESH, "page");
+    });
+    let server = Server::accelerating(origin.address, &["--cores", "1"]);
+    let mut client = server.connect();
+    client.send("GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let (bytes, _) = client.read_to_end();
+    let said = String::from_utf8(bytes).unwrap();
+    assert!(
+        said.starts_with("HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\nHTTP/1.1 200 "),
+        "{said}"
+    );
+    assert!(said.ends_with("\r\n\r\npage"), "{said}");
+    let hit = get(&server, "/a", "");
+    assert_eq!((hit.status, text(&hit), origin.count("/a")), (200, "page".to_string(), 1));
+}
