@@ -106,21 +106,28 @@ fn a_quota_of_processor_time_is_named() {
     let root = if version_1 { "/sys/fs/cgroup/cpu" } else { "/sys/fs/cgroup" };
     let group = PathBuf::from(format!("{root}/touchstone-test-{}", std::process::id()));
     let (file, quota) = if version_1 { ("cpu.cfs_quota_us", "2000") } else { ("cpu.max", "2000 100000") };
-    if fs::create_dir(&group).is_err() || fs::write(group.join(file), quota).is_err() {
-        let _ = fs::remove_dir(&group);
+    let group = Group(group);
+    if fs::create_dir(&group.0).is_err() || fs::write(group.0.join(file), quota).is_err() {
         return skipped("a quota of processor time (needs root and a cpu controller)");
     }
     let place = place();
-    if let Some(server) = start(place.path(), &[], "none") {
-        fs::write(group.join("cgroup.procs"), server.child.id().to_string()).unwrap();
-        assert_named(&plan(place.path(), &[], "webbench-1.1-static", "4,16", &server), "server-cpu");
-    }
-    // A group can be removed when its last process is gone, a moment after it was waited for.
-    for _ in 0..100 {
-        if fs::remove_dir(&group).is_ok() {
-            break;
+    let Some(server) = start(place.path(), &[], "none") else { return };
+    fs::write(group.0.join("cgroup.procs"), server.child.id().to_string()).unwrap();
+    assert_named(&plan(place.path(), &[], "webbench-1.1-static", "4,16", &server), "server-cpu");
+}
+
+/// A control group; it is removed with the test.
+struct Group(PathBuf);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // It can be removed when its last process is gone, a moment after it was waited for.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() || !self.0.exists() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
 
