@@ -34,7 +34,8 @@ fn mount(path: &Path) -> Option<Mounted<'_>> {
         return Some(Mounted(path));
     }
     // Not `eprintln!`, which the harness captures and drops when the test passes.
-    writeln!(std::io::stderr(), "SKIPPED: a full disk (only root can mount one in memory)").unwrap();
+    writeln!(std::io::stderr(), "SKIPPED: a full disk (only root can mount one in memory)")
+        .expect("standard error is open");
     None
 }
 

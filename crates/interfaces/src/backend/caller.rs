@@ -248,6 +248,7 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
+    #[expect(clippy::boxed_local, reason = "it is in its box already, and large to be moved")]
     fn failed(
         &self,
         index: usize,
@@ -391,6 +392,7 @@ impl<P: Protocol> Caller<P> {
         respond::answer(head, call.is_head, Body::Whole(body))
     }
 
+    #[expect(clippy::boxed_local, reason = "it is in its box already, and large to be moved")]
     fn give_back(&self, index: usize, exchange: Box<Exchange<P>>, keeps: bool) {
         if keeps && exchange.is_all_sent() {
             self.group.connections(index).give_back(exchange.into_connection());
