@@ -324,6 +324,11 @@ pub fn parse_size_text(text: &str) -> Result<u64, String> {
     text.parse().or_else(|_| values::parse_size(text))
 }
 
+/// Reads a duration as it stands on a command line: as in a file.
+pub fn parse_duration_text(text: &str) -> Result<Duration, String> {
+    values::parse_duration(text)
+}
+
 /// The configuration of `touchstone accelerate`: every request of every host goes to one origin, through the cache.
 pub fn accelerate(origin: String, listen: SocketAddr) -> Config {
     let proxy = ProxyConfig { to: vec![origin], ..proxy::PROXY.defaults() };

@@ -3,11 +3,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_interfaces::proxy::OriginUrl;
 use touchstone_server::config::{
-    Config, ConfigPlaces, ControlSocket, accelerate, check_surroundings, parse_size_text,
+    Config, ConfigPlaces, ControlSocket, accelerate, check_surroundings, parse_duration_text, parse_size_text,
 };
 use touchstone_server::{Inheritance, Server};
 
@@ -44,6 +45,10 @@ pub struct Arguments {
     /// The most that they may take on disk
     #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = parse_size_text, requires = "disk")]
     disk_size: u64,
+
+    /// How long an answer is kept that says nothing of it, where neither request nor answer has a cookie: 0s for not at all
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration_text)]
+    default_freshness: Duration,
 
     /// A PEM file with a certificate and those that lead to its authority; the address then speaks HTTPS
     #[arg(long, value_name = "PEM")]
@@ -105,7 +110,11 @@ fn configuration(arguments: Arguments) -> Config {
     config.accelerator.memory_bytes = arguments.memory;
     config.accelerator.disk = arguments.disk;
     config.accelerator.disk_bytes = arguments.disk_size;
+    let default_freshness = u32::try_from(arguments.default_freshness.as_secs()).unwrap_or(u32::MAX);
     for site in &mut config.sites {
+        for cache in site.routes.iter_mut().filter_map(|route| route.cache.as_mut()) {
+            cache.default_freshness = default_freshness;
+        }
         site.tls.certificate = arguments.cert.clone();
         site.tls.key = arguments.key.clone();
     }
