@@ -164,6 +164,7 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
     let date = response.date.unwrap_or(response.response_time);
     let explicit = explicit_lifetime(&directives, is_targeted, fields, date, response.response_time);
     let mut is_assumed = false;
+    let mut is_of_policy = false;
     let implicit = || implicit_lifetime(response, &directives, fields, date, policy);
     let sets_cookie = fields.has("set-cookie") && !policy.ignore_cookies;
     let mut lifetime = match explicit {
@@ -172,11 +173,14 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
         None => {
             let implicit = implicit();
             is_assumed = implicit.is_assumed && !policy.ignore_cookies;
+            is_of_policy = implicit.is_of_policy;
             implicit.lifetime
         }
     };
-    if !directives.no_cache && !directives.must_revalidate && explicit != Some(0) {
-        lifetime = lifetime.max(policy.minimum_freshness);
+    let takes_minimum = !directives.no_cache && !directives.must_revalidate && explicit != Some(0);
+    if takes_minimum && lifetime < policy.minimum_freshness {
+        lifetime = policy.minimum_freshness;
+        is_of_policy = true;
     }
     lifetime = lifetime.min(policy.maximum_freshness);
     let must_revalidate = directives.must_revalidate
@@ -184,6 +188,10 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
         || directives.s_maxage.is_some()
         || directives.no_cache;
     let initial_age = initial_age(response, fields, date);
+    if is_of_policy && lifetime > 0 {
+        // What the policy grants counts from when it came: an origin's clock, or a Date that it made once, says nothing of it.
+        lifetime = lifetime.saturating_add(initial_age);
+    }
     let stale = |said: Option<u32>, otherwise: u32| match must_revalidate {
         true => 0,
         false => said.unwrap_or(otherwise),
@@ -250,6 +258,8 @@ struct Implicit {
     lifetime: u32,
     /// For no reason but that the policy says so.
     is_assumed: bool,
+    /// The policy says how long.
+    is_of_policy: bool,
 }
 
 /// What is assumed where it says nothing (section 4.2.2).
@@ -260,7 +270,7 @@ fn implicit_lifetime(
     date: i64,
     policy: &Policy,
 ) -> Implicit {
-    let known = |lifetime| Implicit { lifetime, is_assumed: false };
+    let known = |lifetime| Implicit { lifetime, is_assumed: false, is_of_policy: false };
     if !may_be_heuristic(response.status, directives) || directives.no_cache {
         return known(0);
     }
@@ -271,7 +281,7 @@ fn implicit_lifetime(
         return known(0);
     }
     if response.status >= 400 && policy.negative_freshness > 0 {
-        return known(policy.negative_freshness);
+        return Implicit { is_of_policy: true, ..known(policy.negative_freshness) };
     }
     let modified = fields.first("last-modified").and_then(|value| parse_http_date(value, date));
     if let Some(modified) = modified {
@@ -280,7 +290,7 @@ fn implicit_lifetime(
     }
     // What may be somebody's own is not given to others for nobody having said so.
     if response.status < 400 && (policy.ignore_cookies || !response.has_cookie) {
-        return Implicit { lifetime: policy.default_freshness, is_assumed: true };
+        return Implicit { lifetime: policy.default_freshness, is_assumed: true, is_of_policy: true };
     }
     known(0)
 }
@@ -429,6 +439,17 @@ mod tests {
         assert_eq!(lifetime(200, "Cache-Control: max-age=500\r\n"), Ok(50));
         assert_eq!(lifetime(200, "X: 1\r\n"), Ok(10));
         assert_eq!(lifetime(404, "X: 1\r\n"), Ok(20));
+        // Whatever the origin's clock says.
+        let late = |status, fields: &'static str| {
+            let response = response(status, fields);
+            Response { date: Some(response.response_time - 1000), ..response }
+        };
+        let fresh_for = |response: &Response<'_>| {
+            judge(response, &policy).map(|storable| storable.terms.fresh_for(response.response_time))
+        };
+        assert_eq!(fresh_for(&late(200, "X: 1\r\n")), Ok(10));
+        assert_eq!(fresh_for(&late(404, "X: 1\r\n")), Ok(20));
+        assert_eq!(fresh_for(&late(200, "Cache-Control: max-age=50\r\n")), Ok(-950));
         let cookie = Response { has_cookie: true, ..response(200, "X: 1\r\n") };
         let policy = Policy { default_freshness: 7, ..Policy::default() };
         assert_eq!(judge(&cookie, &policy), Err(NotStored::Useless));
