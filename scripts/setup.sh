@@ -37,6 +37,7 @@ testing|systemd-socket-activate|systemd|tests of socket activation and of the un
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests
 testing|java|default-jre-headless|servlet containers
 testing|minisign|minisign|signatures of certified results
+testing|soffice libreoffice|libreoffice-calc|opening the workbook
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
 testing|h2o|h2o|a system under test
 testing|lighttpd|lighttpd|a system under test

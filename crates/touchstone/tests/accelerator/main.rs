@@ -24,10 +24,14 @@ const FRESH: &str = "Cache-Control: max-age=600\r\n";
 
 /// A server whose origin answers everything with these fields, and a body that says how often it was asked.
 fn counting(fields: &'static str) -> (Origin, Server) {
+    counting_with(fields, &[])
+}
+
+fn counting_with(fields: &'static str, more: &[&str]) -> (Origin, Server) {
     let origin = Origin::start(move |asked, stream| {
         answer(stream, 200, fields, &format!("{} {}", asked.target, asked.count));
     });
-    let server = Server::accelerating(origin.address, &["--cores", "2"]);
+    let server = Server::accelerating(origin.address, &[&["--cores", "2"], more].concat());
     (origin, server)
 }
 
@@ -79,7 +83,6 @@ fn what_is_somebodys_own_is_asked_for_each_time() {
         "Cache-Control: no-store\r\n",
         "Set-Cookie: a=b\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n",
         "Cache-Control: max-age=600\r\nVary: *\r\n",
-        "",
     ] {
         let (origin, server) = counting(fields);
         assert_eq!(text(&get(&server, "/a", "")), "/a 1", "{fields}");
@@ -92,6 +95,22 @@ fn what_is_somebodys_own_is_asked_for_each_time() {
     assert_eq!(text(&get(&server, "/a", "")), "/a 2");
     assert_eq!(text(&get(&server, "/a", secret)), "/a 3");
     assert_eq!(text(&get(&server, "/a", "")), "/a 2");
+}
+
+#[test]
+fn what_says_nothing_is_kept_for_a_moment_unless_somebody_is_known() {
+    // An origin whose clock, or whose Date, stands still.
+    let silent = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+    let (origin, server) = counting_with(silent, &["--default-freshness", "600s"]);
+    for _ in 0..3 {
+        assert_eq!(text(&get(&server, "/a", "")), "/a 1");
+    }
+    assert_eq!(text(&get(&server, "/a", "Cookie: user=ada\r\n")), "/a 2");
+    assert_eq!(origin.count("/a"), 2);
+    let (origin, server) = counting_with(silent, &["--default-freshness", "0s"]);
+    assert_eq!(text(&get(&server, "/a", "")), "/a 1");
+    assert_eq!(text(&get(&server, "/a", "")), "/a 2");
+    assert_eq!(origin.count("/a"), 2);
 }
 
 #[test]
