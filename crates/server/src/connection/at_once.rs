@@ -62,7 +62,8 @@ impl Connection {
             host,
             fields: &fields,
         };
-        let Some(program) = rules.program_at_once(&view) else { return Hit::Not };
+        let program = rules.program_at_once(&view).filter(|program| program.interface.answers_at_once());
+        let Some(program) = program else { return Hit::Not };
         let handler = exchange::handler_of(&self.core, &snapshot, program.interface);
         let is_handed_on = |line: &FieldLine| trace_context::is_handed_on(line.name.of(bytes), None);
         if !head.fields.iter().all(is_handed_on) {

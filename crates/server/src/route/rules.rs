@@ -198,9 +198,6 @@ impl SiteRules {
         let route = self.routes.as_ref()?.find(request)?;
         let RouteInterface { interface, cache } = self.route_interfaces.get(route.index)?;
         let interface = interface.as_ref()?;
-        if !interface.answers_at_once() {
-            return None;
-        }
         let says_nothing_else = matches!(route.action, Action::Files) && route.fields.is_empty();
         says_nothing_else.then(|| ProgramAtOnce {
             route: route.index,
