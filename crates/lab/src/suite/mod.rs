@@ -26,9 +26,11 @@ use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target};
 pub use workload::{Class, Content, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 11] = [
+const BUILT_IN: [(&str, &str); 13] = [
     ("webbench-1.1-static", include_str!("../../../../suites/webbench-1.1-static.toml")),
     ("webbench-1.1-static-close", include_str!("../../../../suites/webbench-1.1-static-close.toml")),
+    ("accelerator-static", include_str!("../../../../suites/accelerator-static.toml")),
+    ("accelerator-mixed", include_str!("../../../../suites/accelerator-mixed.toml")),
     ("spice", include_str!("../../../../suites/spice.toml")),
     ("spice-close", include_str!("../../../../suites/spice-close.toml")),
     ("spice-shtml", include_str!("../../../../suites/spice-shtml.toml")),
