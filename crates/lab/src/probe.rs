@@ -150,6 +150,19 @@ mod tests {
     }
 
     #[test]
+    fn a_cache_on_the_way_says_that_it_had_the_answer() {
+        for (status, hit) in [("touchstone; hit; ttl=42", true), ("touchstone; fwd=uri-miss; stored", false)]
+        {
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nCache-Status: {status}\r\n\r\n");
+            assert_eq!(
+                parse(text.as_bytes(), false).unwrap().map(|answer| answer.hit),
+                Some(hit),
+                "{status}"
+            );
+        }
+    }
+
+    #[test]
     fn what_is_not_http_is_refused() {
         for text in
             ["SSH-2.0-x\r\n\r\n", "HTTP/1.1 banana\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"]

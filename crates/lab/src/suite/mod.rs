@@ -282,6 +282,27 @@ mod tests {
     }
 
     #[test]
+    fn accelerator_suites_keep_to_what_report_004_prints() {
+        let suite = |name: &str| Suite::find(name).unwrap();
+        let (webbench, files) = (suite("webbench-1.1-static"), suite("accelerator-static"));
+        assert_eq!((&files.parts, &files.mixes), (&webbench.parts, &webbench.mixes));
+        let mixed = suite("accelerator-mixed");
+        assert!(files.keep_alive && mixed.keep_alive);
+        assert_eq!(mixed.mixes, webbench.mixes);
+        assert_eq!(mixed.first_part().needs(), ["cgi", "files"]);
+        let (program, classes) = mixed.first_part().workload.classes.split_last().unwrap();
+        assert_eq!((program.name.as_str(), program.weight_percent), ("CGI", 20.0));
+        // "The access percentages for each class of file is lower to allow for the dynamic data."
+        for (class, whole) in classes.iter().zip(&webbench.first_part().workload.classes) {
+            assert!(class.weight_percent < whole.weight_percent, "{}", class.name);
+            assert_eq!((&class.name, &class.content), (&whole.name, &whole.content));
+        }
+        let weight: f64 = classes.iter().map(|class| class.weight_percent).sum();
+        let bytes: f64 = classes.iter().map(|class| class.weight_percent * class.body_bytes() as f64).sum();
+        assert!((weight - 80.0).abs() < 1e-9 && (bytes / weight - 6735.0).abs() < 2.0, "{}", bytes / weight);
+    }
+
+    #[test]
     fn spice_suites_measure_interfaces_of_as_many_bytes_against_static_files() {
         let all = Interface::built_in().unwrap();
         let suites = Suite::built_in().unwrap();
