@@ -6,7 +6,7 @@ use crate::monitor::processes::ProcessTree;
 use crate::result::{ClassHits, ConfigurationFile, OriginResult, OriginUse};
 use crate::suite::Mix;
 use crate::system::process::{OUTPUT_FILE, Start, SystemProcess};
-use crate::system::{Definition, Values};
+use crate::system::{Definition, Installed, Values};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -36,10 +36,7 @@ impl Origin {
         sockets: &Path,
         prepared: &Prepared,
     ) -> Result<Origin, String> {
-        let definition = Definition::find(name)?;
-        let installed = definition.installed().ok_or_else(|| {
-            format!("{name}, the origin of {accelerator}, is not installed; {}", definition.how_to_install())
-        })?;
+        let (definition, installed) = find(name, accelerator)?;
         let title = definition.title_with(installed.version.as_deref());
         let failed = |error: std::io::Error| format!("{title}, the origin of {accelerator}: {error}");
         if let Some(reason) = definition.lacks(needs, &title) {
@@ -133,6 +130,16 @@ impl Origin {
     fn cpu_s(&mut self) -> f64 {
         self.tree.read().map_or(0.0, |reading| reading.user_s + reading.system_s)
     }
+}
+
+/// The definition of an origin and what is installed of it, or what to do about it.
+pub(super) fn find(name: &str, accelerator: &str) -> Result<(Definition, Installed), String> {
+    let wrong = |problem: String| format!("the origin of {accelerator}: {problem}");
+    let definition = Definition::find(name).map_err(wrong)?;
+    let installed = definition
+        .installed()
+        .ok_or_else(|| wrong(format!("{name} is not installed; {}", definition.how_to_install())))?;
+    Ok((definition, installed))
 }
 
 fn free_port() -> std::io::Result<u16> {
