@@ -247,7 +247,7 @@ pub struct SystemResult {
     #[serde(default)]
     pub skipped: Vec<SkippedInterface>,
     /// What it accelerates, and what became of that; absent where it has no origin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub origin: Option<OriginResult>,
     /// The last lines that it printed, where it died or failed.
     pub last_words: Option<String>,
