@@ -129,7 +129,17 @@ fn sentence(result: &ResultFile, acceleration: &Acceleration<'_>) -> String {
     let left = acceleration.origin_at_peak().map_or(String::new(), |left| {
         format!("; the origin then used {} of a processor", percent(left.cpus()))
     });
-    format!("{origin} is {} times as fast accelerated as alone{beside}{left}.", significant(factors.rate))
+    let saturated = |(fast, alone): (&MixResult, &MixResult)| {
+        fast.generator_saturated.is_some() || alone.generator_saturated.is_some()
+    };
+    let but = match acceleration.peaks().is_some_and(saturated) {
+        true => "; but the load engine, not the servers, set some of these rates",
+        false => "",
+    };
+    format!(
+        "{origin} is {} times as fast accelerated as alone{beside}{left}{but}.",
+        significant(factors.rate)
+    )
 }
 
 #[cfg(test)]
@@ -188,6 +198,14 @@ pub(crate) mod tests {
         {
             assert!(sentence.contains(text), "{sentence}");
         }
+        assert!(!sentence.contains("load engine"));
+        let mut result = accelerated();
+        for mix in &mut result.systems[1].mixes {
+            mix.generator_saturated = Some("busy".to_string());
+        }
+        assert!(
+            sentences(&result)[0].ends_with("the load engine, not the servers, set some of these rates.")
+        );
     }
 
     #[test]

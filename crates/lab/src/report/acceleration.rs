@@ -56,6 +56,7 @@ fn factors(view: &View, all: &[Acceleration<'_>]) -> Markup {
         &["Accelerator", "alone, requests/s", "accelerated, requests/s", "rate", "throughput"],
         rows,
     )
+    .with_words(&[0])
     .write()
 }
 
@@ -110,6 +111,7 @@ fn hits(view: &View, all: &[Acceleration<'_>]) -> Markup {
         &["Class", "share of the load", "asked", "hits", "hit"],
         rows,
     )
+    .with_words(&[0])
     .write()
 }
 
