@@ -8,6 +8,7 @@
 //! to check and repeat it. The report ([`report`]), the [`verdict`] and the [`table`] are made from it alone, so that
 //! they can be made again at any time.
 
+pub mod acceleration;
 pub mod bench;
 mod cache;
 pub mod capability;

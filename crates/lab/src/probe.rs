@@ -13,6 +13,8 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 pub(crate) struct Answer {
     /// The status code.
     pub(crate) status: u16,
+    /// Whether a cache on the way says that it had the answer (`Cache-Status`, RFC 9211).
+    pub(crate) hit: bool,
     /// The body, without any transfer coding.
     pub(crate) body: Vec<u8>,
 }
@@ -62,12 +64,14 @@ fn parse(received: &[u8], ended: bool) -> io::Result<Option<Answer>> {
     let status =
         status(lines.next().unwrap_or_default()).ok_or_else(|| invalid("the answer is not HTTP/1"))?;
     let rest = &received[head_length + 4..];
-    let (mut length, mut chunked) = (None, false);
+    let (mut length, mut chunked, mut hit) = (None, false, false);
     for line in lines {
         let Some((name, value)) = line.split_once(':') else { continue };
         if name.eq_ignore_ascii_case("content-length") {
             length =
                 Some(value.trim().parse::<usize>().map_err(|_| invalid("Content-Length is not a number"))?);
+        } else if name.eq_ignore_ascii_case("cache-status") {
+            hit |= value.split(';').any(|parameter| parameter.trim() == "hit");
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
             chunked = value.trim().eq_ignore_ascii_case("chunked");
         }
@@ -77,7 +81,7 @@ fn parse(received: &[u8], ended: bool) -> io::Result<Option<Answer>> {
         (false, Some(length)) => rest.get(..length).map(<[u8]>::to_vec),
         (false, None) => ended.then(|| rest.to_vec()),
     };
-    Ok(body.map(|body| Answer { status, body }))
+    Ok(body.map(|body| Answer { status, hit, body }))
 }
 
 /// The status code of `HTTP/1.x NNN reason`.
@@ -139,8 +143,22 @@ mod tests {
         ];
         for (text, ended, expected) in cases {
             let answer = parse(text.as_bytes(), ended).unwrap();
-            let expected = expected.map(|(status, body)| Answer { status, body: body.as_bytes().to_vec() });
+            let expected =
+                expected.map(|(status, body)| Answer { status, hit: false, body: body.as_bytes().to_vec() });
             assert_eq!(answer, expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_cache_on_the_way_says_that_it_had_the_answer() {
+        for (status, hit) in [("touchstone; hit; ttl=42", true), ("touchstone; fwd=uri-miss; stored", false)]
+        {
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nCache-Status: {status}\r\n\r\n");
+            assert_eq!(
+                parse(text.as_bytes(), false).unwrap().map(|answer| answer.hit),
+                Some(hit),
+                "{status}"
+            );
         }
     }
 

@@ -246,8 +246,50 @@ pub struct SystemResult {
     /// The interfaces of the suite that were not measured on it, with the reason.
     #[serde(default)]
     pub skipped: Vec<SkippedInterface>,
+    /// What it accelerates, and what became of that; absent where it has no origin.
+    #[serde(default)]
+    pub origin: Option<OriginResult>,
     /// The last lines that it printed, where it died or failed.
     pub last_words: Option<String>,
+}
+
+/// The origin behind an accelerator.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct OriginResult {
+    /// Its name in `touchstone systems`: measured alone it bears the same.
+    pub name: String,
+    /// Its name for people, with version.
+    pub title: String,
+    /// What it used in each mix, in the order of the mixes.
+    pub mixes: Vec<OriginUse>,
+    /// How much of each class the accelerator had: after each mix everything was asked for once.
+    pub hits: Vec<ClassHits>,
+}
+
+/// An origin's processor time in a mix, ramps included. Programs whose time the kernel adds to no process are left out.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct OriginUse {
+    /// The mix's name.
+    pub mix: String,
+    /// Virtual clients.
+    pub clients: u64,
+    /// Processor time, seconds.
+    pub cpu_s: f64,
+    /// The whole length of the mix, seconds.
+    pub length_s: f64,
+    /// Processor time for each valid answer of the accelerator, microseconds.
+    pub cpu_us_per_request: f64,
+}
+
+/// How much of a class an accelerator had.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct ClassHits {
+    /// The class.
+    pub class: String,
+    /// Requests.
+    pub asked: u64,
+    /// Those that were answered from what is stored, as `Cache-Status` says.
+    pub hits: u64,
 }
 
 /// One configuration file.

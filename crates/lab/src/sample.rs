@@ -69,6 +69,7 @@ fn system(name: &str, title: &str, is_limit: bool, rate: f64) -> SystemResult {
         configuration: vec![ConfigurationFile { name: format!("{name}.conf"), text: "listen 80;\n".into() }],
         mixes: vec![mix(1, rate / 4.0), mix(4, rate / 2.0), mix(16, rate)],
         skipped: Vec::new(),
+        origin: None,
         last_words: None,
     }
 }

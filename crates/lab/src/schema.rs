@@ -113,6 +113,8 @@ fn a_sample_result_fits_the_published_schema() {
     let mut result = crate::sample::result();
     assert_eq!(check(&serde_json::to_value(&result).unwrap()), Vec::<String>::new());
 
+    let accelerated = crate::acceleration::tests::accelerated();
+    assert_eq!(check(&serde_json::to_value(&accelerated).unwrap()), Vec::<String>::new());
     assert_eq!(check(&serde_json::to_value(crate::sample::spice()).unwrap()), Vec::<String>::new());
     result.status = crate::result::RunStatus::Incomplete("for the test".into());
     result.systems[0].mixes[0].connect = Some(result.systems[0].mixes[0].latency.clone());

@@ -4,6 +4,7 @@
 //! The order is that in which a reader asks: did the run end well, which system is ahead, how far did each one come,
 //! how far is it from the kernel's limit, what held it back, and can the figures be trusted.
 
+use crate::acceleration;
 use crate::figures::{clients, count, list, milliseconds, percent, rate, significant};
 use crate::result::{MixResult, ResultFile, RunStatus, SystemResult};
 use crate::spice;
@@ -57,6 +58,7 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
         sentences.push(validity(result));
         return sentences;
     }
+    sentences.extend(acceleration::sentences(result));
     let ranked = by_rate(&rivals, &result.status);
     sentences.extend(comparison(&ranked, &result.status));
     sentences.extend(processor_time(&ranked));

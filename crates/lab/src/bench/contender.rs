@@ -2,11 +2,12 @@
 
 use super::BenchError;
 use super::entrant::{Entrant, EntrantKind, PartState};
+use super::origin::Origin;
 use super::prepare::Prepared;
 use crate::probe;
-use crate::result::{ConfigurationFile, SystemResult};
-use crate::suite::Suite;
+use crate::result::{ConfigurationFile, OriginResult, SystemResult};
 use crate::suite::tree::{DIRECTIVE, Expected, expected};
+use crate::suite::{Mix, Suite};
 use crate::system::Values;
 use crate::system::companion::{PreparedCompanion, SocketDirectory};
 use crate::system::process::{OUTPUT_FILE, Start, SystemProcess};
@@ -32,6 +33,7 @@ pub(super) struct Contender {
     pub(super) place: usize,
     process: Option<SystemProcess>,
     companions: Vec<SystemProcess>,
+    origin: Option<Origin>,
     command: Vec<String>,
     configuration: Vec<ConfigurationFile>,
     cpus: Vec<usize>,
@@ -56,6 +58,7 @@ impl Contender {
                 place,
                 process: None,
                 companions: Vec::new(),
+                origin: None,
                 command: Vec::new(),
                 configuration: Vec::new(),
                 cpus: Vec::new(),
@@ -91,9 +94,7 @@ impl Contender {
     pub(super) fn pids(&self) -> Vec<u32> {
         match &self.entrant.kind {
             EntrantKind::Running { pid, .. } => pid.iter().copied().collect(),
-            EntrantKind::Started { .. } => {
-                self.process.iter().chain(&self.companions).map(SystemProcess::pid).collect()
-            }
+            EntrantKind::Started { .. } => self.processes().map(SystemProcess::pid).collect(),
         }
     }
 
@@ -131,8 +132,9 @@ impl Contender {
             if let Some(end) = process.has_ended() {
                 return Some(end.to_string());
             }
-            let ended =
-                self.companions.iter_mut().find_map(|companion| companion.has_ended().map(str::to_string));
+            let origin = self.origin.iter_mut().map(|origin| &mut origin.process);
+            let mut beside = self.companions.iter_mut().chain(origin);
+            let ended = beside.find_map(|companion| companion.has_ended().map(str::to_string));
             return ended.map(|end| format!("a program beside it: {end}"));
         }
         let EntrantKind::Running { pid, .. } = &self.entrant.kind else { return None };
@@ -147,12 +149,43 @@ impl Contender {
 
     /// Asks it to end, without waiting.
     pub(super) fn ask_to_end(&self) {
-        self.process.iter().chain(&self.companions).for_each(SystemProcess::ask_to_end);
+        self.processes().for_each(SystemProcess::ask_to_end);
     }
 
     /// Ends it, if it was started here.
     pub(super) fn stop(&mut self) {
-        self.process.iter_mut().chain(&mut self.companions).for_each(SystemProcess::stop);
+        let origin = self.origin.iter_mut().map(|origin| &mut origin.process);
+        self.process.iter_mut().chain(&mut self.companions).chain(origin).for_each(SystemProcess::stop);
+    }
+
+    /// Its origin, where it accelerates one, as far as it was measured.
+    pub(super) fn origin(&self) -> Option<OriginResult> {
+        self.origin.as_ref().map(|origin| origin.result.clone())
+    }
+
+    /// A mix begins.
+    pub(super) fn begin_mix(&mut self) {
+        self.origin.iter_mut().for_each(Origin::begin);
+    }
+
+    /// A mix has ended: where there is an origin, its processor time is kept, and everything is asked for once to see how much
+    /// of each class is stored.
+    pub(super) fn end_mix(&mut self, prepared: &Prepared, part: usize, mix: &Mix, requests: u64) {
+        let Some(origin) = &mut self.origin else { return };
+        origin.end(mix, requests);
+        for class in &prepared.suite.parts[part].workload.classes {
+            for number in 0..class.requests() {
+                let (path, length) = (class.path(number), class.body_bytes() as usize);
+                let Target { address, host, .. } = &self.target;
+                let answer = probe::get(*address, host, &path, length, REQUEST_TIME_LIMIT);
+                origin.count(&class.name, answer.is_ok_and(|answer| answer.status == 200 && answer.hit));
+            }
+        }
+    }
+
+    fn processes(&self) -> impl Iterator<Item = &SystemProcess> {
+        let origin = self.origin.iter().map(|origin| &origin.process);
+        self.process.iter().chain(&self.companions).chain(origin)
     }
 
     /// Its part of the result, before anything was measured.
@@ -161,6 +194,7 @@ impl Contender {
             command: self.command.clone(),
             cpus: self.cpus.clone(),
             configuration: self.configuration.clone(),
+            origin: self.origin(),
             ..not_measured(&self.entrant, suite)
         }
     }
@@ -291,6 +325,7 @@ pub(super) fn not_measured(entrant: &Entrant, suite: &Suite) -> SystemResult {
         configuration: Vec::new(),
         mixes: Vec::new(),
         skipped: entrant.skipped(suite),
+        origin: None,
         last_words: None,
     }
 }
@@ -310,11 +345,15 @@ fn launch(entrant: Entrant, target: Target, place: usize, prepared: &Prepared) -
     let sockets = SocketDirectory::make(user)
         .map_err(|error| failed("a directory for its sockets cannot be made", error))?;
     let cpus = &prepared.placement.system;
+    let needs = entrant.needs(&prepared.suite);
+    let start_origin = |name: &String| Origin::start(name, &entrant.name, &needs, sockets.path(), prepared);
+    let origin = definition.origin.as_ref().map(start_origin).transpose()?;
     let filled = definition.prepare(&Values {
         executable: &installed.executable,
         root: &prepared.tree,
         directory: &directory,
         port: *port,
+        origin_port: origin.as_ref().map_or(0, |origin| origin.port),
         cores: cpus.len(),
         mean_body_bytes: limit_body_bytes(prepared),
         programs: &prepared.programs.directory,
@@ -322,7 +361,7 @@ fn launch(entrant: Entrant, target: Target, place: usize, prepared: &Prepared) -
         user: user.map_or("", |user| &user.name),
         group: user.map_or("", |user| &user.group),
         as_root: user.is_some(),
-        needs: &entrant.needs(&prepared.suite),
+        needs: &needs,
     });
     filled.write_files(&directory).map_err(|error| failed("its configuration cannot be written", error))?;
     let mut companions = Vec::new();
@@ -342,12 +381,14 @@ fn launch(entrant: Entrant, target: Target, place: usize, prepared: &Prepared) -
         user: None,
     })
     .map_err(|error| failed(&format!("{} cannot be started", filled.command[0]), error))?;
-    let configuration = with_companions(filled.files, &filled.companions, cpus.len());
+    let mut configuration = with_companions(filled.files, &filled.companions, cpus.len());
+    configuration.extend(origin.iter().flat_map(|origin| origin.configuration.clone()));
     Ok(Contender {
         target,
         place,
         process: Some(process),
         companions,
+        origin,
         command: filled.command,
         configuration,
         cpus: cpus.clone(),

@@ -1,6 +1,6 @@
 //! The systems of a run: found by their names, told which parts of the suite they can do, and given their ports.
 
-use super::Options;
+use super::{Options, origin};
 use crate::programs::{self, Programs};
 use crate::result::SkippedInterface;
 use crate::suite::{Part, Suite};
@@ -170,6 +170,9 @@ fn to_be_started(word: &str) -> Result<Entrant, String> {
     let installed = definition
         .installed()
         .ok_or_else(|| format!("{} is not installed; {}", definition.name, definition.how_to_install()))?;
+    if let Some(name) = &definition.origin {
+        origin::find(name, &definition.name)?;
+    }
     Ok(Entrant {
         name: definition.name.clone(),
         title: definition.title_with(installed.version.as_deref()),

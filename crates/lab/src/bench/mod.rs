@@ -11,6 +11,7 @@ mod entrant;
 mod event;
 mod interrupt;
 mod measure;
+mod origin;
 mod prepare;
 mod record;
 mod warnings;
@@ -249,7 +250,9 @@ impl<'a> Run<'a> {
             seconds_after: later.map(|turn| prepared.mixes[turn.mix].length_s).sum(),
         };
         let contender = &mut self.contenders[turn.contender];
+        contender.begin_mix();
         let measured = measurement.take(contender, self.observer, self.interrupt)?;
+        contender.end_mix(&self.prepared, turn.part, &mix, measured.outcome.total_requests);
         self.keep(turn, &title, &mix, measured)
     }
 
@@ -299,6 +302,7 @@ impl<'a> Run<'a> {
         let unanswered = nothing_answered(&result);
         let system = &mut self.systems[contender.place];
         system.mixes.push(result);
+        system.origin = contender.origin();
         match measured.ending {
             Ending::SystemDied(end) => {
                 system.last_words = contender.last_words();

@@ -12,7 +12,7 @@ pub mod exporter;
 mod kernel;
 mod memory;
 mod network;
-mod processes;
+pub(crate) mod processes;
 mod queues;
 mod recording;
 mod scheduler;

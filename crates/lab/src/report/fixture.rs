@@ -45,6 +45,7 @@ pub(super) fn full() -> ResultFile {
             }],
             mixes: CLIENTS.iter().zip(rates).map(|(&clients, rate)| mix(name, clients, rate)).collect(),
             skipped: Vec::new(),
+            origin: None,
             last_words: None,
         })
         .collect();

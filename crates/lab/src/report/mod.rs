@@ -6,6 +6,7 @@
 //! other. The order of the sections is the order in which a reader asks: what came out, may I trust it, what does it
 //! look like, what are the numbers, how do I repeat it.
 
+mod acceleration;
 mod appendix;
 mod audit;
 mod chart;

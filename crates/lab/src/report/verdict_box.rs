@@ -3,6 +3,7 @@
 
 use maud::{Markup, html};
 
+use super::acceleration;
 use super::number;
 use super::spice;
 use super::style::pixel;
@@ -23,6 +24,7 @@ pub(super) fn section(view: &View) -> Markup {
             h2 id="verdict" { "Verdict" }
             @if let Some(first) = sentences.first() { p class=(first_class(first)) { (first) } }
             @if view.result.suite.interfaces.is_empty() { (peaks(view)) } @else { (spice::section(view)) }
+            (acceleration::section(view))
             @if sentences.len() > 1 {
                 ul class="further" { @for sentence in &sentences[1..] { li { (sentence) } } }
             }

@@ -26,9 +26,11 @@ use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target};
 pub use workload::{Class, Content, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 11] = [
+const BUILT_IN: [(&str, &str); 13] = [
     ("webbench-1.1-static", include_str!("../../../../suites/webbench-1.1-static.toml")),
     ("webbench-1.1-static-close", include_str!("../../../../suites/webbench-1.1-static-close.toml")),
+    ("accelerator-static", include_str!("../../../../suites/accelerator-static.toml")),
+    ("accelerator-mixed", include_str!("../../../../suites/accelerator-mixed.toml")),
     ("spice", include_str!("../../../../suites/spice.toml")),
     ("spice-close", include_str!("../../../../suites/spice-close.toml")),
     ("spice-shtml", include_str!("../../../../suites/spice-shtml.toml")),
@@ -277,6 +279,27 @@ mod tests {
         }
         assert!(suites[0].keep_alive && !suites[1].keep_alive);
         assert_eq!(suites[0].parts, suites[1].parts);
+    }
+
+    #[test]
+    fn accelerator_suites_keep_to_what_report_004_prints() {
+        let suite = |name: &str| Suite::find(name).unwrap();
+        let (webbench, files) = (suite("webbench-1.1-static"), suite("accelerator-static"));
+        assert_eq!((&files.parts, &files.mixes), (&webbench.parts, &webbench.mixes));
+        let mixed = suite("accelerator-mixed");
+        assert!(files.keep_alive && mixed.keep_alive);
+        assert_eq!(mixed.mixes, webbench.mixes);
+        assert_eq!(mixed.first_part().needs(), ["cgi", "files"]);
+        let (program, classes) = mixed.first_part().workload.classes.split_last().unwrap();
+        assert_eq!((program.name.as_str(), program.weight_percent), ("CGI", 20.0));
+        // "The access percentages for each class of file is lower to allow for the dynamic data."
+        for (class, whole) in classes.iter().zip(&webbench.first_part().workload.classes) {
+            assert!(class.weight_percent < whole.weight_percent, "{}", class.name);
+            assert_eq!((&class.name, &class.content), (&whole.name, &whole.content));
+        }
+        let weight: f64 = classes.iter().map(|class| class.weight_percent).sum();
+        let bytes: f64 = classes.iter().map(|class| class.weight_percent * class.body_bytes() as f64).sum();
+        assert!((weight - 80.0).abs() < 1e-9 && (bytes / weight - 6735.0).abs() < 2.0, "{}", bytes / weight);
     }
 
     #[test]

@@ -23,8 +23,9 @@ use companion::{Companion, PreparedCompanion};
 pub use template::Values;
 
 /// The systems that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 6] = [
+const BUILT_IN: [(&str, &str); 7] = [
     ("touchstone", include_str!("../../../../systems/touchstone.toml")),
+    ("touchstone-accelerator", include_str!("../../../../systems/touchstone-accelerator.toml")),
     ("limit", include_str!("../../../../systems/limit.toml")),
     ("nginx", include_str!("../../../../systems/nginx.toml")),
     ("h2o", include_str!("../../../../systems/h2o.toml")),
@@ -67,6 +68,8 @@ pub struct Definition {
     pub companions: Vec<Companion>,
     /// The capabilities whose programs' processor time the kernel adds to none of its processes.
     pub uncounted: Vec<String>,
+    /// The system that it stands in front of, by name or path: it is started before this one, on a port of its own.
+    pub origin: Option<String>,
     /// True for the kernel's limit: it answers one length to everything.
     pub is_limit: bool,
 }
@@ -249,6 +252,7 @@ mod tests {
             root: Path::new("/tree"),
             directory,
             port: 8080,
+            origin_port: 8081,
             cores: 3,
             mean_body_bytes: 8348,
             programs: Path::new("/programs"),
@@ -303,7 +307,9 @@ mod tests {
                 .unwrap_err()
                 .starts_with("there is no system `ngnix`; did you mean `nginx`?")
         );
-        assert!(Definition::find("zzz").unwrap_err().contains("known: touchstone, limit, nginx"));
+        assert!(
+            Definition::find("zzz").unwrap_err().contains("known: touchstone, touchstone-accelerator, limit")
+        );
         assert!(Definition::find("/nowhere/x.toml").unwrap_err().contains("/nowhere/x.toml"));
     }
 

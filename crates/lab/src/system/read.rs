@@ -38,6 +38,7 @@ pub(super) fn definition(file: &str, text: &str) -> Result<Definition, Definitio
         companions: companions(&root, &capabilities)?,
         uncounted: uncounted(&root, &capabilities)?,
         capabilities,
+        origin: root.string("origin")?.map(|origin| origin.value),
         is_limit: root.boolean("is_limit")?.is_some_and(|flag| flag.value),
     };
     root.finish()?;

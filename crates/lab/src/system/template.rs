@@ -10,11 +10,12 @@ use crate::definition::nearest;
 use std::path::Path;
 
 /// The placeholders that there are.
-pub(super) const PLACEHOLDERS: [&str; 10] = [
+pub(super) const PLACEHOLDERS: [&str; 11] = [
     "executable",
     "root",
     "directory",
     "port",
+    "origin_port",
     "cores",
     "mean_body_bytes",
     "programs",
@@ -37,6 +38,8 @@ pub struct Values<'a> {
     pub directory: &'a Path,
     /// The port to listen on.
     pub port: u16,
+    /// The port that its origin listens on; 0 where it has none.
+    pub origin_port: u16,
     /// How many processors it is given.
     pub cores: usize,
     /// The workload's mean body, rounded.
@@ -89,6 +92,7 @@ impl Values<'_> {
             "root" => self.root.display().to_string(),
             "directory" => self.directory.display().to_string(),
             "port" => self.port.to_string(),
+            "origin_port" => self.origin_port.to_string(),
             "cores" => self.cores.to_string(),
             "mean_body_bytes" => self.mean_body_bytes.to_string(),
             "programs" => self.programs.display().to_string(),
@@ -227,6 +231,7 @@ mod tests {
             root: Path::new("/tree"),
             directory: Path::new("/results"),
             port: 80,
+            origin_port: 81,
             cores: 2,
             mean_body_bytes: 8348,
             programs: Path::new("/programs"),

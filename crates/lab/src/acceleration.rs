@@ -1,0 +1,229 @@
+//! What an accelerator makes of its origin, in the style of report 004: how many times faster the same origin is with it than
+//! alone in the same run (Table 5), each at its own peak, and what is left for the origin to do.
+
+use crate::figures::{percent, significant};
+use crate::reference::{self, Printed};
+use crate::result::{MixResult, OriginResult, OriginUse, ResultFile, SystemResult};
+use crate::verdict::peak;
+
+/// An accelerated system beside its origin, measured alone.
+#[derive(Debug, Clone)]
+pub struct Acceleration<'a> {
+    /// The accelerator with the origin behind it.
+    pub accelerated: &'a SystemResult,
+    /// What is known of the origin behind it.
+    pub origin: &'a OriginResult,
+    /// The same origin alone; absent where the run did not measure it.
+    pub alone: Option<&'a SystemResult>,
+}
+
+/// How many times faster.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Factors {
+    /// By requests a second.
+    pub rate: f64,
+    /// By bytes a second.
+    pub throughput: f64,
+}
+
+/// The factors that report 004 prints for a kind of load: by rate and by throughput, for each of its accelerators.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reported {
+    /// The accelerator's machine.
+    pub machine: &'static str,
+    /// By requests a second, as printed.
+    pub rate: Printed,
+    /// By bits a second, as printed.
+    pub throughput: Printed,
+}
+
+/// Every accelerated system of a result.
+pub fn of(result: &ResultFile) -> Vec<Acceleration<'_>> {
+    let accelerations = result.systems.iter().filter_map(|accelerated| {
+        let origin = accelerated.origin.as_ref()?;
+        let alone =
+            result.systems.iter().find(|system| system.name == origin.name && system.origin.is_none());
+        Some(Acceleration { accelerated, origin, alone })
+    });
+    accelerations.collect()
+}
+
+impl<'a> Acceleration<'a> {
+    /// The peaks: accelerated, and alone.
+    pub fn peaks(&self) -> Option<(&'a MixResult, &'a MixResult)> {
+        Some((peak(self.accelerated)?, peak(self.alone?)?))
+    }
+
+    /// The factors between the peaks.
+    pub fn factors(&self) -> Option<Factors> {
+        let (accelerated, alone) = self.peaks()?;
+        let ratio = |dividend: f64, divisor: f64| Some(dividend / divisor).filter(|ratio| ratio.is_finite());
+        Some(Factors {
+            rate: ratio(accelerated.requests_per_second, alone.requests_per_second)?,
+            throughput: ratio(accelerated.bytes_per_second, alone.bytes_per_second)?,
+        })
+    }
+
+    /// What the origin used in the mix in which the accelerator reached its peak.
+    pub fn origin_at_peak(&self) -> Option<&'a OriginUse> {
+        let peak = peak(self.accelerated)?;
+        self.origin.mixes.iter().find(|mix| mix.mix == peak.name)
+    }
+
+    /// The share of requests that would be answered from what is stored: of each class what was found stored, by its weight.
+    pub fn hit_share(&self, result: &ResultFile) -> Option<f64> {
+        let of_class = |class: &crate::result::ClassRecord| {
+            let hits = self.origin.hits.iter().find(|hits| hits.class == class.name && hits.asked > 0)?;
+            Some(class.weight_percent / 100.0 * hits.hits as f64 / hits.asked as f64)
+        };
+        result.suite.classes.iter().map(of_class).sum()
+    }
+}
+
+impl OriginUse {
+    /// The origin's processors in use, 1.0 being one.
+    pub fn cpus(&self) -> f64 {
+        if self.length_s > 0.0 { self.cpu_s / self.length_s } else { 0.0 }
+    }
+}
+
+/// What report 004 has for the same kind of load: its Table 5.
+pub fn reported(suite: &str) -> Vec<Reported> {
+    let kind = match suite {
+        "accelerator-static" => "Static Data",
+        "accelerator-mixed" => "Mixed Data",
+        _ => return Vec::new(),
+    };
+    let Some(table) = reference::report("bordermanager-1997").and_then(|report| report.table("table-5"))
+    else {
+        return Vec::new();
+    };
+    let of_machine = |machine| {
+        Some(Reported {
+            machine,
+            rate: table.figure(&format!("Requests/Second, {kind}"), machine)?,
+            throughput: table.figure(&format!("Throughput (Mbits/s), {kind}"), machine)?,
+        })
+    };
+    ["Compaq", "Intel"].into_iter().filter_map(of_machine).collect()
+}
+
+/// What the factors say, a sentence for each accelerated system.
+pub(crate) fn sentences(result: &ResultFile) -> Vec<String> {
+    of(result).iter().map(|acceleration| sentence(result, acceleration)).collect()
+}
+
+fn sentence(result: &ResultFile, acceleration: &Acceleration<'_>) -> String {
+    let (title, origin) = (&acceleration.accelerated.title, &acceleration.origin.title);
+    let Some(factors) = acceleration.factors() else {
+        return format!(
+            "{origin} was not measured alone, so there is no factor for {title}; name {} beside it.",
+            acceleration.origin.name
+        );
+    };
+    let reports: Vec<String> = reported(&result.suite.name).into_iter().map(|of| of.rate.text).collect();
+    let beside = match &reports[..] {
+        [] => String::new(),
+        texts => format!(" (report 004: {})", texts.join(" and ")),
+    };
+    let left = acceleration.origin_at_peak().map_or(String::new(), |left| {
+        format!("; the origin then used {} of a processor", percent(left.cpus()))
+    });
+    let saturated = |(fast, alone): (&MixResult, &MixResult)| {
+        fast.generator_saturated.is_some() || alone.generator_saturated.is_some()
+    };
+    let but = match acceleration.peaks().is_some_and(saturated) {
+        true => "; but the load engine, not the servers, set some of these rates",
+        false => "",
+    };
+    format!(
+        "{origin} is {} times as fast accelerated as alone{beside}{left}{but}.",
+        significant(factors.rate)
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::result::{ClassHits, ClassRecord};
+
+    /// A result in which a system accelerates the first one.
+    pub(crate) fn accelerated() -> ResultFile {
+        let mut result = crate::sample::result();
+        let alone = result.systems[0].clone();
+        let mut fast = alone.clone();
+        fast.name = "accelerator".to_string();
+        fast.title = "accelerator 1.0".to_string();
+        for mix in &mut fast.mixes {
+            mix.requests_per_second *= 6.5;
+            mix.bytes_per_second *= 6.0;
+        }
+        let mixes = fast.mixes.iter().map(|mix| OriginUse {
+            mix: mix.name.clone(),
+            clients: mix.clients,
+            cpu_s: 0.5,
+            length_s: 5.0,
+            cpu_us_per_request: 1.5,
+        });
+        result.suite.name = "accelerator-mixed".to_string();
+        let class = |name: &str, weight_percent| ClassRecord {
+            name: name.to_string(),
+            weight_percent,
+            files: 10,
+            file_bytes: 6250,
+        };
+        result.suite.classes = vec![class("CLASS_4K", 80.0), class("CGI", 20.0)];
+        let hits = |class: &str, hits| ClassHits { class: class.to_string(), asked: 10, hits };
+        fast.origin = Some(OriginResult {
+            name: alone.name.clone(),
+            title: alone.title.clone(),
+            mixes: mixes.collect(),
+            hits: vec![hits("CLASS_4K", 10), hits("CGI", 5)],
+        });
+        result.systems = vec![alone, fast];
+        result
+    }
+
+    #[test]
+    fn factors_are_those_between_the_peaks() {
+        let result = accelerated();
+        let all = of(&result);
+        let factors = all[0].factors().unwrap();
+        assert!((factors.rate - 6.5).abs() < 1e-9 && (factors.throughput - 6.0).abs() < 1e-9);
+        assert_eq!(all[0].origin_at_peak().map(OriginUse::cpus), Some(0.1));
+        assert!((all[0].hit_share(&result).unwrap() - 0.9).abs() < 1e-9);
+        let sentence = &sentences(&result)[0];
+        for text in
+            ["is 6.50 times as fast accelerated as alone (report 004: 12.4)", "used 10 % of a processor"]
+        {
+            assert!(sentence.contains(text), "{sentence}");
+        }
+        assert!(!sentence.contains("load engine"));
+        let mut result = accelerated();
+        for mix in &mut result.systems[1].mixes {
+            mix.generator_saturated = Some("busy".to_string());
+        }
+        assert!(
+            sentences(&result)[0].ends_with("the load engine, not the servers, set some of these rates.")
+        );
+    }
+
+    #[test]
+    fn without_the_origin_alone_there_is_no_factor() {
+        let mut result = accelerated();
+        result.systems.remove(0);
+        assert_eq!(of(&result)[0].factors(), None);
+        assert!(sentences(&result)[0].contains("was not measured alone"), "{:?}", sentences(&result));
+    }
+
+    #[test]
+    fn the_reports_own_factors_are_those_of_table_5() {
+        let texts = |suite| {
+            reported(suite).into_iter().map(|of| (of.rate.text, of.throughput.text)).collect::<Vec<_>>()
+        };
+        let pair = |rate: &str, throughput: &str| (rate.to_string(), throughput.to_string());
+        assert_eq!(texts("accelerator-static"), [pair("6.0", "5.7"), pair("7.4", "7.0")]);
+        assert_eq!(texts("accelerator-mixed"), [pair("12.4", "13.3")]);
+        assert!(texts("spice").is_empty());
+    }
+}

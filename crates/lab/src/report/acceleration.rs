@@ -1,0 +1,137 @@
+//! Acceleration, in the style of report 004: the factors beside those of its Table 5, what the origin still does, and how much
+//! of each class the accelerator has. Nothing where no system accelerates another.
+
+use maud::{Markup, html};
+
+use super::number;
+use super::table::{Row, Table};
+use super::view::View;
+use super::words;
+use crate::acceleration::{self, Acceleration};
+use crate::result::MixResult;
+
+/// The most characters of an outside text in a cell.
+const CELL_LIMIT: usize = 60;
+
+/// The tables, for the verdict.
+pub(super) fn section(view: &View) -> Markup {
+    let all = acceleration::of(view.result);
+    if all.is_empty() {
+        return html! {};
+    }
+    html! {
+        (factors(view, &all))
+        (origin(&all))
+        (hits(view, &all))
+    }
+}
+
+fn factor(value: f64) -> String {
+    format!("{}\u{a0}times", crate::figures::significant(value))
+}
+
+/// How many times faster, beside report 004.
+fn factors(view: &View, all: &[Acceleration<'_>]) -> Markup {
+    let mut rows: Vec<Row> = Vec::new();
+    for acceleration in all {
+        let (Some(factors), Some((fast, alone))) = (acceleration.factors(), acceleration.peaks()) else {
+            continue;
+        };
+        let cells = vec![
+            number::rate(alone.requests_per_second),
+            number::rate(fast.requests_per_second),
+            factor(factors.rate),
+            factor(factors.throughput),
+        ];
+        rows.push(Row::new(words::line(&acceleration.accelerated.title, CELL_LIMIT), cells).strong(true));
+    }
+    for reported in acceleration::reported(&view.result.suite.name) {
+        let times = |text: &str| format!("{text}\u{a0}times");
+        let cells =
+            vec![String::new(), String::new(), times(&reported.rate.text), times(&reported.throughput.text)];
+        rows.push(Row::new(format!("Report 004, Table 5 (1997): FastCache, {}", reported.machine), cells));
+    }
+    Table::new(
+        "Acceleration: the origin alone and accelerated, each at its peak",
+        &["Accelerator", "alone, requests/s", "accelerated, requests/s", "rate", "throughput"],
+        rows,
+    )
+    .with_words(&[0])
+    .write()
+}
+
+/// What the origin spends alone, and what is left behind the accelerator, at each number of clients.
+fn origin(all: &[Acceleration<'_>]) -> Markup {
+    let mut rows = Vec::new();
+    for acceleration in all {
+        for left in &acceleration.origin.mixes {
+            let alone =
+                acceleration.alone.and_then(|alone| alone.mixes.iter().find(|mix| mix.name == left.mix));
+            let server = alone.and_then(|mix: &MixResult| mix.server.as_ref());
+            let cells = vec![
+                number::optional(server, |server| number::percent(server.cpu_share)),
+                number::optional(server, |server| number::grouped(server.cpu_us_per_request, 1)),
+                number::percent(left.cpus()),
+                number::grouped(left.cpu_us_per_request, 2),
+            ];
+            let title = words::line(&acceleration.origin.title, CELL_LIMIT);
+            rows.push(Row::new(format!("{title}, {}", words::clients(left.clients)), cells));
+        }
+    }
+    let mut table = Table::new(
+        "The origin\u{2019}s processor time (accelerated: ramps included, a share of one processor)",
+        &["Origin", "share", "µs/request", "share", "µs/request"],
+        rows,
+    );
+    table.groups = vec![(String::new(), 1), ("Alone".to_owned(), 2), ("Accelerated".to_owned(), 2)];
+    table.write()
+}
+
+/// How much of each class was answered from what is stored.
+fn hits(view: &View, all: &[Acceleration<'_>]) -> Markup {
+    let mut rows = Vec::new();
+    for acceleration in all {
+        for hits in &acceleration.origin.hits {
+            let share = if hits.asked > 0 { hits.hits as f64 / hits.asked as f64 } else { 0.0 };
+            let class = view.result.suite.classes.iter().find(|class| class.name == hits.class);
+            let cells = vec![
+                number::optional(class, |class| number::percent(class.weight_percent / 100.0)),
+                number::count(hits.asked),
+                number::count(hits.hits),
+                number::percent(share),
+            ];
+            rows.push(Row::new(words::line(&hits.class, CELL_LIMIT), cells));
+        }
+        let share = number::optional(acceleration.hit_share(view.result), number::percent);
+        let cells = vec![number::percent(1.0), String::new(), String::new(), share];
+        rows.push(Row::new("All, by their weights", cells).strong(true));
+    }
+    Table::new(
+        "Hits per class: after each mix everything was asked for once",
+        &["Class", "share of the load", "asked", "hits", "hit"],
+        rows,
+    )
+    .with_words(&[0])
+    .write()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::acceleration::tests::accelerated;
+
+    #[test]
+    fn the_report_shows_factors_the_origin_and_hits() {
+        let page = super::super::html(&accelerated());
+        for text in [
+            "6.50\u{a0}times",
+            "12.4\u{a0}times",
+            "13.3\u{a0}times",
+            "Report 004, Table 5 (1997): FastCache, Compaq",
+            "Hits per class",
+            "All, by their weights",
+        ] {
+            assert!(page.contains(text), "{text} is not in the report");
+        }
+        assert!(!super::super::html(&crate::sample::result()).contains("Hits per class"));
+    }
+}
