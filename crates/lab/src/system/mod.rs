@@ -23,13 +23,15 @@ use companion::{Companion, PreparedCompanion};
 pub use template::Values;
 
 /// The systems that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 6] = [
+const BUILT_IN: [(&str, &str); 8] = [
     ("touchstone", include_str!("../../../../systems/touchstone.toml")),
     ("limit", include_str!("../../../../systems/limit.toml")),
     ("nginx", include_str!("../../../../systems/nginx.toml")),
     ("h2o", include_str!("../../../../systems/h2o.toml")),
     ("lighttpd", include_str!("../../../../systems/lighttpd.toml")),
     ("apache", include_str!("../../../../systems/apache.toml")),
+    ("tomcat", include_str!("../../../../systems/tomcat.toml")),
+    ("apache-ajp", include_str!("../../../../systems/apache-ajp.toml")),
 ];
 
 /// Where servers are installed that are not on an ordinary user's PATH.
