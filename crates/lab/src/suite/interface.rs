@@ -10,7 +10,7 @@ use crate::programs;
 use crate::result::{InterfaceRecord, ReportFigures};
 
 /// The interfaces that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 11] = [
+const BUILT_IN: [(&str, &str); 12] = [
     ("static", include_str!("../../../../suites/interfaces/static.toml")),
     ("shtml", include_str!("../../../../suites/interfaces/shtml.toml")),
     ("cgi", include_str!("../../../../suites/interfaces/cgi.toml")),
@@ -21,6 +21,7 @@ const BUILT_IN: [(&str, &str); 11] = [
     ("nsapi-c", include_str!("../../../../suites/interfaces/nsapi-c.toml")),
     ("servlet-stream", include_str!("../../../../suites/interfaces/servlet-stream.toml")),
     ("servlet-writer", include_str!("../../../../suites/interfaces/servlet-writer.toml")),
+    ("ajp", include_str!("../../../../suites/interfaces/ajp.toml")),
     ("jsp", include_str!("../../../../suites/interfaces/jsp.toml")),
 ];
 

@@ -23,7 +23,7 @@ use companion::{Companion, PreparedCompanion};
 pub use template::Values;
 
 /// The systems that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 8] = [
+const BUILT_IN: [(&str, &str); 9] = [
     ("touchstone", include_str!("../../../../systems/touchstone.toml")),
     ("limit", include_str!("../../../../systems/limit.toml")),
     ("nginx", include_str!("../../../../systems/nginx.toml")),
@@ -32,6 +32,7 @@ const BUILT_IN: [(&str, &str); 8] = [
     ("apache", include_str!("../../../../systems/apache.toml")),
     ("tomcat", include_str!("../../../../systems/tomcat.toml")),
     ("apache-ajp", include_str!("../../../../systems/apache-ajp.toml")),
+    ("touchstone-ajp", include_str!("../../../../systems/touchstone-ajp.toml")),
 ];
 
 /// Where servers are installed that are not on an ordinary user's PATH.
