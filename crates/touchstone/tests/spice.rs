@@ -257,8 +257,8 @@ fn servlets_are_measured_on_the_server_on_tomcat_and_behind_apache() {
     let (output, result) = bench(place.path(), "spice-servlet", &systems.join(","));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let all = ["servlet-stream", "servlet-writer", "static"].map(|name| (name.to_string(), 1));
-    for index in 0..systems.len() {
-        assert_eq!(measured(&result, index), all, "{}", systems[index]);
+    for (index, system) in systems.iter().enumerate() {
+        assert_eq!(measured(&result, index), all, "{system}");
     }
     every_figure_follows_from_the_raw_data(place.path());
 }
@@ -275,9 +275,9 @@ fn the_same_tomcat_is_measured_over_ajp_behind_the_server_and_behind_apache() {
     let place = tempfile::tempdir().unwrap();
     let (output, result) = bench(place.path(), "spice-ajp", &systems.join(","));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    for index in 0..systems.len() {
+    for (index, system) in systems.iter().enumerate() {
         let all = ["ajp", "static"].map(|name| (name.to_string(), 1));
-        assert_eq!(measured(&result, index), all, "{}", systems[index]);
+        assert_eq!(measured(&result, index), all, "{system}");
     }
 }
 
