@@ -35,6 +35,9 @@ main() {
 
     # Servlets in the package take Maven where it is built.
     scripts/java.sh --brief || { echo "package: the jars for servlets cannot be built" >&2; return 1; }
+    for program in servlet jsp; do
+        make --no-print-directory --silent -C "programs/$program" OUT="$built/programs/$program" JARS="$target/java"
+    done
     # Where cargo-deb finds them, whatever the target directory.
     rm -rf packaging/java && mkdir packaging/java && cp "$target/java/"*.jar packaging/java/
     mkdir -p "$target/debian"

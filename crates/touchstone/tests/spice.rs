@@ -44,6 +44,21 @@ fn command(place: &Path, suite: &str, systems: &str) -> Command {
     command
 }
 
+/// Whether servlets can be measured on this program's server: the jars are built here, once.
+fn has_java() -> bool {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/java.sh");
+    let target = Path::new(env!("CARGO_BIN_EXE_touchstone")).ancestors().nth(2).unwrap();
+    let built = Command::new(script).arg("--brief").env("CARGO_TARGET_DIR", target).output().unwrap();
+    match built.status.code() {
+        Some(0) => true,
+        Some(3) => {
+            skipped("SPICE programs in Java (install maven and openjdk-17-jdk-headless)");
+            false
+        }
+        _ => panic!("scripts/java.sh: {}", String::from_utf8_lossy(&built.stderr)),
+    }
+}
+
 fn has_compiler() -> bool {
     let there = Command::new("cc").arg("--version").output().is_ok();
     if !there {
@@ -95,17 +110,29 @@ fn every_suite_of_one_interface_measures_it_against_static_files() {
 
 #[test]
 fn all_interfaces_of_the_server_are_measured_in_one_run() {
-    if !has_compiler() {
+    if !has_compiler() || !has_java() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
     let (output, result) = bench(place.path(), "spice", "touchstone,limit");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let all = ["cgi", "fastcgi", "nsapi-a", "nsapi-b", "nsapi-c", "nsapi-send", "shtml", "static"];
+    let all = [
+        "cgi",
+        "fastcgi",
+        "jsp",
+        "nsapi-a",
+        "nsapi-b",
+        "nsapi-c",
+        "nsapi-send",
+        "servlet-stream",
+        "servlet-writer",
+        "shtml",
+        "static",
+    ];
     assert_eq!(measured(&result, 0), all.map(|name| (name.to_string(), 1)));
     assert_eq!(measured(&result, 1), [("static".to_string(), 1)]);
     assert_eq!(result["systems"][0]["skipped"], Value::Array(Vec::new()));
-    assert_eq!(result["spice"].as_array().unwrap().len(), 9);
+    assert_eq!(result["spice"].as_array().unwrap().len(), 12);
     // Root's rights are given up, and with them those of every program.
     let configuration = result["systems"][0]["configuration"][0]["text"].as_str().unwrap();
     assert_eq!(configuration.contains("\nuser = \"nobody\"\n"), rustix::process::geteuid().is_root());
@@ -147,7 +174,7 @@ fn another_server(name: &str, executable: &str, expected: &[&str]) -> Option<Val
         .iter()
         .map(|skipped| skipped["reason"].as_str().unwrap())
         .collect();
-    assert_eq!(reasons.len() + found.len(), 8, "{reasons:?}");
+    assert_eq!(reasons.len() + found.len(), 11, "{reasons:?}");
     let printed = String::from_utf8_lossy(&output.stdout);
     for reason in reasons {
         assert!(printed.contains(reason), "{reason} is not in\n{printed}");
@@ -199,6 +226,59 @@ fn lighttpd_is_measured_with_what_it_has() {
 #[test]
 fn h2o_is_measured_with_what_it_has() {
     another_server("h2o", "h2o", &["fastcgi", "static"]);
+}
+
+/// The systems of these that are there: what takes a Tomcat is left out, with the name of what is missing.
+fn with_tomcat<'n>(systems: &[&'n str]) -> Vec<&'n str> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let tomcat = std::env::split_paths(&path).any(|directory| directory.join("catalina.sh").exists());
+    let apache = Path::new("/usr/sbin/apache2").exists();
+    let there = |name: &&&str| match **name {
+        "touchstone" => true,
+        "apache-ajp" => tomcat && apache,
+        _ => tomcat,
+    };
+    let found: Vec<&str> = systems.iter().filter(there).copied().collect();
+    if found.len() < systems.len() {
+        skipped(
+            "SPICE with Tomcat (run scripts/setup-tomcat.sh, with its place on the PATH; install apache2)",
+        );
+    }
+    found
+}
+
+#[test]
+fn servlets_are_measured_on_the_server_on_tomcat_and_behind_apache() {
+    if !has_java() {
+        return;
+    }
+    let systems = with_tomcat(&["touchstone", "tomcat", "apache-ajp"]);
+    let place = tempfile::tempdir().unwrap();
+    let (output, result) = bench(place.path(), "spice-servlet", &systems.join(","));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let all = ["servlet-stream", "servlet-writer", "static"].map(|name| (name.to_string(), 1));
+    for (index, system) in systems.iter().enumerate() {
+        assert_eq!(measured(&result, index), all, "{system}");
+    }
+    every_figure_follows_from_the_raw_data(place.path());
+}
+
+#[test]
+fn the_same_tomcat_is_measured_over_ajp_behind_the_server_and_behind_apache() {
+    if !has_java() {
+        return;
+    }
+    let systems = with_tomcat(&["touchstone-ajp", "apache-ajp"]);
+    if systems.is_empty() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (output, result) = bench(place.path(), "spice-ajp", &systems.join(","));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for (index, system) in systems.iter().enumerate() {
+        let all = ["ajp", "static"].map(|name| (name.to_string(), 1));
+        assert_eq!(measured(&result, index), all, "{system}");
+    }
 }
 
 #[test]

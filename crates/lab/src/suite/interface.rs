@@ -10,7 +10,7 @@ use crate::programs;
 use crate::result::{InterfaceRecord, ReportFigures};
 
 /// The interfaces that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 8] = [
+const BUILT_IN: [(&str, &str); 12] = [
     ("static", include_str!("../../../../suites/interfaces/static.toml")),
     ("shtml", include_str!("../../../../suites/interfaces/shtml.toml")),
     ("cgi", include_str!("../../../../suites/interfaces/cgi.toml")),
@@ -19,6 +19,10 @@ const BUILT_IN: [(&str, &str); 8] = [
     ("nsapi-a", include_str!("../../../../suites/interfaces/nsapi-a.toml")),
     ("nsapi-b", include_str!("../../../../suites/interfaces/nsapi-b.toml")),
     ("nsapi-c", include_str!("../../../../suites/interfaces/nsapi-c.toml")),
+    ("servlet-stream", include_str!("../../../../suites/interfaces/servlet-stream.toml")),
+    ("servlet-writer", include_str!("../../../../suites/interfaces/servlet-writer.toml")),
+    ("ajp", include_str!("../../../../suites/interfaces/ajp.toml")),
+    ("jsp", include_str!("../../../../suites/interfaces/jsp.toml")),
 ];
 
 /// The pages that interfaces can ask for: name and text, whose directives the server carries out.
@@ -26,6 +30,8 @@ const PAGES: [(&str, &str); 1] = [("shtml", include_str!("../../../../programs/s
 
 /// The longest answer of an interface.
 const BODY_BYTES_MAX: u64 = 1 << 30;
+/// The most paths of an interface.
+const PATHS_MAX: u64 = 100_000;
 /// The largest rate and latency that a report can have.
 const FIGURE_MAX: f64 = 1e12;
 
@@ -44,8 +50,10 @@ pub struct Interface {
     pub program: Option<String>,
     /// The page that must lie at the path, for example `shtml`.
     pub page: Option<String>,
-    /// The path that is asked for.
+    /// The path that is asked for; `*` in it stands for a number from 1 to `paths`.
     pub path: String,
+    /// How many paths there are, which are asked for equally often.
+    pub paths: u64,
     /// Bytes of the answer's body.
     pub body_bytes: u64,
     /// What the reports of 1996 to 2000 measured for it.
@@ -87,19 +95,27 @@ impl Interface {
         let parsed = document.parse()?;
         let root = document.root(&parsed);
         let name = super::read::name(&root, root.required_string("name")?, "an interface's")?;
+        let program = known(&root, "program", programs::names())?;
+        let (path, paths) = paths(&root, program.is_some())?;
         let interface = Interface {
             name,
             title: root.required_string("title")?.value,
             description: root.required_string("description")?.value,
             needs: needs(&root)?,
-            program: known(&root, "program", programs::names())?,
+            program,
             page: known(&root, "page", PAGES.iter().map(|(name, _)| *name))?,
-            path: path(&root)?,
+            path,
+            paths,
             body_bytes: root.required("body_bytes", root.whole("body_bytes", 1..=BODY_BYTES_MAX)?)?.value,
             reports: root.tables("report")?.iter().map(report_figures).collect::<Result<_, _>>()?,
         };
         root.finish()?;
         Ok(interface)
+    }
+
+    /// One of its paths, from 0 on.
+    pub fn path(&self, number: u64) -> String {
+        self.path.replace('*', &(number + 1).to_string())
     }
 
     /// What must lie at its path.
@@ -151,17 +167,26 @@ fn known<'n>(
     Err(root.error_at(&named, message))
 }
 
-/// A path without a query that means the same to every server.
-fn path(root: &Table<'_>) -> Result<String, DefinitionError> {
+/// A path without a query that means the same to every server, and how many it stands for. A file or a page has one.
+fn paths(root: &Table<'_>, is_program: bool) -> Result<(String, u64), DefinitionError> {
     let path = root.required_string("path")?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
+    let paths = root.whole("paths", 1..=PATHS_MAX)?;
+    if let Some(paths) = &paths
+        && !(is_program && path.value.matches('*').count() == 1)
+    {
+        return Err(root.error_at(paths, "`paths` takes a `program`, and one `*` in `path` for the number"));
+    }
+    let is_numbered = paths.is_some();
+    let plain = |c: char| {
+        c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_') || (c == '*' && is_numbered)
+    };
     let segments = || path.value.split('/').skip(1);
     let good = path.value.starts_with('/')
         && path.value.len() <= 200
         && path.value.chars().all(plain)
         && segments().all(|segment| !segment.is_empty() && !segment.starts_with('.'));
     if good {
-        return Ok(path.value);
+        return Ok((path.value, paths.map_or(1, |paths| paths.value)));
     }
     let rule = "`path` begins with `/`, holds letters, digits, `.`, `-` and `_`, and no part of it is empty or begins with a dot";
     Err(root.error_at(&path, rule))
@@ -239,6 +264,8 @@ source = "Table 3"
             ("path = \"/app/spice\"", "path = \"app\"", "servlet.toml:5:8: `path` begins with `/`"),
             ("path = \"/app/spice\"", "path = \"/app/../x\"", "servlet.toml:5:8: `path` begins"),
             ("path = \"/app/spice\"", "path = \"/app?x\"", "servlet.toml:5:8: `path` begins"),
+            ("path = \"/app/spice\"", "path = \"/app/*\"", "servlet.toml:5:8: `path` begins"),
+            ("body_bytes =", "paths = 9\nbody_bytes =", "servlet.toml:6:9: `paths` takes a `program`"),
             ("body_bytes = 6250", "body_bytes = 0", "servlet.toml:6:14: `body_bytes` must be"),
             ("latency_ms", "latenzy_ms", "servlet.toml:11:1: unknown key `latenzy_ms` in [report]"),
             ("needs =", "page = \"x\"\nneeds =", "servlet.toml:4:8: there is no page `x`; known: shtml"),

@@ -81,7 +81,7 @@ impl Workload {
         self.classes.iter().map(|class| class.weight_percent / 100.0 * class.body_bytes() as f64).sum()
     }
 
-    /// Different requests: files in the tree, and one for each program.
+    /// Different requests: files in the tree, and the paths of each program.
     pub fn files(&self) -> u64 {
         self.classes.iter().map(Class::requests).sum()
     }
@@ -115,7 +115,7 @@ impl Class {
     pub fn path(&self, number: u64) -> String {
         match &self.content {
             Content::Files { .. } => format!("/{}/{number}.html", self.name),
-            Content::Interface(interface) => interface.path.clone(),
+            Content::Interface(interface) => interface.path(number),
         }
     }
 
@@ -123,7 +123,7 @@ impl Class {
     pub fn requests(&self) -> u64 {
         match &self.content {
             Content::Files { files, .. } => *files,
-            Content::Interface(_) => 1,
+            Content::Interface(interface) => interface.paths,
         }
     }
 

@@ -3,7 +3,10 @@
 //!
 //! Looked for, in this order: the directory that `$TOUCHSTONE_PROGRAMS` names; `lib/touchstone/programs` beside the directory of
 //! this executable, where the package puts them; the cache directory. What is in none of them is compiled into the cache
-//! directory with `cc`, under a name made of the sources, so that changed sources are compiled anew.
+//! directory with `cc`, or with `javac` for web applications, under a name made of the sources, so that changed sources are
+//! compiled anew.
+
+mod web_application;
 
 use crate::cache;
 use std::collections::BTreeMap;
@@ -22,34 +25,42 @@ struct Recipe {
     name: &'static str,
     /// What it needs beside the standard library.
     sources: &'static [Source],
-    /// Each file that is built: its source, and its place in the directory of programs.
+    /// Each file that is built: its source where it has one of its own, and its place in the directory of programs.
     outputs: &'static [(&'static str, &'static str)],
-    /// Arguments of the compiler beside those for every program.
-    arguments: &'static [&'static str],
+    /// What makes it of them.
+    tool: Tool,
 }
 
-const RECIPES: [Recipe; 3] = [
+/// What makes a program of its sources.
+enum Tool {
+    /// The compiler of C, with these arguments beside those for every program.
+    C(&'static [&'static str]),
+    /// Those of Java, which make a web application of these classes, and of so many pages that are all this one.
+    Java { classes: &'static [&'static str], page: Option<(&'static str, usize)> },
+}
+
+const RECIPES: [Recipe; 5] = [
     Recipe {
         name: "cgi",
-        sources: &[("cgi.c", include_str!("../../../programs/cgi/spice.c"))],
+        sources: &[("cgi.c", include_str!("../../../../programs/cgi/spice.c"))],
         outputs: &[("cgi.c", "cgi-bin/spice")],
-        arguments: &[],
+        tool: Tool::C(&[]),
     },
     Recipe {
         name: "fastcgi",
-        sources: &[("fastcgi.c", include_str!("../../../programs/fastcgi/spice.c"))],
+        sources: &[("fastcgi.c", include_str!("../../../../programs/fastcgi/spice.c"))],
         outputs: &[("fastcgi.c", "fastcgi/spice")],
-        arguments: &[],
+        tool: Tool::C(&[]),
     },
     Recipe {
         name: "nsapi",
         sources: &[
-            ("nsapi.h", include_str!("../../../include/nsapi.h")),
-            ("size.h", include_str!("../../../programs/nsapi/size.h")),
-            ("nsapi-send.c", include_str!("../../../programs/nsapi/nsapi-send.c")),
-            ("nsapi-send-a.c", include_str!("../../../programs/nsapi/nsapi-send-a.c")),
-            ("nsapi-send-b.c", include_str!("../../../programs/nsapi/nsapi-send-b.c")),
-            ("nsapi-send-c.c", include_str!("../../../programs/nsapi/nsapi-send-c.c")),
+            ("nsapi.h", include_str!("../../../../include/nsapi.h")),
+            ("size.h", include_str!("../../../../programs/nsapi/size.h")),
+            ("nsapi-send.c", include_str!("../../../../programs/nsapi/nsapi-send.c")),
+            ("nsapi-send-a.c", include_str!("../../../../programs/nsapi/nsapi-send-a.c")),
+            ("nsapi-send-b.c", include_str!("../../../../programs/nsapi/nsapi-send-b.c")),
+            ("nsapi-send-c.c", include_str!("../../../../programs/nsapi/nsapi-send-c.c")),
         ],
         outputs: &[
             ("nsapi-send.c", "nsapi/nsapi-send.so"),
@@ -57,7 +68,26 @@ const RECIPES: [Recipe; 3] = [
             ("nsapi-send-b.c", "nsapi/nsapi-send-b.so"),
             ("nsapi-send-c.c", "nsapi/nsapi-send-c.so"),
         ],
-        arguments: &["-shared", "-fPIC", "-I", "."],
+        tool: Tool::C(&["-shared", "-fPIC", "-I", "."]),
+    },
+    Recipe {
+        name: "servlet",
+        sources: &[
+            ("Page.java", include_str!("../../../../programs/servlet/src/Page.java")),
+            ("Stream.java", include_str!("../../../../programs/servlet/src/Stream.java")),
+            ("Writer.java", include_str!("../../../../programs/servlet/src/Writer.java")),
+        ],
+        outputs: &[("", "servlet/spice.war")],
+        tool: Tool::Java { classes: &["Page.java", "Stream.java", "Writer.java"], page: None },
+    },
+    Recipe {
+        name: "jsp",
+        sources: &[
+            ("Today.java", include_str!("../../../../programs/jsp/src/Today.java")),
+            ("page.jsp", include_str!("../../../../programs/jsp/page.jsp")),
+        ],
+        outputs: &[("", "jsp/spice-jsp.war")],
+        tool: Tool::Java { classes: &["Today.java"], page: Some(("page.jsp", 100)) },
     },
 ];
 
@@ -135,7 +165,11 @@ impl Recipe {
                 fs::create_dir_all(parent)?;
             }
             let new = output.with_extension(format!("{}.new", std::process::id()));
-            if let Err(reason) = self.compile(source, &new, &sources) {
+            let built = match &self.tool {
+                Tool::C(arguments) => compile(source, arguments, &new, &sources),
+                Tool::Java { classes, page } => web_application::build(&sources, classes, *page, &new)?,
+            };
+            if let Err(reason) = built {
                 let _ = fs::remove_file(&new);
                 return Ok(Err(reason));
             }
@@ -145,29 +179,30 @@ impl Recipe {
         }
         Ok(Ok(()))
     }
+}
 
-    fn compile(&self, source: &str, output: &Path, sources: &Path) -> Result<(), String> {
-        let compiled = Command::new(COMPILER)
-            .args(ARGUMENTS)
-            .args(self.arguments)
-            .arg("-o")
-            .arg(output)
-            .arg(source)
-            .current_dir(sources)
-            .stdin(Stdio::null())
-            .output();
-        match compiled {
-            Ok(ended) if ended.status.success() => Ok(()),
-            Ok(ended) => {
-                let said = String::from_utf8_lossy(&ended.stderr);
-                let first = said.lines().find(|line| line.contains("error")).or(said.lines().next());
-                Err(format!("{COMPILER} could not compile {source}: {}", first.unwrap_or("it said nothing")))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(format!("there is no {COMPILER} to compile its program (install gcc and libc6-dev)"))
-            }
-            Err(error) => Err(format!("{COMPILER} cannot be started: {error}")),
+/// Compiles a source in C; the text of an error is the reason for there being no program.
+fn compile(source: &str, arguments: &[&str], output: &Path, sources: &Path) -> Result<(), String> {
+    let compiled = Command::new(COMPILER)
+        .args(ARGUMENTS)
+        .args(arguments)
+        .arg("-o")
+        .arg(output)
+        .arg(source)
+        .current_dir(sources)
+        .stdin(Stdio::null())
+        .output();
+    match compiled {
+        Ok(ended) if ended.status.success() => Ok(()),
+        Ok(ended) => {
+            let said = String::from_utf8_lossy(&ended.stderr);
+            let first = said.lines().find(|line| line.contains("error")).or(said.lines().next());
+            Err(format!("{COMPILER} could not compile {source}: {}", first.unwrap_or("it said nothing")))
         }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(format!("there is no {COMPILER} to compile its program (install gcc and libc6-dev)"))
+        }
+        Err(error) => Err(format!("{COMPILER} cannot be started: {error}")),
     }
 }
 
@@ -190,7 +225,14 @@ fn digest() -> String {
             all.extend_from_slice(name.as_bytes());
             all.extend_from_slice(text.as_bytes());
         }
-        recipe.arguments.iter().for_each(|argument| all.extend_from_slice(argument.as_bytes()));
+        match &recipe.tool {
+            Tool::C(arguments) => {
+                arguments.iter().for_each(|argument| all.extend_from_slice(argument.as_bytes()))
+            }
+            Tool::Java { page, .. } => {
+                all.extend_from_slice(&page.map_or(0, |(_, copies)| copies).to_le_bytes());
+            }
+        }
     }
     ARGUMENTS.iter().for_each(|argument| all.extend_from_slice(argument.as_bytes()));
     crate::machine::sha256(&all)[..12].to_string()
@@ -200,8 +242,9 @@ fn digest() -> String {
 mod tests {
     use super::*;
 
+    /// Those in C; servlets are built where they are run.
     fn recipes() -> Vec<&'static Recipe> {
-        RECIPES.iter().collect()
+        RECIPES.iter().filter(|recipe| matches!(recipe.tool, Tool::C(_))).collect()
     }
 
     #[test]
@@ -230,7 +273,7 @@ mod tests {
             name: "broken",
             sources: &[("broken.c", "int main(void) { return x; }\n")],
             outputs: &[("broken.c", "broken")],
-            arguments: &[],
+            tool: Tool::C(&[]),
         };
         let programs = build_all(&[&broken], place.path()).unwrap();
         let reason = &programs.missing["broken"];
