@@ -78,6 +78,8 @@ type AtEnd = unsafe extern "C" fn(*mut c_void);
 struct Program {
     objects: Vec<Object>,
     names: HashMap<Vec<u8>, usize>,
+    /// The object where every request begins, where no function or pattern leads on from it.
+    only_object: Option<usize>,
 }
 
 struct Object {
@@ -286,7 +288,14 @@ impl Engine {
                 message: format!("there is no <Object name={name:?}>, where every request begins"),
             });
         }
-        Program { objects, names }
+        let leads_on = |object: &Object| {
+            let directives =
+                [Stage::AuthTrans, Stage::NameTrans].map(|stage| &object.directives[stage as usize]);
+            object.ppath.is_some() || directives.iter().any(|directives| !directives.is_empty())
+        };
+        let leads_nowhere = !objects.iter().any(leads_on);
+        let only_object = names.get(&self.root_object).copied().filter(|_| leads_nowhere);
+        Program { objects, names, only_object }
     }
 
     fn make_directive(&self, directive: &crate::conf::Directive) -> Result<Option<Directive>, String> {
@@ -381,6 +390,11 @@ impl Engine {
         let objects = self.program.get().map_or(&[][..], |program| &program.objects);
         let mut directives = objects.iter().flat_map(|object| object.directives.iter().flatten());
         directives.all(|directive| directive.function().always_answers_on_core())
+    }
+
+    /// The one object that applies to every request, where AuthTrans and NameTrans have nothing to do.
+    pub fn only_object(&self) -> Option<usize> {
+        self.program.get()?.only_object
     }
 
     /// The name of the object where every request begins.

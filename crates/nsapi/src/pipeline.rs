@@ -343,6 +343,10 @@ impl Way<'_> {
                 Ok(self.next_object())
             }
             _ => {
+                if let Some(index) = self.engine.only_object() {
+                    self.find_path(index);
+                    return Ok(Some(REQ_PROCEED));
+                }
                 // SAFETY: the request lives, and its blocks are ones.
                 unsafe {
                     let uri = pblock::find((*self.request).reqpb, b"uri").unwrap_or(b"/");
@@ -357,6 +361,25 @@ impl Way<'_> {
                     return Ok(Some(REQ_ABORTED));
                 }
                 Ok(self.next_object())
+            }
+        }
+    }
+
+    /// What translation comes to where no function or pattern has a say: the document root, if there is one.
+    fn find_path(&mut self, only_object: usize) {
+        let pipeline = self.pipeline();
+        pipeline.objects.clear();
+        pipeline.objects.push(only_object);
+        let root = self.engine.document_root();
+        // SAFETY: the request lives, and its blocks are ones.
+        unsafe {
+            let vars = self.vars();
+            let uri = pblock::find((*self.request).reqpb, b"uri").unwrap_or(b"/");
+            if root.is_empty() || uri.first() != Some(&b'/') {
+                pblock::set(vars, b"path", uri);
+            } else {
+                pblock::set(vars, b"ntrans-base", root);
+                pblock::set(vars, b"path", &[root, uri].concat());
             }
         }
     }
