@@ -335,10 +335,16 @@ fn softirq(observed: &Observed<'_>) -> Evidence {
     evidence(Verdict::Softirq, "60 % of a full processor", found)
 }
 
+/// So much of a full processor must be the system's own.
+const HALF_A_PROCESSOR: f64 = 0.5;
+
 fn single_core(observed: &Observed<'_>) -> Evidence {
     let cpus = own_processors(observed);
     let mean = cpus.iter().map(|cpu| cpu.1).sum::<f64>() / cpus.len().max(1) as f64;
     let hottest = cpus.iter().copied().reduce(|most, cpu| if cpu.1 > most.1 { cpu } else { most });
+    // What others keep busy is not where the system waits.
+    let own = server_share(observed).map(|share| share * cpus.len() as f64);
+    let is_own = own.is_none_or(|processors| processors >= HALF_A_PROCESSOR);
     let found = hottest.filter(|_| cpus.len() > 1).map(|(cpu, busy, _)| {
         let figure = format!(
             "processor {cpu} was {} busy, all {} of them {} on average",
@@ -346,9 +352,9 @@ fn single_core(observed: &Observed<'_>) -> Evidence {
             cpus.len(),
             percent(mean)
         );
-        (busy >= FULL && mean < ONE_OF_SEVERAL, figure)
+        (busy >= FULL && mean < ONE_OF_SEVERAL && is_own, figure)
     });
-    evidence(Verdict::SingleCore, "one at 95 %, the mean below 80 %", found)
+    evidence(Verdict::SingleCore, "one at 95 %, half of it the system's, the mean below 80 %", found)
 }
 
 /// A thread that is always running while its process has room for more: the kernel moves it about, so that no single
