@@ -134,7 +134,7 @@ pub fn stop() {
 
 /// The class path: the jars of the library, then those that the configuration names.
 fn jars(settings: &JavaSettings) -> Result<Vec<PathBuf>, String> {
-    let library = match &settings.library {
+    let library = match &settings.jar_directory {
         Some(library) => library.clone(),
         None => usual_library().ok_or(
             "the jars for servlets are missing: run 'make java', or name their directory with 'library' of [java]",
@@ -272,7 +272,7 @@ impl Engine {
 
     fn start_machine(&self, library: &Path, jars: &[PathBuf]) -> Result<&Machine, String> {
         let start = Start {
-            library,
+            libjvm: library,
             options: self.options(jars),
             on_exit,
             natives: &natives::table(),

@@ -13,7 +13,7 @@ pub struct JavaSettings {
     /// Where Java is; none: it is looked for.
     pub home: Option<PathBuf>,
     /// The directory of the jars; none: beside the program.
-    pub library: Option<PathBuf>,
+    pub jar_directory: Option<PathBuf>,
     /// Options for the machine.
     pub options: Vec<String>,
     /// The largest heap; 0: as the machine chooses.

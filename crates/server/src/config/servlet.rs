@@ -57,7 +57,7 @@ pub static JAVA: Section<JavaConfig> = Section {
     blank: || JavaConfig {
         settings: JavaSettings {
             home: None,
-            library: None,
+            jar_directory: None,
             options: Vec::new(),
             heap_bytes: 0,
             work: None,
@@ -80,7 +80,7 @@ pub static JAVA: Section<JavaConfig> = Section {
             documentation: "The directory of the jars that `make java` makes, Tomcat's among them. \
                 Empty: `target/java` beside a program that was just built, `share/touchstone/java` beside one that is \
                 installed.",
-            kind: Kind::File(|java, value| java.settings.library = value),
+            kind: Kind::File(|java, value| java.settings.jar_directory = value),
         },
         Key {
             name: "options",

@@ -15,7 +15,7 @@ use jni_sys::{
 /// How the machine is started.
 pub struct Start<'a> {
     /// The library.
-    pub library: &'a Path,
+    pub libjvm: &'a Path,
     /// Options, such as `-Xmx512m`.
     pub options: Vec<String>,
     /// What is called when the machine wants to end the process.
@@ -61,11 +61,11 @@ impl Machine {
     pub fn start(start: &Start<'_>) -> Result<Machine, String> {
         super::signals::leave_faults_to_the_machine(start.keeps_fault_handlers);
         // SAFETY: opening the library runs its initialisers, which are Java's.
-        let library = unsafe { libloading::Library::new(start.library) }
-            .map_err(|error| format!("{} cannot be opened: {error}", start.library.display()))?;
+        let library = unsafe { libloading::Library::new(start.libjvm) }
+            .map_err(|error| format!("{} cannot be opened: {error}", start.libjvm.display()))?;
         // SAFETY: the name and the type are those of the invocation interface.
         let create = unsafe { library.get::<CreateJavaVm>(b"JNI_CreateJavaVM\0") }
-            .map_err(|error| format!("{} is no Java: {error}", start.library.display()))?;
+            .map_err(|error| format!("{} is no Java: {error}", start.libjvm.display()))?;
         let texts: Vec<CString> =
             start.options.iter().filter_map(|option| CString::new(option.as_str()).ok()).collect();
         let mut options: Vec<JavaVMOption> = texts
