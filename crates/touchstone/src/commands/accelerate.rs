@@ -1,18 +1,15 @@
 //! `touchstone accelerate`: a cache in front of another server, started with one line.
-#![allow(clippy::print_stderr)]
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_interfaces::proxy::OriginUrl;
 use touchstone_server::config::{
     Config, ConfigPlaces, ControlSocket, accelerate, check_surroundings, parse_duration_text, parse_size_text,
 };
-use touchstone_server::{Inheritance, Server};
 
-use super::serve::{log_destination, problem_line};
+use super::serve::{log_destination, serve_until_ended};
 use crate::exit::Exit;
 
 /// What to accelerate, and where.
@@ -73,35 +70,11 @@ pub struct Arguments {
 
 /// Accelerates until a signal ends it.
 pub fn run(arguments: Arguments) -> Exit {
-    let inheritance = match Inheritance::from_environment() {
-        Ok(inheritance) => inheritance,
-        Err(error) => {
-            eprintln!("touchstone accelerate: {error}");
-            return Exit::Usage;
-        }
-    };
-    let config = configuration(arguments);
-    let problems = check_surroundings(&config, &ConfigPlaces::default());
-    if !problems.is_empty() {
-        let lines: Vec<String> = problems.iter().map(|problem| problem_line("accelerate", problem)).collect();
-        lines.iter().for_each(|line| eprintln!("{line}"));
-        return Exit::Usage;
-    }
-    let start_spawner = || service::start(SpawnerCommand::this_program(&["spawner"]));
-    let server = match Server::bind(config, None, inheritance, start_spawner) {
-        Ok(server) => server,
-        Err(error) => {
-            eprintln!("touchstone accelerate: {error}");
-            return Exit::Usage;
-        }
-    };
-    match server.run() {
-        Ok(()) => Exit::Done,
-        Err(error) => {
-            eprintln!("touchstone accelerate: {error}");
-            Exit::Failed
-        }
-    }
+    serve_until_ended("accelerate", None, || {
+        let config = configuration(arguments);
+        let problems = check_surroundings(&config, &ConfigPlaces::default());
+        if problems.is_empty() { Ok(config) } else { Err(problems) }
+    })
 }
 
 /// The configuration that the arguments ask for.

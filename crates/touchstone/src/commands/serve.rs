@@ -69,18 +69,27 @@ pub struct Arguments {
 
 /// Serves until a signal ends it.
 pub fn run(arguments: Arguments) -> Exit {
+    let config_file = arguments.config.clone();
+    serve_until_ended("serve", config_file, || configuration(arguments))
+}
+
+/// Serves a configuration until a signal ends it. `command` is the one that was given, for messages.
+pub(super) fn serve_until_ended(
+    command: &str,
+    config_file: Option<PathBuf>,
+    configuration: impl FnOnce() -> Result<Config, Vec<ConfigProblem>>,
+) -> Exit {
     let inheritance = match Inheritance::from_environment() {
         Ok(inheritance) => inheritance,
         Err(error) => {
-            eprintln!("touchstone serve: {error}");
+            eprintln!("touchstone {command}: {error}");
             return Exit::Usage;
         }
     };
-    let config_file = arguments.config.clone();
-    let config = match configuration(arguments) {
+    let config = match configuration() {
         Ok(config) => config,
         Err(problems) => {
-            let lines: Vec<String> = problems.iter().map(|problem| problem_line("serve", problem)).collect();
+            let lines: Vec<String> = problems.iter().map(|problem| problem_line(command, problem)).collect();
             lines.iter().for_each(|line| eprintln!("{line}"));
             inheritance.refuse(&lines);
             return Exit::Usage;
@@ -90,14 +99,14 @@ pub fn run(arguments: Arguments) -> Exit {
     let server = match Server::bind(config, config_file, inheritance, start_spawner) {
         Ok(server) => server,
         Err(error) => {
-            eprintln!("touchstone serve: {error}");
+            eprintln!("touchstone {command}: {error}");
             return Exit::Usage;
         }
     };
     match server.run() {
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("touchstone serve: {error}");
+            eprintln!("touchstone {command}: {error}");
             Exit::Failed
         }
     }
