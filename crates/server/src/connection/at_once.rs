@@ -1,18 +1,22 @@
 //! Programs that answer in passing, on an HTTP/1 connection: a plain GET that lies in the connection's buffer is given
-//! to the handler there, and the answer leaves in the same turn.
+//! to the handler there. The answer leaves in the same turn, or when it comes (see [`begun`](super::begun)).
 //!
 //! Only where nothing but the program stands between request and answer: no rewrites, fields or error pages of the
 //! site's own, nothing that access rules would have to wait for. Everything else takes the exchange.
 
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use touchstone_files::cache::Variant;
-use touchstone_http::request::{FieldLine, Parsed, RequestHead};
+use touchstone_http::request::FieldLine;
 use touchstone_http::trace_context;
 use touchstone_interfaces::answer::{Answer, Framing, Part};
-use touchstone_interfaces::request::{PlainGet, ReceivedHead};
+use touchstone_interfaces::handler::AtOnce;
+use touchstone_interfaces::request::PlainGet;
 
+use super::begun::Waits;
 use super::request_body::BodyFeed;
 use super::response::TOGETHER_BYTES;
 use super::{Connection, Hit, Next, protocol_of};
@@ -20,12 +24,18 @@ use crate::access::{HeadFields, RequestView};
 use crate::account::{self, Account};
 use crate::core::Hot;
 use crate::exchange::{self, Answered, Progress};
+use crate::site::Snapshot;
 
 /// An answer that a program has made, and what it was made for.
 pub struct Made {
-    answered: Answered,
-    progress: Progress,
-    started: Instant,
+    /// The answer.
+    pub answered: Answered,
+    /// How the request stands.
+    pub progress: Rc<Progress>,
+    /// When it was there.
+    pub started: Instant,
+    /// The configuration that it is answered by.
+    pub snapshot: Arc<Snapshot>,
 }
 
 impl Connection {
@@ -72,7 +82,18 @@ impl Connection {
         let Some(admitted) = program.admit(&view) else { return Hit::Not };
         let started = Instant::now();
         let tls = self.tls_facts();
-        let answer = handler.answer_at_once(&PlainGet {
+        let user: Option<Box<str>> =
+            admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into());
+        let under_way = self.begin_request(&snapshot, b"GET", target);
+        let progress = Progress::of_program(&snapshot, self.peer, under_way, site, program.route);
+        progress.with(program.interface.name());
+        if hot.log.wants_request_id() {
+            let config = &snapshot.config.request_id;
+            let id = hot.request_ids.of(config, progress.is_from_proxy, &fields);
+            *progress.id.borrow_mut() = Some(id);
+        }
+        let id = progress.id.borrow();
+        let made = handler.clone().answer_at_once(&PlainGet {
             head,
             buffer: bytes,
             protocol: protocol_of(head),
@@ -83,21 +104,36 @@ impl Connection {
             client,
             server: self.listener,
             tls: tls.as_deref(),
-            user: admitted.user.as_ref().map(|user| user.name()),
+            user: user.as_deref(),
+            id: id.as_ref().map_or("", |id| id.as_str()),
             unix_seconds: self.core.clock.second().unix_seconds,
         });
-        let mut answered = Answered {
-            answer,
-            client: client.map(|client| client.ip()),
-            user: admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into()),
+        drop(id);
+        let answered = Answered { answer: Answer::new(200), client: client.map(|client| client.ip()), user };
+        let made = match made {
+            AtOnce::Answer(answer) => {
+                Made { answered: Answered { answer, ..answered }, progress, started, snapshot }
+            }
+            waits => {
+                let made = Made { answered, progress, started, snapshot };
+                return Hit::Waits(Box::new(Waits::new(made, handler, waits)));
+            }
         };
-        answered.answer.fields.extend_from_slice(&site_now.fields);
-        let progress = Progress::default();
-        progress.site.set(Some(site));
-        progress.route.set(Some(program.route));
-        progress.handler.set(program.interface.name());
-        let made = Made { answered, progress, started };
         let variant = self.variant(hot);
+        self.give_at_once(hot, bytes, made, variant, last)
+    }
+
+    /// Gives an answer now if its whole body is there.
+    pub(super) fn give_at_once(
+        &mut self,
+        hot: &mut Hot,
+        bytes: &[u8],
+        mut made: Made,
+        variant: Variant,
+        last: bool,
+    ) -> Hit {
+        let site = made.progress.site.get().unwrap_or_default();
+        made.answered.answer.fields.extend_from_slice(&made.snapshot.sites[site].fields);
         match whole_body(&made.answered.answer) {
             Some(body) => self.give_now(hot, bytes, &made, body, variant, last),
             None => Hit::Made(Box::new(made)),
@@ -134,12 +170,11 @@ impl Connection {
         }
         self.requests += 1;
         let received = std::mem::take(&mut hot.head);
-        let table = hot.snapshot.route_table.clone();
         let account = Account {
             origin: self.origin(protocol_of(&received)),
             received: Some((&received, bytes)),
             unread_line: &[],
-            table: &table,
+            table: &made.snapshot.route_table,
             progress: &made.progress,
             client: made.answered.client,
             user: made.answered.user.as_deref(),
@@ -148,21 +183,15 @@ impl Connection {
             started: made.started,
         };
         account::note(hot, account);
+        *made.progress.under_way.borrow_mut() = None;
         hot.head = received;
         Hit::Answered { persistent: variant != Variant::Close }
     }
 
     /// Gives an answer that was made in passing and could not be given so: its body is still to come.
     pub(super) async fn give_made(&mut self, made: Made) -> Next {
-        let (snapshot, limits) = {
-            let hot = self.core.hot.borrow();
-            (hot.snapshot.clone(), hot.limits)
-        };
-        let mut head = RequestHead::new();
-        // It was whole when the answer was made, and nothing has taken from the input since.
-        let Ok(Parsed::Complete(length)) = head.parse(&self.input, &limits) else { return Next::Close };
-        let received = ReceivedHead { head, buffer: self.input.drain(..length).collect() };
-        let Made { answered, progress, started } = made;
+        let Some(received) = self.take_head() else { return Next::Close };
+        let Made { answered, progress, started, snapshot } = made;
         self.give_answer(&snapshot, answered, &received, BodyFeed::none(), &progress, started).await
     }
 }
