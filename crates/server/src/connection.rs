@@ -363,7 +363,10 @@ impl Connection {
     /// Sends what was gathered, and says how the connection goes on instead of with `next`.
     fn send_gathered(&mut self, hot: &mut Hot, next: Next) -> Next {
         if !hot.gathered.is_empty() {
-            let written = self.transport.try_send(&hot.gathered, &[]);
+            let written = match next {
+                Next::Close => self.transport.try_send_last(&hot.gathered, &[]),
+                _ => self.transport.try_send(&hot.gathered, &[]),
+            };
             if let Ok(count) = written {
                 self.output.extend_from_slice(&hot.gathered[count..]);
             }
@@ -470,7 +473,7 @@ impl Connection {
 
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         if last && hot.gathered.is_empty() {
-            match self.transport.try_send(first, second) {
+            match self.send_answer(first, second, variant) {
                 Ok(sent) if sent == first.len() + second.len() => {}
                 Ok(sent) => return Hit::Partly { prepared: prepared.clone(), sent },
                 Err(_) => return Hit::Broken,
@@ -487,6 +490,15 @@ impl Connection {
         }
         account::note_hit(hot, self.origin(protocol), HitOf::file(site, route), body_bytes, |_| None, bytes);
         Hit::Answered { persistent: variant != Variant::Close }
+    }
+
+    /// Sends what fits now of the answer to the last request that was received.
+    #[inline]
+    fn send_answer(&mut self, first: &[u8], second: &[u8], variant: Variant) -> io::Result<usize> {
+        match variant {
+            Variant::Close => self.transport.try_send_last(first, second),
+            _ => self.transport.try_send(first, second),
+        }
     }
 
     /// Takes up a new generation of the configuration.

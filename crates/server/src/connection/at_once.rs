@@ -156,7 +156,7 @@ impl Connection {
         let date = self.core.clock.second();
         if last && hot.gathered.is_empty() && body.len() > TOGETHER_BYTES {
             let head = answer.head(&date, variant, framing);
-            match self.transport.try_send(&head, &body) {
+            match self.send_answer(&head, &body, variant) {
                 Ok(sent) if sent == head.len() + body.len() => {}
                 Ok(sent) => {
                     self.output.extend_from_slice(head.get(sent..).unwrap_or_default());
