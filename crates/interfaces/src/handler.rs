@@ -60,9 +60,9 @@ pub trait Begun {
     /// How long to wait for the answer before the request [goes on](Begun::go_on), which may end it.
     fn limit(&self) -> Duration;
 
-    /// Ready with the answer, all of which is there; or with `None`: it is of another kind, or none will come, and the
-    /// request must go on in the usual way.
-    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Option<Answer>>;
+    /// Ready once `give` has got the answer, all of which is there: without its body, and that, from where it was received.
+    /// Ready without that: the answer is of another kind, or none will come, and the request must go on in the usual way.
+    fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()>;
 
     /// Goes on with the request, which is the one that was begun.
     fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled>;

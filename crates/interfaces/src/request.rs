@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use touchstone_http::request::{Limits, Method, Parsed, RequestBody as Framing, RequestHead};
@@ -226,6 +227,8 @@ pub struct PlainGet<'a> {
     pub id: &'a str,
     /// The time.
     pub unix_seconds: i64,
+    /// When the request was there.
+    pub received_at: Instant,
 }
 
 impl<'a> PlainGet<'a> {

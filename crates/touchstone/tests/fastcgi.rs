@@ -203,6 +203,48 @@ fn what_programs_do_wrong_has_an_answer_and_a_reason() {
 }
 
 #[test]
+fn a_get_over_a_kept_connection_fails_as_any_request_does_and_the_client_goes_on() {
+    let Some(program) = echo_program() else { return };
+    let tree = Tree::empty();
+    let server = managed(&tree, program, "processes = 1\nfirst_byte_timeout = \"1s\"");
+    let mut client = server.connect();
+    for (query, status, reason) in [
+        ("rubbish", 502, "is not \"Name: value\""),
+        ("nothing", 502, "it printed nothing"),
+        ("short", 502, "it said 100 bytes and sent 6"),
+        ("exit", 502, "the connection"),
+        ("sleep=1500", 504, "no answer came within 1s"),
+    ] {
+        // The connection that this leaves behind takes the next request at once.
+        wait_until("a good answer", PATIENCE, || {
+            client.ask("GET /app/?bytes=5 HTTP/1.1\r\nHost: a\r\n\r\n").body == b"abcde"
+        });
+        let answer = client.ask(format!("GET /app/x?{query} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(answer.status, status, "{query}");
+        server.wait_for_error_line(query, |line| line.contains(reason) && line.contains("GET /app/x"));
+    }
+}
+
+#[test]
+fn requests_behind_one_another_are_answered_in_order_and_each_counts_once() {
+    let Some(program) = echo_program() else { return };
+    let tree = Tree::empty();
+    let rate = "rate_limit = { requests = 1, burst = 6, per = \"1h\" }";
+    let route = format!(
+        "[[site.route]]\npath = \"/app/\"\n{rate}\n[site.route.fastcgi]\ncommand = [{program:?}]\nprocesses = 1\nscript_name = \"/app\"\n"
+    );
+    let server = Server::configured(tree.around(), &(tree.configuration("[server]\ncores = 1") + &route));
+    let mut client = server.connect();
+    let request = |bytes: usize| format!("GET /app/?bytes={bytes} HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.send((1..=6).map(request).collect::<String>());
+    for bytes in 1..=6 {
+        let answer = client.try_answer(AnswerTo::Other).unwrap();
+        assert_eq!((answer.status, answer.body.len()), (200, bytes));
+    }
+    assert_eq!(client.ask(request(7)).status, 429);
+}
+
+#[test]
 fn an_answer_that_breaks_off_is_not_whole() {
     let Some(program) = echo_program() else { return };
     let tree = Tree::empty();

@@ -8,10 +8,9 @@
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::time::Instant;
 
 use super::connections::Connection;
 use super::exchange::Exchange;
@@ -64,30 +63,38 @@ impl<P: ProgramProtocol> BegunCall<P> {
         let connection = kept.filter(|connection| connection.stream.try_send_all(&request));
         gateway.scratch.borrow_mut().request = request;
         let busy = gateway.group.begin(index);
-        Some(BegunCall { gateway, busy, connection, began: Instant::now() })
+        Some(BegunCall { gateway, busy, connection, began: get.received_at })
     }
 
     /// The backend, and the exchange with it where there is one.
     pub fn into_exchange(self) -> (Busy, Option<Box<Exchange<P>>>) {
         let times = self.gateway.settings.times;
-        let exchange = |connection| Exchange::sent(connection, P::Decoder::default(), times, self.began);
+        let exchange =
+            |connection| Exchange::sent(connection, P::Decoder::default(), times, self.began.into());
         (self.busy, self.connection.map(|connection| Box::new(exchange(connection))))
     }
 
-    /// The answer, where all of it is among what was received, and nothing in it is for the server.
-    fn answer(&self, received: &[u8]) -> Option<Answer> {
-        let WholeAnswer { first, more } = P::whole_answer(received)?;
+    /// Gives the answer, where all of it is among what was received, and nothing in it is for the server; says whether.
+    fn give_whole(&self, received: &[u8], give: &mut dyn FnMut(Answer, &[u8])) -> bool {
+        let Some(WholeAnswer { first, more }) = P::whole_answer(received) else { return false };
         let settings = &self.gateway.settings;
         let mut parser = ResponseParser::new(settings.header);
-        let Ok(Some((ProgramResponse::Document(head), end))) = parser.feed(first) else { return None };
+        let Ok(Some((ProgramResponse::Document(head), end))) = parser.feed(first) else { return false };
+        let joined;
+        let body = match more.as_slice() {
+            [] => &first[end..],
+            more => {
+                joined = [&[&first[end..]], more].concat().concat();
+                &joined[..]
+            }
+        };
         let names_a_file = settings.send_files_from.is_some()
             && (head.accel_redirect.is_some() || head.field(b"x-sendfile").is_some());
-        let body = match more.as_slice() {
-            [] => Bytes::copy_from_slice(&first[end..]),
-            more => [&[&first[end..]], more].concat().concat().into(),
-        };
-        let is_as_promised = head.content_length.is_none_or(|length| length == body.len() as u64);
-        (!names_a_file && is_as_promised).then(|| respond::answer(head, false, Body::Whole(body)))
+        if names_a_file || head.content_length.is_some_and(|length| length != body.len() as u64) {
+            return false;
+        }
+        give(respond::answer(head, false, Body::Whole(Bytes::new())), body);
+        true
     }
 }
 
@@ -97,8 +104,8 @@ impl<P: ProgramProtocol> Begun for BegunCall<P> {
         times.total.map_or(times.first_byte, |total| total.min(times.first_byte))
     }
 
-    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Option<Answer>> {
-        let Some(mut connection) = self.connection.take() else { return Poll::Ready(None) };
+    fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()> {
+        let Some(mut connection) = self.connection.take() else { return Poll::Ready(()) };
         let gateway = self.gateway.clone();
         let received = &mut gateway.scratch.borrow_mut().received;
         received.resize(RECEIVE_BYTES, 0);
@@ -108,18 +115,14 @@ impl<P: ProgramProtocol> Begun for BegunCall<P> {
         };
         // An error shows again to who receives next.
         let received = &received[..count.unwrap_or(0)];
-        let answer = self.answer(received);
-        match &answer {
-            Some(_) => {
-                gateway.group.succeeded(self.busy.index());
-                gateway.group.connections(self.busy.index()).give_back(connection);
-            }
-            None => {
-                connection.received.extend_from_slice(received);
-                self.connection = Some(connection);
-            }
+        if self.give_whole(received, give) {
+            gateway.group.succeeded(self.busy.index());
+            gateway.group.connections(self.busy.index()).give_back(connection);
+        } else {
+            connection.received.extend_from_slice(received);
+            self.connection = Some(connection);
         }
-        Poll::Ready(answer)
+        Poll::Ready(())
     }
 
     fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled> {

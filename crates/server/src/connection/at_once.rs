@@ -38,6 +38,15 @@ pub struct Made {
     pub snapshot: Arc<Snapshot>,
 }
 
+impl Made {
+    /// With what the site says of all its answers.
+    fn with_site_fields(mut self) -> Made {
+        let site = self.progress.site.get().unwrap_or_default();
+        self.answered.answer.fields.extend_from_slice(&self.snapshot.sites[site].fields);
+        self
+    }
+}
+
 impl Connection {
     /// Has the program of a route answer the request in `hot.head`, if it is one that does so at once.
     pub(super) fn ask_program(
@@ -107,6 +116,7 @@ impl Connection {
             user: user.as_deref(),
             id: id.as_ref().map_or("", |id| id.as_str()),
             unix_seconds: self.core.clock.second().unix_seconds,
+            received_at: started,
         });
         drop(id);
         let answered = Answered { answer: Answer::new(200), client: client.map(|client| client.ip()), user };
@@ -119,44 +129,32 @@ impl Connection {
                 return Hit::Waits(Box::new(Waits::new(made, handler, waits)));
             }
         };
-        let variant = self.variant(hot);
-        self.give_at_once(hot, bytes, made, variant, last)
-    }
-
-    /// Gives an answer now if its whole body is there.
-    pub(super) fn give_at_once(
-        &mut self,
-        hot: &mut Hot,
-        bytes: &[u8],
-        mut made: Made,
-        variant: Variant,
-        last: bool,
-    ) -> Hit {
-        let site = made.progress.site.get().unwrap_or_default();
-        made.answered.answer.fields.extend_from_slice(&made.snapshot.sites[site].fields);
         match whole_body(&made.answered.answer) {
-            Some(body) => self.give_now(hot, bytes, &made, body, variant, last),
-            None => Hit::Made(Box::new(made)),
+            Some(body) => self.give_now(hot, bytes, made, &body, last),
+            None => Hit::Made(Box::new(made.with_site_fields())),
         }
     }
 
-    /// Sends an answer whose whole body is there, or gathers it with others.
-    fn give_now(
+    /// Sends an answer whose whole body is `body`, or gathers it with others.
+    pub(super) fn give_now(
         &mut self,
         hot: &mut Hot,
         bytes: &[u8],
-        made: &Made,
-        body: Bytes,
-        variant: Variant,
+        made: Made,
+        body: &[u8],
         last: bool,
     ) -> Hit {
+        let made = made.with_site_fields();
+        let variant = self.variant(hot);
         let answer = &made.answered.answer;
-        let framing = answer.framing(true);
-        let body = if framing == Framing::None { Bytes::new() } else { body };
+        let (framing, body) = match answer.framing(true) {
+            Framing::None => (Framing::None, &[][..]),
+            _ => (Framing::Length(body.len() as u64), body),
+        };
         let date = self.core.clock.second();
         if last && hot.gathered.is_empty() && body.len() > TOGETHER_BYTES {
             let head = answer.head(&date, variant, framing);
-            match self.send_answer(&head, &body, variant) {
+            match self.send_answer(&head, body, variant) {
                 Ok(sent) if sent == head.len() + body.len() => {}
                 Ok(sent) => {
                     self.output.extend_from_slice(head.get(sent..).unwrap_or_default());
@@ -166,7 +164,7 @@ impl Connection {
             }
         } else {
             answer.append_head(&date, variant, framing, &mut hot.gathered);
-            hot.gathered.extend_from_slice(&body);
+            hot.gathered.extend_from_slice(body);
         }
         self.requests += 1;
         let received = std::mem::take(&mut hot.head);

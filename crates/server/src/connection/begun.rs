@@ -30,11 +30,12 @@ pub struct Waits {
 
 /// What came of waiting.
 enum Came {
-    Answer(Answer),
+    /// The answer, which was given.
+    Given(Next),
     /// It must go on in the usual way.
-    GoOn,
+    GoOn(Made),
     /// The client left.
-    Left,
+    Left(Made),
 }
 
 impl Waits {
@@ -47,41 +48,53 @@ impl Waits {
 
 impl Connection {
     /// Waits for the answer to the request at the start of the input, and gives it.
-    pub(super) async fn wait_for(&mut self, mut waits: Box<Waits>) -> Next {
-        match waits.begun.take() {
-            None => Box::pin(self.go_on(*waits)).await,
-            Some(mut begun) => {
-                self.set_deadline(begun.limit());
-                let came = poll_fn(|context| self.poll_begun(&mut *begun, context)).await;
-                self.forget_deadline();
-                match came {
-                    Came::Answer(answer) => self.give_begun(*waits, answer),
-                    Came::GoOn => {
-                        waits.begun = Some(begun);
-                        Box::pin(self.go_on(*waits)).await
-                    }
-                    Came::Left => {
-                        drop(begun);
-                        self.note_departure(&waits.made)
-                    }
-                }
+    pub(super) async fn wait_for(&mut self, waits: Box<Waits>) -> Next {
+        let Waits { made, handler, begun } = *waits;
+        let Some(mut begun) = begun else {
+            return Box::pin(self.go_on(made, handler, None)).await;
+        };
+        self.set_deadline(begun.limit());
+        let mut made = Some(made);
+        let came = poll_fn(|context| self.poll_begun(&mut *begun, &mut made, context)).await;
+        self.forget_deadline();
+        match came {
+            Came::Given(next) => next,
+            Came::GoOn(made) => Box::pin(self.go_on(made, handler, Some(begun))).await,
+            Came::Left(made) => {
+                drop(begun);
+                self.note_departure(&made)
             }
         }
     }
 
-    fn poll_begun(&mut self, begun: &mut dyn Begun, context: &mut Context<'_>) -> Poll<Came> {
-        if let Poll::Ready(answer) = begun.poll_answer(context) {
-            return Poll::Ready(answer.map_or(Came::GoOn, Came::Answer));
+    fn poll_begun(
+        &mut self,
+        begun: &mut dyn Begun,
+        made: &mut Option<Made>,
+        context: &mut Context<'_>,
+    ) -> Poll<Came> {
+        let mut given = None;
+        let polled = begun.poll_answer(context, &mut |answer, body| {
+            given = made.take().map(|made| self.give_begun(made, answer, body));
+        });
+        if let Some(next) = given {
+            return Poll::Ready(Came::Given(next));
         }
-        if self.deadline_expired(context) {
-            return Poll::Ready(Came::GoOn);
+        let is_over = polled.is_ready() || self.deadline_expired(context);
+        let has_left = !is_over && BodyFeed::none().poll(self, true, context).is_ready();
+        if !is_over && !has_left {
+            return Poll::Pending;
         }
-        BodyFeed::none().poll(self, true, context).map(|()| Came::Left)
+        match made.take() {
+            Some(made) if is_over => Poll::Ready(Came::GoOn(made)),
+            Some(made) => Poll::Ready(Came::Left(made)),
+            // It was given, and nobody polls after that.
+            None => Poll::Ready(Came::Given(Next::Close)),
+        }
     }
 
     /// Gives an answer that is there as a whole.
-    fn give_begun(&mut self, waits: Waits, answer: Answer) -> Next {
-        let Waits { mut made, .. } = waits;
+    fn give_begun(&mut self, mut made: Made, answer: Answer, body: &[u8]) -> Next {
         made.answered.answer = answer;
         let core = self.core.clone();
         let hot = &mut *core.hot.borrow_mut();
@@ -92,26 +105,20 @@ impl Connection {
             self.take_up(hot);
         }
         let last = length == input.len();
-        let variant = self.variant(hot);
-        let hit = self.give_at_once(hot, &input, made, variant, last);
-        if let Hit::Answered { .. } = hit {
-            input.drain(..length);
-        }
+        let hit = self.give_now(hot, &input, made, body, last);
+        input.drain(..length);
         self.input = input;
         let next = match hit {
             Hit::Answered { persistent: true } if last => Next::Receive,
             Hit::Answered { persistent: true } => Next::Buffered,
-            Hit::Answered { persistent: false } if last => Next::Close,
-            Hit::Answered { persistent: false } => Next::Linger,
-            Hit::Made(made) => Next::Give(made),
+            Hit::Answered { persistent: false } if !last => Next::Linger,
             _ => Next::Close,
         };
         self.send_gathered(hot, next)
     }
 
     /// Makes a request of the head, and has the program answer that.
-    async fn go_on(&mut self, waits: Waits) -> Next {
-        let Waits { made, handler, begun } = waits;
+    async fn go_on(&mut self, made: Made, handler: Rc<dyn Handler>, begun: Option<Box<dyn Begun>>) -> Next {
         let Made { answered, progress, started, snapshot } = made;
         let Some(received) = self.take_head() else { return Next::Close };
         let received = Rc::new(received);
