@@ -17,12 +17,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use touchstone_load::Target;
 
-/// How long a system may take until it answers at all.
-const START_TIME_LIMIT: Duration = Duration::from_secs(30);
+/// How long a system may take until it answers, with more than that it is not ready (503): on a busy machine Java and what it
+/// compiles take their time.
+const START_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// How long a system that answers may go on answering something else than the file that was asked for.
 const WRONG_ANSWER_TIME_LIMIT: Duration = Duration::from_secs(3);
 /// How long one request of the check may take.
-const REQUEST_TIME_LIMIT: Duration = Duration::from_secs(30);
+const REQUEST_TIME_LIMIT: Duration = Duration::from_secs(60);
+/// What a server answers whose programs are not there yet (RFC 9110 section 15.6.4).
+const SERVICE_UNAVAILABLE: u16 = 503;
 
 /// A system under test that is ready to be measured. Dropping it stops what was started.
 #[derive(Debug)]
@@ -255,7 +258,8 @@ impl Contender {
                 })?;
         let wrong = |text: String| Err(Problem { text, answered: true });
         if answer.status != 200 {
-            return wrong(format!("answered {} to a request for {path}", answer.status));
+            let text = format!("answered {} to a request for {path}", answer.status);
+            return Err(Problem { text, answered: answer.status != SERVICE_UNAVAILABLE });
         }
         let expected = expected(workload, class_index, class, number);
         if expected == Expected::Page && memmem::find(&answer.body, DIRECTIVE).is_some() {
@@ -294,7 +298,7 @@ impl Contender {
 
 struct Problem {
     text: String,
-    /// Whether it answered at all.
+    /// Whether it answered, and with more than that it cannot yet.
     answered: bool,
 }
 
@@ -357,6 +361,7 @@ fn launch(entrant: Entrant, target: Target, place: usize, prepared: &Prepared) -
         cores: cpus.len(),
         mean_body_bytes: limit_body_bytes(prepared),
         programs: &prepared.programs.directory,
+        jars: prepared.programs.jars.as_deref(),
         sockets: sockets.path(),
         user: user.map_or("", |user| &user.name),
         group: user.map_or("", |user| &user.group),

@@ -57,16 +57,26 @@ pub enum EntrantKind {
     },
 }
 
-/// The systems that the options name, with what they can do of the suite, and the programs that it takes.
-pub(super) fn enter(options: &Options, suite: &Suite) -> Result<(Vec<Entrant>, Programs), String> {
+/// What the options name.
+pub(super) struct Entered {
+    /// The systems, with what they can do of the suite.
+    pub(super) entrants: Vec<Entrant>,
+    /// The programs that the suite takes.
+    pub(super) programs: Programs,
+    /// The systems' ports, so that nobody else gets one before its system is started.
+    pub(super) held_ports: Vec<TcpListener>,
+}
+
+/// The systems that the options name, with what running them takes.
+pub(super) fn enter(options: &Options, suite: &Suite) -> Result<Entered, String> {
     let mut entrants = entrants(options)?;
     let programs = needed_programs(suite, &entrants);
     for entrant in &mut entrants {
         entrant.parts = part_states(suite, entrant, &programs);
     }
     refuse_if_nothing_runs(&entrants)?;
-    give_ports(&mut entrants, options.port)?;
-    Ok((entrants, programs))
+    let held_ports = give_ports(&mut entrants, options.port)?;
+    Ok(Entered { entrants, programs, held_ports })
 }
 
 impl Entrant {
@@ -244,8 +254,9 @@ fn refuse_if_nothing_runs(entrants: &[Entrant]) -> Result<(), String> {
     Err(format!("nothing can be measured: {}", reasons.join("; ")))
 }
 
-/// Finds a free port for every system that is started. All are held until all are found, so that no two get the same.
-fn give_ports(entrants: &mut [Entrant], first: Option<u16>) -> Result<(), String> {
+/// Finds a free port for every system that is started. Each is held until its system is: others of this machine, and the
+/// connections of the load engine, are given ports meanwhile.
+fn give_ports(entrants: &mut [Entrant], first: Option<u16>) -> Result<Vec<TcpListener>, String> {
     let mut held = Vec::new();
     let mut next = first;
     for entrant in entrants {
@@ -266,13 +277,12 @@ fn give_ports(entrants: &mut [Entrant], first: Option<u16>) -> Result<(), String
             None => None,
         };
     }
-    Ok(())
+    Ok(held)
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use std::path::PathBuf;
 
     /// The definition of a system with these capabilities, whose executable is there.
     pub(crate) fn system(place: &Path, name: &str, capabilities: &str) -> String {
@@ -291,7 +301,7 @@ pub(super) mod tests {
         let place = tempfile::tempdir().unwrap();
         let entrant = to_be_started(&system(place.path(), "all", "\"files\", \"cgi\"")).unwrap();
         let missing = [("cgi".to_string(), "there is no cc".to_string())].into();
-        let programs = Programs { directory: PathBuf::new(), missing };
+        let programs = Programs { missing, ..Programs::default() };
         let states = part_states(&suite, &entrant, &programs);
         assert_eq!(states, [PartState::NotAsked, PartState::Skipped("CGI: there is no cc".to_string())]);
     }

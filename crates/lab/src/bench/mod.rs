@@ -147,6 +147,7 @@ impl<'a> Run<'a> {
         for (place, entrant) in entrants.into_iter().enumerate() {
             if entrant.runs() {
                 observer.event(Event::Starting { system: &entrant.title });
+                prepared.let_go_of_port(&entrant);
                 let contender = Contender::start(entrant, place, &prepared, interrupt)?;
                 observer.event(Event::Ready { system: &contender.entrant.title });
                 systems[place] = contender.empty_result(&prepared.suite);

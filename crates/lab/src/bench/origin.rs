@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long an origin may take until it accepts connections.
-const START_TIME_LIMIT: Duration = Duration::from_secs(10);
+const START_TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// An origin that runs. Dropping it stops it.
 #[derive(Debug)]
@@ -55,6 +55,7 @@ impl Origin {
             cores: cpus.len(),
             mean_body_bytes: prepared.suite.first_part().workload.mean_body_bytes().round() as u64,
             programs: &prepared.programs.directory,
+            jars: prepared.programs.jars.as_deref(),
             sockets,
             user: user.map_or("", |user| &user.name),
             group: user.map_or("", |user| &user.group),

@@ -2,7 +2,7 @@
 //! and the place for the result are had. Whatever is wrong is refused here, with what to do about it.
 
 use super::Options;
-use super::entrant::{self, Entrant, EntrantKind};
+use super::entrant::{self, Entered, Entrant, EntrantKind};
 use crate::machine;
 use crate::monitor::Exporter;
 use crate::output::ResultDirectory;
@@ -11,6 +11,7 @@ use crate::programs::Programs;
 use crate::result::{MachineFacts, ToolFacts};
 use crate::suite::{Drive, Mix, Suite, tree};
 use crate::system::user::{self, User};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use time::OffsetDateTime;
@@ -30,6 +31,8 @@ pub struct Prepared {
     pub quick: bool,
     /// The systems, in the order in which they were named.
     pub entrants: Vec<Entrant>,
+    /// Their ports, each held until its system is started.
+    pub(super) held_ports: Vec<TcpListener>,
     /// Which processors go to whom.
     pub placement: Placement,
     /// The workload's files.
@@ -56,12 +59,23 @@ pub struct Prepared {
     pub warnings: Vec<String>,
 }
 
+impl Prepared {
+    /// Lets the system have its port.
+    pub(super) fn let_go_of_port(&mut self, entrant: &Entrant) {
+        if let EntrantKind::Started { port, .. } = entrant.kind {
+            let is_another =
+                |held: &TcpListener| held.local_addr().is_ok_and(|address| address.port() != port);
+            self.held_ports.retain(is_another);
+        }
+    }
+}
+
 /// Understands the options and takes what the run needs; the text of a refusal says what is wrong and what to do.
 pub fn prepare(options: Options) -> Result<Prepared, String> {
     let suite = Suite::find(&options.suite).map_err(|error| error.to_string())?;
     let mixes = mixes(&suite, &options)?;
     let placement = placement::place(&options.placement)?;
-    let (entrants, programs) = entrant::enter(&options, &suite)?;
+    let Entered { entrants, programs, held_ports } = entrant::enter(&options, &suite)?;
     provide_open_files(&mixes)?;
     let mut warnings: Vec<String> = placement.warning().into_iter().collect();
     for entrant in &entrants {
@@ -77,6 +91,7 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
         mixes,
         quick: options.quick,
         entrants,
+        held_ports,
         placement,
         tree,
         programs,
@@ -220,7 +235,6 @@ mod tests {
     use super::super::entrant::PartState;
     use super::super::entrant::tests::system;
     use super::*;
-    use std::net::TcpListener;
 
     fn options(systems: &[&str]) -> Options {
         Options {

@@ -39,8 +39,8 @@ const BUILT_IN: [(&str, &str); 10] = [
 /// Where servers are installed that are not on an ordinary user's PATH.
 const SYSTEM_DIRECTORIES: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin"];
 
-/// How long a server may take to print its version.
-const VERSION_TIME_LIMIT: Duration = Duration::from_secs(5);
+/// How long a server may take to print its version; one in Java starts Java for it.
+const VERSION_TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// How a system under test is found, configured and started.
 #[derive(Debug, Clone, PartialEq)]
@@ -259,6 +259,7 @@ mod tests {
             cores: 3,
             mean_body_bytes: 8348,
             programs: Path::new("/programs"),
+            jars: Some(Path::new("/jars")),
             sockets: Path::new("/tmp/sockets"),
             user: "nobody",
             group: "nogroup",

@@ -2,15 +2,15 @@
 //! for, between `{?name}` and `{/name}`.
 //!
 //! Only braces around lower-case letters and underscores are placeholders, so that the braces of configuration
-//! languages stand as they are. The name of a part is a capability that the run needs of the system, or `as_root` where this
-//! program runs as root.
+//! languages stand as they are. The name of a part is a capability that the run needs of the system, `as_root` where this
+//! program runs as root, or `jars` where those of the server's own servlets were copied.
 
 use crate::capability;
 use crate::definition::nearest;
 use std::path::Path;
 
 /// The placeholders that there are.
-pub(super) const PLACEHOLDERS: [&str; 11] = [
+pub(super) const PLACEHOLDERS: [&str; 12] = [
     "executable",
     "root",
     "directory",
@@ -19,6 +19,7 @@ pub(super) const PLACEHOLDERS: [&str; 11] = [
     "cores",
     "mean_body_bytes",
     "programs",
+    "jars",
     "sockets",
     "user",
     "group",
@@ -26,6 +27,8 @@ pub(super) const PLACEHOLDERS: [&str; 11] = [
 
 /// The part that stands where this program runs as root.
 const AS_ROOT: &str = "as_root";
+/// The part that stands where the jars of servlets were copied, and the placeholder of the copy.
+const JARS: &str = "jars";
 
 /// What stands for the placeholders.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +49,8 @@ pub struct Values<'a> {
     pub mean_body_bytes: u64,
     /// The directory of the SPICE programs.
     pub programs: &'a Path,
+    /// A copy of the jars of the server's own servlets; absent: it reads those beside the program.
+    pub jars: Option<&'a Path>,
     /// A directory with a short path, for unix sockets.
     pub sockets: &'a Path,
     /// The user without rights of its own whom servers become that are started by root; otherwise this program's.
@@ -63,10 +68,11 @@ impl Values<'_> {
     pub(super) fn fill(&self, template: &str) -> String {
         // A template that cannot be taken apart is refused when it is read.
         let pieces = pieces(template).unwrap_or_default();
-        let stands = |piece: &&Piece<'_>| {
-            piece
-                .only_with
-                .is_none_or(|name| if name == AS_ROOT { self.as_root } else { self.needs.contains(&name) })
+        let stands = |piece: &&Piece<'_>| match piece.only_with {
+            None => true,
+            Some(AS_ROOT) => self.as_root,
+            Some(JARS) => self.jars.is_some(),
+            Some(capability) => self.needs.contains(&capability),
         };
         pieces.iter().filter(stands).map(|piece| self.fill_placeholders(piece.text)).collect()
     }
@@ -96,6 +102,7 @@ impl Values<'_> {
             "cores" => self.cores.to_string(),
             "mean_body_bytes" => self.mean_body_bytes.to_string(),
             "programs" => self.programs.display().to_string(),
+            JARS => self.jars.map_or_else(String::new, |jars| jars.display().to_string()),
             "sockets" => self.sockets.display().to_string(),
             "user" => self.user.to_string(),
             "group" => self.group.to_string(),
@@ -110,9 +117,9 @@ pub(super) fn problem(template: &str) -> Option<String> {
         Ok(pieces) => pieces,
         Err(problem) => return Some(problem),
     };
-    let known_part = |name: &str| name == AS_ROOT || capability::is_known(name);
+    let known_part = |name: &str| [AS_ROOT, JARS].contains(&name) || capability::is_known(name);
     if let Some(unknown) = pieces.iter().filter_map(|piece| piece.only_with).find(|name| !known_part(name)) {
-        let known: Vec<&str> = capability::names().chain([AS_ROOT]).collect();
+        let known: Vec<&str> = capability::names().chain([AS_ROOT, JARS]).collect();
         return Some(format!("there is no part {{?{unknown}}}; known: {}", known.join(", ")));
     }
     let unknown = pieces.iter().find_map(|piece| unknown_placeholder(piece.text))?;
@@ -235,6 +242,7 @@ mod tests {
             cores: 2,
             mean_body_bytes: 8348,
             programs: Path::new("/programs"),
+            jars: None,
             sockets: Path::new("/tmp/s"),
             user: "nobody",
             group: "nogroup",
@@ -256,6 +264,11 @@ mod tests {
         assert_eq!(values().fill(template), "a\n  cgi 80\nx;\n");
         let root = Values { as_root: true, needs: &["nsapi"], ..values() };
         assert_eq!(root.fill(template), "a\nnsapi {\n}\nx root;\n");
+        assert_eq!(problem(template), None);
+        let template = "{?jars}[java]\nlibrary = '{jars}'\n{/jars}x\n";
+        assert_eq!(values().fill(template), "x\n");
+        let copied = Values { jars: Some(Path::new("/jars")), ..values() };
+        assert_eq!(copied.fill(template), "[java]\nlibrary = '/jars'\nx\n");
         assert_eq!(problem(template), None);
     }
 
