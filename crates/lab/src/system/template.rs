@@ -7,13 +7,15 @@
 
 use crate::capability;
 use crate::definition::nearest;
+use std::net::IpAddr;
 use std::path::Path;
 
 /// The placeholders that there are.
-pub(super) const PLACEHOLDERS: [&str; 12] = [
+pub(super) const PLACEHOLDERS: [&str; 13] = [
     "executable",
     "root",
     "directory",
+    "address",
     "port",
     "origin_port",
     "cores",
@@ -39,6 +41,8 @@ pub struct Values<'a> {
     pub root: &'a Path,
     /// The system's own directory: its configuration, its output, its temporary files.
     pub directory: &'a Path,
+    /// The address to listen on.
+    pub address: IpAddr,
     /// The port to listen on.
     pub port: u16,
     /// The port that its origin listens on; 0 where it has none.
@@ -97,6 +101,9 @@ impl Values<'_> {
             "executable" => self.executable.display().to_string(),
             "root" => self.root.display().to_string(),
             "directory" => self.directory.display().to_string(),
+            // In brackets where it has colons, so that a port can follow.
+            "address" if self.address.is_ipv6() => format!("[{}]", self.address),
+            "address" => self.address.to_string(),
             "port" => self.port.to_string(),
             "origin_port" => self.origin_port.to_string(),
             "cores" => self.cores.to_string(),
@@ -237,6 +244,7 @@ mod tests {
             executable: Path::new("/bin/server"),
             root: Path::new("/tree"),
             directory: Path::new("/results"),
+            address: std::net::Ipv4Addr::LOCALHOST.into(),
             port: 80,
             origin_port: 81,
             cores: 2,
