@@ -25,7 +25,7 @@ use touchstone_interfaces::pipe::pipe;
 use touchstone_interfaces::request::{Protocol, ReceivedHead};
 
 use super::Connection;
-use super::as_http1::{nothing_received, request_text};
+use super::as_http1::{nothing_received, request_text, trailer_text};
 use crate::accelerator::{self, ListedFields, Ready};
 use crate::access::RequestView;
 use crate::account::{self, Account, HitOf};
@@ -171,10 +171,11 @@ impl Http2 {
             Event::Data { stream, range, end_of_stream } => {
                 self.take_data(hot, stream, &input[range], end_of_stream);
             }
-            Event::Trailers { stream, .. } => {
+            Event::Trailers { stream, fields } => {
+                let trailers = trailer_text(fields);
                 self.incoming
                     .extract_if(.., |incoming| incoming.stream == stream)
-                    .for_each(|mut incoming| incoming.finish());
+                    .for_each(|mut incoming| incoming.finish_with_trailers(trailers.clone()));
             }
             Event::Reset { stream, reason, .. } => {
                 let counts = &self.connection.core.counts;
