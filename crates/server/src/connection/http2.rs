@@ -32,7 +32,7 @@ use crate::account::{self, Account, HitOf};
 use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
 use crate::exchange::{self, Arrival, Progress};
-use crate::header_blocks::{encode_fields, encode_head, split_field};
+use crate::header_blocks::{encode_fields, split_field};
 use crate::metrics::Timeout;
 use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 
@@ -275,10 +275,9 @@ impl Http2 {
         else {
             return false;
         };
-        // Not kept for the second, as those of files are: the same path has other answers for other fields and queries.
-        let block = encode_head(prepared.head());
+        let block = hot.header_blocks.block_of(prepared);
         let body = prepared.body();
-        match self.engine.respond(request.stream(), &block, Body::Bytes(body), &mut self.output) {
+        match self.engine.respond(request.stream(), block, Body::Bytes(body), &mut self.output) {
             Responded::Complete | Responded::Gone => {}
             Responded::Queued => {
                 let part = Part::Cached(prepared.clone(), 0..body.len());
