@@ -34,7 +34,9 @@ testing|mvn|maven|building the jars for servlets
 testing|unzip|unzip|applications for the tests of servlets
 testing|strace|strace|counting system calls
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units
-testing|python3|python3 python3-venv|the HTTP/3 client of the tests
+testing|python3|python3 python3-venv|the HTTP/3 client of the tests, gRPC
+testing|node|nodejs|the public tests for HTTP caches
+testing|npm|npm|the public tests for HTTP caches
 testing|java|default-jre-headless|servlet containers
 testing|minisign|minisign|signatures of certified results
 testing|soffice libreoffice|libreoffice-calc|opening the workbook
@@ -82,6 +84,8 @@ main() {
     install_go_programs $brief
     scripts/java.sh --brief || true
     if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
+    if [ $brief = no ]; then scripts/setup-grpc.sh; else scripts/setup-grpc.sh --brief; fi || true
+    if [ $brief = no ]; then scripts/setup-cache-tests.sh; else scripts/setup-cache-tests.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
     if [ $rivals = yes ]; then scripts/setup-jetty.sh; fi || true
     after=$(missing "$wanted")

@@ -25,8 +25,14 @@ pub trait Interface: Send + Sync {
     /// Its name, as in the configuration: `cgi`, `fastcgi`.
     fn name(&self) -> &'static str;
 
-    /// Makes the handler of a core. Called once on each core, when the first request for it comes.
+    /// Makes the handler of a core. Called once on each core, when the first request for it comes; on the first core before
+    /// that, where [`Interface::begins_early`] says so.
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler>;
+
+    /// Whether it has something to do before the first request comes: its handler is made on the first core at once then.
+    fn begins_early(&self) -> bool {
+        false
+    }
 
     /// Whether [`Handler::answer_at_once`] is worth being asked.
     fn answers_at_once(&self) -> bool {

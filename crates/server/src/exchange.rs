@@ -33,7 +33,7 @@ use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::on_disk;
 use crate::request_id::RequestId;
-use crate::route::{Outcome, Resolved};
+use crate::route::{Outcome, Resolved, SiteRules};
 use crate::session::UnderWayGuard;
 use crate::site::{ListenerSites, Snapshot};
 use crate::static_files;
@@ -571,6 +571,17 @@ pub fn handler_of(
 ) -> Rc<dyn handler::Handler> {
     core.handlers
         .get(interface, || Rc::new(ServerOfCore { core: Rc::downgrade(core), snapshot: snapshot.clone() }))
+}
+
+/// Makes the handlers that have something to do before the first request comes, on the first core.
+pub fn begin_early(core: &Rc<Core>) {
+    if core.index > 0 {
+        return;
+    }
+    let snapshot = core.hot.borrow().snapshot.clone();
+    for interface in snapshot.sites.iter().filter_map(|site| site.rules.as_ref()).flat_map(SiteRules::early) {
+        let _ = handler_of(core, &snapshot, interface);
+    }
 }
 
 /// What handlers may ask of their core, under the configuration that they were made from.

@@ -166,6 +166,12 @@ impl SiteRules {
         self.route_interfaces.iter().filter_map(|route| route.cache.as_ref())
     }
 
+    /// The programs that have something to do before the first request comes.
+    pub fn early(&self) -> impl Iterator<Item = &Arc<dyn Interface>> {
+        let interfaces = self.route_interfaces.iter().filter_map(|route| route.interface.as_ref());
+        interfaces.filter(|interface| interface.begins_early())
+    }
+
     /// Whether clients' addresses must be known for these rules.
     pub fn wants_peers(&self) -> bool {
         let tells_programs = self.route_interfaces.iter().any(|route| route.interface.is_some());
