@@ -9,7 +9,8 @@ const COMPARED_EACH_MAX: usize = 6;
 
 /// Makes it, in the place of what is there.
 pub fn make(result: &mut ResultFile) {
-    let criteria = result.method.useful;
+    let mut criteria = result.method.useful;
+    criteria.runs_min = criteria.runs_min.min(result.method.runs as usize);
     for system in &mut result.systems {
         (system.loads, system.peaks) = loads::of(&system.mixes, &criteria);
     }

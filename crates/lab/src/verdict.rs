@@ -97,6 +97,10 @@ fn peak_sentence(system: &SystemResult) -> String {
 fn useful_peak_sentence(system: &SystemResult) -> Option<String> {
     let found = system.peaks.first()?;
     let why = found.difference.as_ref()?;
+    // Where the engine was at its limit in every load, that is told of the peak.
+    if found.useful.is_none() && system.loads.iter().all(|load| load.tainted_runs > 0) {
+        return None;
+    }
     Some(match &found.useful {
         Some(useful) => format!(
             "The useful peak of {} is {} requests/s, with {}: {why}.",

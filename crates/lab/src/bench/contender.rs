@@ -45,7 +45,7 @@ pub(super) struct Contender {
 #[derive(Debug)]
 enum Runs {
     /// It was started here, with its origin where it has one.
-    Here { launched: Box<Launched>, origin: Option<Origin> },
+    Here { launched: Box<Launched>, origin: Option<Box<Origin>> },
     /// It was started on another machine.
     There(Session),
     /// It ran already.
@@ -200,7 +200,7 @@ impl Contender {
 
     fn own_origin(&mut self) -> Option<&mut Origin> {
         match &mut self.runs {
-            Runs::Here { origin, .. } => origin.as_mut(),
+            Runs::Here { origin, .. } => origin.as_deref_mut(),
             Runs::There(_) | Runs::Already => None,
         }
     }
@@ -441,7 +441,7 @@ fn start_here(entrant: Entrant, place: usize, prepared: &Prepared) -> Result<Con
         place,
         command: launched.command.clone(),
         configuration,
-        runs: Runs::Here { launched: Box::new(launched), origin },
+        runs: Runs::Here { launched: Box::new(launched), origin: origin.map(Box::new) },
         entrant,
     })
 }

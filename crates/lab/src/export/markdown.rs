@@ -1,6 +1,7 @@
 //! A comparison as a page in Markdown, to be put beside a text: the peaks side by side, how each system was started, the machine,
 //! and how to repeat it.
 
+use crate::derived;
 use crate::figures::{count, milliseconds, rate, significant};
 use crate::result::{ConfigurationFile, LoadResult, ResultFile, RunsFigure, SystemResult};
 use crate::series;
@@ -8,9 +9,14 @@ use std::fmt::Write as _;
 
 /// The text.
 pub fn markdown(result: &ResultFile) -> String {
+    let mut whole = result.clone();
+    // Of a run that did not come to its end, or of a result from before there were peaks, they are made here.
+    if whole.systems.iter().all(|system| system.peaks.is_empty()) {
+        derived::make(&mut whole);
+    }
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = page(&mut text, result);
+    let _ = page(&mut text, &whole);
     text
 }
 
@@ -75,7 +81,9 @@ fn facts(text: &mut String, result: &ResultFile) -> std::fmt::Result {
     writeln!(text, "| what | value |\n|---|---|")?;
     writeln!(text, "{}", of("suite", &format!("{}: {}", result.suite.name, result.suite.title)))?;
     let form = if result.suite.quick { "the short form" } else { "the whole form" };
-    writeln!(text, "{}", of("form", &format!("{form}, each mix run {} times", result.method.runs)))?;
+    let runs =
+        if result.method.runs == 1 { "once".to_owned() } else { format!("{} times", result.method.runs) };
+    writeln!(text, "{}", of("form", &format!("{form}, each mix run {runs}")))?;
     writeln!(text, "{}", of("when", &format!("{} to {}", result.started_at, result.finished_at)))?;
     let processors = format!("{}, {} processors", machine.cpu_model, machine.cpus);
     writeln!(text, "{}", of("processors", &processors))?;
@@ -146,7 +154,6 @@ mod tests {
         result.command_line[0] = "/home/somebody/touchstone".to_owned();
         result.systems[0].title = "a | b".to_owned();
         result.systems[1].configuration[0].text = "```\nx".to_owned();
-        crate::derived::make(&mut result);
         let text = markdown(&result);
         let rows: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
         assert_eq!(rows.len(), 5, "{text}");

@@ -52,7 +52,7 @@ pub enum Command {
     /// Drive one URL with virtual clients and print the figures
     Load(Box<load::Arguments>),
     /// Run a suite on one or more systems under test and write a report
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
     /// Make the report of a result again, or one of several results side by side
     Report(report::Arguments),
     /// Say whether systems or results differ by more than noise
@@ -97,7 +97,7 @@ impl Command {
             Command::Status(arguments) => status::run(&arguments),
             Command::Stop(arguments) => stop::run(&arguments),
             Command::Load(arguments) => load::run(*arguments),
-            Command::Bench(arguments) => bench::run(arguments),
+            Command::Bench(arguments) => bench::run(*arguments),
             Command::Report(arguments) => report::run(arguments),
             Command::Compare(arguments) => compare::run(arguments),
             Command::Plan(arguments) => plan::run(arguments),

@@ -24,8 +24,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// The form: the page, WebBench's workbook, a summary as comma-separated values, tests for continuous integration, or
-    /// WebStone's text; but for the page, of one result at a time
+    /// The form: the page, WebBench's workbook, a summary as comma-separated values or in Markdown, tests for continuous
+    /// integration, or WebStone's text; but for the page, of one result at a time
     #[arg(long, value_name = "FORM", default_value = "html", value_parser = ["html", "xlsx", "csv", "junit", "markdown", "webstone"])]
     format: String,
 
