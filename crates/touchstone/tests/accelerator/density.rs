@@ -17,8 +17,10 @@ use std::time::Duration;
 
 use crate::support::{Client, Server, Tree, free_port, skipped, wait_until};
 
-/// A multiple of the number of connections.
-const OBJECTS: usize = 1_000_000;
+/// TOUCHSTONE_OBJECTS=100000 takes fewer.
+fn objects() -> usize {
+    std::env::var("TOUCHSTONE_OBJECTS").ok().and_then(|objects| objects.parse().ok()).unwrap_or(1_000_000)
+}
 
 /// Requests on their way at once on a connection.
 const PIPELINED: usize = 32;
@@ -112,10 +114,10 @@ fn files_kib(directory: &Path) -> u64 {
 
 /// Asks for objects, each once.
 fn fill(address: SocketAddr) {
-    let part = OBJECTS / CONNECTIONS;
+    let part = objects().div_ceil(CONNECTIONS);
     thread::scope(|scope| {
-        for first in (0..CONNECTIONS).map(|index| index * part) {
-            scope.spawn(move || ask(address, first..first + part));
+        for first in (0..objects()).step_by(part) {
+            scope.spawn(move || ask(address, first..(first + part).min(objects())));
         }
     });
 }
@@ -165,7 +167,7 @@ fn spent(
     thread::sleep(Duration::from_secs(5));
     let after = kib();
     drop(origin);
-    for index in (0..OBJECTS).step_by(OBJECTS / 1000) {
+    for index in (0..objects()).step_by(objects().div_ceil(1000)) {
         let mut client = Client::connect(address);
         let got = client
             .ask(format!("GET /o/{index:07} HTTP/1.1\r\nHost: www.example.org\r\nConnection: close\r\n\r\n"));
@@ -178,8 +180,8 @@ fn spent(
 /// Bytes that one object takes.
 #[expect(clippy::print_stderr, reason = "the figures are what this is run for")]
 fn each(name: &str, kib: u64) -> u64 {
-    let bytes = kib * 1024 / OBJECTS as u64;
-    eprintln!("{name}: {bytes} bytes each of {OBJECTS} objects");
+    let bytes = kib * 1024 / objects() as u64;
+    eprintln!("{name}: {bytes} bytes each of {} objects", objects());
     bytes
 }
 
