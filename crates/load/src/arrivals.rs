@@ -6,10 +6,11 @@
 
 use crate::choice::Random;
 use crate::curve::{Curve, Stage};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// How arrivals follow one another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Arrivals {
     /// At equal distances.
     #[default]
