@@ -7,11 +7,12 @@
 use crate::choice::Random;
 use crate::curve::{Curve, Stage};
 use crate::plan::{Plan, Recorded};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// How arrivals follow one another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Arrivals {
     /// At equal distances.
     #[default]

@@ -5,6 +5,7 @@
 
 use crate::machine::{check_cores, local_port_range, provide_open_files, reuses_waiting_ports};
 use crate::plan::{ConnectionUse, HttpVersion, Plan, PlanError, PlannedRequest};
+use crate::portion::Portion;
 use crate::target::Target;
 use crate::tls_setup::TlsBase;
 use std::time::Duration;
@@ -39,6 +40,20 @@ impl Plan {
     /// Says why the plan cannot run, or gives back warnings: sentences that whoever reads the figures should know.
     /// Raises the process's soft limit of open files when the clients need more.
     pub fn check(&self) -> Result<Vec<String>, PlanError> {
+        self.check_for(self.clients)
+    }
+
+    /// The same for a machine that carries out a portion of the plan.
+    pub(crate) fn check_portion(&self, portion: &Portion) -> Result<Vec<String>, PlanError> {
+        if portion.threads.is_empty() || portion.threads.iter().any(|&thread| thread >= portion.of) {
+            return refuse(format!("a portion has no threads, or one that is not among the {}", portion.of));
+        }
+        self.check_clients()?;
+        self.check_for(portion.client_count(self))
+    }
+
+    /// Checks the plan, and whether this machine can have so many of its clients.
+    fn check_for(&self, own_clients: usize) -> Result<Vec<String>, PlanError> {
         self.targets().try_for_each(check_target)?;
         self.check_requests()?;
         self.check_choices()?;
@@ -59,7 +74,7 @@ impl Plan {
         self.check_clients()?;
         self.check_connections()?;
         check_cores(&self.cores)?;
-        let connections = self.clients.div_ceil(self.streams) * self.targets().len();
+        let connections = own_clients.div_ceil(self.streams) * self.targets().len();
         provide_open_files(connections as u64 + self.cores.len() as u64 + OTHER_OPEN_FILES)?;
         self.check_local_ports(connections)
     }

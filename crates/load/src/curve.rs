@@ -1,10 +1,11 @@
 //! A quantity that changes over the run: an arrival rate, or a number of virtual clients. It is made of stages, each a
 //! straight line from one value to another, so that steps and ramps are phases of one run.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// One stage of a run.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// How long it lasts.
     pub length: Duration,

@@ -65,6 +65,8 @@ pub(crate) struct ThreadOutcome {
     pub(crate) system_s: f64,
     pub(crate) busy: f64,
     pub(crate) waiting: f64,
+    /// When the thread saw that the run had begun, on the monotonic clock; 0 where it never did.
+    pub(crate) started_ns: u64,
 }
 
 impl ThreadOutcome {
@@ -115,6 +117,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) stop_ns: u64,
     pub(crate) housekeeping_ns: u64,
     pub(crate) sweep_ns: u64,
+    /// When this thread saw that the run had begun; 0 before.
+    started_ns: u64,
     pub(crate) published: Published,
     pub(crate) window_start: Option<ThreadTime>,
     pub(crate) window_end: Option<ThreadTime>,
@@ -170,8 +174,10 @@ impl<'a> Engine<'a> {
             clients: part.clients.map(|number| Client::new(number, plan.seed)).collect(),
             now_ns: now_ns(),
             stop_ns: shared.times.stop_ns,
-            housekeeping_ns: shared.times.start_ns,
+            // Before the start, too: the caller may stop a run that has not begun.
+            housekeeping_ns: 0,
             sweep_ns: 0,
+            started_ns: 0,
             published: Published::default(),
             window_start: None,
             window_end: None,
@@ -197,6 +203,9 @@ impl<'a> Engine<'a> {
             }
             self.receive_unfinished();
             self.now_ns = now_ns();
+            if self.started_ns == 0 && self.now_ns >= self.shared.times.start_ns {
+                self.started_ns = self.now_ns;
+            }
             self.on_quic_time();
             self.start_due();
             self.send_all_first();
@@ -350,7 +359,7 @@ impl<'a> Engine<'a> {
         let start = self.window_start.unwrap_or(end);
         let (user_s, system_s) = end.user_and_system_s_since(&start);
         let (busy, waiting) = (end.share_since(&start), end.waiting_share_since(&start));
-        ThreadOutcome { record: self.record, user_s, system_s, busy, waiting }
+        ThreadOutcome { record: self.record, user_s, system_s, busy, waiting, started_ns: self.started_ns }
     }
 }
 

@@ -26,9 +26,11 @@ mod http1;
 mod layered;
 mod layered_ends;
 mod machine;
+mod merge;
 mod outcome;
 mod parts;
 mod plan;
+mod portion;
 mod quic;
 mod record;
 mod request;
@@ -39,6 +41,7 @@ mod timers;
 mod tls;
 mod tls_setup;
 mod url;
+mod wire;
 
 pub use arrivals::Arrivals;
 pub use check::{
@@ -48,6 +51,7 @@ pub use check::{
 pub use curve::Stage;
 pub use export::{interval_log, percentile_text};
 pub use machine::allowed_cores;
+pub use merge::{MachineOutcome, MergeError, merge};
 pub use outcome::{
     ArrivalsOutcome, ClassOutcome, ClientOutcome, EngineUse, ErrorCounts, HandshakeCounts, Interval, LATE,
     Outcome, Saturation, StageOutcome, TimeSummary,
@@ -56,6 +60,7 @@ pub use plan::{
     ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, HttpVersion, Plan, PlanError,
     PlannedRequest, Progress, Recorded, Session, TimeSpread,
 };
-pub use run::run;
+pub use portion::Portion;
+pub use run::{Ready, run};
 pub use target::{Target, TlsTarget, TlsVersions, Trust};
 pub use url::{HttpUrl, MAXIMUM_URL_BYTES, UrlError};

@@ -1,10 +1,11 @@
 //! What a run measured.
 
 use hdrhistogram::{Counter, Histogram};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Failed requests by kind. A failed request counts in no rate, no byte figure and no latency.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCounts {
     /// The connection was refused or could not be made.
     pub connect: u64,
@@ -83,7 +84,7 @@ impl ErrorCounts {
 }
 
 /// One virtual client's share of the run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientOutcome {
     /// Valid answers between the ramps.
     pub requests: u64,
@@ -92,11 +93,12 @@ pub struct ClientOutcome {
     /// Bytes received between the ramps, heads included.
     pub bytes: u64,
     /// Latency in nanoseconds, two significant digits.
+    #[serde(with = "crate::wire::histogram")]
     pub latency_ns: Histogram<u32>,
 }
 
 /// The share of one class of requests.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClassOutcome {
     /// Valid answers between the ramps.
     pub requests: u64,
@@ -105,11 +107,12 @@ pub struct ClassOutcome {
     /// Bytes received between the ramps, heads included; not kept where there is one class only.
     pub bytes: u64,
     /// Latency in nanoseconds, two significant digits; empty where there is one class only.
+    #[serde(with = "crate::wire::histogram")]
     pub latency_ns: Histogram<u32>,
 }
 
 /// One second of the run (ramps included), from its start.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Interval {
     /// Seconds since the run's start at the interval's beginning.
     pub start_s: f64,
@@ -122,11 +125,12 @@ pub struct Interval {
     /// Bytes received in it.
     pub bytes: u64,
     /// Latency in nanoseconds of the answers that ended in it.
+    #[serde(with = "crate::wire::histogram")]
     pub latency_ns: Histogram<u32>,
 }
 
 /// One of [`crate::Plan::stages`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StageOutcome {
     /// Seconds since the run's start at its beginning.
     pub start_s: f64,
@@ -139,11 +143,12 @@ pub struct StageOutcome {
     /// Bytes received in it.
     pub bytes: u64,
     /// Latency in nanoseconds: of the answers that ended in it or, in an open load, of the requests that were due in it.
+    #[serde(with = "crate::wire::histogram")]
     pub latency_ns: Histogram<u64>,
 }
 
 /// What became of the arrivals of an open load that were due between the ramps.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ArrivalsOutcome {
     /// All that were due.
     pub due: u64,
@@ -152,8 +157,10 @@ pub struct ArrivalsOutcome {
     /// Those that were started more than [`LATE`] after their moment.
     pub late: u64,
     /// Nanoseconds from the moment at which a request was due to its start.
+    #[serde(with = "crate::wire::histogram")]
     pub lateness_ns: Histogram<u64>,
     /// The same for requests that a client was free for: what is late here is the engine itself.
+    #[serde(with = "crate::wire::histogram")]
     pub engine_lateness_ns: Histogram<u64>,
 }
 
@@ -168,7 +175,7 @@ impl ArrivalsOutcome {
 pub const LATE: Duration = Duration::from_millis(1);
 
 /// The TLS handshakes of the whole run that were finished.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandshakeCounts {
     /// Full handshakes.
     pub full: u64,
@@ -185,7 +192,7 @@ impl HandshakeCounts {
 }
 
 /// The engine's own use of the machine while it counted.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct EngineUse {
     /// Processor time in user mode of all engine threads, seconds.
     pub user_s: f64,
@@ -198,7 +205,7 @@ pub struct EngineUse {
 }
 
 /// Whether the figures are the server's or the engine's own limit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Saturation {
     /// The engine had room: the figures are the server's.
     Clear,
@@ -207,7 +214,7 @@ pub enum Saturation {
 }
 
 /// What a run measured. Unless said otherwise, only what ended between the ramps counts.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// The counted time: length without the ramps (as it really was, if the run was ended early).
     pub window: Duration,
@@ -229,12 +236,16 @@ pub struct Outcome {
     pub started: u64,
     /// Nanoseconds from the start of the connection (or, on a kept one, of the request) to the last byte. In an open
     /// load from the moment at which the request was due, of all answers to requests that were due between the ramps.
+    #[serde(with = "crate::wire::histogram")]
     pub latency_ns: Histogram<u64>,
     /// Nanoseconds from the real start of the request to the last byte (differs from `latency_ns` only in an open load).
+    #[serde(with = "crate::wire::histogram")]
     pub service_ns: Histogram<u64>,
     /// Nanoseconds from connect to connected, one value a connection.
+    #[serde(with = "crate::wire::histogram")]
     pub connect_ns: Histogram<u64>,
     /// Nanoseconds from connected to the end of the TLS handshake.
+    #[serde(with = "crate::wire::histogram")]
     pub handshake_ns: Histogram<u64>,
     /// TLS handshakes of the whole run.
     pub handshakes: HandshakeCounts,
@@ -266,6 +277,8 @@ pub struct Outcome {
     pub engine: EngineUse,
     /// Whose limit the figures show.
     pub saturation: Saturation,
+    /// How long after its moment the last engine thread began. It is known where the start was given as a moment.
+    pub start_lateness: Duration,
     /// True when [`crate::Progress::stop`] ended the run.
     pub interrupted: bool,
 }

@@ -3,6 +3,7 @@
 use crate::arrivals::Arrivals;
 use crate::curve::Stage;
 use crate::target::Target;
+use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -14,7 +15,7 @@ pub const DEFAULT_RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Whether a virtual client keeps its connection (WebBench: "Use Keep-Alives").
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum ConnectionUse {
     /// One connection a client, used until the server closes it.
     Kept,
@@ -25,7 +26,7 @@ pub enum ConnectionUse {
 }
 
 /// The protocol version that the requests are written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HttpVersion {
     /// HTTP/1.0; kept connections are asked for with `Connection: keep-alive`.
     Http10,
@@ -50,7 +51,7 @@ impl HttpVersion {
 }
 
 /// One request of the workload with its weight.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlannedRequest {
     /// The class that it belongs to (an index that the caller chooses; counts are kept for each class).
     pub class: usize,
@@ -70,6 +71,7 @@ pub struct PlannedRequest {
     /// place.
     pub headers: Vec<String>,
     /// The request's body; `None`: it has none, and no Content-Length.
+    #[serde(with = "crate::wire::body")]
     pub body: Option<Arc<[u8]>>,
     /// The statuses of a valid answer; empty: 200 to 399.
     pub expected_status: Vec<RangeInclusive<u16>>,
@@ -99,7 +101,7 @@ impl PlannedRequest {
 }
 
 /// How a time that is given as one figure is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum TimeSpread {
     /// Every time is the same.
     #[default]
@@ -110,7 +112,7 @@ pub enum TimeSpread {
 
 /// What a user does who has arrived (a partly open load): some requests with think times between them, on a connection
 /// of its own.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Session {
     /// Requests of a session, at least 1. With [`TimeSpread::Exponential`] the mean of a geometric distribution.
     pub requests: f64,
@@ -119,7 +121,7 @@ pub struct Session {
 }
 
 /// A request that is due at a moment of its own: one of a recorded load that is replayed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
     /// When it is due, from the beginning of the run.
     pub after: Duration,
@@ -128,7 +130,7 @@ pub struct Recorded {
 }
 
 /// One measured load, complete.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// Where the requests go.
     pub target: Target,

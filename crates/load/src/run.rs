@@ -6,11 +6,13 @@ use crate::engine::{Engine, Shared, ThreadOutcome};
 use crate::outcome::{ArrivalsOutcome, EngineUse, HandshakeCounts, LATE, Outcome, Saturation};
 use crate::parts::{Part, clients_of_thread};
 use crate::plan::{HttpVersion, Plan, PlanError, Progress};
+use crate::portion::Portion;
 use crate::record::{Record, Times};
-use crate::request::prepare;
+use crate::request::{PreparedRequest, prepare};
 use crate::target::Target;
 use crate::tls_setup::TlsBase;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A thread that is busier than this has no room left: what it measures is partly itself.
 const BUSY_THREAD: f64 = 0.9;
@@ -22,26 +24,54 @@ const KEPT_RATE: f64 = 0.99;
 /// Carries a plan out. Blocks until the length is over and the requests that were under way then are answered or past
 /// their time limit; or until [`Progress::stop`], within 100 ms.
 pub fn run(plan: &Plan, progress: &Progress) -> Result<Outcome, PlanError> {
-    let warnings = plan.check()?;
-    let requests = prepare(plan);
-    let tls = prepare_tls(plan)?;
-    let choice = Choice::new(&plan.requests);
-    let shared = Shared {
-        plan,
-        requests: &requests,
-        tls: &tls,
-        choice: &choice,
-        times: Times::new(now_ns() + time_to_prepare_ns(plan), plan.ramp_up, plan.length, plan.ramp_down),
-        progress,
-        stopped_ns: AtomicU64::new(0),
-    };
-    let threads = run_threads(&shared)?;
-    Ok(outcome(&shared, threads, warnings))
+    let ready = Ready::new(plan, Portion::whole(plan))?;
+    ready.run_at(now_ns() + ready.time_to_prepare_ns(), progress)
 }
 
-/// The run starts this long from now: by then every thread has made its clients ready, so that all start together.
-fn time_to_prepare_ns(plan: &Plan) -> u64 {
-    10_000_000 + plan.clients as u64 * 5_000
+/// A plan, or a portion of one, that is checked and whose requests are written: it can be started at a given moment.
+pub struct Ready<'a> {
+    plan: &'a Plan,
+    portion: Portion,
+    requests: Vec<PreparedRequest>,
+    tls: Vec<Option<TlsBase>>,
+    choice: Choice,
+    warnings: Vec<String>,
+}
+
+impl<'a> Ready<'a> {
+    /// Checks and prepares. The plan's processors are those of this machine, one for each thread of the portion.
+    pub fn new(plan: &'a Plan, portion: Portion) -> Result<Ready<'a>, PlanError> {
+        let warnings = plan.check_portion(&portion)?;
+        let (requests, tls, choice) = (prepare(plan), prepare_tls(plan)?, Choice::new(&plan.requests));
+        Ok(Ready { plan, portion, requests, tls, choice, warnings })
+    }
+
+    /// What a reader of the figures should know, a sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// How long before its start the run has to be begun: by then every thread has made its clients ready, so that all
+    /// start together.
+    pub fn time_to_prepare_ns(&self) -> u64 {
+        10_000_000 + self.portion.client_count(self.plan) as u64 * 5_000
+    }
+
+    /// Runs as [`run`] does, from a moment on the monotonic clock.
+    pub fn run_at(&self, start_ns: u64, progress: &Progress) -> Result<Outcome, PlanError> {
+        let plan = self.plan;
+        let shared = Shared {
+            plan,
+            requests: &self.requests,
+            tls: &self.tls,
+            choice: &self.choice,
+            times: Times::new(start_ns, plan.ramp_up, plan.length, plan.ramp_down),
+            progress,
+            stopped_ns: AtomicU64::new(0),
+        };
+        let threads = run_threads(&shared, &self.portion)?;
+        Ok(outcome(&shared, threads, self.warnings.clone()))
+    }
 }
 
 fn prepare_tls(plan: &Plan) -> Result<Vec<Option<TlsBase>>, PlanError> {
@@ -60,12 +90,12 @@ fn prepare_tls(plan: &Plan) -> Result<Vec<Option<TlsBase>>, PlanError> {
     plan.targets().map(of_target).collect::<Result<_, _>>().map_err(PlanError)
 }
 
-fn run_threads(shared: &Shared<'_>) -> Result<Vec<ThreadOutcome>, PlanError> {
+fn run_threads(shared: &Shared<'_>, portion: &Portion) -> Result<Vec<ThreadOutcome>, PlanError> {
     let plan = shared.plan;
-    // A thread without clients would have nothing to do.
-    let threads = plan.cores.len().clamp(1, plan.clients.div_ceil(plan.streams));
-    let engines = (0..threads)
-        .map(|thread| Engine::new(shared, part(plan, thread, threads)))
+    let engines = portion
+        .threads
+        .iter()
+        .map(|&thread| Engine::new(shared, part(plan, thread, portion.of)))
         .collect::<Result<Vec<_>, _>>()?;
     std::thread::scope(|scope| {
         let threads: Vec<_> = engines
@@ -118,7 +148,9 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
     }
     let mut record = Record::new(shared.plan, times, 0);
     let mut engine = EngineUse::default();
+    let mut started_ns = 0;
     for thread in threads {
+        started_ns = started_ns.max(thread.started_ns);
         engine.user_s += thread.user_s;
         engine.system_s += thread.system_s;
         engine.busiest_thread = engine.busiest_thread.max(thread.busy);
@@ -156,6 +188,7 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         total_retries: record.total_retries,
         warnings,
         engine,
+        start_lateness: Duration::from_nanos(started_ns.saturating_sub(shared.times.start_ns)),
         interrupted: stopped_ns > 0,
     }
 }
@@ -173,7 +206,7 @@ fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
     let HandshakeCounts { full, resumed } = record.handshakes;
     let commanded = plan.targets().filter_map(|target| target.tls.as_ref()).map(|tls| tls.resumption_share);
     // The first connections of all clients have no session to take up.
-    let could = (full + resumed).saturating_sub((plan.clients * plan.targets().len()) as u64) as f64;
+    let could = (full + resumed).saturating_sub((record.clients.len() * plan.targets().len()) as u64) as f64;
     let fewest = commanded.fold(1.0, f64::min) * could * 0.95 - 2.0;
     if (resumed as f64) < fewest {
         signs.push(format!(

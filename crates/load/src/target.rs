@@ -1,10 +1,11 @@
 //! Where requests go: an address, the name that stands in the Host field, and the TLS in between.
 
 use crate::plan::HttpVersion;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// Where requests go.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Target {
     /// The address to connect to, resolved before the run so that no name is looked up while measuring.
     pub address: SocketAddr,
@@ -24,7 +25,7 @@ impl Target {
 }
 
 /// How connections to a target are protected.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TlsTarget {
     /// The name that the server is asked for (SNI) and its certificate must have; an address is checked, never sent.
     pub server_name: String,
@@ -49,18 +50,18 @@ impl TlsTarget {
 }
 
 /// What a server's certificate is held against.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Trust {
     /// The certificate authorities that the system trusts.
     System,
     /// These certificates alone, PEM.
-    Authorities(Vec<u8>),
+    Authorities(#[serde(with = "crate::wire::bytes")] Vec<u8>),
     /// Nothing: any certificate will do. Whoever is on the way can be the server.
     Anything,
 }
 
 /// The versions of TLS that are offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TlsVersions {
     /// TLS 1.2 and 1.3; the server chooses.
     Both,

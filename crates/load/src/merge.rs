@@ -1,0 +1,152 @@
+//! The outcomes of a plan's portions become the outcome of the plan: counts and histograms by addition, nothing averaged.
+
+use crate::outcome::{ClientOutcome, Interval, Outcome, Saturation};
+use crate::plan::Plan;
+use crate::portion::Portion;
+use hdrhistogram::{Counter, Histogram};
+use std::fmt;
+
+/// Why outcomes cannot be those of one plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergeError(pub String);
+
+impl fmt::Display for MergeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for MergeError {}
+
+/// What one machine brings back: its name, what it was to do, and what it measured.
+pub type MachineOutcome = (String, Portion, Outcome);
+
+/// The outcome of the plan. Clients are in their order in the plan; those of a portion that is missing are left out. `None`
+/// when there is no outcome at all.
+pub fn merge(plan: &Plan, machines: Vec<MachineOutcome>) -> Result<Option<Outcome>, MergeError> {
+    let mut clients: Vec<(usize, ClientOutcome)> = Vec::with_capacity(plan.clients);
+    let mut sum: Option<Outcome> = None;
+    for (machine, portion, mut outcome) in machines {
+        let numbers: Vec<usize> = portion.clients(plan).flatten().collect();
+        if numbers.len() != outcome.clients.len() {
+            return Err(MergeError(format!(
+                "{machine} was to drive {} clients and tells of {}",
+                numbers.len(),
+                outcome.clients.len()
+            )));
+        }
+        clients.extend(numbers.into_iter().zip(std::mem::take(&mut outcome.clients)));
+        name_sentences(&machine, &mut outcome);
+        match &mut sum {
+            None => sum = Some(outcome),
+            Some(sum) => sum.take_in(outcome).map_err(|what| MergeError(format!("{machine}: {what}")))?,
+        }
+    }
+    if let Some(sum) = &mut sum {
+        clients.sort_by_key(|(number, _)| *number);
+        sum.clients = clients.into_iter().map(|(_, client)| client).collect();
+    }
+    Ok(sum)
+}
+
+/// Says of which machine a sentence speaks.
+fn name_sentences(machine: &str, outcome: &mut Outcome) {
+    outcome.warnings.iter_mut().for_each(|warning| *warning = format!("{machine}: {warning}"));
+    if let Saturation::Saturated(sign) = &mut outcome.saturation {
+        *sign = format!("{machine}: {sign}");
+    }
+}
+
+impl Outcome {
+    /// Adds another machine's outcome, but for its clients.
+    fn take_in(&mut self, other: Outcome) -> Result<(), &'static str> {
+        if self.classes.len() != other.classes.len()
+            || self.stages.len() != other.stages.len()
+            || self.arrivals.is_some() != other.arrivals.is_some()
+        {
+            return Err("its outcome is that of another plan");
+        }
+        self.window = self.window.max(other.window);
+        self.requests += other.requests;
+        for (sum, class) in self.classes.iter_mut().zip(&other.classes) {
+            sum.requests += class.requests;
+            sum.errors += class.errors;
+            sum.bytes += class.bytes;
+            add(&mut sum.latency_ns, &class.latency_ns)?;
+        }
+        self.requests_by_class = self.classes.iter().map(|class| class.requests).collect();
+        self.errors.add(&other.errors);
+        self.bytes += other.bytes;
+        self.body_bytes += other.body_bytes;
+        self.connections += other.connections;
+        self.started += other.started;
+        add(&mut self.latency_ns, &other.latency_ns)?;
+        add(&mut self.service_ns, &other.service_ns)?;
+        add(&mut self.connect_ns, &other.connect_ns)?;
+        add(&mut self.handshake_ns, &other.handshake_ns)?;
+        self.handshakes.full += other.handshakes.full;
+        self.handshakes.resumed += other.handshakes.resumed;
+        if let (Some(sum), Some(arrivals)) = (&mut self.arrivals, &other.arrivals) {
+            sum.due += arrivals.due;
+            sum.started += arrivals.started;
+            sum.late += arrivals.late;
+            add(&mut sum.lateness_ns, &arrivals.lateness_ns)?;
+            add(&mut sum.engine_lateness_ns, &arrivals.engine_lateness_ns)?;
+        }
+        for (sum, stage) in self.stages.iter_mut().zip(&other.stages) {
+            sum.requests += stage.requests;
+            sum.errors += stage.errors;
+            sum.bytes += stage.bytes;
+            add(&mut sum.latency_ns, &stage.latency_ns)?;
+        }
+        self.take_in_intervals(other.intervals)?;
+        self.total_requests += other.total_requests;
+        self.total_errors += other.total_errors;
+        self.total_errors_by_kind.add(&other.total_errors_by_kind);
+        self.tls_error = self.tls_error.take().or(other.tls_error);
+        self.total_connections += other.total_connections;
+        self.total_retries += other.total_retries;
+        self.warnings.extend(other.warnings);
+        self.engine.user_s += other.engine.user_s;
+        self.engine.system_s += other.engine.system_s;
+        self.engine.busiest_thread = self.engine.busiest_thread.max(other.engine.busiest_thread);
+        self.engine.longest_waiting_thread =
+            self.engine.longest_waiting_thread.max(other.engine.longest_waiting_thread);
+        self.saturation = match (std::mem::replace(&mut self.saturation, Saturation::Clear), other.saturation)
+        {
+            (Saturation::Saturated(first), Saturation::Saturated(second)) => {
+                Saturation::Saturated(format!("{first}; {second}"))
+            }
+            (Saturation::Clear, other) => other,
+            (saturated, Saturation::Clear) => saturated,
+        };
+        self.start_lateness = self.start_lateness.max(other.start_lateness);
+        self.interrupted |= other.interrupted;
+        Ok(())
+    }
+
+    /// Intervals of the same place in the run are added; a machine that ended early has fewer of them.
+    fn take_in_intervals(&mut self, intervals: Vec<Interval>) -> Result<(), &'static str> {
+        for (place, interval) in intervals.into_iter().enumerate() {
+            match self.intervals.get_mut(place) {
+                None => self.intervals.push(interval),
+                Some(sum) => {
+                    sum.length_s = sum.length_s.max(interval.length_s);
+                    sum.requests += interval.requests;
+                    sum.errors += interval.errors;
+                    sum.bytes += interval.bytes;
+                    add(&mut sum.latency_ns, &interval.latency_ns)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn add<T: Counter>(sum: &mut Histogram<T>, other: &Histogram<T>) -> Result<(), &'static str> {
+    if sum.sigfig() != other.sigfig() {
+        return Err("its histograms have another number of digits");
+    }
+    sum.auto(true);
+    sum.add(other).map_err(|_| "its histograms cannot be added")
+}

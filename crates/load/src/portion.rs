@@ -1,0 +1,109 @@
+//! The part of a plan that one of several load machines carries out.
+//!
+//! A plan is divided by engine threads, as on one machine: each thread has its own clients (and so their seeds), its part of
+//! the arrivals and of the requests, and which machine a thread runs on changes none of them. So the portions together are the
+//! whole plan, exactly, and a fleet sends what one machine with as many processors would send.
+
+use crate::parts::clients_of_thread;
+use crate::plan::Plan;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Some of a plan's engine threads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Portion {
+    /// Their numbers among all threads of the plan, rising; never empty.
+    pub threads: Vec<usize>,
+    /// All threads of the plan.
+    pub of: usize,
+}
+
+impl Portion {
+    /// The whole plan on one machine: a thread for each of the plan's processors, as long as each has a client.
+    pub fn whole(plan: &Plan) -> Portion {
+        let of = threads(plan, plan.cores.len());
+        Portion { threads: (0..of).collect(), of }
+    }
+
+    /// A portion for each machine by its number of processors, `None` where there are fewer clients than machines. Threads are
+    /// dealt out in turn, so that few clients are spread over many machines.
+    pub fn deal(plan: &Plan, processors: &[usize]) -> Vec<Option<Portion>> {
+        let of = threads(plan, processors.iter().sum());
+        let mut dealt: Vec<Vec<usize>> = vec![Vec::new(); processors.len()];
+        let rounds = processors.iter().copied().max().unwrap_or(0);
+        let turns = (0..rounds).flat_map(|round| {
+            processors
+                .iter()
+                .enumerate()
+                .filter(move |(_, count)| **count > round)
+                .map(|(machine, _)| machine)
+        });
+        for (thread, machine) in turns.take(of).enumerate() {
+            dealt[machine].push(thread);
+        }
+        let portion = |threads: Vec<usize>| (!threads.is_empty()).then_some(Portion { threads, of });
+        dealt.into_iter().map(portion).collect()
+    }
+
+    /// The numbers of the clients of each of its threads.
+    pub fn clients<'p>(&'p self, plan: &'p Plan) -> impl Iterator<Item = Range<usize>> + 'p {
+        self.threads
+            .iter()
+            .map(|&thread| clients_of_thread(plan.clients, plan.streams.max(1), self.of, thread))
+    }
+
+    /// How many clients it has.
+    pub fn client_count(&self, plan: &Plan) -> usize {
+        self.clients(plan).map(|clients| clients.len()).sum()
+    }
+}
+
+/// A thread without clients would have nothing to do.
+fn threads(plan: &Plan, processors: usize) -> usize {
+    processors.clamp(1, plan.clients.div_ceil(plan.streams.max(1)).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Target;
+    use proptest::prelude::*;
+
+    fn plan(clients: usize, streams: usize) -> Plan {
+        let target = Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1");
+        Plan { clients, streams, ..Plan::of_one(target, "/") }
+    }
+
+    proptest! {
+        #[test]
+        fn the_portions_make_the_whole(
+            clients in 1usize..3000,
+            streams in 1usize..9,
+            processors in prop::collection::vec(1usize..9, 1..40),
+        ) {
+            let plan = plan(clients, streams);
+            let portions = Portion::deal(&plan, &processors);
+            let mut all: Vec<usize> =
+                portions.iter().flatten().flat_map(|portion| portion.clients(&plan).flatten()).collect();
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..clients).collect::<Vec<_>>());
+            for (portion, processors) in portions.iter().zip(&processors) {
+                prop_assert!(portion.as_ref().is_none_or(|portion| portion.threads.len() <= *processors));
+            }
+        }
+    }
+
+    #[test]
+    fn few_clients_are_spread_over_the_machines() {
+        let counts = |clients, processors: &[usize]| -> Vec<usize> {
+            let plan = plan(clients, 1);
+            let count = |portion: &Option<Portion>| portion.as_ref().map_or(0, |it| it.client_count(&plan));
+            Portion::deal(&plan, processors).iter().map(count).collect()
+        };
+        assert_eq!(counts(1, &[2, 2]), [1, 0]);
+        assert_eq!(counts(3, &[4, 4, 4, 4]), [1, 1, 1, 0]);
+        assert_eq!(counts(60, &[1, 2]), [20, 40]);
+        let whole = Portion::whole(&Plan { cores: vec![0, 1], ..plan(8, 1) });
+        assert_eq!((whole.threads, whole.of), (vec![0, 1], 2));
+    }
+}
