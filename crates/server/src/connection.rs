@@ -11,6 +11,7 @@ mod at_once;
 mod http2;
 mod request_body;
 mod response;
+mod visit;
 
 use std::future::poll_fn;
 use std::io;
@@ -30,6 +31,7 @@ use touchstone_interfaces::request::{Protocol, TlsFacts};
 use crate::access::{ConnectionPermit, HeadFields, MinimumPace, Pace, RequestView};
 use crate::account::{self, Account, HitOf, Origin};
 use crate::answer::{Answer, Part};
+use crate::calls::GoesOn;
 use crate::core::{Core, Hot};
 use crate::deadline::DeadlineGuard;
 use crate::exchange::Progress;
@@ -42,6 +44,7 @@ use crate::transport::Transport;
 use at_once::Made;
 use http2::Http2;
 use request_body::BodyFeed;
+pub use visit::Ending;
 
 /// Answers to pipelined requests are gathered up to this size before they are written.
 const GATHER_BYTES: usize = 128 * 1024;
@@ -72,6 +75,10 @@ pub enum Next {
     Http2,
     /// Refuse what stands at the start of the input.
     Refuse(Refusal),
+    /// Await the rest of a call; the input begins with its request.
+    GoOn(Box<GoesOn>),
+    /// Nothing: it has gone back to its core from a thread for calls.
+    WentBack,
     /// Let the client read the last answer, then end.
     Linger,
     /// End.
@@ -143,6 +150,12 @@ pub struct Connection {
     /// What is known of the TLS session, made for the first request that is not a plain hit.
     tls_facts: Option<Arc<TlsFacts>>,
     deadline: Option<DeadlineGuard>,
+    /// Requests in a row that might as well have been answered on a thread for calls.
+    calls: u32,
+    /// How often it was there for nothing.
+    visits: u32,
+    /// Ends the socket where another has it too.
+    _ending: Option<Ending>,
 }
 
 /// What came of trying to answer from the cache.
@@ -153,6 +166,8 @@ enum Hit {
     Partly { prepared: Arc<Prepared>, sent: usize },
     /// A program has made the answer, which cannot be given in passing.
     Made(Box<Made>),
+    /// A program was called, and the connection has gone back to its core meanwhile.
+    WentBack,
     /// It is not a plain hit.
     Not,
     /// The connection broke.
@@ -185,6 +200,9 @@ impl Connection {
             send_pace: None,
             tls_facts: None,
             deadline: None,
+            calls: 0,
+            visits: 0,
+            _ending: None,
         }
     }
 
@@ -224,11 +242,16 @@ impl Connection {
             if !self.output.is_empty() && self.flush_output().await.is_err() {
                 return;
             }
+            if matches!(next, Next::Receive) && self.is_for_calls() {
+                return self.go_to_calls();
+            }
             next = match next {
                 Next::Receive => poll_fn(|context| self.poll_receive(context)).await,
                 Next::Buffered => self.serve_buffered(),
                 Next::Answer(parsed) => Box::pin(self.answer_request(*parsed)).await,
                 Next::Give(made) => Box::pin(self.give_made(*made)).await,
+                Next::GoOn(goes_on) => Box::pin(self.go_on(*goes_on)).await,
+                Next::WentBack => return,
                 Next::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,
                 Next::Refuse(refusal) => Box::pin(self.refuse(refusal)).await,
                 Next::Http2 => return Box::pin(Http2::new(self).run()).await,
@@ -390,6 +413,7 @@ impl Connection {
                 Hit::Answered { persistent: false } => return (at + length, Next::Linger),
                 Hit::Partly { prepared, sent } => return (at, Next::Finish { prepared, sent }),
                 Hit::Made(made) => return (at, Next::Give(made)),
+                Hit::WentBack => return (bytes.len(), Next::WentBack),
                 Hit::Not => {
                     let parsed = ParsedHead { head: std::mem::take(&mut hot.head), length };
                     return (at, Next::Answer(Box::new(parsed)));

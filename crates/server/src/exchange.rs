@@ -112,6 +112,21 @@ impl Progress {
         })
     }
 
+    /// The beginning of what a call goes on with: at its site and route, and with its handler.
+    pub fn of_call(
+        snapshot: &Snapshot,
+        peer: Option<SocketAddr>,
+        under_way: Option<UnderWayGuard>,
+        (site, route): (usize, usize),
+        handler: &'static str,
+    ) -> Rc<Progress> {
+        let progress = Progress::new(snapshot, peer, under_way);
+        progress.is_with_handler.set(true);
+        progress.at(snapshot, site, Some(route));
+        progress.with(handler);
+        progress
+    }
+
     /// Field lines to be sent now in an interim response, because the answer is not there yet; given once.
     pub fn take_early_hints(&self) -> Option<Arc<[u8]>> {
         self.early_hints.borrow_mut().take()

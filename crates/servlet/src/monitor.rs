@@ -1,11 +1,12 @@
 //! A thread that looks about once a millisecond while there is work, for what nobody was woken for: requests that wait
-//! because all threads are busy with something that takes long, and answers that a thread wanted to tell with the next one.
+//! because all threads are busy with something that takes long, calls whose neighbours wait, and answers that a thread wanted to tell with the next one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::Thread;
 use std::time::Duration;
 
+use crate::caller::Watched as WatchedCalls;
 use crate::core_queue::CoreQueue;
 use crate::pool::Pool;
 
@@ -27,6 +28,7 @@ pub struct Monitor {
 struct Watched {
     pools: Vec<Weak<Pool>>,
     cores: Vec<Weak<CoreQueue>>,
+    calls: Vec<Weak<WatchedCalls>>,
 }
 
 impl Monitor {
@@ -60,6 +62,11 @@ impl Monitor {
         self.lock().cores.push(Arc::downgrade(core));
     }
 
+    /// Looks at the calls of a thread from now on.
+    pub fn watch_calls(&self, calls: &Arc<WatchedCalls>) {
+        self.lock().calls.push(Arc::downgrade(calls));
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Watched> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,6 +98,11 @@ impl Monitor {
                 core.wake();
                 found = true;
             }
+            true
+        });
+        watched.calls.retain(|calls| {
+            let Some(calls) = calls.upgrade() else { return false };
+            found |= calls.look();
             true
         });
         watched.pools.retain(|pool| {

@@ -4,6 +4,8 @@
 //! Only where nothing but the program stands between request and answer: no rewrites, fields or error pages of the
 //! site's own, nothing that access rules would have to wait for. Everything else takes the exchange.
 
+use std::cell::RefMut;
+use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -11,6 +13,7 @@ use touchstone_files::cache::Variant;
 use touchstone_http::request::{FieldLine, Parsed, RequestHead};
 use touchstone_http::trace_context;
 use touchstone_interfaces::answer::{Answer, Framing, Part};
+use touchstone_interfaces::handler::{Called, Caller, Handler};
 use touchstone_interfaces::request::{PlainGet, ReceivedHead};
 
 use super::request_body::BodyFeed;
@@ -18,8 +21,10 @@ use super::response::TOGETHER_BYTES;
 use super::{Connection, Hit, Next, protocol_of};
 use crate::access::{HeadFields, RequestView};
 use crate::account::{self, Account};
+use crate::calls::CallOf;
 use crate::core::Hot;
 use crate::exchange::{self, Answered, Progress};
+use crate::route::SiteRules;
 
 /// An answer that a program has made, and what it was made for.
 pub struct Made {
@@ -38,7 +43,15 @@ impl Connection {
         path: &[u8],
         last: bool,
     ) -> Hit {
-        if hot.snapshot.sites[site].rules.as_ref().is_none_or(|rules| !rules.has_programs_at_once()) {
+        let core = self.core.clone();
+        let callers = core.callers.as_ref();
+        let may_answer = |rules: &SiteRules| match callers {
+            Some(_) => rules.has_called_programs(),
+            None => rules.has_programs_at_once(),
+        };
+        // While a call goes on, nothing before or behind it is to wait on this thread.
+        let is_alone = callers.is_none() || (last && hot.gathered.is_empty());
+        if !is_alone || !hot.snapshot.sites[site].rules.as_ref().is_some_and(may_answer) {
             return Hit::Not;
         }
         let snapshot = hot.snapshot.clone();
@@ -62,17 +75,21 @@ impl Connection {
             host,
             fields: &fields,
         };
-        let program = rules.program_at_once(&view).filter(|program| program.interface.answers_at_once());
-        let Some(program) = program else { return Hit::Not };
-        let handler = exchange::handler_of(&self.core, &snapshot, program.interface);
+        let Some(program) = rules.program_at_once(&view) else { return Hit::Not };
+        let asked = match callers {
+            Some(callers) => callers.get(program.interface).map(Asked::Caller),
+            None if program.interface.answers_at_once() => {
+                Some(Asked::Handler(exchange::handler_of(&core, &snapshot, program.interface)))
+            }
+            None => None,
+        };
+        let Some(mut asked) = asked else { return Hit::Not };
         let is_handed_on = |line: &FieldLine| trace_context::is_handed_on(line.name.of(bytes), None);
         if !head.fields.iter().all(is_handed_on) {
             return Hit::Not;
         }
-        let Some(admitted) = program.admit(&view) else { return Hit::Not };
-        let started = Instant::now();
         let tls = self.tls_facts();
-        let answer = handler.answer_at_once(&PlainGet {
+        let mut get = PlainGet {
             head,
             buffer: bytes,
             protocol: protocol_of(head),
@@ -83,13 +100,32 @@ impl Connection {
             client,
             server: self.listener,
             tls: tls.as_deref(),
-            user: admitted.user.as_ref().map(|user| user.name()),
-            unix_seconds: self.core.clock.second().unix_seconds,
-        });
-        let mut answered = Answered {
-            answer,
-            client: client.map(|client| client.ip()),
-            user: admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into()),
+            user: None,
+            unix_seconds: core.clock.second().unix_seconds,
+        };
+        if let Asked::Caller(caller) = &mut asked
+            && !caller.takes(&get)
+        {
+            return Hit::Not;
+        }
+        let Some(admitted) = program.admit(&view) else { return Hit::Not };
+        get.user = admitted.user.as_ref().map(|user| user.name());
+        let started = Instant::now();
+        let client = client.map(|client| client.ip());
+        let user = admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into());
+        let mut answered = match (asked, callers) {
+            (Asked::Caller(mut caller), Some(callers)) => {
+                let of = CallOf { site, route: program.route, client, user, started };
+                callers.station.begin_call(callers.guest.get(), bytes, of);
+                match (caller.call(&get), callers.station.end_call()) {
+                    (Called::Answer(answer), Some(CallOf { client, user, .. })) => {
+                        Answered { answer, client, user }
+                    }
+                    _ => return Hit::WentBack,
+                }
+            }
+            (Asked::Handler(handler), _) => Answered { answer: handler.answer_at_once(&get), client, user },
+            (Asked::Caller(_), None) => return Hit::Not,
         };
         answered.answer.fields.extend_from_slice(&site_now.fields);
         let progress = Progress::default();
@@ -165,6 +201,14 @@ impl Connection {
         let Made { answered, progress, started } = made;
         self.give_answer(&snapshot, answered, &received, BodyFeed::none(), &progress, started).await
     }
+}
+
+/// What answers in passing.
+enum Asked<'c> {
+    /// A handler that never waits.
+    Handler(Rc<dyn Handler>),
+    /// What calls programs on this thread.
+    Caller(RefMut<'c, Box<dyn Caller>>),
 }
 
 /// The body, where all of it is there and in one piece.
