@@ -13,6 +13,8 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use crate::answer::Answer;
 use crate::interim::TakesInterim;
@@ -26,10 +28,16 @@ pub trait Interface: Send + Sync {
     /// Its name, as in the configuration: `cgi`, `fastcgi`.
     fn name(&self) -> &'static str;
 
-    /// Makes the handler of a core. Called once on each core, when the first request for it comes.
+    /// Makes the handler of a core. Called once on each core, when the first request for it comes; on the first core before
+    /// that, where [`Interface::begins_early`] says so.
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler>;
 
-    /// Whether its handlers never wait: [`Handler::answer_at_once`] may be called.
+    /// Whether it has something to do before the first request comes: its handler is made on the first core at once then.
+    fn begins_early(&self) -> bool {
+        false
+    }
+
+    /// Whether [`Handler::answer_at_once`] is worth being asked.
     fn answers_at_once(&self) -> bool {
         false
     }
@@ -66,27 +74,51 @@ pub enum Called {
 /// The way back of connections from a thread for calls to their core.
 pub trait WayBack: Send + Sync {
     /// The call under way takes long, or has something to say before its end: its connection goes back to its core, where
-    /// [`Handler::go_on`] gets `begun`, and with it all others that the thread has. To be called once in a call at most.
-    fn go_back(&self, begun: Begun);
+    /// [`Handler::await_call`] gets `call`, and with it all others that the thread has. To be called once in a call at most.
+    fn go_back(&self, call: CallUnderWay);
 }
 
-/// An answer that a call has begun.
-pub type Begun = Box<dyn Any + Send>;
+/// A call that goes on: what the interface knows it by.
+pub type CallUnderWay = Box<dyn Any + Send>;
 
 /// Answers requests on one core.
 pub trait Handler {
     /// Answers a request. Dropping the future, or the body of its answer, ends what was begun.
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled>;
 
-    /// Answers a request where it lies, before anything is made of it that could wait: for handlers that never do.
-    fn answer_at_once(&self, _request: &PlainGet<'_>) -> Answer {
-        Answer::error(500)
+    /// Answers a request where it lies, before anything is made of it that could wait, or begins to.
+    fn answer_at_once(self: Rc<Self>, _request: &PlainGet<'_>) -> AtOnce {
+        AtOnce::Handle
     }
 
-    /// Goes on with an answer to a GET that a [`Caller`] of the same interface has begun. `interim` takes interim responses.
-    fn go_on(self: Rc<Self>, _begun: Begun, _interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
+    /// Awaits the answer to a GET that a [`Caller`] of the same interface has given to the program. `interim` takes interim
+    /// responses.
+    fn await_call(self: Rc<Self>, _call: CallUnderWay, _interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
         Box::pin(async { Answer::error(500) })
     }
+}
+
+/// What a handler has made of a request where it lies.
+pub enum AtOnce {
+    /// The answer.
+    Answer(Answer),
+    /// A program has the request; the answer is waited for.
+    Begun(Box<dyn Begun>),
+    /// It takes more than that: [`Handler::handle`] must have the request.
+    Handle,
+}
+
+/// A request that was begun where it lay. Dropping it ends what was begun.
+pub trait Begun {
+    /// How long to wait for the answer before the request [goes on](Begun::go_on), which may end it.
+    fn limit(&self) -> Duration;
+
+    /// Ready once `give` has got the answer, all of which is there: without its body, and that, from where it was received.
+    /// Ready without that: the answer is of another kind, or none will come, and the request must go on in the usual way.
+    fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()>;
+
+    /// Goes on with the request, which is the one that was begun.
+    fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled>;
 }
 
 /// What came of a request.

@@ -82,7 +82,7 @@ impl<'a> From<&PlainGet<'a>> for Source<'a> {
             client: get.client,
             server: get.server,
             tls: get.tls,
-            user: get.user,
+            user: get.user.map(str::as_bytes),
             body_length: Some(0),
         }
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use touchstone_http::request::{Expectation, Method};
 use touchstone_interfaces::answer::{Answer, Part};
 use touchstone_interfaces::handler::{
-    Begun, Caller, Handled, Handler, Interface, Level, OnCore, Server, WayBack,
+    CallUnderWay, Caller, Handled, Handler, Interface, Level, OnCore, Server, WayBack,
 };
 use touchstone_interfaces::interim::TakesInterim;
 use touchstone_interfaces::pipe::{self, Receiver};
@@ -111,9 +111,9 @@ impl Handler for OnThisCore {
         Box::pin(async move { Handled::Answer(self.answer(request).await) })
     }
 
-    fn go_on(self: Rc<Self>, begun: Begun, _interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
+    fn await_call(self: Rc<Self>, call: CallUnderWay, _interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
         Box::pin(async move {
-            let Ok(exchange) = begun.downcast::<Arc<Exchange>>() else { return Answer::error(500) };
+            let Ok(exchange) = call.downcast::<Arc<Exchange>>() else { return Answer::error(500) };
             exchange.adopt(&self.queue);
             let asked = Asked { exchange: *exchange, through: None };
             self.answer_of(asked, false).await.unwrap_or_else(|| Answer::error(502))

@@ -11,7 +11,7 @@ use std::time::Instant;
 use rustix::event::EventfdFlags;
 use tokio::sync::mpsc::UnboundedSender;
 use touchstone_files::cache::Prepared;
-use touchstone_interfaces::handler::{Begun, WayBack};
+use touchstone_interfaces::handler::{CallUnderWay, WayBack};
 
 use crate::site::Snapshot;
 
@@ -81,7 +81,7 @@ pub struct GoesOn {
     /// What it is of.
     pub of: CallOf,
     /// For the handler.
-    pub begun: Begun,
+    pub call: CallUnderWay,
 }
 
 /// What a call is of.
@@ -225,12 +225,12 @@ impl Station {
 }
 
 impl WayBack for Station {
-    fn go_back(&self, begun: Begun) {
+    fn go_back(&self, under_way: CallUnderWay) {
         let mut call = lock(&self.call);
         let (Some(of), Some(snapshot)) = (call.of.take(), call.snapshot.clone()) else { return };
         let (place, head) = (call.place, std::mem::take(&mut call.head));
         let guests = std::mem::take(&mut *lock(&self.guests));
-        let mut caller = Some((head, ToDo::GoOn(Box::new(GoesOn { snapshot, of, begun }))));
+        let mut caller = Some((head, ToDo::GoOn(Box::new(GoesOn { snapshot, of, call: under_way }))));
         for (at, guest) in guests.into_iter().enumerate() {
             let Some(guest) = guest else { continue };
             let (input, to_do) = caller.take_if(|_| at == place).unwrap_or_else(|| (Vec::new(), ToDo::Serve));

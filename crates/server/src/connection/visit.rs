@@ -7,8 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rustix::net::Shutdown;
-use touchstone_http::request::{Parsed, RequestHead, Version};
-use touchstone_interfaces::request::ReceivedHead;
+use touchstone_http::request::Version;
 
 use super::request_body::BodyFeed;
 use super::{Connection, Next};
@@ -127,32 +126,26 @@ impl Connection {
     }
 
     /// Awaits the rest of a call, and answers with it.
-    pub(super) async fn go_on(&mut self, goes_on: GoesOn) -> Next {
-        let GoesOn { snapshot, of, begun } = goes_on;
+    pub(super) async fn await_call(&mut self, goes_on: GoesOn) -> Next {
+        let GoesOn { snapshot, of, call } = goes_on;
         let CallOf { site, route, client, user, started } = of;
-        let (limits, generation) = {
-            let hot = self.core.hot.borrow();
-            (hot.limits, hot.generation)
-        };
-        if self.generation != generation {
-            self.take_up(&self.core.clone().hot.borrow());
+        let core = self.core.clone();
+        if self.generation != core.hot.borrow().generation {
+            self.take_up(&core.hot.borrow());
         }
-        let mut head = RequestHead::new();
-        // It was whole when the call was made.
-        let Ok(Parsed::Complete(length)) = head.parse(&self.input, &limits) else { return Next::Close };
-        let received = ReceivedHead { head, buffer: self.input.drain(..length).collect() };
+        let Some(received) = self.take_head() else { return Next::Close };
         let interface =
             snapshot.sites.get(site).and_then(|site| site.rules.as_ref()?.interface_at(route).cloned());
         let Some(interface) = interface else { return Next::Close };
         let under_way = self.begin_request(&snapshot, received.method_text(), received.target());
-        let progress = Progress::of_call(&snapshot, self.peer, under_way, (site, route), interface.name());
-        let handler = exchange::handler_of(&self.core, &snapshot, &interface);
+        let progress = Progress::of_program(&snapshot, self.peer, under_way, site, route);
+        progress.is_with_handler.set(true);
+        progress.with(interface.name());
+        let handler = exchange::handler_of(&core, &snapshot, &interface);
         let mut feed = BodyFeed::none();
         let takes_interim = received.head.version == Version::Http11;
-        let answer = self
-            .drive(pin!(handler.go_on(begun, progress.clone())), &mut feed, &progress, takes_interim)
-            .await;
-        let Some(mut answer) = answer else {
+        let answer = pin!(handler.await_call(call, progress.clone()));
+        let Some(mut answer) = self.drive(answer, &mut feed, &progress, takes_interim).await else {
             return self.note_left(&snapshot, &received, &progress, started);
         };
         answer.fields.extend_from_slice(&snapshot.sites[site].fields);
