@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use touchstone_http::request::FieldLine;
@@ -31,36 +31,40 @@ use crate::route::{Route, Standing};
 use crate::slab::{INPUT_BYTES, Slab};
 use crate::worker;
 
+/// A call takes long when it has taken this time, which is longer than most collections of garbage.
+const PATIENCE: Duration = Duration::from_millis(10);
+
 /// What the monitor sees of the calls of a thread.
 #[derive(Default)]
 pub struct Watched {
     /// The number of the request that Java has; 0: none.
     number: AtomicI32,
-    /// That number when the monitor looked last, and since how many looks.
-    seen: AtomicI32,
-    looks: AtomicI32,
+    /// That number when the monitor looked last, and since when it is the same.
+    seen: Mutex<Option<(i32, Instant)>>,
     slab: Mutex<Option<Arc<Slab>>>,
 }
 
-/// After so many looks of the monitor a call takes long: about 10 ms, which is longer than most collections of garbage.
-const PATIENCE: i32 = 10;
-
 impl Watched {
-    /// Called about once a millisecond: has neighbours of a call that takes long move. The answer says whether to look again.
+    /// Called every few milliseconds: has the neighbours of a call that takes long move. The answer says whether to look
+    /// again.
     pub fn look(&self) -> bool {
         let number = self.number.load(Ordering::Acquire);
-        let before = self.seen.swap(number, Ordering::Relaxed);
-        if number == 0 || number != before {
-            self.looks.store(0, Ordering::Relaxed);
-            return number != before;
-        }
-        if self.looks.fetch_add(1, Ordering::Relaxed) == PATIENCE {
-            let slab = self.slab.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(exchange) = slab.and_then(|slab| slab.exchange()) {
-                exchange.takes_long(number);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match *seen {
+            Some((before, since)) if before == number && number != 0 => {
+                if since.elapsed() >= PATIENCE {
+                    let slab = self.slab.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    if let Some(exchange) = slab.and_then(|slab| slab.exchange()) {
+                        exchange.takes_long(number);
+                    }
+                }
+                true
+            }
+            before => {
+                *seen = Some((number, Instant::now()));
+                before.is_some_and(|(before, _)| before != number)
             }
         }
-        true
     }
 
     fn begin(&self, number: i32) {

@@ -1,4 +1,4 @@
-//! A thread that looks about once a millisecond while there is work, for what nobody was woken for: requests that wait
+//! A thread that looks every millisecond or few while there is work, for what nobody was woken for: requests that wait
 //! because all threads are busy with something that takes long, calls whose neighbours wait, and answers that a thread wanted to tell with the next one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +12,9 @@ use crate::pool::Pool;
 
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// How often it looks where there are only calls on threads of connections, which mostly wait for nobody.
+const LOOK_AT_CALLS: Duration = Duration::from_millis(5);
 
 /// After so many looks that found nothing, it sleeps until it is called.
 const IDLE_LOOKS: u32 = 20;
@@ -73,13 +76,16 @@ impl Monitor {
 
     fn run(&self) {
         let mut idle_looks = 0;
+        let mut pause = LOOK;
         loop {
-            std::thread::park_timeout(LOOK);
-            idle_looks = if self.look() { 0 } else { idle_looks + 1 };
+            std::thread::park_timeout(pause);
+            let found = self.look();
+            pause = found.unwrap_or(LOOK);
+            idle_looks = if found.is_some() { 0 } else { idle_looks + 1 };
             if idle_looks >= IDLE_LOOKS {
                 self.is_awake.store(false, Ordering::Release);
                 // Somebody may have come before the flag was down.
-                if !self.look() {
+                if self.look().is_none() {
                     while !self.is_awake.load(Ordering::Acquire) {
                         std::thread::park();
                     }
@@ -89,9 +95,10 @@ impl Monitor {
         }
     }
 
-    fn look(&self) -> bool {
+    /// When to look again; `None`: there was nothing.
+    fn look(&self) -> Option<Duration> {
         let mut watched = self.lock();
-        let mut found = false;
+        let (mut found, mut found_calls) = (false, false);
         watched.cores.retain(|core| {
             let Some(core) = core.upgrade() else { return false };
             if core.is_pending() {
@@ -102,7 +109,7 @@ impl Monitor {
         });
         watched.calls.retain(|calls| {
             let Some(calls) = calls.upgrade() else { return false };
-            found |= calls.look();
+            found_calls |= calls.look();
             true
         });
         watched.pools.retain(|pool| {
@@ -110,6 +117,6 @@ impl Monitor {
             found |= pool.look();
             true
         });
-        found
+        if found { Some(LOOK) } else { found_calls.then_some(LOOK_AT_CALLS) }
     }
 }

@@ -93,7 +93,8 @@ impl Connection {
             fields: &fields,
         };
         let program = rules.program_at_once(&view);
-        let Some(program) = program.filter(|program| is_on_thread || program.interface.answers_at_once()) else {
+        let Some(program) = program.filter(|program| is_on_thread || program.interface.answers_at_once())
+        else {
             return Hit::Not;
         };
         let is_handed_on = |line: &FieldLine| trace_context::is_handed_on(line.name.of(bytes), None);
@@ -140,8 +141,7 @@ impl Connection {
             *progress.id.borrow_mut() = Some(id);
         }
         let id = progress.id.borrow();
-        let get =
-            PlainGet { user: user.as_deref(), id: id.as_ref().map_or("", |id| id.as_str()), ..get };
+        let get = PlainGet { user: user.as_deref(), id: id.as_ref().map_or("", |id| id.as_str()), ..get };
         let made = handler.clone().answer_at_once(&get);
         drop(id);
         let answered = Answered { answer: Answer::new(200), client: client.map(|client| client.ip()), user };
