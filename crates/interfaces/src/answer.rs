@@ -66,6 +66,8 @@ pub struct Answer {
     pub date: Option<[u8; 29]>,
     /// What a cache before the handler did.
     pub cache: CacheResult,
+    /// The next request like this one may be given to a [`Caller`](crate::handler::Caller).
+    pub may_be_called: bool,
 }
 
 /// What a cache did with a request.
@@ -133,6 +135,7 @@ impl Answer {
             is_error_page: false,
             date: None,
             cache: CacheResult::None,
+            may_be_called: false,
         }
     }
 

@@ -7,14 +7,17 @@
 //! A handler's future runs on its core and is dropped when the client leaves: whatever it holds (a process, a connection to
 //! a program) must end or be given back by being dropped. What takes long without waiting belongs on a thread of its own.
 
+use std::any::Any;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::answer::Answer;
+use crate::interim::TakesInterim;
 use crate::request::{PlainGet, Request};
 
 /// The future of something that happens on one core.
@@ -38,7 +41,45 @@ pub trait Interface: Send + Sync {
     fn answers_at_once(&self) -> bool {
         false
     }
+
+    /// Whether its programs may be called on a thread that has connections and may wait for the program.
+    fn is_called(&self) -> bool {
+        false
+    }
+
+    /// What calls its programs on such a thread. Called once on each, when the first request for it comes there.
+    fn caller(&self, _way_back: Arc<dyn WayBack>) -> Option<Box<dyn Caller>> {
+        None
+    }
 }
+
+/// Calls programs on a thread that has connections: it receives, calls and sends, so that nothing is handed from thread to
+/// thread. A call may take long; then the connections go on elsewhere, see [`WayBack`].
+pub trait Caller {
+    /// Whether the program may be called for this request: it is ready, and its calls are known to be short.
+    fn takes(&mut self, request: &PlainGet<'_>) -> bool;
+
+    /// Calls it.
+    fn call(&mut self, request: &PlainGet<'_>) -> Called;
+}
+
+/// What came of a call.
+pub enum Called {
+    /// This is the answer.
+    Answer(Answer),
+    /// The connection has taken its [`WayBack`] meanwhile, where it gets the answer.
+    WentBack,
+}
+
+/// The way back of connections from a thread for calls to their core.
+pub trait WayBack: Send + Sync {
+    /// The call under way takes long, or has something to say before its end: its connection goes back to its core, where
+    /// [`Handler::await_call`] gets `call`, and with it all others that the thread has. To be called once in a call at most.
+    fn go_back(&self, call: CallUnderWay);
+}
+
+/// A call that goes on: what the interface knows it by.
+pub type CallUnderWay = Box<dyn Any + Send>;
 
 /// Answers requests on one core.
 pub trait Handler {
@@ -48,6 +89,12 @@ pub trait Handler {
     /// Answers a request where it lies, before anything is made of it that could wait, or begins to.
     fn answer_at_once(self: Rc<Self>, _request: &PlainGet<'_>) -> AtOnce {
         AtOnce::Handle
+    }
+
+    /// Awaits the answer to a GET that a [`Caller`] of the same interface has given to the program. `interim` takes interim
+    /// responses.
+    fn await_call(self: Rc<Self>, _call: CallUnderWay, _interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
+        Box::pin(async { Answer::error(500) })
     }
 }
 

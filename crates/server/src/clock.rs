@@ -72,18 +72,7 @@ pub struct Ticker {
 impl Ticker {
     /// A ticker for this thread's event loop.
     pub fn new() -> io::Result<Ticker> {
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let tick_ns = TICK.as_nanos();
-        let first = TICK - Duration::from_nanos((since_epoch.as_nanos() % tick_ns) as u64);
-        let spec = |duration: Duration| Timespec {
-            tv_sec: duration.as_secs() as i64,
-            tv_nsec: i64::from(duration.subsec_nanos()),
-        };
-        let times = Itimerspec { it_interval: spec(TICK), it_value: spec(first) };
-        timerfd_settime(&timer, TimerfdTimerFlags::empty(), &times)?;
-        Ok(Ticker { timer: crate::sys::register_descriptor(timer)? })
+        Ok(Ticker { timer: crate::sys::register_descriptor(ticking_timer()?)? })
     }
 
     /// Waits for the next tick; ticks that were missed count as one.
@@ -95,6 +84,22 @@ impl Ticker {
         ready.clear_ready();
         Ok(())
     }
+}
+
+/// A timer that becomes readable every [`TICK`].
+pub fn ticking_timer() -> io::Result<OwnedFd> {
+    let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let tick_ns = TICK.as_nanos();
+    let first = TICK - Duration::from_nanos((since_epoch.as_nanos() % tick_ns) as u64);
+    let spec = |duration: Duration| Timespec {
+        tv_sec: duration.as_secs() as i64,
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    };
+    let times = Itimerspec { it_interval: spec(TICK), it_value: spec(first) };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &times)?;
+    Ok(timer)
 }
 
 fn unix_now() -> i64 {

@@ -12,6 +12,7 @@ mod begun;
 mod http2;
 mod request_body;
 mod response;
+mod visit;
 
 use std::future::poll_fn;
 use std::io;
@@ -31,6 +32,7 @@ use touchstone_interfaces::request::{Protocol, TlsFacts};
 use crate::access::{ConnectionPermit, HeadFields, MinimumPace, Pace, RequestView};
 use crate::account::{self, Account, HitOf, Origin};
 use crate::answer::{Answer, Part};
+use crate::calls::GoesOn;
 use crate::core::{Core, Hot};
 use crate::deadline::DeadlineGuard;
 use crate::exchange::Progress;
@@ -44,6 +46,7 @@ use at_once::Made;
 use begun::Waits;
 use http2::Http2;
 use request_body::BodyFeed;
+pub use visit::Ending;
 
 /// Answers to pipelined requests are gathered up to this size before they are written.
 const GATHER_BYTES: usize = 128 * 1024;
@@ -76,6 +79,10 @@ pub enum Next {
     Http2,
     /// Refuse what stands at the start of the input.
     Refuse(Refusal),
+    /// Await the rest of a call; the input begins with its request.
+    GoOn(Box<GoesOn>),
+    /// Nothing: it has gone back to its core from a thread for calls.
+    WentBack,
     /// Let the client read the last answer, then end.
     Linger,
     /// End.
@@ -147,6 +154,12 @@ pub struct Connection {
     /// What is known of the TLS session, made for the first request that is not a plain hit.
     tls_facts: Option<Arc<TlsFacts>>,
     deadline: Option<DeadlineGuard>,
+    /// Requests in a row that might as well have been answered on a thread for calls.
+    calls: u32,
+    /// How often it was there for nothing.
+    visits: u32,
+    /// Ends the socket where another has it too.
+    _ending: Option<Ending>,
 }
 
 /// What came of trying to answer from the cache.
@@ -157,6 +170,8 @@ enum Hit {
     Partly { prepared: Arc<Prepared>, sent: usize },
     /// A program has made the answer, which cannot be given in passing.
     Made(Box<Made>),
+    /// A program was called, and the connection has gone back to its core meanwhile.
+    WentBack,
     /// A program is to make the answer.
     Waits(Box<Waits>),
     /// It is not a plain hit.
@@ -191,6 +206,9 @@ impl Connection {
             send_pace: None,
             tls_facts: None,
             deadline: None,
+            calls: 0,
+            visits: 0,
+            _ending: None,
         }
     }
 
@@ -230,11 +248,16 @@ impl Connection {
             if !self.output.is_empty() && self.flush_output().await.is_err() {
                 return;
             }
+            if matches!(next, Next::Receive) && self.is_for_calls() {
+                return self.go_to_calls();
+            }
             next = match next {
                 Next::Receive => poll_fn(|context| self.poll_receive(context)).await,
                 Next::Buffered => self.serve_buffered(),
                 Next::Answer(parsed) => Box::pin(self.answer_request(*parsed)).await,
                 Next::Give(made) => Box::pin(self.give_made(*made)).await,
+                Next::GoOn(goes_on) => Box::pin(self.await_call(*goes_on)).await,
+                Next::WentBack => return,
                 Next::Wait(waits) => self.wait_for(waits).await,
                 Next::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,
                 Next::Refuse(refusal) => Box::pin(self.refuse(refusal)).await,
@@ -399,6 +422,7 @@ impl Connection {
                 Hit::Answered { persistent: false } => return (at + length, Next::Linger),
                 Hit::Partly { prepared, sent } => return (at, Next::Finish { prepared, sent }),
                 Hit::Made(made) => return (at, Next::Give(made)),
+                Hit::WentBack => return (bytes.len(), Next::WentBack),
                 Hit::Waits(waits) => return (at, Next::Wait(waits)),
                 Hit::Not => {
                     let parsed = ParsedHead { head: std::mem::take(&mut hot.head), length };

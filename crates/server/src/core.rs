@@ -16,6 +16,7 @@ use touchstone_files::cache::{CoreCache, Entry, NewEntry, Prepared, ReadTicket, 
 use touchstone_http::request::{Limits, RequestHead};
 
 use crate::access::{Admission, TOO_MANY_CONNECTIONS};
+use crate::calls::{Callers, Calls};
 use crate::clock::CoreClock;
 use crate::config::LogLevel;
 use crate::deadline::Deadlines;
@@ -86,6 +87,10 @@ pub struct Core {
     pub counts: Arc<CoreCounts>,
     /// What answers requests that are not for files.
     pub handlers: Handlers,
+    /// Its thread for calls of programs.
+    pub calls: Option<Calls>,
+    /// What calls programs; only on a thread for calls.
+    pub callers: Option<Callers>,
     /// Connections of all cores.
     connections: Arc<Connections>,
     /// Connections of this core that `connections` knows of.
@@ -145,6 +150,8 @@ impl Core {
             index,
             counts,
             handlers: Handlers::default(),
+            calls: None,
+            callers: None,
             connections,
             counted: Cell::new(0),
         }
@@ -153,6 +160,12 @@ impl Core {
     /// Works under another configuration from the next request on; gives the one before.
     pub fn take_up(&self, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
         self.handlers.clear();
+        if let Some(calls) = &self.calls {
+            calls.take_up(&snapshot);
+        }
+        if let Some(callers) = &self.callers {
+            callers.clear();
+        }
         let hot = &mut *self.hot.borrow_mut();
         hot.limits = head_limits(&snapshot);
         hot.caches = caches(&snapshot);
@@ -160,6 +173,22 @@ impl Core {
         hot.metrics.take_up(snapshot.route_table.clone(), snapshot.config.admin.hit_sampling());
         hot.generation += 1;
         std::mem::replace(&mut hot.snapshot, snapshot)
+    }
+
+    /// Does what is to be done once a tick, or once a second. `states` are those of the connections.
+    pub fn note_tick(&self, is_new_second: bool, states: [u64; 4]) {
+        let hot = &mut *self.hot.borrow_mut();
+        hot.metrics.publish(states);
+        hot.log.flush();
+        if is_new_second {
+            hot.header_blocks.clear();
+            for cache in &mut hot.caches {
+                cache.tick();
+            }
+            if let Some(front) = &mut hot.front {
+                front.tick();
+            }
+        }
     }
 
     /// What carries the bytes of a connection that was accepted on `listener`.

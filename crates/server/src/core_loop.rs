@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::calls::{Calls, CallsSeed};
 use crate::clock::{TICK, Ticker};
 use crate::config::LogLevel;
 use crate::core::{Connections, Core};
@@ -75,6 +76,8 @@ pub struct CoreSeed {
     pub metrics: Arc<Metrics>,
     /// Where it shows that it is alive.
     pub heartbeat: Arc<Heartbeat>,
+    /// What its thread for calls is started with.
+    pub calls: CallsSeed,
     /// Told once it accepts connections.
     pub accepting: Sender<()>,
 }
@@ -92,7 +95,9 @@ pub fn run(seed: CoreSeed) -> io::Result<()> {
 async fn live(seed: CoreSeed) -> io::Result<()> {
     let CoreSeed { index, snapshot, listeners, http3_sockets, access_log, error_log, connections, .. } = seed;
     let (mut orders, (secrets, cores)) = (seed.orders, seed.http3_secrets);
-    let core = Rc::new(Core::new(index, snapshot, access_log, error_log, connections, seed.metrics));
+    let mut core = Core::new(index, snapshot, access_log, error_log, connections, seed.metrics);
+    core.calls = Some(Calls::new(seed.calls));
+    let core = Rc::new(core);
     let mut open = Vec::new();
     listen(&core, listeners, &mut open)?;
     let mut http3 = http3::Listeners::open(core.clone(), cores, secrets, http3_sockets)?;
@@ -169,26 +174,16 @@ fn reload(
 async fn tick(core: Rc<Core>, ticker: Ticker, heartbeat: Arc<Heartbeat>) {
     while ticker.tick().await.is_ok() {
         heartbeat.beat(core.index);
-        let new_second = core.clock.tick();
+        let is_new_second = core.clock.tick();
         let states = core.deadlines.sweep(core.clock.coarse_ms());
         core.count_connections();
         core.make_wanted_room();
-        let hot = &mut *core.hot.borrow_mut();
-        hot.metrics.publish(states);
-        hot.log.flush();
-        if new_second {
-            hot.header_blocks.clear();
-            for cache in &mut hot.caches {
-                cache.tick();
-            }
-            if let Some(front) = &mut hot.front {
-                front.tick();
-            }
-            if core.index == 0 {
-                refresh_roots(&core, &hot.snapshot);
-                refresh_certificates(&core, &hot.snapshot);
-                core.error_log.tick();
-            }
+        core.note_tick(is_new_second, states);
+        if is_new_second && core.index == 0 {
+            let hot = core.hot.borrow();
+            refresh_roots(&core, &hot.snapshot);
+            refresh_certificates(&core, &hot.snapshot);
+            core.error_log.tick();
         }
     }
 }
@@ -213,6 +208,9 @@ fn refresh_certificates(core: &Core, snapshot: &Snapshot) {
 
 async fn drain(core: &Core, open: Vec<Rc<Listener>>, departure: Departure) {
     core.draining.set(true);
+    if let Some(calls) = &core.calls {
+        calls.end();
+    }
     core.deadlines.wake_all();
     // From here on each listener belongs to its accept loop alone, and is closed when that has let everybody in.
     let closing: Vec<Weak<Listener>> = open.iter().map(Rc::downgrade).collect();

@@ -15,6 +15,7 @@ mod admin_token;
 use touchstone_interfaces::answer;
 
 mod acme;
+mod calls;
 mod cgi;
 mod clock;
 pub mod config;

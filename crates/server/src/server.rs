@@ -19,6 +19,7 @@ use crate::accelerator;
 use crate::access::AccessShared;
 use crate::acme::AcmeManager;
 use crate::admin::Admin;
+use crate::calls::CallsSeed;
 use crate::config::{AdminConfig, AdminListen, Config, ControlSocket, LogLevel};
 use crate::control::{ControlAddress, ControlListener};
 use crate::core::Connections;
@@ -246,6 +247,13 @@ impl Server {
                 connections: connections.clone(),
                 metrics: metrics.clone(),
                 heartbeat: heartbeat.clone(),
+                calls: CallsSeed {
+                    index: count + index,
+                    access_log: access_log.core_buffer(),
+                    error_log: error_log.clone(),
+                    connections: connections.clone(),
+                    metrics: metrics.clone(),
+                },
                 accepting: accepting.clone(),
             };
             view.add_core(orders.clone());

@@ -6,6 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
@@ -20,6 +21,8 @@ pub enum Socket {
     Fresh(OwnedFd),
     /// Registered for events.
     Registered(TcpStream),
+    /// Waited for by somebody else, who has it too.
+    Shared(Arc<OwnedFd>),
     /// Between the two, or after a failed registration: every call fails.
     Gone,
 }
@@ -28,6 +31,15 @@ impl Socket {
     /// A socket that has just been accepted, non-blocking.
     pub fn fresh(descriptor: OwnedFd) -> Socket {
         Socket::Fresh(descriptor)
+    }
+
+    /// The socket itself, for whoever goes on with it; it is not registered any more.
+    pub fn into_descriptor(self) -> Option<OwnedFd> {
+        match self {
+            Socket::Fresh(descriptor) => Some(descriptor),
+            Socket::Registered(stream) => stream.into_std().ok().map(OwnedFd::from),
+            Socket::Shared(_) | Socket::Gone => None,
+        }
     }
 
     /// The other end.
@@ -166,6 +178,7 @@ impl Socket {
         match self {
             Socket::Fresh(descriptor) => Ok(descriptor.as_fd()),
             Socket::Registered(stream) => Ok(stream.as_fd()),
+            Socket::Shared(descriptor) => Ok(descriptor.as_fd()),
             Socket::Gone => Err(io::ErrorKind::NotConnected.into()),
         }
     }

@@ -8,9 +8,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use touchstone_interfaces::handler::WayBack;
 
 use crate::core_queue::CoreQueue;
 use crate::head::{Head, Piece};
+use crate::pace::PathKey;
 use crate::pool::Pool;
 
 /// Bytes of an answer that wait for the client before Java must wait.
@@ -58,9 +60,10 @@ pub struct Output {
 
 /// A request under way.
 pub struct Exchange {
-    core: Arc<CoreQueue>,
     /// The threads that Java runs on; none where that is in another process.
     pool: Option<Arc<Pool>>,
+    /// Its path, by which calls are known to be short.
+    path: PathKey,
     state: Mutex<State>,
     /// Java's threads wait here.
     changed: Condvar,
@@ -68,6 +71,10 @@ pub struct Exchange {
 
 #[derive(Default)]
 struct State {
+    /// Whom to tell; none before a call that goes on has found its core.
+    core: Option<Arc<CoreQueue>>,
+    /// It is called on the thread that has its connection, which is to go back to its core before that is told anything.
+    way_back: Option<Arc<dyn WayBack>>,
     output: Output,
     unsent_bytes: usize,
     body: VecDeque<Bytes>,
@@ -93,12 +100,20 @@ impl Exchange {
     pub fn new(
         core: Arc<CoreQueue>,
         pool: Option<Arc<Pool>>,
+        path: PathKey,
         has_body: bool,
         is_wanted: bool,
     ) -> Arc<Exchange> {
         let body_end = if has_body { None } else { Some(Ok(())) };
-        let state = State { body_end, is_wanted, ..State::default() };
-        Arc::new(Exchange { core, pool, state: Mutex::new(state), changed: Condvar::new() })
+        let state = State { core: Some(core), body_end, is_wanted, ..State::default() };
+        Arc::new(Exchange { pool, path, state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    /// A request without a body that is called on the thread of its connection.
+    pub fn called(pool: Arc<Pool>, path: PathKey, way_back: Arc<dyn WayBack>) -> Arc<Exchange> {
+        let state =
+            State { way_back: Some(way_back), body_end: Some(Ok(())), is_wanted: true, ..State::default() };
+        Arc::new(Exchange { pool: Some(pool), path, state: Mutex::new(state), changed: Condvar::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -107,13 +122,25 @@ impl Exchange {
 
     /// Tells the core, now or with what comes next.
     fn announce(self: &Arc<Self>, mut state: MutexGuard<'_, State>, now: bool) {
+        self.send_back(&mut state);
+        let Some(core) = state.core.clone() else { return };
         let is_new = !std::mem::replace(&mut state.is_announced, true);
         drop(state);
         if is_new {
-            self.core.push(self.clone());
+            core.push(self.clone());
         }
         if now {
-            self.core.wake();
+            core.wake();
+        }
+    }
+
+    /// Has the connection go back to its core, where that is not done; what is to be told it finds there.
+    fn send_back(self: &Arc<Self>, state: &mut State) {
+        if let Some(way_back) = state.way_back.take() {
+            if let Some(pool) = &self.pool {
+                pool.pace().note_moved(self.path);
+            }
+            way_back.go_back(Box::new(self.clone()));
         }
     }
 
@@ -124,6 +151,11 @@ impl Exchange {
     }
 
     // --- The core's side.
+
+    /// The call goes on, and this core awaits its answer.
+    pub fn adopt(&self, core: &Arc<CoreQueue>) {
+        self.lock().core = Some(core.clone());
+    }
 
     /// The core's own tasks, to be woken.
     pub fn take_wakers(&self) -> [Option<Waker>; 2] {
@@ -224,8 +256,36 @@ impl Exchange {
     // --- Java's side.
 
     /// The queue of its core.
-    pub fn core(&self) -> &Arc<CoreQueue> {
-        &self.core
+    pub fn core(&self) -> Option<Arc<CoreQueue>> {
+        self.lock().core.clone()
+    }
+
+    /// Its path.
+    pub fn path(&self) -> PathKey {
+        self.path
+    }
+
+    /// The call of this number takes long: its connection goes back to its core. False where it has done so, or the call
+    /// has ended.
+    pub fn takes_long(self: &Arc<Self>, number: i32) -> bool {
+        let mut state = self.lock();
+        let is_it = state.way_back.is_some() && state.place.is_some_and(|(_, now)| now == number);
+        if is_it {
+            self.send_back(&mut state);
+        }
+        is_it
+    }
+
+    /// The call has ended on the thread of its connection. False where the connection has gone back to its core, which
+    /// waits for the end to be told.
+    pub fn has_stayed(&self) -> bool {
+        let mut state = self.lock();
+        let has_stayed = state.way_back.take().is_some();
+        if has_stayed {
+            state.place = None;
+            state.has_ended = true;
+        }
+        has_stayed
     }
 
     /// The number of its route.
@@ -246,6 +306,7 @@ impl Exchange {
     /// Java has returned, and will end it later.
     pub fn goes_on(self: &Arc<Self>) {
         let mut state = self.lock();
+        self.send_back(&mut state);
         state.goes_on = true;
         if state.client_is_gone {
             self.post(&state, Event::ClientGone);
@@ -390,7 +451,7 @@ mod tests {
     use super::*;
 
     fn exchange(has_body: bool) -> Arc<Exchange> {
-        Exchange::new(Arc::default(), None, has_body, false)
+        Exchange::new(Arc::default(), None, PathKey::default(), has_body, false)
     }
 
     fn poll<T>(ask: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {

@@ -8,8 +8,10 @@
 //!
 //! All numbers are little-endian. `RequestReader.java` reads it.
 
-use touchstone_http::request::Expectation;
-use touchstone_interfaces::request::{Protocol, Request};
+use std::net::SocketAddr;
+
+use touchstone_http::request::{Expectation, RequestHead};
+use touchstone_interfaces::request::{PlainGet, Protocol, Request, TlsFacts};
 
 /// The client came over TLS.
 const IS_SECURE: u32 = 1;
@@ -38,25 +40,80 @@ pub struct Facts<'a> {
     pub hidden_field: &'a [u8],
 }
 
+/// What is written down.
+pub struct Source<'a> {
+    head: &'a RequestHead,
+    buffer: &'a [u8],
+    protocol: Protocol,
+    query: Option<&'a [u8]>,
+    host: Option<&'a [u8]>,
+    client: Option<SocketAddr>,
+    server: SocketAddr,
+    tls: Option<&'a TlsFacts>,
+    user: Option<&'a [u8]>,
+    body_length: Option<u64>,
+}
+
+impl<'a> From<&'a Request> for Source<'a> {
+    fn from(request: &'a Request) -> Source<'a> {
+        Source {
+            head: &request.received.head,
+            buffer: &request.received.buffer,
+            protocol: request.protocol,
+            query: request.query.as_deref(),
+            host: request.host.as_deref(),
+            client: request.client,
+            server: request.server,
+            tls: request.tls.as_deref(),
+            user: request.user.as_deref().map(str::as_bytes),
+            body_length: request.body_length(),
+        }
+    }
+}
+
+impl<'a> From<&PlainGet<'a>> for Source<'a> {
+    fn from(get: &PlainGet<'a>) -> Source<'a> {
+        Source {
+            head: get.head,
+            buffer: get.buffer,
+            protocol: get.protocol,
+            query: get.query,
+            host: get.host,
+            client: get.client,
+            server: get.server,
+            tls: get.tls,
+            user: get.user.map(str::as_bytes),
+            body_length: Some(0),
+        }
+    }
+}
+
+impl Source<'_> {
+    fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.head.fields.iter().map(|line| (line.name.of(self.buffer), line.value.of(self.buffer)))
+    }
+}
+
 /// Writes a request down.
-pub fn write(out: &mut Vec<u8>, request: &Request, facts: Facts<'_>) {
+pub fn write(out: &mut Vec<u8>, request: &Source<'_>, facts: Facts<'_>) {
     out.clear();
-    let received = &request.received;
+    let method = request.head.method_span.of(request.buffer);
     let is_set = |flag: u32, is: bool| if is { flag } else { 0 };
     let flags = is_set(IS_SECURE, request.tls.is_some())
-        | is_set(EXPECTS_CONTINUE, received.head.expectation != Expectation::None)
+        | is_set(EXPECTS_CONTINUE, request.head.expectation != Expectation::None)
         | is_set(HAS_BODY, facts.has_body)
         | is_set(MAY_SWITCH, facts.may_switch)
-        | is_set(IS_HEAD, received.method_text() == b"HEAD");
-    let (host, port) = split_port(request.host.as_deref().unwrap_or_default());
+        | is_set(IS_HEAD, method == b"HEAD");
+    let (host, port) = split_port(request.host.unwrap_or_default());
     let usual_port = if request.tls.is_some() { 443 } else { 80 };
     let server_port = port.unwrap_or(if host.is_empty() { request.server.port() } else { usual_port });
-    let cipher_suite = request.tls.as_deref().map_or("", |tls| tls.cipher_suite);
-    let length = match (facts.has_body, request.body_length()) {
+    let cipher_suite = request.tls.map_or("", |tls| tls.cipher_suite);
+    let has_length = || request.fields().any(|(name, _)| name.eq_ignore_ascii_case(b"content-length"));
+    let length = match (facts.has_body, request.body_length) {
         (true, Some(length)) => i64::try_from(length).unwrap_or(i64::MAX),
         (true, None) => -1,
         // RFC 9110 section 8.6: GET says nothing of its length, and a server is not to invent it.
-        (false, _) if received.values("content-length").next().is_some() => 0,
+        (false, _) if has_length() => 0,
         (false, _) => -1,
     };
     number(out, flags);
@@ -68,9 +125,9 @@ pub fn write(out: &mut Vec<u8>, request: &Request, facts: Facts<'_>) {
     out.extend_from_slice(&length.to_le_bytes());
     number(out, 0);
 
-    text(out, received.method_text());
+    text(out, method);
     text(out, facts.path);
-    optional(out, request.query.as_deref());
+    optional(out, request.query);
     text(
         out,
         if request.protocol == Protocol::Http10 { b"HTTP/1.0" } else { request.protocol.text().as_bytes() },
@@ -81,14 +138,14 @@ pub fn write(out: &mut Vec<u8>, request: &Request, facts: Facts<'_>) {
         None => text(out, b"0.0.0.0"),
     }
     address(out, b"", request.server.ip());
-    optional(out, request.user.as_deref().map(str::as_bytes));
-    let tls = request.tls.as_deref();
+    optional(out, request.user);
+    let tls = request.tls;
     optional(out, tls.map(|tls| tls.version.as_bytes()));
     optional(out, tls.map(|tls| tls.cipher_suite.as_bytes()));
     optional(out, tls.and_then(|tls| tls.client_subject.as_deref()).map(str::as_bytes));
 
     let mut fields: u32 = 0;
-    for (name, value) in received.fields() {
+    for (name, value) in request.fields() {
         if !facts.hidden_field.is_empty() && name.eq_ignore_ascii_case(facts.hidden_field) {
             continue;
         }

@@ -7,16 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use touchstone_http::request::Expectation;
+use touchstone_http::request::{Expectation, Method};
 use touchstone_interfaces::answer::{Answer, Part};
-use touchstone_interfaces::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_interfaces::handler::{
+    CallUnderWay, Caller, Handled, Handler, Interface, Level, OnCore, Server, WayBack,
+};
+use touchstone_interfaces::interim::TakesInterim;
 use touchstone_interfaces::pipe::{self, Receiver};
 use touchstone_interfaces::request::{Protocol, Request};
 
+use crate::caller::OnThread;
 use crate::core_queue::CoreQueue;
+use crate::engine;
 use crate::exchange::{End, Exchange, Gone, Output};
-use crate::flat::{self, Facts};
+use crate::flat::{self, Facts, Source};
+use crate::head::Head;
 use crate::isolated::{Flags, Link};
+use crate::pace::PathKey;
 use crate::path_parameters::{self, FIELD};
 use crate::route::{self, Route, Standing};
 use crate::settings::{JavaSettings, RouteSettings};
@@ -47,6 +54,20 @@ impl Servlets {
 impl Interface for Servlets {
     fn name(&self) -> &'static str {
         "servlet"
+    }
+
+    fn is_called(&self) -> bool {
+        self.route.pool().is_some()
+    }
+
+    fn caller(&self, way_back: Arc<dyn WayBack>) -> Option<Box<dyn Caller>> {
+        match OnThread::new(self.route.clone(), way_back) {
+            Ok(caller) => Some(Box::new(caller)),
+            Err(message) => {
+                engine::log(1, &format!("{}: {message}", self.route.settings().name()));
+                None
+            }
+        }
     }
 
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
@@ -88,6 +109,15 @@ impl Drop for OnThisCore {
 impl Handler for OnThisCore {
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
         Box::pin(async move { Handled::Answer(self.answer(request).await) })
+    }
+
+    fn await_call(self: Rc<Self>, call: CallUnderWay, _interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
+        Box::pin(async move {
+            let Ok(exchange) = call.downcast::<Arc<Exchange>>() else { return Answer::error(500) };
+            exchange.adopt(&self.queue);
+            let asked = Asked { exchange: *exchange, through: None };
+            self.answer_of(asked, false).await.unwrap_or_else(|| Answer::error(502))
+        })
     }
 }
 
@@ -136,7 +166,11 @@ impl OnThisCore {
             request.protocol == Protocol::Http11 && request.received.values("upgrade").next().is_some();
         let mut written = Vec::with_capacity(self.sizes.get());
         let path = path_parameters::as_sent(&request);
-        flat::write(&mut written, &request, Facts { path, has_body, may_switch, hidden_field: FIELD });
+        flat::write(
+            &mut written,
+            &Source::from(&request),
+            Facts { path, has_body, may_switch, hidden_field: FIELD },
+        );
         if written.len() > INPUT_BYTES {
             return Answer::error(431);
         }
@@ -146,7 +180,7 @@ impl OnThisCore {
         // A process that ends takes its requests with it; those that change nothing are asked once more.
         let is_safe = is_head || request.received.method_text() == b"GET";
         if self.route.child().is_some() && is_safe && !flags.has_body {
-            if let Some(asked) = self.ask(written.clone(), flags).await
+            if let Some(asked) = self.ask(written.clone(), PathKey::default(), flags).await
                 && let Some(answer) = self.answer_of(asked, is_head).await
             {
                 return answer;
@@ -156,20 +190,27 @@ impl OnThisCore {
                 return answer;
             }
         }
-        let Some(asked) = self.ask(written, flags).await else { return unavailable() };
+        let path = PathKey::of(&request.path);
+        let may_be_called = !flags.has_body && is_plain(&request) && self.is_quick(path);
+        let Some(asked) = self.ask(written, path, flags).await else { return unavailable() };
         if flags.has_body {
             let (exchange, through) = (asked.exchange.clone(), asked.through.clone());
             tokio::task::spawn_local(send_body(request.body, exchange, through));
         }
-        self.answer_of(asked, is_head).await.unwrap_or_else(|| Answer::error(502))
+        let answer = self.answer_of(asked, is_head).await.unwrap_or_else(|| Answer::error(502));
+        Answer { may_be_called: may_be_called && !answer.streams() && self.is_quick(path), ..answer }
+    }
+
+    fn is_quick(&self, path: PathKey) -> bool {
+        self.route.pool().is_some_and(|pool| pool.pace().is_quick(path))
     }
 
     /// Hands the request to a thread, or to another process; `None` where neither has room.
-    async fn ask(&self, written: Vec<u8>, flags: Flags) -> Option<Asked> {
+    async fn ask(&self, written: Vec<u8>, path: PathKey, flags: Flags) -> Option<Asked> {
         let pool = self.route.pool().cloned();
         // In another process it is read as fast as that asks for it.
         let is_wanted = flags.is_wanted && pool.is_some();
-        let exchange = Exchange::new(self.queue.clone(), pool.clone(), flags.has_body, is_wanted);
+        let exchange = Exchange::new(self.queue.clone(), pool.clone(), path, flags.has_body, is_wanted);
         let through = match pool {
             Some(pool) => {
                 if pool.submit(exchange.clone(), written).is_err() {
@@ -239,22 +280,7 @@ impl OnThisCore {
         let Some(head) = head else {
             return (end == Some(End::Unavailable)).then(unavailable);
         };
-        if head.status >= 400 && head.fields.is_empty() && pieces.is_empty() && end == Some(End::Whole) {
-            // The container could not make a page.
-            return Some(Answer::error(head.status));
-        }
-        let declared = head.content_length;
-        let mut answer = head.into_answer();
         if end == Some(End::Whole) {
-            if is_head || answer.status == 304 {
-                answer.declared_length = declared;
-            }
-            if is_head && declared.is_none() {
-                // Its length is not known, which is not the same as none (RFC 9110 section 8.6).
-                let (sender, body) = pipe::pipe(1);
-                sender.finish();
-                return Some(answer.part(Part::Stream { body, length: None }));
-            }
             // The next request brings a buffer of that length with it, for its answer.
             let length = pieces.front().map_or(0, Vec::len);
             self.sizes.set(length.clamp(512, OUTPUT_BYTES));
@@ -263,8 +289,10 @@ impl OnThisCore {
             } else {
                 Some(pieces.into_iter().flatten().collect())
             };
-            return Some(answer.part(Part::Bytes(body.unwrap_or_default().into())));
+            return Some(whole(head, body.unwrap_or_default().into(), is_head));
         }
+        let declared = head.content_length;
+        let answer = head.into_answer();
         let (mut sender, body) = pipe::pipe(PIPE_BYTES);
         pieces.into_iter().for_each(|piece| sender.push(Bytes::from(piece)));
         if end.is_some() {
@@ -278,8 +306,39 @@ impl OnThisCore {
     }
 }
 
-fn unavailable() -> Answer {
+/// Whether a request is one that a connection looks at in passing.
+fn is_plain(request: &Request) -> bool {
+    let head = &request.received.head;
+    request.method() == Method::Get
+        && !head.conditional
+        && head.expectation == Expectation::None
+        && matches!(request.protocol, Protocol::Http10 | Protocol::Http11)
+        && request.tls.is_none()
+}
+
+/// The answer where there is no application.
+pub fn unavailable() -> Answer {
     Answer::error(503).field("Retry-After", RETRY_AFTER_S)
+}
+
+/// An answer of which all is there.
+pub fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
+    if head.status >= 400 && head.fields.is_empty() && body.is_empty() {
+        // The container could not make a page.
+        return Answer::error(head.status);
+    }
+    let declared = head.content_length;
+    let mut answer = head.into_answer();
+    if is_head || answer.status == 304 {
+        answer.declared_length = declared;
+    }
+    if is_head && declared.is_none() {
+        // Its length is not known, which is not the same as none (RFC 9110 section 8.6).
+        let (sender, body) = pipe::pipe(1);
+        sender.finish();
+        return answer.part(Part::Stream { body, length: None });
+    }
+    answer.part(Part::Bytes(body))
 }
 
 /// Passes on what comes of an answer after its beginning.

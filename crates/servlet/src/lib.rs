@@ -12,6 +12,8 @@
 //! | `route` | the applications of one route, and how they stand |
 //! | `pool`, `worker` | the threads of a route, and what they do |
 //! | `exchange` | one request and its answer, between a core and Java's threads |
+//! | `caller` | calls on the thread of the connection itself, where they are short |
+//! | `pace` | which they are |
 //! | `turn` | how threads are woken: once for all requests that a core has read in a turn |
 //! | `core_queue`, `monitor` | how cores are woken: once for many answers, and none is left behind |
 //! | `slab` | memory that both share |
@@ -20,6 +22,7 @@
 //! | `path_parameters` | semicolons in paths, which mean to Tomcat what they do not to others |
 //! | `jvm`, `natives` | the machine, and what it may call |
 
+mod caller;
 mod core_queue;
 mod directory;
 mod engine;
@@ -31,6 +34,7 @@ mod isolated;
 mod jvm;
 mod monitor;
 mod natives;
+mod pace;
 mod path_parameters;
 mod pool;
 mod route;

@@ -1,16 +1,20 @@
-//! A thread that looks about once a millisecond while there is work, for what nobody was woken for: requests that wait
-//! because all threads are busy with something that takes long, and answers that a thread wanted to tell with the next one.
+//! A thread that looks every millisecond or few while there is work, for what nobody was woken for: requests that wait
+//! because all threads are busy with something that takes long, calls whose neighbours wait, and answers that a thread wanted to tell with the next one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::Thread;
 use std::time::Duration;
 
+use crate::caller::Watched as WatchedCalls;
 use crate::core_queue::CoreQueue;
 use crate::pool::Pool;
 
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// How often it looks where there are only calls on threads of connections, which mostly wait for nobody.
+const LOOK_AT_CALLS: Duration = Duration::from_millis(5);
 
 /// After so many looks that found nothing, it sleeps until it is called.
 const IDLE_LOOKS: u32 = 20;
@@ -27,6 +31,7 @@ pub struct Monitor {
 struct Watched {
     pools: Vec<Weak<Pool>>,
     cores: Vec<Weak<CoreQueue>>,
+    calls: Vec<Weak<WatchedCalls>>,
 }
 
 impl Monitor {
@@ -60,19 +65,27 @@ impl Monitor {
         self.lock().cores.push(Arc::downgrade(core));
     }
 
+    /// Looks at the calls of a thread from now on.
+    pub fn watch_calls(&self, calls: &Arc<WatchedCalls>) {
+        self.lock().calls.push(Arc::downgrade(calls));
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Watched> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(&self) {
         let mut idle_looks = 0;
+        let mut pause = LOOK;
         loop {
-            std::thread::park_timeout(LOOK);
-            idle_looks = if self.look() { 0 } else { idle_looks + 1 };
+            std::thread::park_timeout(pause);
+            let found = self.look();
+            pause = found.unwrap_or(LOOK);
+            idle_looks = if found.is_some() { 0 } else { idle_looks + 1 };
             if idle_looks >= IDLE_LOOKS {
                 self.is_awake.store(false, Ordering::Release);
                 // Somebody may have come before the flag was down.
-                if !self.look() {
+                if self.look().is_none() {
                     while !self.is_awake.load(Ordering::Acquire) {
                         std::thread::park();
                     }
@@ -82,9 +95,10 @@ impl Monitor {
         }
     }
 
-    fn look(&self) -> bool {
+    /// When to look again; `None`: there was nothing.
+    fn look(&self) -> Option<Duration> {
         let mut watched = self.lock();
-        let mut found = false;
+        let (mut found, mut found_calls) = (false, false);
         watched.cores.retain(|core| {
             let Some(core) = core.upgrade() else { return false };
             if core.is_pending() {
@@ -93,11 +107,16 @@ impl Monitor {
             }
             true
         });
+        watched.calls.retain(|calls| {
+            let Some(calls) = calls.upgrade() else { return false };
+            found_calls |= calls.look();
+            true
+        });
         watched.pools.retain(|pool| {
             let Some(pool) = pool.upgrade() else { return false };
             found |= pool.look();
             true
         });
-        found
+        if found { Some(LOOK) } else { found_calls.then_some(LOOK_AT_CALLS) }
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::exchange::{End, Event, Exchange};
 use crate::monitor::Monitor;
+use crate::pace::Pace;
 
 /// How long a thread looks for more work before it sleeps.
 const SPIN: Duration = Duration::from_micros(30);
@@ -51,6 +52,7 @@ pub struct Pool {
     /// How many jobs wait, for those who look without the lock.
     waiting: AtomicUsize,
     monitor: Arc<Monitor>,
+    pace: Pace,
 }
 
 #[derive(Default)]
@@ -84,6 +86,7 @@ impl Pool {
             wake: Condvar::new(),
             waiting: AtomicUsize::new(0),
             monitor,
+            pace: Pace::default(),
         });
         pool.monitor.watch_pool(&pool);
         pool
@@ -220,6 +223,11 @@ impl Pool {
                 return None;
             }
         }
+    }
+
+    /// Which paths are answered quickly.
+    pub fn pace(&self) -> &Pace {
+        &self.pace
     }
 
     /// The monitor that sees to what was not told at once.

@@ -23,6 +23,24 @@ const TOGETHER: Duration = Duration::from_micros(100);
 /// The number of the last request, by which events name it.
 static LAST_NUMBER: AtomicI32 = AtomicI32::new(0);
 
+/// A number for a request.
+pub fn next_number() -> i32 {
+    LAST_NUMBER.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+}
+
+/// Has Java answer the request in a slab: how that has ended, and how much is in the slab's second buffer. `None`: it goes
+/// on by itself.
+pub fn serve(java: &Attached<'_>, slab: i32, length: usize) -> Option<(End, usize)> {
+    let result = java.serve(slab, i32::try_from(length).unwrap_or(0)).unwrap_or(2 << KIND_SHIFT);
+    let end = match result >> KIND_SHIFT {
+        0 => End::Whole,
+        1 => return None,
+        3 => End::Unavailable,
+        _ => End::Broken,
+    };
+    Some((end, usize::try_from(result & LENGTH_MASK).unwrap_or(0)))
+}
+
 /// Runs a thread of the pool.
 pub fn work(pool: &Arc<Pool>) {
     let engine = engine::of_process();
@@ -110,30 +128,26 @@ impl Worker<'_> {
                     return exchange.finish(None, End::Unavailable, true);
                 }
             };
-        let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let number = next_number();
         flat::set_number(&mut request, number);
         exchange.enter(slab.number, number);
         slab.set_exchange(Some(exchange.clone()));
         // SAFETY: the slab is this thread's, and Java does not look at it before it is called.
         let length = unsafe { slab.input.put(&request) };
-        let result =
-            self.java.serve(slab.number, i32::try_from(length).unwrap_or(0)).unwrap_or(2 << KIND_SHIFT);
-        let kind = result >> KIND_SHIFT;
-        if kind == 1 {
+        let began = Instant::now();
+        let Some((end, length)) = serve(self.java, slab.number, length) else {
             // Java gives the slab back when it ends the request; it may have done so already.
             return exchange.goes_on();
-        }
-        // SAFETY: Java has returned, and writes to the slab only for requests that go on.
-        let written = unsafe { slab.output.get(usize::try_from(result & LENGTH_MASK).unwrap_or(0)) };
-        let end = match kind {
-            0 => End::Whole,
-            3 => End::Unavailable,
-            _ => End::Broken,
         };
+        // SAFETY: Java has returned, and writes to the slab only for requests that go on.
+        let written = unsafe { slab.output.get(length) };
         let piece = if end == End::Unavailable { None } else { head::read(written) };
         slab.set_exchange(None);
+        self.pool.pace().note(exchange.path(), began.elapsed());
         exchange.finish_into(piece, end, false, request);
         self.slab = Some(slab);
-        self.tell_later(exchange.core());
+        if let Some(core) = exchange.core() {
+            self.tell_later(&core);
+        }
     }
 }

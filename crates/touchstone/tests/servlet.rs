@@ -634,3 +634,71 @@ fn an_application_that_ends_java_ends_servlets_alone() {
     assert_eq!(server.get("/plain.txt").status, 200);
     server.stop();
 }
+
+/// A client whose connection has got to the thread for calls of its only core.
+fn caller(server: &Server) -> Client {
+    let mut client = server.connect();
+    wait_until("the connection is on the thread for calls", START, || {
+        text(&client.ask("GET /trial/gate HTTP/1.1\r\nHost: a\r\n\r\n")).starts_with("calls-")
+    });
+    client
+}
+
+#[test]
+fn connections_that_keep_asking_for_servlets_are_answered_by_one_thread() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let routes = route("/trial/", &format!("app = {trial:?}"));
+    let server = start(&tree, "[server]\ncores = 1\n", &routes, 1);
+    let mut client = caller(&server);
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    // What is not short and there at once is the core's to answer, in the middle of a call if need be.
+    assert_eq!(client.ask(get("/trial/big?bytes=3000000")).body.len(), 3_000_000);
+    let mut client = caller(&server);
+    assert_eq!(client.ask(get("/trial/async")).status, 200);
+    let mut client = caller(&server);
+    assert_eq!(text(&client.ask(get("/plain.txt"))), "a file\n");
+    let mut client = caller(&server);
+    let form = "POST /trial/facts HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 8";
+    assert!(text(&client.ask(format!("{form}\r\n\r\nname=abc"))).contains("\nname=abc\n"));
+    let mut client = caller(&server);
+    assert_eq!(client.ask(get("/trial/bad?how=throw")).status, 500);
+    let mut client = caller(&server);
+    client.send(get("/trial/bad?how=half"));
+    assert!(client.try_answer(AnswerTo::Other).is_err(), "half an answer is none");
+    // Two at once, and one of them in pieces.
+    let mut client = caller(&server);
+    client.send(get("/trial/gate") + &get("/trial/facts") + "GET /trial/ga");
+    assert_eq!((client.answer().status, client.answer().status), (200, 200));
+    client.send("te HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(client.answer().status, 200);
+    client.end();
+}
+
+#[test]
+fn a_call_that_takes_long_holds_up_nobody_else() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let routes = route("/trial/", &format!("app = {trial:?}"));
+    let server = start(&tree, "[server]\ncores = 1\n", &routes, 1);
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("a call on the thread of its connection waits", START, || {
+        let (mut other, mut third, mut waits) = (caller(&server), caller(&server), caller(&server));
+        waits.send(get("/trial/gate?do=wait"));
+        // The servlet waits until another request of a neighbour lets it go on, which must be answered meanwhile.
+        for _ in 0..20 {
+            assert_eq!(text(&other.ask(get("/plain.txt"))), "a file\n");
+            assert_eq!(third.ask(get("/trial/facts")).status, 200);
+        }
+        assert_eq!(other.ask(get("/trial/gate?do=open")).status, 200);
+        // On a slow machine its connection may have left the thread before it asked.
+        text(&waits.answer()).starts_with("calls-")
+    });
+    // Whoever leaves in the middle of such a call is missed by nobody.
+    let (mut waits, mut third) = (caller(&server), caller(&server));
+    waits.send(get("/trial/gate?do=wait"));
+    drop(waits);
+    assert_eq!(third.ask(get("/plain.txt")).status, 200);
+    assert_eq!(third.ask(get("/trial/gate?do=open")).status, 200);
+    drop(caller(&server));
+}

@@ -13,7 +13,7 @@ use touchstone_files::cache::Variant;
 use touchstone_http::request::FieldLine;
 use touchstone_http::trace_context;
 use touchstone_interfaces::answer::{Answer, Framing, Part};
-use touchstone_interfaces::handler::AtOnce;
+use touchstone_interfaces::handler::{AtOnce, Called};
 use touchstone_interfaces::request::PlainGet;
 
 use super::begun::Waits;
@@ -22,8 +22,10 @@ use super::response::TOGETHER_BYTES;
 use super::{Connection, Hit, Next, protocol_of};
 use crate::access::{HeadFields, RequestView};
 use crate::account::{self, Account};
+use crate::calls::{CallOf, Callers};
 use crate::core::Hot;
 use crate::exchange::{self, Answered, Progress};
+use crate::route::{ProgramAtOnce, SiteRules};
 use crate::site::Snapshot;
 
 /// An answer that a program has made, and what it was made for.
@@ -57,7 +59,16 @@ impl Connection {
         path: &[u8],
         last: bool,
     ) -> Hit {
-        if hot.snapshot.sites[site].rules.as_ref().is_none_or(|rules| !rules.has_programs_at_once()) {
+        let core = self.core.clone();
+        let callers = core.callers.as_ref();
+        let is_on_thread = callers.is_some();
+        let may_answer = |rules: &SiteRules| match is_on_thread {
+            true => rules.has_called_programs(),
+            false => rules.has_programs_at_once(),
+        };
+        // While a call goes on, nothing before or behind it is to wait on this thread.
+        let is_alone = !is_on_thread || (last && hot.gathered.is_empty());
+        if !is_alone || !hot.snapshot.sites[site].rules.as_ref().is_some_and(may_answer) {
             return Hit::Not;
         }
         let snapshot = hot.snapshot.clone();
@@ -81,28 +92,18 @@ impl Connection {
             host,
             fields: &fields,
         };
-        let program = rules.program_at_once(&view).filter(|program| program.interface.answers_at_once());
-        let Some(program) = program else { return Hit::Not };
-        let handler = exchange::handler_of(&self.core, &snapshot, program.interface);
+        let program = rules.program_at_once(&view);
+        let Some(program) = program.filter(|program| is_on_thread || program.interface.answers_at_once())
+        else {
+            return Hit::Not;
+        };
         let is_handed_on = |line: &FieldLine| trace_context::is_handed_on(line.name.of(bytes), None);
         if !head.fields.iter().all(is_handed_on) {
             return Hit::Not;
         }
-        let Some(admitted) = program.admit(&view) else { return Hit::Not };
         let started = Instant::now();
         let tls = self.tls_facts();
-        let user: Option<Box<str>> =
-            admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into());
-        let under_way = self.begin_request(&snapshot, b"GET", target);
-        let progress = Progress::of_program(&snapshot, self.peer, under_way, site, program.route);
-        progress.with(program.interface.name());
-        if hot.log.wants_request_id() {
-            let config = &snapshot.config.request_id;
-            let id = hot.request_ids.of(config, progress.is_from_proxy, &fields);
-            *progress.id.borrow_mut() = Some(id);
-        }
-        let id = progress.id.borrow();
-        let made = handler.clone().answer_at_once(&PlainGet {
+        let get = PlainGet {
             head,
             buffer: bytes,
             protocol: protocol_of(head),
@@ -113,11 +114,35 @@ impl Connection {
             client,
             server: self.listener,
             tls: tls.as_deref(),
-            user: user.as_deref(),
-            id: id.as_ref().map_or("", |id| id.as_str()),
-            unix_seconds: self.core.clock.second().unix_seconds,
+            user: None,
+            id: "",
+            unix_seconds: core.clock.second().unix_seconds,
             received_at: started,
-        });
+        };
+        if let Some(callers) = callers {
+            let answered = match call(callers, site, &program, &view, get) {
+                Ok(answered) => answered,
+                Err(hit) => return hit,
+            };
+            let progress = Progress::of_program(&snapshot, self.peer, None, site, program.route);
+            progress.with(program.interface.name());
+            return self.give(hot, bytes, Made { answered, progress, started, snapshot }, last);
+        }
+        let Some(admitted) = program.admit(&view) else { return Hit::Not };
+        let user: Option<Box<str>> =
+            admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into());
+        let handler = exchange::handler_of(&core, &snapshot, program.interface);
+        let under_way = self.begin_request(&snapshot, b"GET", target);
+        let progress = Progress::of_program(&snapshot, self.peer, under_way, site, program.route);
+        progress.with(program.interface.name());
+        if hot.log.wants_request_id() {
+            let config = &snapshot.config.request_id;
+            let id = hot.request_ids.of(config, progress.is_from_proxy, &fields);
+            *progress.id.borrow_mut() = Some(id);
+        }
+        let id = progress.id.borrow();
+        let get = PlainGet { user: user.as_deref(), id: id.as_ref().map_or("", |id| id.as_str()), ..get };
+        let made = handler.clone().answer_at_once(&get);
         drop(id);
         let answered = Answered { answer: Answer::new(200), client: client.map(|client| client.ip()), user };
         let made = match made {
@@ -129,6 +154,11 @@ impl Connection {
                 return Hit::Waits(Box::new(Waits::new(made, handler, waits)));
             }
         };
+        self.give(hot, bytes, made, last)
+    }
+
+    /// Gives an answer now, if its whole body is there.
+    fn give(&mut self, hot: &mut Hot, bytes: &[u8], made: Made, last: bool) -> Hit {
         match whole_body(&made.answered.answer) {
             Some(body) => self.give_now(hot, bytes, made, &body, last),
             None => Hit::Made(Box::new(made.with_site_fields())),
@@ -191,6 +221,39 @@ impl Connection {
         let Some(received) = self.take_head() else { return Next::Close };
         let Made { answered, progress, started, snapshot } = made;
         self.give_answer(&snapshot, answered, &received, BodyFeed::none(), &progress, started).await
+    }
+}
+
+/// What answers in passing.
+enum Asked<'c> {
+    /// A handler that never waits.
+    Handler(Rc<dyn Handler>),
+    /// What calls programs on this thread.
+    Caller(RefMut<'c, Box<dyn Caller>>),
+}
+
+/// Has a program called on this thread, which is one for calls, for a request that is all that was received.
+fn call(
+    callers: &Callers,
+    site: usize,
+    program: &ProgramAtOnce<'_>,
+    view: &RequestView<'_>,
+    get: PlainGet<'_>,
+) -> Result<Answered, Hit> {
+    let mut caller = callers.get(program.interface).ok_or(Hit::Not)?;
+    if !caller.takes(&get) {
+        return Err(Hit::Not);
+    }
+    let admitted = program.admit(view).ok_or(Hit::Not)?;
+    let user: Option<Box<str>> =
+        admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into());
+    let client = get.client.map(|client| client.ip());
+    let of = CallOf { site, route: program.route, client, user: user.clone(), started: get.received_at };
+    callers.station.begin_call(callers.guest.get(), get.buffer, of);
+    let called = caller.call(&PlainGet { user: user.as_deref(), ..get });
+    match (called, callers.station.end_call()) {
+        (Called::Answer(answer), Some(_)) => Ok(Answered { answer, client, user }),
+        _ => Err(Hit::WentBack),
     }
 }
 

@@ -81,14 +81,23 @@ impl Connection {
             Some(answer) => answer.into(),
             None => match self.find_answer(&snapshot, &received, body, &mut feed, &progress).await {
                 Some(answered) => answered,
-                None => {
-                    let answered = Answer::new(CLIENT_LEFT).into();
-                    self.note_answer(&snapshot, &received, &progress, (CLIENT_LEFT, 0), started, &answered);
-                    return Next::Close;
-                }
+                None => return self.note_left(&snapshot, &received, &progress, started),
             },
         };
         self.give_answer(&snapshot, answered, &received, feed, &progress, started).await
+    }
+
+    /// The client has left before the answer was there.
+    pub(super) fn note_left(
+        &mut self,
+        snapshot: &Snapshot,
+        received: &ReceivedHead,
+        progress: &Progress,
+        started: Instant,
+    ) -> Next {
+        let answered = Answer::new(CLIENT_LEFT).into();
+        self.note_answer(snapshot, received, progress, (CLIENT_LEFT, 0), started, &answered);
+        Next::Close
     }
 
     /// `None`: the client left before.
@@ -163,6 +172,7 @@ impl Connection {
     ) -> Next {
         let head = &received.head;
         let status = answered.answer.status;
+        self.calls = if answered.answer.may_be_called { self.calls + 1 } else { 0 };
         let streams = answered.answer.streams();
         // Where an error is known already, a client that waits to be asked for its body is told so at once instead.
         let refused_early = head.expectation != Expectation::None && status >= 400;

@@ -628,7 +628,7 @@ pub static METRICS: &[Definition] = &[
         name: "touchstone_core_cpu_seconds",
         kind: Kind::Counter,
         help: "Processor time that each core's event loop has used.",
-        labels: &[("core", "its number, from 0")],
+        labels: &[("core", "its number, from 0; its thread for calls of programs comes after all cores")],
         collect: |totals, samples| {
             for (index, core) in totals.cores.iter().enumerate() {
                 samples.add_float(&[&index.to_string()], core.cpu_seconds);
@@ -639,7 +639,7 @@ pub static METRICS: &[Definition] = &[
         name: "touchstone_core_connections_accepted",
         kind: Kind::Counter,
         help: "Connections that each core has accepted.",
-        labels: &[("core", "its number, from 0")],
+        labels: &[("core", "its number, from 0; its thread for calls of programs comes after all cores")],
         collect: |totals, samples| {
             for (index, core) in totals.cores.iter().enumerate() {
                 samples.add(&[&index.to_string()], core.accepted);

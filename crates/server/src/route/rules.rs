@@ -29,6 +29,7 @@ pub struct SiteRules {
     /// The program of each route.
     route_interfaces: Box<[RouteInterface]>,
     has_programs_at_once: bool,
+    has_called_programs: bool,
 }
 
 /// Whether a request can be served from the cache at once.
@@ -144,15 +145,20 @@ impl SiteRules {
         let route_interfaces: Box<[_]> =
             config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
         let says_nothing = gate.is_none() && routes.is_none();
-        let mut interfaces =
-            route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
-        let has_programs_at_once = interfaces.any(|interface| interface.answers_at_once());
+        let any = |of: fn(&dyn Interface) -> bool| {
+            let mut interfaces =
+                route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
+            interfaces.any(|interface| of(&**interface))
+        };
+        let has_programs_at_once = any(|interface| interface.answers_at_once());
+        let has_called_programs = any(|interface| interface.is_called());
         Ok((!says_nothing).then_some(SiteRules {
             gate,
             routes,
             route_gates,
             route_interfaces,
             has_programs_at_once,
+            has_called_programs,
         }))
     }
 
@@ -196,6 +202,11 @@ impl SiteRules {
     /// Whether there is a program that may answer at once.
     pub fn has_programs_at_once(&self) -> bool {
         self.has_programs_at_once
+    }
+
+    /// Whether there is a program that may be called on a thread for calls.
+    pub fn has_called_programs(&self) -> bool {
+        self.has_called_programs
     }
 
     /// The program that answers a request, where the routes say nothing else of it.
@@ -269,6 +280,11 @@ impl SiteRules {
                 }
             }
         }
+    }
+
+    /// The program of a route, by the route's position.
+    pub fn interface_at(&self, route: usize) -> Option<&Arc<dyn Interface>> {
+        self.route_interfaces.get(route)?.interface.as_ref()
     }
 
     fn interface_of(&self, route: &Route) -> Option<&Arc<dyn Interface>> {

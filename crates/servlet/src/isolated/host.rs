@@ -23,6 +23,7 @@ use super::wire::{self, Flags, Kind, Parsed};
 use crate::core_queue::CoreQueue;
 use crate::engine;
 use crate::exchange::{End, Exchange, Gone, Output};
+use crate::pace::PathKey;
 use crate::route::{self, Route, Standing};
 use crate::settings::{JavaSettings, RouteSettings};
 use crate::turn::Turn;
@@ -232,7 +233,13 @@ impl Connection {
         let Some((&flags, flat)) = payload.split_first() else { return };
         let flags = Flags::of(flags);
         let Some(pool) = self.route.pool() else { return };
-        let exchange = Exchange::new(self.queue.clone(), Some(pool.clone()), flags.has_body, flags.is_wanted);
+        let exchange = Exchange::new(
+            self.queue.clone(),
+            Some(pool.clone()),
+            PathKey::default(),
+            flags.has_body,
+            flags.is_wanted,
+        );
         if pool.submit(exchange.clone(), flat.to_vec()).is_err() {
             let output = Output { end: Some(End::Unavailable), ..Output::default() };
             return self.send_answer(number, &output);

@@ -26,6 +26,7 @@ import java.io.PrintWriter;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /** Servlets of every kind, for the tests of the server. */
@@ -206,6 +207,23 @@ public final class Trial {
                     context.complete();
                 });
             }
+        }
+    }
+
+    /** Says which thread it is called on; {@code do=wait} waits until somebody asks with {@code do=open}. */
+    @WebServlet("/gate")
+    public static class Gate extends HttpServlet {
+        private static final Semaphore OPEN = new Semaphore(0);
+
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            response.setContentType("text/plain");
+            if ("wait".equals(request.getParameter("do"))) {
+                OPEN.acquireUninterruptibly();
+            } else if ("open".equals(request.getParameter("do"))) {
+                OPEN.release();
+            }
+            response.getWriter().print(Thread.currentThread().getName());
         }
     }
 

@@ -94,7 +94,6 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     private void begin(int length) {
         thread = Thread.currentThread();
-        startedNanos = System.nanoTime();
         isUnderWay = true;
         out.clear().position(ResponseHead.PREFIX);
         out.putInt(0, 0);
@@ -102,6 +101,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         generation = reader.number;
         bodyHasEnded = (flags & RequestReader.HAS_BODY) == 0;
         request.markStartTime();
+        startedNanos = request.getStartTimeNanos();
         request.setRequestThread();
     }
 
@@ -244,7 +244,6 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         }
         if (getErrorState().isError()) {
             action(ActionCode.CLOSE, null);
-            request.updateCounters();
             return SocketState.CLOSED;
         }
         if (isAsync()) {
@@ -254,7 +253,6 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             return SocketState.UPGRADING;
         }
         action(ActionCode.CLOSE, null);
-        request.updateCounters();
         return SocketState.CLOSED;
     }
 

@@ -5,7 +5,9 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import org.apache.coyote.Request;
+import org.apache.tomcat.util.buf.ByteChunk;
 import org.apache.tomcat.util.buf.MessageBytes;
 import org.apache.tomcat.util.http.MimeHeaders;
 
@@ -33,6 +35,8 @@ final class RequestReader {
 
     private byte[] bytes = new byte[4096];
     private int at;
+    private final Recurring client = new Recurring();
+    private final Recurring host = new Recurring();
 
     /** The number of the request, which tells it from others in the same slab. */
     int number;
@@ -84,9 +88,10 @@ final class RequestReader {
 
         boolean isSecure = (flags & IS_SECURE) != 0;
         request.scheme().setString(isSecure ? "https" : "http");
-        request.peerAddr().setString(request.remoteAddr().toString());
-        request.remoteHost().setString(request.remoteAddr().toString());
-        request.localName().setString(request.serverName().toString());
+        String clientText = client.of(request.remoteAddr().getByteChunk());
+        request.peerAddr().setString(clientText);
+        request.remoteHost().setString(clientText);
+        request.localName().setString(host.of(request.serverName().getByteChunk()));
         if (!request.getRemoteUser().isNull()) {
             request.getAuthType().setString("BASIC");
         }
@@ -101,6 +106,21 @@ final class RequestReader {
             text(value);
         }
         return flags;
+    }
+
+    /** A text that mostly is what it was in the request before. */
+    private static final class Recurring {
+        private byte[] bytes = new byte[0];
+        private String text = "";
+
+        String of(ByteChunk chunk) {
+            int start = chunk.getStart();
+            if (!Arrays.equals(bytes, 0, bytes.length, chunk.getBuffer(), start, chunk.getEnd())) {
+                bytes = Arrays.copyOfRange(chunk.getBuffer(), start, chunk.getEnd());
+                text = new String(bytes, StandardCharsets.ISO_8859_1);
+            }
+            return text;
+        }
     }
 
     private void text(MessageBytes into) {

@@ -1,0 +1,155 @@
+//! A connection on its way to a thread for calls, there, and back; see [`calls`](crate::calls).
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustix::net::Shutdown;
+use touchstone_http::request::Version;
+
+use super::request_body::BodyFeed;
+use super::{Connection, Next};
+use crate::calls::{CallOf, GoesOn, LeftBehind, Return, ToDo};
+use crate::core::Core;
+use crate::exchange::{self, Answered, Progress};
+use crate::socket::Socket;
+use crate::transport::Transport;
+
+/// A connection goes after so many requests in a row that might be answered there; after a visit that was for nothing,
+/// after twice as many.
+const CALLS: u32 = 2;
+const MOST_DOUBLINGS: u32 = 10;
+
+/// A visit of fewer requests was for nothing.
+const WORTH_REQUESTS: u64 = 16;
+
+/// Ends a socket that another thread has too, and would keep from ending.
+pub struct Ending(OwnedFd);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // The client may have gone; then there is nothing left to end.
+        let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
+    }
+}
+
+impl Connection {
+    /// Whether it is to wait for its next request on a thread for calls.
+    #[inline]
+    pub(super) fn is_for_calls(&self) -> bool {
+        self.calls >= CALLS << self.visits.min(MOST_DOUBLINGS)
+            && self.input.is_empty()
+            && self.listener_index.is_some()
+            && matches!(self.transport, Transport::Plain(Socket::Registered(_)))
+            && self.core.calls.is_some()
+            && !self.core.draining.get()
+    }
+
+    /// Goes to the thread for calls of its core.
+    pub(super) fn go_to_calls(self) {
+        let Transport::Plain(socket) = self.transport else { return };
+        // Nothing is left of it where the event loop does not let go of it.
+        let Some(socket) = socket.into_descriptor() else { return };
+        if let Some(deadline) = &self.deadline {
+            deadline.clear();
+        }
+        let left = LeftBehind {
+            deadline: self.deadline,
+            permit: self._permit,
+            ending: self._ending,
+            peer: self.peer,
+            listener: self.listener,
+            visits: self.visits,
+            requests: self.requests,
+        };
+        if let Some(calls) = &self.core.calls {
+            calls.send(&self.core, socket, left);
+        }
+    }
+
+    /// A connection on a thread for calls, which waits for the socket.
+    pub fn guest(
+        core: Rc<Core>,
+        socket: Arc<OwnedFd>,
+        peer: Option<SocketAddr>,
+        listener: SocketAddr,
+        requests: u64,
+    ) -> Connection {
+        let transport = Transport::Plain(Socket::Shared(socket));
+        Connection { requests, ..Connection::new(core, transport, peer, listener, None) }
+    }
+
+    /// Nothing of a request has come, and all answers are sent.
+    pub fn is_idle(&self) -> bool {
+        self.input.is_empty() && self.output.is_empty()
+    }
+
+    /// Requests answered.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// What was received and not consumed, and what is not sent yet.
+    pub fn into_buffers(self) -> (Vec<u8>, Vec<u8>) {
+        (self.input, self.output)
+    }
+
+    /// Goes on where a visit to a thread for calls has ended.
+    pub fn come_back(core: Rc<Core>, back: Return, left: LeftBehind) {
+        let Return { socket, is_held, requests, input, output, to_do, .. } = back;
+        let may_be_held = is_held && left.ending.is_none();
+        let ending = match may_be_held.then(|| socket.try_clone()).transpose() {
+            Ok(other) => left.ending.or(other.map(Ending)),
+            // No descriptor is left: the client sees the end.
+            Err(_) => return,
+        };
+        let was_worth_it = requests.saturating_sub(left.requests) >= WORTH_REQUESTS;
+        let transport = Transport::Plain(Socket::fresh(socket));
+        let connection = Connection {
+            requests,
+            input,
+            output,
+            deadline: left.deadline,
+            visits: if was_worth_it { 0 } else { left.visits.saturating_add(1) },
+            _ending: ending,
+            ..Connection::new(core, transport, left.peer, left.listener, left.permit)
+        };
+        let next = match to_do {
+            ToDo::Serve => Next::Buffered,
+            ToDo::Finish { prepared, sent } => Next::Finish { prepared, sent },
+            ToDo::Linger => Next::Linger,
+            ToDo::GoOn(goes_on) => Next::GoOn(goes_on),
+        };
+        tokio::task::spawn_local(connection.run(next));
+    }
+
+    /// Awaits the rest of a call, and answers with it.
+    pub(super) async fn await_call(&mut self, goes_on: GoesOn) -> Next {
+        let GoesOn { snapshot, of, call } = goes_on;
+        let CallOf { site, route, client, user, started } = of;
+        let core = self.core.clone();
+        if self.generation != core.hot.borrow().generation {
+            self.take_up(&core.hot.borrow());
+        }
+        let Some(received) = self.take_head() else { return Next::Close };
+        let interface =
+            snapshot.sites.get(site).and_then(|site| site.rules.as_ref()?.interface_at(route).cloned());
+        let Some(interface) = interface else { return Next::Close };
+        let under_way = self.begin_request(&snapshot, received.method_text(), received.target());
+        let progress = Progress::of_program(&snapshot, self.peer, under_way, site, route);
+        progress.is_with_handler.set(true);
+        progress.with(interface.name());
+        let handler = exchange::handler_of(&core, &snapshot, &interface);
+        let mut feed = BodyFeed::none();
+        let takes_interim = received.head.version == Version::Http11;
+        let answer = pin!(handler.await_call(call, progress.clone()));
+        let Some(mut answer) = self.drive(answer, &mut feed, &progress, takes_interim).await else {
+            return self.note_left(&snapshot, &received, &progress, started);
+        };
+        answer.fields.extend_from_slice(&snapshot.sites[site].fields);
+        let answered = Answered { answer, client, user };
+        self.give_answer(&snapshot, answered, &received, feed, &progress, started).await
+    }
+}

@@ -1,0 +1,221 @@
+//! Calls on the thread that has the connection: what it received is written down where Java sees it, Java is called, and what
+//! Java has written is sent, all by one thread and without waking another.
+//!
+//! That suits answers that are short and there at once, as [`Pace`](crate::pace::Pace) knows them. Anything else is one more
+//! reason for the connection to go back to its core, in the middle of the call if need be: as soon as Java has something to
+//! tell before the end, or the [`Monitor`](crate::monitor::Monitor) finds that the call takes long. From then on the
+//! exchange is like any other, and this thread is like one of the pool's until Java returns.
+
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use touchstone_http::request::FieldLine;
+use touchstone_interfaces::answer::Answer;
+use touchstone_interfaces::handler::{Called, Caller, WayBack};
+use touchstone_interfaces::request::PlainGet;
+
+use crate::engine::{self, Engine};
+use crate::exchange::{End, Exchange};
+use crate::flat::{self, Facts, Source};
+use crate::head::{self, Piece};
+use crate::interface;
+use crate::jvm::Attached;
+use crate::pace::PathKey;
+use crate::path_parameters::FIELD;
+use crate::pool::Pool;
+use crate::route::{Route, Standing};
+use crate::slab::{INPUT_BYTES, Slab};
+use crate::worker;
+
+/// A call takes long when it has taken this time, which is longer than most collections of garbage.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// What the monitor sees of the calls of a thread.
+#[derive(Default)]
+pub struct Watched {
+    /// The number of the request that Java has; 0: none.
+    number: AtomicI32,
+    /// That number when the monitor looked last, and since when it is the same.
+    seen: Mutex<Option<(i32, Instant)>>,
+    slab: Mutex<Option<Arc<Slab>>>,
+}
+
+impl Watched {
+    /// Called every few milliseconds: has the neighbours of a call that takes long move. The answer says whether to look
+    /// again.
+    pub fn look(&self) -> bool {
+        let number = self.number.load(Ordering::Acquire);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match *seen {
+            Some((before, since)) if before == number && number != 0 => {
+                if since.elapsed() >= PATIENCE {
+                    let slab = self.slab.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    if let Some(exchange) = slab.and_then(|slab| slab.exchange()) {
+                        exchange.takes_long(number);
+                    }
+                }
+                true
+            }
+            before => {
+                *seen = Some((number, Instant::now()));
+                before.is_some_and(|(before, _)| before != number)
+            }
+        }
+    }
+
+    fn begin(&self, number: i32) {
+        self.number.store(number, Ordering::Release);
+    }
+
+    fn end(&self) {
+        self.number.store(0, Ordering::Release);
+    }
+
+    fn uses(&self, slab: &Arc<Slab>) {
+        *self.slab.lock().unwrap_or_else(PoisonError::into_inner) = Some(slab.clone());
+    }
+}
+
+/// Calls the applications of a route on one thread.
+pub struct OnThread {
+    route: Arc<Route>,
+    pool: Arc<Pool>,
+    way_back: Arc<dyn WayBack>,
+    engine: &'static Engine,
+    java: Rc<Attached<'static>>,
+    slab: Option<Arc<Slab>>,
+    watched: Arc<Watched>,
+    /// The request as Java gets it, and the path of it.
+    written: Vec<u8>,
+    path: PathKey,
+}
+
+thread_local! {
+    /// The virtual machine knows a thread once, whichever routes call on it.
+    static ATTACHED: RefCell<Weak<Attached<'static>>> = const { RefCell::new(Weak::new()) };
+}
+
+fn attached(engine: &'static Engine) -> Result<Rc<Attached<'static>>, String> {
+    ATTACHED.with_borrow_mut(|known| {
+        if let Some(java) = known.upgrade() {
+            return Ok(java);
+        }
+        let machine = engine.machine().ok_or("Java is not started")?;
+        let name = std::thread::current().name().unwrap_or("calls").to_string();
+        let java = Rc::new(machine.attach(&name)?);
+        *known = Rc::downgrade(&java);
+        Ok(java)
+    })
+}
+
+impl OnThread {
+    /// For the applications of a route, once they are ready.
+    pub fn new(route: Arc<Route>, way_back: Arc<dyn WayBack>) -> Result<OnThread, String> {
+        let pool = route.pool().cloned().ok_or("the applications are in another process")?;
+        if route.standing() != Standing::Ready {
+            return Err("the applications are not ready".to_string());
+        }
+        let engine = engine::of_process();
+        let java = attached(engine)?;
+        let watched = Arc::new(Watched::default());
+        pool.monitor().watch_calls(&watched);
+        Ok(OnThread {
+            route,
+            pool,
+            way_back,
+            engine,
+            java,
+            slab: None,
+            watched,
+            written: Vec::new(),
+            path: PathKey::default(),
+        })
+    }
+
+    fn slab(&mut self) -> Result<Arc<Slab>, String> {
+        match self.slab.take() {
+            Some(slab) => Ok(slab),
+            None => {
+                let slab = self.engine.slabs().take(self.pool.route, &self.java)?;
+                self.watched.uses(&slab);
+                Ok(slab)
+            }
+        }
+    }
+}
+
+impl Drop for OnThread {
+    fn drop(&mut self) {
+        if let Some(slab) = self.slab.take() {
+            self.engine.slabs().give_back(self.pool.route, slab);
+        }
+    }
+}
+
+impl Caller for OnThread {
+    fn takes(&mut self, get: &PlainGet<'_>) -> bool {
+        self.path = PathKey::of(get.path);
+        let switches = |line: &FieldLine| line.name.of(get.buffer).eq_ignore_ascii_case(b"upgrade");
+        if !self.pool.pace().is_quick(self.path)
+            || self.route.standing() != Standing::Ready
+            || get.path.contains(&b';')
+            || get.head.fields.iter().any(switches)
+        {
+            return false;
+        }
+        let facts = Facts { path: get.path, has_body: false, may_switch: false, hidden_field: FIELD };
+        flat::write(&mut self.written, &Source::from(get), facts);
+        self.written.len() <= INPUT_BYTES
+    }
+
+    fn call(&mut self, _get: &PlainGet<'_>) -> Called {
+        let slab = match self.slab() {
+            Ok(slab) => slab,
+            Err(message) => {
+                self.engine.log(0, &message);
+                return Called::Answer(interface::unavailable());
+            }
+        };
+        let number = worker::next_number();
+        flat::set_number(&mut self.written, number);
+        let exchange = Exchange::called(self.pool.clone(), self.path, self.way_back.clone());
+        exchange.enter(slab.number, number);
+        slab.set_exchange(Some(exchange.clone()));
+        // SAFETY: the slab is this thread's, and Java does not look at it before it is called.
+        let length = unsafe { slab.input.put(&self.written) };
+        self.watched.begin(number);
+        self.pool.monitor().kick();
+        let began = Instant::now();
+        let served = worker::serve(&self.java, slab.number, length);
+        self.watched.end();
+        self.pool.pace().note(self.path, began.elapsed());
+        let Some((end, length)) = served else {
+            // Java gives the slab back when it ends the request; it may have done so already.
+            exchange.goes_on();
+            return Called::WentBack;
+        };
+        // SAFETY: Java has returned, and writes to the slab only for requests that go on.
+        let written = unsafe { slab.output.get(length) };
+        let piece = if end == End::Unavailable { None } else { head::read(written) };
+        slab.set_exchange(None);
+        let called = if !exchange.has_stayed() {
+            exchange.finish(piece, end, true);
+            Called::WentBack
+        } else {
+            Called::Answer(match (end, piece) {
+                (End::Unavailable, _) => interface::unavailable(),
+                (End::Whole, Some(Piece { head: Some(head), body })) => {
+                    interface::whole(head, Bytes::copy_from_slice(body), false)
+                }
+                // Nothing of it has left.
+                _ => Answer::error(502),
+            })
+        };
+        self.slab = Some(slab);
+        called
+    }
+}

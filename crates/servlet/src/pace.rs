@@ -1,0 +1,136 @@
+//! Which paths are answered quickly, as far as the last calls tell: those may be called on the thread of a connection, where
+//! a call that takes long has all its neighbours move.
+//!
+//! A table of small numbers, by a hash of the path and one of its directory: calls that take long raise them, quick ones lower
+//! them. Paths that share a place by chance share its number; that costs speed, never an answer.
+
+use std::hash::Hasher as _;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use rustc_hash::FxHasher;
+
+/// Places in the table.
+const PLACES: usize = 4096;
+
+/// A call that takes as long as this is better off on a thread of its own.
+const LONG: Duration = Duration::from_millis(1);
+
+/// One that takes as long as this is no pause for the collection of garbage.
+const VERY_LONG: Duration = Duration::from_millis(20);
+
+/// What such calls, and those whose neighbours had to move, add.
+const FOR_LONG: u8 = 8;
+const FOR_VERY_LONG: u8 = 64;
+const FOR_MOVED: u8 = 192;
+
+/// From these numbers on, a path and a directory are not quick.
+const SLOW_PATH: u8 = 64;
+const SLOW_DIRECTORY: u8 = 128;
+
+/// A path in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PathKey {
+    path: usize,
+    directory: usize,
+}
+
+impl PathKey {
+    /// That of a path.
+    pub fn of(path: &[u8]) -> PathKey {
+        let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        PathKey { path: place(path, 1), directory: place(&path[..slash], 2) }
+    }
+}
+
+fn place(text: &[u8], kind: u8) -> usize {
+    let mut hasher = FxHasher::default();
+    hasher.write(text);
+    hasher.write_u8(kind);
+    // The upper bits are the better mixed ones.
+    (hasher.finish() >> 40) as usize % PLACES
+}
+
+/// How quickly paths were answered.
+pub struct Pace {
+    places: Box<[AtomicU8]>,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { places: (0..PLACES).map(|_| AtomicU8::new(0)).collect() }
+    }
+}
+
+impl Pace {
+    /// Whether the next call is likely to be short.
+    pub fn is_quick(&self, key: PathKey) -> bool {
+        self.at(key.path) < SLOW_PATH && self.at(key.directory) < SLOW_DIRECTORY
+    }
+
+    /// A call has taken so long.
+    pub fn note(&self, key: PathKey, took: Duration) {
+        if took < LONG {
+            self.lower(key.path);
+            self.lower(key.directory);
+        } else {
+            self.raise(key.path, if took < VERY_LONG { FOR_LONG } else { FOR_VERY_LONG });
+        }
+    }
+
+    /// A call has had its neighbours move.
+    pub fn note_moved(&self, key: PathKey) {
+        self.raise(key.path, FOR_MOVED);
+        // Paths that were never asked for before are like others of their directory.
+        self.raise(key.directory, FOR_VERY_LONG);
+    }
+
+    // Others may change a number between reading and writing it; one call more or less decides nothing.
+
+    fn at(&self, place: usize) -> u8 {
+        self.places[place].load(Ordering::Relaxed)
+    }
+
+    fn raise(&self, place: usize, by: u8) {
+        self.places[place].store(self.at(place).saturating_add(by), Ordering::Relaxed);
+    }
+
+    fn lower(&self, place: usize) {
+        let now = self.at(place);
+        if now > 0 {
+            self.places[place].store(now - 1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUICK: Duration = Duration::from_micros(5);
+
+    #[test]
+    fn what_was_slow_is_quick_again_after_many_quick_calls() {
+        let (pace, key) = (Pace::default(), PathKey::of(b"/shop/search"));
+        assert!(pace.is_quick(key));
+        pace.note(key, Duration::from_millis(2));
+        assert!(pace.is_quick(key), "one pause");
+        pace.note(key, Duration::from_secs(1));
+        assert!(!pace.is_quick(key));
+        for _ in 0..255 {
+            pace.note(key, QUICK);
+        }
+        assert!(pace.is_quick(key));
+    }
+
+    #[test]
+    fn a_directory_full_of_slow_paths_is_slow() {
+        let pace = Pace::default();
+        for path in [&b"/reports/1"[..], b"/reports/2"] {
+            assert!(pace.is_quick(PathKey::of(path)));
+            pace.note_moved(PathKey::of(path));
+        }
+        assert!(!pace.is_quick(PathKey::of(b"/reports/3")));
+        assert!(pace.is_quick(PathKey::of(b"/shop/cart")));
+    }
+}
