@@ -17,6 +17,7 @@ pub mod compare;
 mod definition;
 pub mod export;
 pub mod figures;
+pub mod import;
 pub mod limit;
 pub mod machine;
 pub mod monitor;

@@ -6,6 +6,8 @@
 //! alike. A system that dies,
 //! or an interrupt, ends the run; what was measured until then is kept and marked.
 
+mod ask;
+mod certificate;
 mod contender;
 mod entrant;
 mod event;
@@ -27,7 +29,7 @@ use crate::placement::{self, Wishes};
 use crate::raw::{RawMix, RawPlace};
 use crate::result::{MixResult, ResultFile, RunStatus, SCHEMA_VERSION, SystemResult};
 use crate::spice;
-use crate::suite::{Drive, Mix};
+use crate::suite::Mix;
 use contender::Contender;
 use measure::{Ending, Measured, Measurement};
 use std::fmt;
@@ -226,14 +228,8 @@ impl<'a> Run<'a> {
             return Err(format!("{title} ended before the mix {} ({end})", mix.name));
         }
         let prepared = &self.prepared;
-        let drive = Drive {
-            target: contender.target.clone(),
-            path_prefix: contender.path_prefix(),
-            cores: &prepared.placement.load,
-            // The same choice of requests for every system, another one for every mix.
-            seed: prepared.seed.wrapping_add(turn.mix as u64),
-            check_lengths: !contender.entrant.is_limit,
-        };
+        // The same choice of requests for every system, another one for every mix.
+        let drive = contender.drive(&prepared.placement.load, prepared.seed.wrapping_add(turn.mix as u64));
         let later = turns[number + 1..].iter();
         let measurement = Measurement {
             plan: prepared.suite.plan(&prepared.suite.parts[turn.part], &mix, &drive),

@@ -9,7 +9,7 @@ use crate::output::ResultDirectory;
 use crate::placement::{self, Placement};
 use crate::programs::Programs;
 use crate::result::{MachineFacts, ToolFacts};
-use crate::suite::{Drive, Mix, Suite, tree};
+use crate::suite::{Drive, Lengths, Mix, Suite, tree};
 use crate::system::user::{self, User};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -173,10 +173,11 @@ fn entrant_warnings(
 ) -> Result<Vec<String>, String> {
     let drive = Drive {
         target: entrant.target(),
+        tls_target: None,
         path_prefix: "",
         cores: &placement.load,
         seed: 0,
-        check_lengths: !entrant.is_limit,
+        lengths: Lengths::Stated,
     };
     let mut warnings = Vec::new();
     if let Some(largest) = mixes.iter().max_by_key(|mix| mix.clients) {

@@ -3,19 +3,22 @@
 //!
 //! Only braces around lower-case letters and underscores are placeholders, so that the braces of configuration
 //! languages stand as they are. The name of a part is a capability that the run needs of the system, or `as_root` where this
-//! program runs as root.
+//! program runs as root; of several with `_and_` between them all must be.
 
 use crate::capability;
 use crate::definition::nearest;
 use std::path::Path;
 
 /// The placeholders that there are.
-pub(super) const PLACEHOLDERS: [&str; 11] = [
+pub(super) const PLACEHOLDERS: [&str; 14] = [
     "executable",
     "root",
     "directory",
     "port",
     "origin_port",
+    "tls_port",
+    "certificate",
+    "certificate_key",
     "cores",
     "mean_body_bytes",
     "programs",
@@ -26,6 +29,8 @@ pub(super) const PLACEHOLDERS: [&str; 11] = [
 
 /// The part that stands where this program runs as root.
 const AS_ROOT: &str = "as_root";
+/// Between the names of a part that stands only where all of them are asked for.
+const AND: &str = "_and_";
 
 /// What stands for the placeholders.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +45,12 @@ pub struct Values<'a> {
     pub port: u16,
     /// The port that its origin listens on; 0 where it has none.
     pub origin_port: u16,
+    /// The port to listen on with TLS; 0 where it is not asked for.
+    pub tls_port: u16,
+    /// The certificate for that port, PEM.
+    pub certificate: &'a Path,
+    /// Its key, PEM.
+    pub certificate_key: &'a Path,
     /// How many processors it is given.
     pub cores: usize,
     /// The workload's mean body, rounded.
@@ -63,11 +74,8 @@ impl Values<'_> {
     pub(super) fn fill(&self, template: &str) -> String {
         // A template that cannot be taken apart is refused when it is read.
         let pieces = pieces(template).unwrap_or_default();
-        let stands = |piece: &&Piece<'_>| {
-            piece
-                .only_with
-                .is_none_or(|name| if name == AS_ROOT { self.as_root } else { self.needs.contains(&name) })
-        };
+        let has = |name: &str| if name == AS_ROOT { self.as_root } else { self.needs.contains(&name) };
+        let stands = |piece: &&Piece<'_>| piece.only_with.is_none_or(|names| names.split(AND).all(has));
         pieces.iter().filter(stands).map(|piece| self.fill_placeholders(piece.text)).collect()
     }
 
@@ -93,6 +101,9 @@ impl Values<'_> {
             "directory" => self.directory.display().to_string(),
             "port" => self.port.to_string(),
             "origin_port" => self.origin_port.to_string(),
+            "tls_port" => self.tls_port.to_string(),
+            "certificate" => self.certificate.display().to_string(),
+            "certificate_key" => self.certificate_key.display().to_string(),
             "cores" => self.cores.to_string(),
             "mean_body_bytes" => self.mean_body_bytes.to_string(),
             "programs" => self.programs.display().to_string(),
@@ -110,7 +121,7 @@ pub(super) fn problem(template: &str) -> Option<String> {
         Ok(pieces) => pieces,
         Err(problem) => return Some(problem),
     };
-    let known_part = |name: &str| name == AS_ROOT || capability::is_known(name);
+    let known_part = |names: &str| names.split(AND).all(|name| name == AS_ROOT || capability::is_known(name));
     if let Some(unknown) = pieces.iter().filter_map(|piece| piece.only_with).find(|name| !known_part(name)) {
         let known: Vec<&str> = capability::names().chain([AS_ROOT]).collect();
         return Some(format!("there is no part {{?{unknown}}}; known: {}", known.join(", ")));
@@ -232,6 +243,9 @@ mod tests {
             directory: Path::new("/results"),
             port: 80,
             origin_port: 81,
+            tls_port: 443,
+            certificate: Path::new("/c.pem"),
+            certificate_key: Path::new("/k.pem"),
             cores: 2,
             mean_body_bytes: 8348,
             programs: Path::new("/programs"),
@@ -265,6 +279,7 @@ mod tests {
             ("{root} {prot} {port}", "there is no placeholder {prot}; did you mean {port}?"),
             ("{?cgi} {prot} {/cgi}", "there is no placeholder {prot}"),
             ("{?cgj}{/cgj}", "there is no part {?cgj}; known: files, includes, cgi,"),
+            ("{?cgi_and_cgj}{/cgi_and_cgj}", "there is no part {?cgi_and_cgj}"),
             ("{?cgi} open", "the part {?cgi} has no {/cgi}"),
             ("{?cgi}{?nsapi}{/nsapi}{/cgi}", "the part {?cgi} has no {/cgi}"),
             ("shut {/cgi}", "there is no {?cgi} before {/cgi}"),
