@@ -172,6 +172,9 @@ pub(crate) mod tests {
             weight_percent,
             files: 10,
             file_bytes: 6250,
+            sizes: None,
+            page_requests: 1,
+            body_varies: false,
         };
         result.suite.classes = vec![class("CLASS_4K", 80.0), class("CGI", 20.0)];
         let hits = |class: &str, hits| ClassHits { class: class.to_string(), asked: 10, hits };

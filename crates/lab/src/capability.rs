@@ -1,7 +1,7 @@
 //! What a system under test can do, and what a suite can ask for: the words that both sides use.
 
 /// Every capability: its name, and what a system does that has it, as "does not ..." goes on.
-const CAPABILITIES: [(&str, &str); 9] = [
+const CAPABILITIES: [(&str, &str); 13] = [
     ("files", "serve files"),
     ("includes", "carry out the directives of pages (SHTML)"),
     ("cgi", "run CGI programs"),
@@ -11,10 +11,23 @@ const CAPABILITIES: [(&str, &str); 9] = [
     ("jsp", "run Java Server Pages"),
     ("ajp", "ask servlet containers over AJP"),
     ("cache", "keep the answers of another server"),
+    ("tls", "serve the same over TLS"),
+    ("http_two", "speak HTTP/2 over TLS"),
+    ("application", "ask the small FastCGI application of the suites"),
+    (
+        "own_requests",
+        "answer requests that are a suite's own and no files (name a server that runs by its URL)",
+    ),
 ];
 
 /// Serving files: what a workload of files needs.
 pub const FILES: &str = "files";
+/// A second port with TLS.
+pub const TLS: &str = "tls";
+/// HTTP/2 on that port.
+pub const HTTP2: &str = "http_two";
+/// What no system that is started here has: a suite's own requests, which only a server of the user's can answer.
+pub const OWN_REQUESTS: &str = "own_requests";
 
 /// Whether there is such a capability.
 pub(crate) fn is_known(name: &str) -> bool {

@@ -153,6 +153,19 @@ impl<'t> Table<'t> {
         self.read(key, &expected, |value| number(value).filter(|number| limits.contains(number)))
     }
 
+    /// A list of numbers within `limits`.
+    pub(crate) fn numbers(
+        &self,
+        key: &'static str,
+        limits: std::ops::RangeInclusive<f64>,
+    ) -> Result<Option<Located<Vec<f64>>>, DefinitionError> {
+        let expected = format!("a list of numbers from {} to {}", limits.start(), limits.end());
+        self.read(key, &expected, |value| {
+            let numbers = value.as_array()?.iter();
+            numbers.map(|item| number(item.get_ref()).filter(|number| limits.contains(number))).collect()
+        })
+    }
+
     /// A list of texts.
     pub(crate) fn strings(&self, key: &'static str) -> Result<Option<Located<Vec<String>>>, DefinitionError> {
         self.read(key, "a list of texts", |value| {

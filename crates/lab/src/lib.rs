@@ -19,6 +19,7 @@ pub mod derived;
 mod engine_seconds;
 pub mod export;
 pub mod figures;
+pub mod import;
 pub mod limit;
 pub mod loads;
 pub mod machine;

@@ -125,10 +125,63 @@ pub struct ClassRecord {
     pub name: String,
     /// Percent of the requests.
     pub weight_percent: f64,
-    /// Files in the class.
+    /// Files in the class, or different requests.
     pub files: u64,
-    /// Bytes of each file.
+    /// Bytes of each file; of several sizes their mean by popularity, rounded.
     pub file_bytes: u64,
+    /// The sizes, where they are not all the same.
+    #[serde(default)]
+    pub sizes: Option<SizeRecord>,
+    /// Requests that follow from one choice: those of a page, 1 elsewhere.
+    #[serde(default = "one")]
+    pub page_requests: u64,
+    /// True where the length of a body is the server's to decide, so that nothing can be held against it.
+    #[serde(default)]
+    pub body_varies: bool,
+}
+
+/// A result of before there were pages has none.
+fn one() -> u64 {
+    1
+}
+
+/// The sizes of a class's answers.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct SizeRecord {
+    /// The smallest, bytes.
+    pub smallest_bytes: u64,
+    /// The largest, bytes.
+    pub largest_bytes: u64,
+    /// Their mean by popularity, bytes.
+    pub mean_bytes: f64,
+    /// Their standard deviation by popularity, bytes.
+    pub stddev_bytes: f64,
+    /// All together, bytes.
+    pub tree_bytes: u64,
+}
+
+impl ClassRecord {
+    /// The mean of the body length, bytes.
+    pub fn mean_bytes(&self) -> f64 {
+        self.sizes.as_ref().map_or(self.file_bytes as f64, |sizes| sizes.mean_bytes)
+    }
+
+    /// All its different answers together, bytes.
+    pub fn tree_bytes(&self) -> f64 {
+        self.sizes
+            .as_ref()
+            .map_or(self.files as f64 * self.file_bytes as f64, |sizes| sizes.tree_bytes as f64)
+    }
+
+    /// What one of its requests adds, on average, to the variance of the body length around a mean. What is on a page comes
+    /// together, so that its difference from the mean does, too.
+    pub fn variance_around(&self, mean_bytes: f64) -> f64 {
+        let between = (self.mean_bytes() - mean_bytes).powi(2);
+        if self.page_requests > 1 {
+            return between * self.page_requests as f64;
+        }
+        between + self.sizes.as_ref().map_or(0.0, |sizes| sizes.stddev_bytes.powi(2))
+    }
 }
 
 /// A way to make an answer that was measured by itself.

@@ -135,6 +135,9 @@ fn a_sample_result_fits_the_published_schema() {
     assert!(!derived.comparisons.is_empty() && !derived.speedups.is_empty());
     assert_eq!(check(&serde_json::to_value(&derived).unwrap()), Vec::<String>::new());
     result.status = crate::result::RunStatus::Incomplete("for the test".into());
+    let suite = crate::suite::Suite::find("webbench-3.0-like").unwrap();
+    result.suite = suite.record(false, 1);
+    assert!(result.suite.classes.iter().all(|class| class.sizes.is_some()));
     result.systems[0].mixes[0].connect = Some(result.systems[0].mixes[0].latency.clone());
     result.systems[0].mixes[1].server = None;
     result.systems[0].mixes[1].machine = None;

@@ -1,19 +1,20 @@
 //! A system under test in a run: started (or reached), checked, warmed, watched and at last stopped.
 
 use super::BenchError;
+use super::ask::{Problem, Question, REQUEST_TIME_LIMIT};
+use super::certificate::Certificate;
 use super::entrant::{Entrant, EntrantKind, PartState};
 use super::origin::Origin;
 use super::prepare::Prepared;
+use crate::capability::TLS;
 use crate::probe;
 use crate::remote::Session;
 use crate::result::{ConfigurationFile, OriginResult, SystemResult};
-use crate::suite::tree::{DIRECTIVE, Expected, expected};
-use crate::suite::{Mix, Suite};
+use crate::suite::{Drive, Lengths, Mix, Suite};
 use crate::system::companion::SocketDirectory;
-use crate::system::launch::{Ground, Launched, launch};
+use crate::system::launch::{Ground, Launched, TlsGround, launch};
 use crate::system::process::SystemProcess;
-use memchr::memmem;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,16 +25,18 @@ use touchstone_load::Target;
 const START_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// How long a system that answers may go on answering something else than the file that was asked for.
 const WRONG_ANSWER_TIME_LIMIT: Duration = Duration::from_secs(3);
-/// How long one request of the check may take.
-const REQUEST_TIME_LIMIT: Duration = Duration::from_secs(60);
-/// What a server answers whose programs are not there yet (RFC 9110 section 15.6.4).
-const SERVICE_UNAVAILABLE: u16 = 503;
+/// The most requests of a class that are made with TLS before anything is measured.
+const SECURE_ASKED_MAX: u64 = 20;
+/// The longest answer that is read where nobody knows its length.
+const ORIGIN_BYTES_MAX: u64 = 16 << 20;
 
 /// A system under test that is ready to be measured. Dropping it stops what was started.
 #[derive(Debug)]
 pub(super) struct Contender {
     pub(super) entrant: Entrant,
     pub(super) target: Target,
+    /// Its port with TLS, where the suite asks for one.
+    tls_target: Option<Target>,
     /// Where it stands among all systems that were named.
     pub(super) place: usize,
     command: Vec<String>,
@@ -65,6 +68,7 @@ impl Contender {
             EntrantKind::Running { .. } => Contender {
                 target: entrant.target(),
                 entrant,
+                tls_target: None,
                 place,
                 command: Vec::new(),
                 configuration: Vec::new(),
@@ -232,7 +236,8 @@ impl Contender {
         origin.end(mix, run, requests);
         for class in &prepared.suite.parts[part].workload.classes {
             for number in 0..class.requests() {
-                let (path, length) = (class.path(number), class.body_bytes() as usize);
+                let path = class.path(number);
+                let length = class.body_bytes(number).unwrap_or(ORIGIN_BYTES_MAX) as usize;
                 let answer = probe::get(address, &host, &path, length, REQUEST_TIME_LIMIT);
                 origin.count(&class.name, answer.is_ok_and(|answer| answer.status == 200 && answer.hit));
             }
@@ -299,7 +304,10 @@ impl Contender {
     /// Asks once for everything of a part: the server's caches are warm, and every answer was looked at.
     fn warm(&mut self, prepared: &Prepared, part: usize, interrupt: &AtomicBool) -> Result<(), Refusal> {
         for (index, class) in prepared.suite.parts[part].workload.classes.iter().enumerate() {
-            for number in 0..class.requests() {
+            // Of what takes a handshake each, a sample is looked at.
+            let most = if class.endpoint.is_secure { SECURE_ASKED_MAX } else { u64::MAX };
+            let step = class.requests().div_ceil(most).max(1);
+            for number in (0..class.requests()).step_by(step as usize) {
                 check_interrupt(interrupt, &self.entrant.title)?;
                 self.ask(prepared, part, index, number).map_err(|problem| Refusal::Part(problem.text))?;
             }
@@ -308,37 +316,28 @@ impl Contender {
     }
 
     /// Asks for one thing of the workload and says what is wrong with the answer.
-    fn ask(&self, prepared: &Prepared, part: usize, class_index: usize, number: u64) -> Result<(), Problem> {
-        let workload = &prepared.suite.parts[part].workload;
-        let class = &workload.classes[class_index];
-        let path = format!("{}{}", self.path_prefix(), class.path(number));
-        let length = if self.entrant.is_limit { limit_body_bytes(prepared) } else { class.body_bytes() };
-        let answer =
-            probe::get(self.target.address, &self.target.host, &path, length as usize, REQUEST_TIME_LIMIT)
-                .map_err(|error| Problem {
-                    text: format!("did not answer a request for {path}: {error}"),
-                    answered: error.kind() == std::io::ErrorKind::InvalidData,
-                })?;
-        let wrong = |text: String| Err(Problem { text, answered: true });
-        if answer.status != 200 {
-            let text = format!("answered {} to a request for {path}", answer.status);
-            return Err(Problem { text, answered: answer.status != SERVICE_UNAVAILABLE });
-        }
-        let expected = expected(workload, class_index, class, number);
-        if expected == Expected::Page && memmem::find(&answer.body, DIRECTIVE).is_some() {
-            return wrong(format!("answered {path} without carrying out its directives"));
-        }
-        if answer.body.len() as u64 != length {
-            let found = answer.body.len();
-            return wrong(format!("answered {path} with {found} bytes; there should be {length}"));
-        }
+    fn ask(&self, prepared: &Prepared, part: usize, class: usize, number: u64) -> Result<(), Problem> {
+        let limit_bytes = self.entrant.is_limit.then(|| limit_body_bytes(prepared));
         // What was started here was given the tree; another server may have one of the same shape.
-        let comparable = self.was_started() && !self.entrant.is_limit;
-        match expected {
-            Expected::Bytes(bytes) if comparable && answer.body != bytes => {
-                wrong(format!("answered {path} with other bytes than the file's"))
-            }
-            _ => Ok(()),
+        let is_comparable = self.was_started() && !self.entrant.is_limit;
+        let drive = self.drive(&prepared.placement.load, 0);
+        Question { prepared, drive, part, class, number, limit_bytes, is_comparable }.ask()
+    }
+
+    /// How it is loaded, whatever the suite.
+    pub(super) fn drive<'d>(&'d self, cores: &'d [usize], seed: u64) -> Drive<'d> {
+        Drive {
+            target: self.target.clone(),
+            tls_target: self.tls_target.clone(),
+            path_prefix: self.path_prefix(),
+            cores,
+            seed,
+            lengths: match self.entrant.is_limit {
+                true => Lengths::Unchecked,
+                // The files that were made are those of what was started here.
+                false if self.was_started() => Lengths::OfTree,
+                false => Lengths::Stated,
+            },
         }
     }
 
@@ -357,12 +356,6 @@ impl Contender {
         };
         BenchError::Refused(format!("{title} {problem}.{words}"))
     }
-}
-
-struct Problem {
-    text: String,
-    /// Whether it answered, and with more than that it cannot yet.
-    answered: bool,
 }
 
 /// Why a part of the suite, or all of it, cannot be measured.
@@ -408,7 +401,7 @@ fn limit_body_bytes(prepared: &Prepared) -> u64 {
 
 /// Starts a system here, after its origin where it has one.
 fn start_here(entrant: Entrant, place: usize, prepared: &Prepared) -> Result<Contender, String> {
-    let EntrantKind::Started { definition, installed, port } = &entrant.kind else {
+    let EntrantKind::Started { definition, installed, port, tls_port } = &entrant.kind else {
         return Err("only a system that is defined can be started".to_string());
     };
     let directory = prepared.directory.system_directory(&entrant.name).map_err(|error| error.to_string())?;
@@ -416,8 +409,16 @@ fn start_here(entrant: Entrant, place: usize, prepared: &Prepared) -> Result<Con
     let sockets = SocketDirectory::make(user)
         .map_err(|error| format!("{}: a directory for its sockets cannot be made: {error}", entrant.title))?;
     let needs = entrant.needs(&prepared.suite);
+    let certificate = needs.contains(&TLS).then(|| Certificate::make(sockets.path(), user)).transpose();
+    let certificate =
+        certificate.map_err(|error| format!("{}: its certificate cannot be made: {error}", entrant.title))?;
     let mut ground = Ground {
         tree: &prepared.tree,
+        tls: certificate.as_ref().map(|certificate| TlsGround {
+            port: *tls_port,
+            certificate: &certificate.file,
+            certificate_key: &certificate.key_file,
+        }),
         programs: &prepared.programs.directory,
         jars: prepared.programs.jars.as_deref(),
         directory: &directory,
@@ -436,8 +437,13 @@ fn start_here(entrant: Entrant, place: usize, prepared: &Prepared) -> Result<Con
         .map_err(|problem| format!("{}: {problem}", entrant.title))?;
     let mut configuration = launched.configuration.clone();
     configuration.extend(origin.iter().flat_map(|origin| origin.configuration.clone()));
+    let tls_target = certificate.map(|certificate| {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *tls_port));
+        Target { tls: Some(certificate.tls_target()), ..Target::plain(address, &address.to_string()) }
+    });
     Ok(Contender {
         target: entrant.target(),
+        tls_target,
         place,
         command: launched.command.clone(),
         configuration,
@@ -459,6 +465,7 @@ fn start_there(entrant: Entrant, place: usize, prepared: &Prepared) -> Result<Co
         .map_err(|problem| format!("{}: {problem}", entrant.title))?;
     Ok(Contender {
         target: entrant.target(),
+        tls_target: None,
         place,
         command,
         configuration,

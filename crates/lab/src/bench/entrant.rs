@@ -52,6 +52,8 @@ pub enum EntrantKind {
         installed: Installed,
         /// On which port of 127.0.0.1.
         port: u16,
+        /// And on which with TLS; 0 where the suite asks for none.
+        tls_port: u16,
     },
     /// It is started on another machine, over ssh.
     Remote {
@@ -90,7 +92,8 @@ pub(super) fn enter(options: &Options, suite: &Suite, placement: &Placement) -> 
         entrant.parts = part_states(suite, entrant, &programs);
     }
     refuse_if_nothing_runs(&entrants)?;
-    let held_ports = give_ports(&mut entrants, options.port)?;
+    let secure = suite.parts.iter().any(|part| part.workload.endpoints().any_secure());
+    let held_ports = give_ports(&mut entrants, options.port, secure)?;
     Ok(Entered { entrants, programs, held_ports })
 }
 
@@ -280,7 +283,7 @@ fn to_be_started(word: &str) -> Result<Entrant, String> {
         name: definition.name.clone(),
         title: definition.title_with(installed.version.as_deref()),
         is_limit: definition.is_limit,
-        kind: EntrantKind::Started { definition: Box::new(definition), installed, port: 0 },
+        kind: EntrantKind::Started { definition: Box::new(definition), installed, port: 0, tls_port: 0 },
         cpus: Vec::new(),
         parts: Vec::new(),
     })
@@ -302,8 +305,18 @@ fn needed_programs(suite: &Suite, entrants: &[Entrant]) -> Programs {
 fn part_states(suite: &Suite, entrant: &Entrant, programs: &Programs) -> Vec<PartState> {
     let Some(definition) = entrant.definition() else {
         // What runs already is asked, and then its answers tell.
-        return vec![PartState::Runs; suite.parts.len()];
+        let state = |part| match &entrant.kind {
+            EntrantKind::Running { url, .. } => {
+                no_address(part, url).map_or(PartState::Runs, PartState::Skipped)
+            }
+            _ => PartState::Runs,
+        };
+        return suite.parts.iter().map(state).collect();
     };
+    if definition.is_limit && suite.parts.iter().any(|part| part.workload.endpoints().any_secure()) {
+        let reason = format!("{} is without TLS, which the suite asks for", entrant.title);
+        return vec![PartState::Skipped(reason); suite.parts.len()];
+    }
     if definition.is_limit {
         // It answers anything with the same bytes, so it is only held against what the others are held against.
         let state = |index| if index == 0 { PartState::Runs } else { PartState::NotAsked };
@@ -321,6 +334,22 @@ fn part_states(suite: &Suite, entrant: &Entrant, programs: &Programs) -> Vec<Par
         states[0] = PartState::NotAsked;
     }
     states
+}
+
+/// Why a part cannot be asked of a system that runs already: it is known by one URL, with TLS or without.
+fn no_address(part: &Part, url: &SystemUrl) -> Option<String> {
+    let endpoints = part.workload.endpoints();
+    match (endpoints.any_secure(), endpoints.all_secure(), url.target.tls.is_some()) {
+        (true, false, _) => Some(format!(
+            "the suite asks for some things with TLS and for some without, and {} is one address: only a system that is \
+             started here has both",
+            url.url
+        )),
+        (true, true, false) => {
+            Some(format!("the suite asks with TLS: name the system by https:// and not by {}", url.url))
+        }
+        _ => None,
+    }
 }
 
 fn missing_program(part: &Part, programs: &Programs) -> Option<String> {
@@ -345,28 +374,34 @@ fn refuse_if_nothing_runs(entrants: &[Entrant]) -> Result<(), String> {
     Err(format!("nothing can be measured: {}", reasons.join("; ")))
 }
 
-/// Finds a free port for every system that is started. Each is held until its system is: others of this machine, and the
-/// connections of the load engine, are given ports meanwhile.
-fn give_ports(entrants: &mut [Entrant], first: Option<u16>) -> Result<Vec<TcpListener>, String> {
+/// Finds a free port for every system that is started, and a second one for TLS where the suite asks for that. Each is held until
+/// its system is started: others of this machine, and the connections of the load engine, are given ports meanwhile.
+fn give_ports(
+    entrants: &mut [Entrant],
+    first: Option<u16>,
+    secure: bool,
+) -> Result<Vec<TcpListener>, String> {
     let mut held = Vec::new();
     let mut next = first;
     for entrant in entrants {
-        let EntrantKind::Started { port, .. } = &mut entrant.kind else { continue };
-        let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, next.unwrap_or(0))).map_err(|error| match next {
-                Some(port) => format!(
-                    "port {port} of 127.0.0.1 cannot be had for {} ({error}); name another with --port",
-                    entrant.name
-                ),
-                None => format!("no port of 127.0.0.1 is free for {}: {error}", entrant.name),
-            })?;
-        *port = listener.local_addr().map_err(|error| error.to_string())?.port();
-        held.push(listener);
-        next = match next {
-            Some(65535) => return Err("--port is too high for the systems that follow".to_string()),
-            Some(port) => Some(port + 1),
-            None => None,
-        };
+        let EntrantKind::Started { port, tls_port, .. } = &mut entrant.kind else { continue };
+        for port in [port, tls_port].into_iter().take(if secure { 2 } else { 1 }) {
+            let listener =
+                TcpListener::bind((Ipv4Addr::LOCALHOST, next.unwrap_or(0))).map_err(|error| match next {
+                    Some(port) => format!(
+                        "port {port} of 127.0.0.1 cannot be had for {} ({error}); name another with --port",
+                        entrant.name
+                    ),
+                    None => format!("no port of 127.0.0.1 is free for {}: {error}", entrant.name),
+                })?;
+            *port = listener.local_addr().map_err(|error| error.to_string())?.port();
+            held.push(listener);
+            next = match next {
+                Some(65535) => return Err("--port is too high for the systems that follow".to_string()),
+                Some(port) => Some(port + 1),
+                None => None,
+            };
+        }
     }
     Ok(held)
 }

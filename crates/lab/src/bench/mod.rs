@@ -6,6 +6,8 @@
 //! that rotates, so that noise falls on all alike. A system that dies,
 //! or an interrupt, ends the run; what was measured until then is kept and marked.
 
+mod ask;
+mod certificate;
 mod contender;
 mod entrant;
 mod event;
@@ -29,7 +31,7 @@ use crate::placement::{self, Wishes};
 use crate::raw::{RawMix, RawPlace};
 use crate::result::{MixResult, ResultFile, RunStatus, SCHEMA_VERSION, SystemResult};
 use crate::spice;
-use crate::suite::{Drive, Mix};
+use crate::suite::Mix;
 use contender::Contender;
 use measure::{Ending, Measured, Measurement};
 use std::fmt;
@@ -252,13 +254,7 @@ impl<'a> Run<'a> {
             return Err(format!("{title} ended before the mix {} ({end})", mix.name));
         }
         let prepared = &self.prepared;
-        let drive = Drive {
-            target: contender.target.clone(),
-            path_prefix: contender.path_prefix(),
-            cores: &prepared.placement.load,
-            seed,
-            check_lengths: !contender.entrant.is_limit,
-        };
+        let drive = contender.drive(&prepared.placement.load, seed);
         let later = turns[number + 1..].iter();
         let measurement = Measurement {
             plan: prepared.suite.plan(&prepared.suite.parts[turn.part], &mix, &drive),

@@ -11,7 +11,7 @@ use crate::placement::{self, Placement};
 use crate::programs::Programs;
 use crate::result::{MachineFacts, MethodRecord, ToolFacts};
 use crate::statistics::useful_peak::Criteria;
-use crate::suite::{Drive, Mix, Suite, tree};
+use crate::suite::{Drive, Lengths, Mix, Suite, tree};
 use crate::system::user::{self, User};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -72,9 +72,10 @@ pub struct Prepared {
 impl Prepared {
     /// Lets the system have its port.
     pub(super) fn let_go_of_port(&mut self, entrant: &Entrant) {
-        if let EntrantKind::Started { port, .. } = entrant.kind {
-            let is_another =
-                |held: &TcpListener| held.local_addr().is_ok_and(|address| address.port() != port);
+        if let EntrantKind::Started { port, tls_port, .. } = entrant.kind {
+            let is_another = |held: &TcpListener| {
+                held.local_addr().is_ok_and(|address| ![port, tls_port].contains(&address.port()))
+            };
             self.held_ports.retain(is_another);
         }
     }
@@ -217,10 +218,11 @@ fn entrant_warnings(
 ) -> Result<Vec<String>, String> {
     let drive = Drive {
         target: entrant.target(),
+        tls_target: None,
         path_prefix: "",
         cores: &placement.load,
         seed: 0,
-        check_lengths: !entrant.is_limit,
+        lengths: Lengths::Stated,
     };
     let mut warnings = Vec::new();
     if let Some(largest) = mixes.iter().max_by_key(|mix| mix.clients) {

@@ -11,7 +11,7 @@ use super::measure::{Ending, Measurement};
 use super::prepare::mixes_with;
 use crate::result::SearchTrial;
 use crate::statistics::useful_peak::Criteria;
-use crate::suite::{Drive, Mix};
+use crate::suite::Mix;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -114,13 +114,7 @@ impl Run<'_> {
         let prepared = &self.prepared;
         let part = &prepared.suite.parts[part];
         let own = &mut self.contenders[contender];
-        let drive = Drive {
-            target: own.target.clone(),
-            path_prefix: own.path_prefix(),
-            cores: &prepared.placement.load,
-            seed: prepared.seed,
-            check_lengths: !own.entrant.is_limit,
-        };
+        let drive = own.drive(&prepared.placement.load, prepared.seed);
         let measurement = Measurement {
             plan: prepared.suite.plan(part, &mix, &drive),
             pids: own.pids(),

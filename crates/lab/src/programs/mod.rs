@@ -40,11 +40,29 @@ enum Tool {
     Java { classes: &'static [&'static str], page: Option<(&'static str, usize)> },
 }
 
-const RECIPES: [Recipe; 5] = [
+const RECIPES: [Recipe; 8] = [
     Recipe {
         name: "cgi",
         sources: &[("cgi.c", include_str!("../../../../programs/cgi/spice.c"))],
         outputs: &[("cgi.c", "cgi-bin/spice")],
+        tool: Tool::C(&[]),
+    },
+    Recipe {
+        name: "cgi-send",
+        sources: &[("cgi-send.c", include_str!("../../../../programs/cgi/send.c"))],
+        outputs: &[("cgi-send.c", "cgi-bin/send")],
+        tool: Tool::C(&[]),
+    },
+    Recipe {
+        name: "simcgi",
+        sources: &[("simcgi.c", include_str!("../../../../programs/cgi/simcgi.c"))],
+        outputs: &[("simcgi.c", "cgi-bin/simcgi")],
+        tool: Tool::C(&[]),
+    },
+    Recipe {
+        name: "application",
+        sources: &[("application.c", include_str!("../../../../programs/fastcgi/application.c"))],
+        outputs: &[("application.c", "fastcgi/application")],
         tool: Tool::C(&[]),
     },
     Recipe {

@@ -127,6 +127,7 @@ impl System {
             tree: &self.found.directory.join("tree"),
             programs: &self.found.directory.join("programs"),
             jars: None,
+            tls: None,
             directory: &directory,
             address: self.found.address,
             port: self.found.port,

@@ -7,7 +7,7 @@ use super::number;
 use super::table::{Part, Row, Table};
 use super::view::{SystemView, View};
 use super::words;
-use crate::result::{LatencyRecord, MixResult, ResultFile, SuiteRecord};
+use crate::result::{ClassRecord, LatencyRecord, MixResult, ResultFile, SuiteRecord};
 
 /// How far the number of clients by Little's law may be from the real one.
 const LITTLE_TOLERANCE: f64 = 0.03;
@@ -189,9 +189,8 @@ fn workload(suite: &SuiteRecord) -> Vec<(&'static str, &'static str, Finding)> {
         return Vec::new();
     }
     let weights: f64 = suite.classes.iter().map(|class| class.weight_percent).sum();
-    let mean: f64 =
-        suite.classes.iter().map(|class| class.weight_percent / 100.0 * class.file_bytes as f64).sum();
-    let tree: f64 = suite.classes.iter().map(|class| class.files as f64 * class.file_bytes as f64).sum();
+    let mean: f64 = suite.classes.iter().map(|class| class.weight_percent / 100.0 * class.mean_bytes()).sum();
+    let tree: f64 = suite.classes.iter().map(ClassRecord::tree_bytes).sum();
     vec![
         (
             "Weights",
@@ -289,15 +288,12 @@ fn bytes(mix: &MixResult) -> Finding {
 }
 
 fn mean_body(suite: &SuiteRecord, mix: &MixResult) -> Finding {
-    if suite.classes.is_empty() || mix.requests == 0 {
+    if suite.classes.is_empty() || mix.requests == 0 || suite.classes.iter().any(|class| class.body_varies) {
         return absent();
     }
     let mean = suite.mean_body_bytes;
-    let square: f64 = suite
-        .classes
-        .iter()
-        .map(|class| class.weight_percent / 100.0 * (class.file_bytes as f64 - mean).powi(2))
-        .sum();
+    let square: f64 =
+        suite.classes.iter().map(|class| class.weight_percent / 100.0 * class.variance_around(mean)).sum();
     let error = (square / mix.requests as f64).sqrt();
     let off = (mix.mean_body_bytes - mean).abs();
     Finding {

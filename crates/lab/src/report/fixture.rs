@@ -269,6 +269,9 @@ fn suite() -> SuiteRecord {
                 weight_percent,
                 files: 10,
                 file_bytes: 256 << power,
+                sizes: None,
+                page_requests: 1,
+                body_varies: false,
             })
             .collect(),
         interfaces: Vec::new(),

@@ -10,25 +10,41 @@
 //! mix into what the load engine runs.
 
 mod content;
+mod endpoint;
 mod interface;
+mod own_request;
 mod read;
+mod read_class;
 mod read_workload;
+mod sizes;
 pub mod tree;
 mod workload;
 
 use crate::definition::{DefinitionError, nearest};
 use crate::result::SuiteRecord;
+pub use endpoint::Endpoint;
 pub use interface::Interface;
+pub use own_request::{OwnRequest, path_problem};
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
-use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target};
+use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target, TimeSpread};
 pub use workload::{Class, Content, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 16] = [
+const BUILT_IN: [(&str, &str); 28] = [
+    ("webstone-1.1", include_str!("../../../../suites/webstone-1.1.toml")),
+    ("webstone-2", include_str!("../../../../suites/webstone-2.toml")),
+    ("webstone-2-cgi", include_str!("../../../../suites/webstone-2-cgi.toml")),
+    ("webstone-2-dynamic", include_str!("../../../../suites/webstone-2-dynamic.toml")),
+    ("webbench-1.0-static", include_str!("../../../../suites/webbench-1.0-static.toml")),
+    ("webbench-1.0-light-cgi", include_str!("../../../../suites/webbench-1.0-light-cgi.toml")),
+    ("webbench-1.0-heavy-cgi", include_str!("../../../../suites/webbench-1.0-heavy-cgi.toml")),
     ("webbench-1.1-static", include_str!("../../../../suites/webbench-1.1-static.toml")),
     ("webbench-1.1-static-close", include_str!("../../../../suites/webbench-1.1-static-close.toml")),
+    ("webbench-1.1-mixed", include_str!("../../../../suites/webbench-1.1-mixed.toml")),
+    ("webbench-3.0-like", include_str!("../../../../suites/webbench-3.0-like.toml")),
+    ("e-commerce", include_str!("../../../../suites/e-commerce.toml")),
     ("accelerator-static", include_str!("../../../../suites/accelerator-static.toml")),
     ("accelerator-mixed", include_str!("../../../../suites/accelerator-mixed.toml")),
     ("spice", include_str!("../../../../suites/spice.toml")),
@@ -43,6 +59,8 @@ const BUILT_IN: [(&str, &str); 16] = [
     ("spice-servlet", include_str!("../../../../suites/spice-servlet.toml")),
     ("spice-ajp", include_str!("../../../../suites/spice-ajp.toml")),
     ("spice-jsp", include_str!("../../../../suites/spice-jsp.toml")),
+    ("page-2025", include_str!("../../../../suites/page-2025.toml")),
+    ("api-json", include_str!("../../../../suites/api-json.toml")),
 ];
 
 /// An ordered list of mixes on one workload, or on one for each interface.
@@ -58,8 +76,18 @@ pub struct Suite {
     pub source: String,
     /// WebBench's "Use Keep-Alives": kept connections (true) or a new one for every request.
     pub keep_alive: bool,
-    /// The protocol version that the requests are written in.
+    /// The share of the requests on kept connections that are the last on theirs; absent: none is.
+    pub new_connection_share: Option<f64>,
+    /// The protocol version that the requests are written in, where their class has none of its own.
     pub http_version: HttpVersion,
+    /// Clients that share a connection of HTTP/2.
+    pub streams: usize,
+    /// Whether Host, User-Agent and Accept are sent without being named.
+    pub usual_headers: bool,
+    /// Header fields of all requests, `name: value`.
+    pub headers: Vec<String>,
+    /// The share of TLS handshakes that take up an earlier session.
+    pub tls_resumption_share: f64,
     /// WebBench's "Receive Buffer", bytes.
     pub receive_buffer_bytes: usize,
     /// A request without a complete answer after this is an error, seconds.
@@ -89,8 +117,10 @@ pub struct Mix {
     pub ramp_down_s: f64,
     /// Each client starts after a random wait of at most this.
     pub delay_s: f64,
-    /// The wait between an answer and the next request.
+    /// The wait between an answer and the next request, or the next page.
     pub think_time_s: f64,
+    /// Whether all waits are the same, or of chance with that mean.
+    pub think_spread: TimeSpread,
 }
 
 /// Why a suite cannot be had.
@@ -126,14 +156,27 @@ impl From<DefinitionError> for SuiteError {
 pub struct Drive<'a> {
     /// Where the requests go.
     pub target: Target,
+    /// Where those with TLS go; absent: there too.
+    pub tls_target: Option<Target>,
     /// Set before every path of the workload; empty for systems that serve the tree as their root.
     pub path_prefix: &'a str,
     /// The processors of the load engine, one thread each.
     pub cores: &'a [usize],
     /// Seed of the choice of requests.
     pub seed: u64,
-    /// Whether the answers must have the files' lengths (the kernel's limit answers one length to everything).
-    pub check_lengths: bool,
+    /// What lengths the answers must have.
+    pub lengths: Lengths,
+}
+
+/// What lengths answers must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lengths {
+    /// Any: the kernel's limit answers one length to everything.
+    Unchecked,
+    /// Those that the suite states of every answer.
+    Stated,
+    /// Those, and of what is spelt out the sizes of the files that were made for it.
+    OfTree,
 }
 
 impl Suite {
@@ -173,23 +216,31 @@ impl Suite {
     /// What the load engine runs for one mix of one part.
     pub fn plan(&self, part: &Part, mix: &Mix, drive: &Drive<'_>) -> Plan {
         let seconds = Duration::from_secs_f64;
+        let (target, other_targets) = part.workload.endpoints().targets(drive, self.tls_resumption_share);
         Plan {
-            target: drive.target.clone(),
+            other_targets,
             requests: part.workload.requests(drive),
-            headers: Vec::new(),
+            headers: self.headers.clone(),
+            usual_fields: self.usual_headers,
             clients: mix.clients,
+            streams: self.streams,
             cores: drive.cores.to_vec(),
-            connections: if self.keep_alive { ConnectionUse::Kept } else { ConnectionUse::New },
+            connections: match self.new_connection_share {
+                _ if !self.keep_alive => ConnectionUse::New,
+                Some(share) => ConnectionUse::NewShare(share),
+                None => ConnectionUse::Kept,
+            },
             version: self.http_version,
             receive_buffer_bytes: self.receive_buffer_bytes,
             delay: seconds(mix.delay_s),
             think_time: seconds(mix.think_time_s),
+            think_spread: mix.think_spread,
             timeout: seconds(self.timeout_s),
             ramp_up: seconds(mix.ramp_up_s),
             length: seconds(mix.length_s),
             ramp_down: seconds(mix.ramp_down_s),
             seed: drive.seed,
-            ..Plan::of_one(drive.target.clone(), "/")
+            ..Plan::of_one(target, "/")
         }
     }
 
@@ -202,7 +253,7 @@ impl Suite {
             title: self.title.clone(),
             source: self.source.clone(),
             quick,
-            classes: workload.classes.iter().map(Class::record).collect(),
+            classes: workload.record(),
             interfaces: interfaces.map(Interface::record).collect(),
             mean_body_bytes: workload.mean_body_bytes(),
             files: workload.files(),
@@ -252,36 +303,270 @@ mod tests {
 
     fn drive() -> Drive<'static> {
         let target = Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1");
-        Drive { target, path_prefix: "/base", cores: &[1], seed: 7, check_lengths: true }
+        Drive {
+            target,
+            tls_target: None,
+            path_prefix: "/base",
+            cores: &[1],
+            seed: 7,
+            lengths: Lengths::OfTree,
+        }
     }
 
+    /// The golden weights of Appendix A of report 002.
+    const WEIGHTS: [f64; 10] = [7.0, 7.0, 10.0, 26.0, 17.0, 13.0, 12.0, 6.0, 1.0, 1.0];
+
     #[test]
-    fn built_in_suites_bear_their_names_and_have_the_golden_workload() {
+    fn built_in_suites_bear_their_names_and_add_up() {
         let suites = Suite::built_in().unwrap();
         assert_eq!(suites.len(), BUILT_IN.len());
         for (suite, (name, _)) in suites.iter().zip(BUILT_IN) {
             assert_eq!(suite.name, name);
+            assert!(!suite.quick_mixes.is_empty(), "{name} has no short form");
+            for part in &suite.parts {
+                let weights: f64 = part.workload.classes.iter().map(|class| class.weight_percent).sum();
+                let shares: f64 = part.workload.shares().iter().sum();
+                assert!(
+                    (weights - 100.0).abs() < 1e-6 && (shares - 1.0).abs() < 1e-9,
+                    "{name}: {weights} {shares}"
+                );
+                // What the engine chooses has the mean that the suite states.
+                let plan = suite.plan(part, &suite.mixes[0], &drive());
+                let asked = |request: &touchstone_load::PlannedRequest| {
+                    let page = request.then.iter().map(|next| &plan.requests[*next]).chain([request]);
+                    let bytes = page.map(|it| it.expected_body_bytes.unwrap_or(670) as f64).sum::<f64>();
+                    (request.weight * bytes, request.weight * (1 + request.then.len()) as f64)
+                };
+                let sums =
+                    plan.requests.iter().map(asked).fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+                let mean = part.workload.mean_body_bytes();
+                assert!(
+                    (sums.0 / sums.1 / mean - 1.0).abs() < 1e-9,
+                    "{name}: {} and not {mean}",
+                    sums.0 / sums.1
+                );
+            }
         }
-        let suites: Vec<&Suite> = suites.iter().filter(|suite| suite.name.starts_with("webbench")).collect();
-        for suite in &suites {
+    }
+
+    #[test]
+    fn the_suites_of_webbench_1_have_the_golden_workload() {
+        let suites = Suite::built_in().unwrap();
+        for suite in suites
+            .iter()
+            .filter(|suite| suite.name.starts_with("webbench-1.") && suite.name.contains("static"))
+        {
             let workload = &suite.first_part().workload;
             assert!((workload.mean_body_bytes() - 8348.16).abs() < 1e-9);
-            assert_eq!(workload.tree_bytes(), 2_618_880);
-            assert_eq!(workload.files(), 100);
+            assert_eq!((workload.tree_bytes(), workload.files()), (2_618_880, 100));
             assert_eq!(suite.receive_buffer_bytes, 4096);
             let weights: Vec<f64> = workload.classes.iter().map(|class| class.weight_percent).collect();
-            assert_eq!(weights, [7.0, 7.0, 10.0, 26.0, 17.0, 13.0, 12.0, 6.0, 1.0, 1.0]);
-            let clients: Vec<usize> = suite.mixes.iter().map(|mix| mix.clients).collect();
-            assert_eq!(clients, [1, 2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128, 144]);
+            assert_eq!(weights, WEIGHTS);
+            // "92% of files are less than 32 KB."
+            assert_eq!(weights[..7].iter().sum::<f64>(), 92.0);
             for mix in &suite.mixes {
-                assert_eq!((mix.ramp_up_s, mix.length_s, mix.ramp_down_s), (30.0, 120.0, 10.0));
                 assert_eq!((mix.delay_s, mix.think_time_s), (0.0, 0.0));
             }
             let quick_s: f64 = suite.quick_mixes.iter().map(|mix| mix.length_s).sum();
             assert!((40.0..=70.0).contains(&quick_s), "the quick form takes about a minute, not {quick_s} s");
         }
-        assert!(suites[0].keep_alive && !suites[1].keep_alive);
-        assert_eq!(suites[0].parts, suites[1].parts);
+        let of = |name: &str| suites.iter().find(|suite| suite.name == name).unwrap();
+        for name in ["webbench-1.1-static", "webbench-1.1-static-close", "webbench-1.1-mixed"] {
+            let clients: Vec<usize> = of(name).mixes.iter().map(|mix| mix.clients).collect();
+            assert_eq!(clients, [1, 2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128, 144]);
+            let mix = &of(name).mixes[12];
+            assert_eq!((mix.ramp_up_s, mix.length_s, mix.ramp_down_s), (30.0, 120.0, 10.0));
+        }
+        assert!(of("webbench-1.1-static").keep_alive && !of("webbench-1.1-static-close").keep_alive);
+        assert_eq!(of("webbench-1.1-static").parts, of("webbench-1.1-static-close").parts);
+        assert_eq!(of("webbench-1.1-mixed").parts, of("accelerator-mixed").parts);
+    }
+
+    #[test]
+    fn the_suites_of_webbench_1_0_are_those_of_report_002() {
+        for (name, files, cgi) in [
+            ("webbench-1.0-static", 100.0, 0.0),
+            ("webbench-1.0-light-cgi", 90.0, 10.0),
+            ("webbench-1.0-heavy-cgi", 10.0, 90.0),
+        ] {
+            let suite = Suite::find(name).unwrap();
+            assert!(!suite.keep_alive && suite.http_version == HttpVersion::Http10, "{name}");
+            let mix = &suite.mixes[0];
+            assert_eq!((mix.ramp_up_s, mix.length_s, mix.ramp_down_s), (30.0, 600.0, 30.0), "{name}");
+            let classes = &suite.first_part().workload.classes;
+            for (class, weight) in classes.iter().zip(WEIGHTS) {
+                assert!(
+                    (class.weight_percent - weight * files / 100.0).abs() < 1e-9,
+                    "{name}: {}",
+                    class.name
+                );
+            }
+            let of_cgi: f64 = classes[10..].iter().map(|class| class.weight_percent).sum();
+            assert_eq!(of_cgi, cgi, "{name}");
+            let clients: Vec<usize> = suite.mixes.iter().map(|mix| mix.clients).collect();
+            let named: &[usize] =
+                if cgi > 0.0 { &[2, 4, 8, 14, 28, 56, 112] } else { &[12, 24, 48, 96, 120, 216, 240] };
+            assert!(named.iter().all(|number| clients.contains(number)), "{name}: {clients:?}");
+        }
+        // Nobody knows how long what simcgi prints is.
+        let light = Suite::find("webbench-1.0-light-cgi").unwrap();
+        let plan = light.plan(light.first_part(), &light.mixes[0], &drive());
+        assert_eq!(
+            (plan.requests[100].path.as_str(), plan.requests[100].expected_body_bytes),
+            ("/base/cgi-bin/simcgi", None)
+        );
+        assert!(light.record(false, 1).classes[10].body_varies);
+    }
+
+    #[test]
+    fn the_lists_of_webstone_2_are_those_of_its_distribution() {
+        for (name, path) in [
+            ("webstone-2", "/base/file5k.html"),
+            ("webstone-2-cgi", "/base/cgi-bin/send?size=5125"),
+            ("webstone-2-dynamic", "/base/nsapi/nsapi-send?size=5125"),
+        ] {
+            let suite = Suite::find(name).unwrap();
+            let workload = &suite.first_part().workload;
+            let weights: Vec<f64> =
+                workload.classes.iter().map(|class| class.weight_percent * 10.0).collect();
+            let expected = [350.0, 500.0, 140.0, 9.0, 1.0];
+            assert!(
+                weights.iter().zip(expected).all(|(found, weight)| (found - weight).abs() < 1e-9),
+                "{weights:?}"
+            );
+            // 19,773 bytes, by history's own sum of the list.
+            assert!((workload.mean_body_bytes() - 19_773.0).abs() < 1.0, "{}", workload.mean_body_bytes());
+            let plan = suite.plan(suite.first_part(), &suite.mixes[0], &drive());
+            assert_eq!(
+                (plan.requests[1].path.as_str(), plan.requests[1].expected_body_bytes),
+                (path, Some(5125))
+            );
+            assert!(!plan.usual_fields && plan.headers == ["Accept: */* HTTP/1.0"]);
+            assert_eq!((plan.version, plan.connections), (HttpVersion::Http10, ConnectionUse::New));
+            assert_eq!(suite.mixes.iter().filter(|mix| mix.clients >= 20).count(), 9);
+            assert!(suite.mixes.iter().all(|mix| mix.length_s == 600.0));
+            plan.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_stand_in_for_silicon_surf_fits_what_is_known_of_it() {
+        let suite = Suite::find("webstone-1.1").unwrap();
+        let workload = &suite.first_part().workload;
+        let (mut all, mut small) = (0.0, 0.0);
+        for class in &workload.classes {
+            assert!(class.is_page());
+            for number in 0..class.requests() {
+                all += class.weight_percent;
+                small +=
+                    if class.body_bytes(number).unwrap() < 30 * 1024 { class.weight_percent } else { 0.0 };
+            }
+        }
+        // "93% of accessed files are smaller than 30 KB. Average accessed file is roughly 7 KB."
+        assert!((small / all - 0.93).abs() < 0.001, "{}", small / all);
+        assert!((workload.mean_body_bytes() - 6850.0).abs() < 50.0, "{}", workload.mean_body_bytes());
+        assert!(suite.description.contains("stand-in") && suite.source.contains("stand-in"));
+        let clients: Vec<usize> =
+            suite.mixes.iter().map(|mix| mix.clients).filter(|clients| *clients >= 16).collect();
+        assert_eq!(clients, [16, 32, 48, 64, 80, 96, 112, 128]);
+        let plan = suite.plan(suite.first_part(), &suite.mixes[0], &drive());
+        assert_eq!((plan.requests[0].then.len(), plan.requests[1].weight), (1, 0.0));
+        plan.check().unwrap();
+    }
+
+    #[test]
+    fn the_tree_like_webbench_3_has_its_four_figures() {
+        let suite = Suite::find("webbench-3.0-like").unwrap();
+        let workload = &suite.first_part().workload;
+        let sizes: Vec<u64> = workload
+            .classes
+            .iter()
+            .flat_map(|class| (0..class.requests()).filter_map(|number| class.body_bytes(number)))
+            .collect();
+        assert_eq!(sizes.len(), 6000);
+        assert_eq!((sizes.iter().min(), sizes.iter().max()), (Some(&223), Some(&(529 * 1024))));
+        let megabytes = workload.tree_bytes() as f64 / f64::from(1 << 20);
+        assert!((megabytes - 60.0).abs() < 0.1, "{megabytes} MB");
+        assert!((workload.mean_body_bytes() - 6250.0).abs() < 5.0, "{}", workload.mean_body_bytes());
+        assert!(!suite.keep_alive && suite.http_version == HttpVersion::Http10);
+        assert_eq!(suite.mixes.last().map(|mix| mix.clients), Some(60));
+    }
+
+    #[test]
+    fn e_commerce_has_its_four_shares_over_two_ports_of_the_same_files() {
+        let suite = Suite::find("e-commerce").unwrap();
+        let part = suite.first_part();
+        assert_eq!((part.needs(), part.programs()), (vec!["cgi", "files", "tls"], vec!["cgi"]));
+        let share = |secure: bool, program: bool| -> f64 {
+            let of = |class: &&Class| {
+                class.endpoint.is_secure == secure
+                    && matches!(class.content, Content::Interface { .. }) == program
+            };
+            part.workload.classes.iter().filter(of).map(|class| class.weight_percent).sum()
+        };
+        let shares = [share(true, true), share(true, false), share(false, true), share(false, false)];
+        assert!(
+            shares.iter().zip([2.0, 6.0, 17.0, 75.0]).all(|(found, stated)| (found - stated).abs() < 1e-9),
+            "{shares:?}"
+        );
+        let tls_target = Some(Target {
+            tls: Some(touchstone_load::TlsTarget {
+                trust: touchstone_load::Trust::Anything,
+                ..touchstone_load::TlsTarget::new("127.0.0.1")
+            }),
+            ..Target::plain(([127, 0, 0, 1], 443).into(), "127.0.0.1:443")
+        });
+        let plan = suite.plan(part, &suite.mixes[0], &Drive { tls_target, ..drive() });
+        let secure: f64 =
+            plan.requests.iter().filter(|request| request.target == 1).map(|request| request.weight).sum();
+        let all: f64 = plan.requests.iter().map(|request| request.weight).sum();
+        assert!((secure / all - 0.08).abs() < 1e-9);
+        assert_eq!(plan.other_targets[0].tls.as_ref().map(|tls| tls.resumption_share), Some(0.0));
+        let first = |target| plan.requests.iter().find(|request| request.target == target).unwrap();
+        assert_eq!(
+            (&first(0).path, first(0).expected_body_bytes),
+            (&first(1).path, first(1).expected_body_bytes)
+        );
+        plan.check().unwrap();
+    }
+
+    #[test]
+    fn the_page_of_2025_has_the_medians_of_the_crawl() {
+        let suite = Suite::find("page-2025").unwrap();
+        let part = suite.first_part();
+        assert_eq!(part.needs(), ["files", "http_two", "tls"]);
+        let kilobytes = part.workload.tree_bytes() as f64 / 1024.0;
+        assert_eq!(part.workload.files(), 77);
+        assert!((kilobytes / 2412.0 - 1.0).abs() < 0.02, "{kilobytes} KB");
+        for (name, requests, median_kilobytes) in [
+            ("HTML", 1, 22.0),
+            ("IMAGES", 17, 1058.0),
+            ("SCRIPTS", 23, 697.0),
+            ("STYLES", 8, 82.0),
+            ("FONTS", 4, 139.0),
+        ] {
+            let class = part.workload.classes.iter().find(|class| class.name == name).unwrap();
+            let found = class.tree_bytes() as f64 / 1024.0;
+            assert_eq!(class.requests(), requests, "{name}");
+            assert!((class.weight_percent * 0.77 - requests as f64).abs() < 1e-9, "{name}");
+            assert!((found / median_kilobytes - 1.0).abs() < 0.2, "{name}: {found} KB");
+        }
+        assert!(suite.mixes.iter().all(|mix| mix.clients % suite.streams == 0));
+    }
+
+    #[test]
+    fn the_json_interface_is_asked_by_zipf() {
+        let suite = Suite::find("api-json").unwrap();
+        let part = suite.first_part();
+        assert_eq!((part.needs(), part.programs()), (vec!["application"], vec!["application"]));
+        let plan = suite.plan(part, &suite.mixes[0], &drive());
+        let (first, tenth) = (&plan.requests[0], &plan.requests[9]);
+        assert!((first.weight / tenth.weight - 10f64.powf(0.8)).abs() < 1e-9);
+        let new = plan.requests.last().unwrap();
+        assert_eq!((new.method.as_str(), new.body.as_ref().map(|body| body.len())), ("POST", Some(128)));
+        assert_eq!((new.expected_status.clone(), new.weight), (vec![201..=201], 10.0));
+        assert_eq!(new.headers, ["Content-Type: application/json"]);
+        plan.check().unwrap();
     }
 
     #[test]
@@ -301,7 +586,7 @@ mod tests {
             assert_eq!((&class.name, &class.content), (&whole.name, &whole.content));
         }
         let weight: f64 = classes.iter().map(|class| class.weight_percent).sum();
-        let bytes: f64 = classes.iter().map(|class| class.weight_percent * class.body_bytes() as f64).sum();
+        let bytes: f64 = classes.iter().map(|class| class.weight_percent * class.mean_body_bytes()).sum();
         assert!((weight - 80.0).abs() < 1e-9 && (bytes / weight - 6735.0).abs() < 2.0, "{}", bytes / weight);
     }
 
@@ -318,7 +603,7 @@ mod tests {
                         // Those over AJP are compared with each other, not with a server's own interfaces.
                         all.iter()
                             .map(|interface| interface.name.as_str())
-                            .filter(|name| *name != "ajp")
+                            .filter(|name| !["ajp", "cgi-send", "simcgi", "application"].contains(name))
                             .collect::<Vec<_>>()
                     );
                 }
@@ -362,8 +647,11 @@ mod tests {
     #[test]
     fn the_limit_is_asked_without_lengths() {
         let suite = Suite::find("webbench-1.1-static-close").unwrap();
-        let plan =
-            suite.plan(suite.first_part(), &suite.mixes[0], &Drive { check_lengths: false, ..drive() });
+        let plan = suite.plan(
+            suite.first_part(),
+            &suite.mixes[0],
+            &Drive { lengths: Lengths::Unchecked, ..drive() },
+        );
         assert!(plan.requests.iter().all(|request| request.expected_body_bytes.is_none()));
         assert_eq!(plan.connections, ConnectionUse::New);
     }
@@ -372,7 +660,7 @@ mod tests {
     fn an_unknown_suite_is_refused_with_the_nearest_name() {
         let message = Suite::find("webbench-1.1-statik").unwrap_err().to_string();
         assert_eq!(message, "there is no suite `webbench-1.1-statik`; did you mean `webbench-1.1-static`?");
-        assert!(Suite::find("zzz").unwrap_err().to_string().contains("built in: webbench-1.1-static,"));
+        assert!(Suite::find("zzz").unwrap_err().to_string().contains("built in: webstone-1.1, webstone-2,"));
         assert!(Suite::find("/nowhere/x.toml").unwrap_err().to_string().contains("/nowhere/x.toml"));
     }
 }

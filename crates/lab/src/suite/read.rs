@@ -1,9 +1,10 @@
 //! Reads a suite from TOML, strictly: every key known, every value within its limits, weights that sum to 100 and
 //! ramps that leave something to count, interfaces that return as many bytes as each other.
 
-use super::{Mix, Suite, read_workload};
+use super::own_request::headers;
+use super::{Endpoint, Mix, Suite, read_class, read_workload};
 use crate::definition::{DefinitionError, Document, Located, Table};
-use touchstone_load::HttpVersion;
+use touchstone_load::{HttpVersion, TimeSpread};
 
 /// The most virtual clients of a mix.
 const CLIENTS_MAX: u64 = 100_000;
@@ -11,6 +12,8 @@ const CLIENTS_MAX: u64 = 100_000;
 const SECONDS_MAX: f64 = 86_400.0;
 /// The largest receive buffer: 16 MiB.
 const RECEIVE_BUFFER_BYTES_MAX: u64 = 16 << 20;
+/// The most clients that can share a connection.
+const STREAMS_MAX: u64 = 1000;
 /// The most mixes of a suite.
 const MIXES_MAX: usize = 10_000;
 
@@ -37,7 +40,7 @@ pub(super) fn suite(file: &str, text: &str) -> Result<Suite, DefinitionError> {
         None => Vec::new(),
     };
     let client = client(&root)?;
-    let parts = read_workload::parts(&root)?;
+    let parts = read_workload::parts(&root, client.endpoint)?;
     root.finish()?;
     Ok(Suite {
         name,
@@ -45,7 +48,12 @@ pub(super) fn suite(file: &str, text: &str) -> Result<Suite, DefinitionError> {
         description,
         source,
         keep_alive: client.keep_alive,
-        http_version: client.http_version,
+        new_connection_share: client.new_connection_share,
+        http_version: client.endpoint.version,
+        streams: client.streams,
+        usual_headers: client.usual_headers,
+        headers: client.headers,
+        tls_resumption_share: client.tls_resumption_share,
         receive_buffer_bytes: client.receive_buffer_bytes,
         timeout_s: client.timeout_s,
         mixes,
@@ -63,6 +71,7 @@ struct MixTimes {
     ramp_down_s: Option<f64>,
     delay_s: Option<f64>,
     think_time_s: Option<f64>,
+    think_spread: Option<TimeSpread>,
 }
 
 impl MixTimes {
@@ -75,6 +84,7 @@ impl MixTimes {
             ramp_down_s: seconds("ramp_down_s")?,
             delay_s: seconds("delay_s")?,
             think_time_s: seconds("think_time_s")?,
+            think_spread: think_spread(table)?,
         })
     }
 
@@ -93,6 +103,20 @@ impl MixTimes {
             ramp_down_s: self.ramp_down_s.or(shared.ramp_down_s),
             delay_s: self.delay_s.or(shared.delay_s),
             think_time_s: self.think_time_s.or(shared.think_time_s),
+            think_spread: self.think_spread.or(shared.think_spread),
+        }
+    }
+}
+
+/// Whether all think times are the same, or of chance with their mean.
+fn think_spread(table: &Table<'_>) -> Result<Option<TimeSpread>, DefinitionError> {
+    let Some(spread) = table.string("think_spread")? else { return Ok(None) };
+    match spread.value.as_str() {
+        "fixed" => Ok(Some(TimeSpread::Fixed)),
+        "exponential" => Ok(Some(TimeSpread::Exponential)),
+        other => {
+            let message = format!("`think_spread` must be \"fixed\" or \"exponential\"; it is \"{other}\"");
+            Err(table.error_at(&spread, message))
         }
     }
 }
@@ -146,6 +170,7 @@ fn mix(table: &Table<'_>, shared: MixTimes) -> Result<Mix, DefinitionError> {
         ramp_down_s: times.ramp_down_s.unwrap_or(0.0),
         delay_s: times.delay_s.unwrap_or(0.0),
         think_time_s: times.think_time_s.unwrap_or(0.0),
+        think_spread: times.think_spread.unwrap_or_default(),
     };
     match mix.problem() {
         Some(problem) => Err(table.error(problem)),
@@ -156,7 +181,12 @@ fn mix(table: &Table<'_>, shared: MixTimes) -> Result<Mix, DefinitionError> {
 /// WebBench's "Client Parameters".
 struct Client {
     keep_alive: bool,
-    http_version: HttpVersion,
+    new_connection_share: Option<f64>,
+    endpoint: Endpoint,
+    streams: usize,
+    usual_headers: bool,
+    headers: Vec<String>,
+    tls_resumption_share: f64,
     receive_buffer_bytes: usize,
     timeout_s: f64,
 }
@@ -165,23 +195,68 @@ fn client(root: &Table<'_>) -> Result<Client, DefinitionError> {
     let table = root.table("client")?.ok_or_else(|| root.error("the suite needs a [client]"))?;
     let keep_alive = table.required("use_keep_alives", table.boolean("use_keep_alives")?)?.value;
     let version = table.required_string("http_version")?;
-    let http_version = match version.value.as_str() {
-        "1.0" => HttpVersion::Http10,
-        "1.1" => HttpVersion::Http11,
-        other => {
-            let message = format!("`http_version` must be \"1.0\" or \"1.1\"; it is \"{other}\"");
-            return Err(table.error_at(&version, message));
-        }
-    };
+    let usual = Endpoint { is_secure: false, version: http_version(&table, &version)? };
     let receive_buffer = table.whole("receive_buffer_bytes", 64..=RECEIVE_BUFFER_BYTES_MAX)?;
     let timeout = table.number("timeout_s", 0.001..=SECONDS_MAX)?;
-    table.finish()?;
-    Ok(Client {
+    let share = table.number("new_connection_share", 0.0..=1.0)?;
+    if let Some(share) = &share
+        && !(keep_alive && share.value > 0.0 && share.value < 1.0)
+    {
+        let message = "`new_connection_share` is above 0 and below 1, and for clients with `use_keep_alives`";
+        return Err(table.error_at(share, message));
+    }
+    let client = Client {
         keep_alive,
-        http_version,
+        new_connection_share: share.map(|share| share.value),
+        endpoint: read_class::endpoint(&table, usual)?,
+        streams: streams(&table, usual.version)?,
+        usual_headers: usual_headers(&table, usual.version)?,
+        headers: headers(&table)?,
+        tls_resumption_share: table
+            .number("tls_resumption_share", 0.0..=1.0)?
+            .map_or(1.0, |share| share.value),
         receive_buffer_bytes: receive_buffer.map_or(4096, |bytes| bytes.value as usize),
         timeout_s: timeout.map_or(10.0, |seconds| seconds.value),
-    })
+    };
+    table.finish()?;
+    Ok(client)
+}
+
+/// Clients that share a connection of HTTP/2.
+fn streams(table: &Table<'_>, version: HttpVersion) -> Result<usize, DefinitionError> {
+    match table.whole("streams", 1..=STREAMS_MAX)? {
+        Some(streams) if streams.value > 1 && version != HttpVersion::Http2 => {
+            Err(table.error_at(&streams, "only HTTP/2 has several requests on a connection at once"))
+        }
+        streams => Ok(streams.map_or(1, |streams| streams.value as usize)),
+    }
+}
+
+/// Whether Host, User-Agent and Accept are sent without being named.
+fn usual_headers(table: &Table<'_>, version: HttpVersion) -> Result<bool, DefinitionError> {
+    match table.boolean("usual_headers")? {
+        Some(usual) if !usual.value && version != HttpVersion::Http10 => Err(table.error_at(
+            &usual,
+            "only HTTP/1.0 does without the usual header fields: later versions ask for Host",
+        )),
+        usual => Ok(usual.is_none_or(|usual| usual.value)),
+    }
+}
+
+/// A version of HTTP by its number.
+pub(super) fn http_version(
+    table: &Table<'_>,
+    version: &Located<String>,
+) -> Result<HttpVersion, DefinitionError> {
+    match version.value.as_str() {
+        "1.0" => Ok(HttpVersion::Http10),
+        "1.1" => Ok(HttpVersion::Http11),
+        "2" => Ok(HttpVersion::Http2),
+        other => {
+            let message = format!("`http_version` must be \"1.0\", \"1.1\" or \"2\"; it is \"{other}\"");
+            Err(table.error_at(version, message))
+        }
+    }
 }
 
 /// A name that can stand in a path, a CSV file and a histogram's tag.
@@ -277,8 +352,13 @@ file_bytes = 1000
             ),
             (
                 "http_version = \"1.0\"",
+                "http_version = \"3\"",
+                "two.toml:12:16: `http_version` must be \"1.0\", \"1.1\" or \"2\"; it is \"3\"",
+            ),
+            (
+                "http_version = \"1.0\"",
                 "http_version = \"2\"",
-                "two.toml:12:16: `http_version` must be \"1.0\" or \"1.1\"; it is \"2\"",
+                "two.toml:12:16: HTTP/2 is agreed upon in the TLS handshake: it takes `tls = true`",
             ),
             (
                 "file_bytes = 100\n",

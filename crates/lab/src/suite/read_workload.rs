@@ -1,14 +1,13 @@
-//! Reads what a suite's clients ask for: a workload of classes whose weights sum to 100, or the interfaces that it compares, which
+//! Reads what a suite's clients ask for: a workload of classes whose weights add up, or the interfaces that it compares, which
 //! must return as many bytes as each other.
 
+use super::own_request::OwnRequest;
 use super::read::name;
-use super::{Class, Content, Interface, Part, Workload};
+use super::read_class::{FILES_MAX, Shared, Weight, class};
+use super::{Class, Content, Endpoint, Interface, Part, Workload};
 use crate::definition::{DefinitionError, Located, Table};
+use std::collections::HashMap;
 
-/// The most files of a class, and of a tree.
-const FILES_MAX: u64 = 100_000;
-/// The largest file: 1 GiB.
-const FILE_BYTES_MAX: u64 = 1 << 30;
 /// The largest tree: 16 GiB.
 const TREE_BYTES_MAX: u64 = 16 << 30;
 /// How far the sum of the weights may be from 100, for weights with decimals.
@@ -16,12 +15,12 @@ const WEIGHTS_TOLERANCE: f64 = 1e-6;
 /// The most interfaces of a suite.
 const INTERFACES_MAX: usize = 100;
 
-/// The parts of a suite, from its top level.
-pub(super) fn parts(root: &Table<'_>) -> Result<Vec<Part>, DefinitionError> {
+/// The parts of a suite, from its top level; `endpoint` is where requests go unless a class says otherwise.
+pub(super) fn parts(root: &Table<'_>, endpoint: Endpoint) -> Result<Vec<Part>, DefinitionError> {
     let table = root.table("workload")?.ok_or_else(|| root.error("the suite needs a [workload]"))?;
     match root.strings("interfaces")? {
-        Some(interfaces) => interface_parts(root, &interfaces, &table),
-        None => Ok(vec![Part { interface: None, workload: workload(&table)? }]),
+        Some(interfaces) => interface_parts(root, &interfaces, &table, endpoint),
+        None => Ok(vec![Part { interface: None, workload: workload(&table, endpoint)? }]),
     }
 }
 
@@ -30,6 +29,7 @@ fn interface_parts(
     root: &Table<'_>,
     names: &Located<Vec<String>>,
     workload: &Table<'_>,
+    endpoint: Endpoint,
 ) -> Result<Vec<Part>, DefinitionError> {
     let (workload_name, content_seed) = workload_head(workload)?;
     workload.finish()?;
@@ -39,7 +39,10 @@ fn interface_parts(
         let class = Class {
             name: interface.name.to_uppercase(),
             weight_percent: 100.0,
-            content: Content::Interface(Box::new(interface.clone())),
+            content: Content::Interface { interface: Box::new(interface.clone()), asked_bytes: None },
+            zipf: 0.0,
+            headers: Vec::new(),
+            endpoint,
         };
         let classes = vec![class];
         let workload = Workload { name: workload_name.clone(), content_seed, classes };
@@ -60,6 +63,9 @@ fn interfaces_problem(parts: &[Part]) -> Option<String> {
     let interfaces: Vec<&Interface> = parts.iter().filter_map(|part| part.interface.as_ref()).collect();
     for (index, interface) in interfaces.iter().enumerate() {
         let (first, name) = (interfaces[0], &interface.name);
+        if interface.body_varies {
+            return Some(format!("nobody knows how many bytes `{name}` returns: it cannot be compared"));
+        }
         if interface.body_bytes != first.body_bytes {
             return Some(format!(
                 "`{name}` returns {} bytes and `{}` {}: what returns another number of bytes cannot be compared",
@@ -81,17 +87,20 @@ fn workload_head(table: &Table<'_>) -> Result<(String, u64), DefinitionError> {
     Ok((name, content_seed))
 }
 
-fn workload(table: &Table<'_>) -> Result<Workload, DefinitionError> {
+fn workload(table: &Table<'_>, endpoint: Endpoint) -> Result<Workload, DefinitionError> {
     let (name, content_seed) = workload_head(table)?;
-    let mut classes: Vec<Class> = Vec::new();
-    for class_table in table.tables("class")? {
-        let class = class(&class_table)?;
+    let shared = Shared { endpoint, content_seed };
+    let (mut classes, mut weights): (Vec<Class>, Vec<Weight>) = (Vec::new(), Vec::new());
+    for class_table in &table.tables("class")? {
+        let (class, weight) = class(class_table, shared)?;
         if classes.iter().any(|other| other.name == class.name) {
             return Err(class_table.error(format!("the class `{}` is there twice", class.name)));
         }
         classes.push(class);
+        weights.push(weight);
     }
     table.finish()?;
+    weigh(&mut classes, &weights).map_err(|problem| table.error(problem))?;
     let workload = Workload { name, content_seed, classes };
     match workload_problem(&workload) {
         Some(problem) => Err(table.error(problem)),
@@ -99,41 +108,78 @@ fn workload(table: &Table<'_>) -> Result<Workload, DefinitionError> {
     }
 }
 
-fn class(table: &Table<'_>) -> Result<Class, DefinitionError> {
-    let name = name(table, table.required_string("name")?, "a class's")?;
-    let weight = table.required("weight_percent", table.number("weight_percent", 0.0..=100.0)?)?;
-    if weight.value <= 0.0 {
-        return Err(table.error_at(&weight, "a class of weight 0 is never asked for; leave it out"));
-    }
-    let content = match table.string("interface")? {
-        Some(named) => {
-            let interface =
-                Interface::find(&named.value).map_err(|message| table.error_at(&named, message))?;
-            Content::Interface(Box::new(interface))
+/// Gives every class its percentage.
+fn weigh(classes: &mut [Class], weights: &[Weight]) -> Result<(), String> {
+    let (mut percent, mut relative) = (None, None);
+    for weight in weights {
+        match weight {
+            Weight::Percent(value) => *percent.get_or_insert(0.0) += value,
+            Weight::Relative(value) => *relative.get_or_insert(0.0) += value,
         }
-        None => Content::Files {
-            files: table.required("files", table.whole("files", 1..=FILES_MAX)?)?.value,
-            file_bytes: table.required("file_bytes", table.whole("file_bytes", 1..=FILE_BYTES_MAX)?)?.value,
-        },
+    }
+    let factor: f64 = match (percent, relative) {
+        (None, None) => return Err("the workload needs at least one [[workload.class]]".to_string()),
+        (Some(_), Some(_)) => {
+            return Err("some classes have a `weight` and some a `weight_percent`: all must have the same"
+                .to_string());
+        }
+        (Some(sum), None) if f64::abs(sum - 100.0) > WEIGHTS_TOLERANCE => {
+            return Err(format!("the weights of the classes must sum to 100; they sum to {sum}"));
+        }
+        // As they are stated, to the last digit.
+        (Some(_), None) => 1.0,
+        (None, Some(sum)) => 100.0 / sum,
     };
-    table.finish()?;
-    Ok(Class { name, weight_percent: weight.value, content })
+    for (class, Weight::Percent(value) | Weight::Relative(value)) in classes.iter_mut().zip(weights) {
+        class.weight_percent = value * factor;
+    }
+    Ok(())
 }
 
 fn workload_problem(workload: &Workload) -> Option<String> {
-    if workload.classes.is_empty() {
-        return Some("the workload needs at least one [[workload.class]]".to_string());
-    }
-    let sum: f64 = workload.classes.iter().map(|class| class.weight_percent).sum();
-    if (sum - 100.0).abs() > WEIGHTS_TOLERANCE {
-        return Some(format!("the weights of the classes must sum to 100; they sum to {sum}"));
-    }
     if workload.files() > FILES_MAX {
         return Some(format!("the tree has {} files; at most {FILES_MAX} are allowed", workload.files()));
     }
-    (workload.tree_bytes() > TREE_BYTES_MAX).then(|| {
-        format!("the tree has {} bytes; at most {TREE_BYTES_MAX} are allowed", workload.tree_bytes())
-    })
+    if workload.tree_bytes() > TREE_BYTES_MAX {
+        return Some(format!(
+            "the tree has {} bytes; at most {TREE_BYTES_MAX} are allowed",
+            workload.tree_bytes()
+        ));
+    }
+    let mut directories: HashMap<&str, &Content> = HashMap::new();
+    for content in workload.classes.iter().map(|class| &class.content) {
+        if let Content::Files { directory, .. } = content
+            && *directories.entry(directory).or_insert(content) != content
+        {
+            return Some(format!(
+                "two classes have the directory {directory}, with files of other sizes or names"
+            ));
+        }
+    }
+    // The same file in two sizes would be made twice, and found wrong once.
+    let mut files: HashMap<&str, u64> = HashMap::new();
+    for request in workload.classes.iter().flat_map(Class::own_files) {
+        let bytes = request.usual_bytes().unwrap_or(0);
+        if *files.entry(&request.path).or_insert(bytes) != bytes {
+            return Some(format!(
+                "the file {} is there with {} bytes and with {bytes}",
+                request.path,
+                files[&request.path[..]]
+            ));
+        }
+    }
+    None
+}
+
+impl Class {
+    /// Its requests that files answer, where they are spelt out.
+    pub(super) fn own_files(&self) -> impl Iterator<Item = &OwnRequest> {
+        let requests = match &self.content {
+            Content::Requests { requests, interface: None, .. } => &requests[..],
+            _ => &[],
+        };
+        requests.iter().filter(|request| request.is_file())
+    }
 }
 
 #[cfg(test)]
@@ -190,6 +236,6 @@ mod tests {
         let suite = suite("mixed.toml", &text).unwrap();
         let part = suite.first_part();
         assert_eq!((part.needs(), part.programs()), (vec!["cgi", "files"], vec!["cgi"]));
-        assert_eq!((part.workload.files(), part.workload.classes[1].body_bytes()), (3, 6250));
+        assert_eq!((part.workload.files(), part.workload.classes[1].body_bytes(0)), (3, Some(6250)));
     }
 }

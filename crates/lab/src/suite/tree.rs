@@ -2,7 +2,8 @@
 
 use super::content;
 use super::interface::AtPath;
-use super::{Class, Content, Interface, Suite, Workload};
+use super::read_class::seed_of;
+use super::{Class, Content, Interface, OwnRequest, Suite, Workload};
 use crate::cache;
 use std::fs;
 use std::io;
@@ -42,13 +43,19 @@ pub fn write(suite: &Suite, root: &Path) -> io::Result<()> {
     for workload in suite.parts.iter().map(|part| &part.workload) {
         for (index, class) in workload.classes.iter().enumerate() {
             match &class.content {
-                Content::Files { files, .. } => {
-                    for number in 0..*files {
+                Content::Files { .. } => {
+                    for number in 0..class.requests() {
                         let path = root.join(class.path(number).trim_start_matches('/'));
                         write_file(&path, &file_content(workload, index, class, number))?;
                     }
                 }
-                Content::Interface(interface) => write_interface(workload, interface, root)?,
+                Content::Interface { interface, .. } => write_interface(workload, interface, root)?,
+                Content::Requests { .. } => {
+                    for request in class.own_files() {
+                        let path = root.join(request.path.trim_start_matches('/'));
+                        write_file(&path, &own_file(workload, request))?;
+                    }
+                }
             }
         }
     }
@@ -59,7 +66,13 @@ pub fn write(suite: &Suite, root: &Path) -> io::Result<()> {
 pub fn expected(workload: &Workload, class_index: usize, class: &Class, number: u64) -> Expected {
     match &class.content {
         Content::Files { .. } => Expected::Bytes(file_content(workload, class_index, class, number)),
-        Content::Interface(interface) => match interface.at_path() {
+        Content::Requests { requests, interface, .. } => match &requests[number as usize] {
+            request if interface.is_none() && request.is_file() => {
+                Expected::Bytes(own_file(workload, request))
+            }
+            _ => Expected::Anything,
+        },
+        Content::Interface { interface, .. } => match interface.at_path() {
             AtPath::File => Expected::Bytes(interface_file(workload, interface)),
             AtPath::Page(_) => Expected::Page,
             AtPath::Nothing => Expected::Anything,
@@ -90,10 +103,20 @@ fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// What one file of a class must hold.
 fn file_content(workload: &Workload, class_index: usize, class: &Class, number: u64) -> Vec<u8> {
+    // Classes that ask for the same files have the first one's.
+    let same = |other: &Class| other.content == class.content;
+    let class_index = workload.classes.iter().position(same).unwrap_or(class_index);
     let position = ((class_index as u64) << 32) | number;
     let seed = content::SplitMix(workload.content_seed).next() ^ content::SplitMix(position).next();
     let title = format!("{} {}", workload.name, class.path(number));
-    content::make(&title, class.body_bytes() as usize, seed)
+    content::make(&title, class.body_bytes(number).unwrap_or(0) as usize, seed)
+}
+
+/// What the file must hold that answers a request which is spelt out: the same wherever in the suite it is asked for.
+fn own_file(workload: &Workload, request: &OwnRequest) -> Vec<u8> {
+    let title = format!("{} {}", workload.name, request.path);
+    let seed = workload.content_seed ^ seed_of(&request.path);
+    content::make(&title, request.usual_bytes().unwrap_or(0) as usize, seed)
 }
 
 /// What the file of an interface must hold that is a file and no more.
@@ -105,8 +128,16 @@ fn interface_file(workload: &Workload, interface: &Interface) -> Vec<u8> {
 /// A name that differs for trees that differ, so that two suites never share one by mistake.
 fn directory_name(suite: &Suite) -> String {
     let of_class = |class: &Class| match &class.content {
-        Content::Files { files, file_bytes } => format!("{}:{files}:{file_bytes}", class.name),
-        Content::Interface(interface) => format!("{}:{}", interface.path, interface.body_bytes),
+        Content::Files { directory, sizes, suffix } => {
+            let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+            format!("{directory}{suffix}:{}", sizes.join(":"))
+        }
+        Content::Interface { interface, .. } => format!("{}:{}", interface.path, interface.body_bytes),
+        Content::Requests { .. } => {
+            let file =
+                |request: &OwnRequest| format!("{}:{}", request.path, request.usual_bytes().unwrap_or(0));
+            class.own_files().map(file).collect::<Vec<_>>().join(";")
+        }
     };
     let shape: Vec<String> =
         suite.parts.iter().flat_map(|part| &part.workload.classes).map(of_class).collect();
@@ -157,7 +188,11 @@ mod tests {
     fn trees_that_differ_have_names_that_differ() {
         let suite = Suite::find("webbench-1.1-static").unwrap();
         let mut other = suite.clone();
-        other.parts[0].workload.classes[3].content = Content::Files { files: 10, file_bytes: 2049 };
+        other.parts[0].workload.classes[3].content = Content::Files {
+            directory: "CLASS_2K".to_string(),
+            sizes: vec![2049; 10],
+            suffix: ".html".to_string(),
+        };
         assert_ne!(directory_name(&suite), directory_name(&other));
         let spice = Suite::find("spice").unwrap();
         assert_ne!(directory_name(&spice), directory_name(&Suite::find("spice-cgi").unwrap()));

@@ -1,9 +1,11 @@
-//! What the clients of a suite ask for: workloads of weighted classes, of files or of what an interface answers.
+//! What the clients of a suite ask for: workloads of weighted classes, of files, of what an interface answers, of requests that are
+//! spelt out, or of pages.
 
-use super::{Drive, Interface};
-use crate::capability::FILES;
-use crate::result::ClassRecord;
-use touchstone_load::PlannedRequest;
+use super::endpoint::{Endpoint, Endpoints};
+use super::{Drive, Interface, Lengths, OwnRequest};
+use crate::capability::{FILES, HTTP2, OWN_REQUESTS, TLS};
+use crate::result::{ClassRecord, SizeRecord};
+use touchstone_load::{HttpVersion, PlannedRequest};
 
 /// What is measured in every mix by itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,24 +32,46 @@ pub struct Workload {
 pub struct Class {
     /// For example `CLASS_4K`: the directory of its files, too.
     pub name: String,
-    /// Percent of the requests.
+    /// Percent of what is chosen: of the requests, or, where there are pages, of the pages.
     pub weight_percent: f64,
     /// What is asked for.
     pub content: Content,
+    /// The exponent of Zipf's law for the popularity of its requests, in their order; 0: all alike.
+    pub zipf: f64,
+    /// Header fields of all its requests, `name: value`.
+    pub headers: Vec<String>,
+    /// Where its requests go, and how they are written.
+    pub endpoint: Endpoint,
 }
 
 /// What a class asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// Files of one size, equally often.
+    /// Files, by the bytes of each.
     Files {
-        /// How many.
-        files: u64,
-        /// Bytes of each.
-        file_bytes: u64,
+        /// Where they lie.
+        directory: String,
+        /// One for each file, in the order of their numbers.
+        sizes: Vec<u64>,
+        /// How their names end, for example `.html`.
+        suffix: String,
     },
     /// What an interface answers.
-    Interface(Box<Interface>),
+    Interface {
+        /// Which.
+        interface: Box<Interface>,
+        /// The bytes that it is asked for by the query, where it takes one.
+        asked_bytes: Option<u64>,
+    },
+    /// Requests that are spelt out, one at a time.
+    Requests {
+        /// Which.
+        requests: Vec<OwnRequest>,
+        /// What answers them, where that is a program of ours.
+        interface: Option<Box<Interface>>,
+        /// A page: whoever asks for the first asks for all the others after it.
+        is_page: bool,
+    },
 }
 
 impl Part {
@@ -58,7 +82,7 @@ impl Part {
 
     /// The capabilities that a system must have for it, each once.
     pub fn needs(&self) -> Vec<&str> {
-        let mut needs: Vec<&str> = self.workload.classes.iter().map(Class::needs).collect();
+        let mut needs: Vec<&str> = self.workload.classes.iter().flat_map(Class::needs).collect();
         needs.sort_unstable();
         needs.dedup();
         needs
@@ -76,9 +100,16 @@ impl Part {
 }
 
 impl Workload {
-    /// The mean of the body length by the weights, bytes.
+    /// The mean of the body length over all requests, bytes. What nobody knows the length of counts with its usual one.
     pub fn mean_body_bytes(&self) -> f64 {
-        self.classes.iter().map(|class| class.weight_percent / 100.0 * class.body_bytes() as f64).sum()
+        self.shares().iter().zip(&self.classes).map(|(share, class)| share * class.mean_body_bytes()).sum()
+    }
+
+    /// The share of the requests that each class has, 0 to 1. It is its weight, but where there are pages.
+    pub fn shares(&self) -> Vec<f64> {
+        let requests = |class: &Class| class.weight_percent * class.page_requests() as f64;
+        let all: f64 = self.classes.iter().map(requests).sum();
+        self.classes.iter().map(|class| requests(class) / all).collect()
     }
 
     /// Different requests: files in the tree, and the paths of each program.
@@ -88,25 +119,44 @@ impl Workload {
 
     /// Bytes of all different answers together: those of the tree, where all are files.
     pub fn tree_bytes(&self) -> u64 {
-        self.classes.iter().map(|class| class.requests() * class.body_bytes()).sum()
+        self.classes.iter().map(Class::tree_bytes).sum()
+    }
+
+    /// Where the requests go, each place once.
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        Endpoints::of(self.classes.iter().map(|class| class.endpoint))
     }
 
     /// Everything that can be asked for as a weighted request.
     pub(super) fn requests(&self, drive: &Drive<'_>) -> Vec<PlannedRequest> {
-        let of_class = |(index, class): (usize, &Class)| {
-            let weight = class.weight_percent / class.requests() as f64;
-            let expected_body_bytes = drive.check_lengths.then_some(class.body_bytes());
-            let request = |path: String| PlannedRequest {
-                class: index,
-                weight,
-                expected_body_bytes,
-                ..PlannedRequest::get(path)
-            };
-            (0..class.requests())
-                .map(|number| request(format!("{}{}", drive.path_prefix, class.path(number))))
-                .collect::<Vec<_>>()
-        };
-        self.classes.iter().enumerate().flat_map(of_class).collect()
+        let endpoints = self.endpoints();
+        let mut all: Vec<PlannedRequest> = Vec::new();
+        for (index, class) in self.classes.iter().enumerate() {
+            let first = all.len();
+            let weights = class.popularity();
+            let sum: f64 = weights.iter().sum();
+            all.extend(weights.iter().enumerate().map(|(number, weight)| {
+                let request = class.request(number as u64, drive.path_prefix, drive.lengths);
+                PlannedRequest {
+                    class: index,
+                    target: endpoints.place(class.endpoint),
+                    weight: class.weight_percent * weight / sum,
+                    headers: [&class.headers[..], &request.headers].concat(),
+                    ..request
+                }
+            }));
+            if class.is_page() {
+                all[first].then = (first + 1..all.len()).collect();
+                all[first].weight = class.weight_percent;
+                all[first + 1..].iter_mut().for_each(|request| request.weight = 0.0);
+            }
+        }
+        all
+    }
+
+    /// The classes as the result file records them.
+    pub(super) fn record(&self) -> Vec<ClassRecord> {
+        self.shares().iter().zip(&self.classes).map(|(share, class)| class.record(share * 100.0)).collect()
     }
 }
 
@@ -114,44 +164,129 @@ impl Class {
     /// The path of one of its requests, for example `/CLASS_4K/3.html`.
     pub fn path(&self, number: u64) -> String {
         match &self.content {
-            Content::Files { .. } => format!("/{}/{number}.html", self.name),
-            Content::Interface(interface) => interface.path(number),
+            Content::Files { directory, suffix, .. } => format!("/{directory}/{number}{suffix}"),
+            Content::Interface { interface, asked_bytes } => interface.path_for(number, *asked_bytes),
+            Content::Requests { requests, .. } => requests[number as usize].path.clone(),
+        }
+    }
+
+    /// One of its requests, as the load engine sends it, without what it shares with the others of the class.
+    pub(crate) fn request(&self, number: u64, path_prefix: &str, lengths: Lengths) -> PlannedRequest {
+        match &self.content {
+            Content::Requests { requests, .. } => requests[number as usize].planned(path_prefix, lengths),
+            Content::Files { .. } | Content::Interface { .. } => PlannedRequest {
+                expected_body_bytes: self.body_bytes(number).filter(|_| lengths != Lengths::Unchecked),
+                ..PlannedRequest::get(format!("{path_prefix}{}", self.path(number)))
+            },
         }
     }
 
     /// How many different requests it has.
     pub fn requests(&self) -> u64 {
         match &self.content {
-            Content::Files { files, .. } => *files,
-            Content::Interface(interface) => interface.paths,
+            Content::Files { sizes, .. } => sizes.len() as u64,
+            Content::Interface { interface, .. } => interface.paths,
+            Content::Requests { requests, .. } => requests.len() as u64,
         }
     }
 
-    /// Bytes of the body of each answer.
-    pub fn body_bytes(&self) -> u64 {
+    /// Bytes of the body of an answer; absent where nobody knows.
+    pub fn body_bytes(&self, number: u64) -> Option<u64> {
         match &self.content {
-            Content::Files { file_bytes, .. } => *file_bytes,
-            Content::Interface(interface) => interface.body_bytes,
+            Content::Files { sizes, .. } => sizes.get(number as usize).copied(),
+            Content::Interface { interface, .. } if interface.body_varies => None,
+            Content::Interface { interface, asked_bytes } => {
+                Some(asked_bytes.unwrap_or(interface.body_bytes))
+            }
+            Content::Requests { requests, .. } => requests[number as usize].usual_bytes(),
+        }
+    }
+
+    /// Whether whoever asks for its first request asks for all others after it.
+    pub fn is_page(&self) -> bool {
+        matches!(self.content, Content::Requests { is_page: true, .. })
+    }
+
+    /// Requests that follow from one choice.
+    pub fn page_requests(&self) -> u64 {
+        if self.is_page() { self.requests() } else { 1 }
+    }
+
+    /// The mean of the body length of its requests by their popularity, bytes.
+    pub fn mean_body_bytes(&self) -> f64 {
+        self.weighted_mean(|bytes| bytes)
+    }
+
+    /// Bytes of all its different answers together.
+    pub fn tree_bytes(&self) -> u64 {
+        (0..self.requests()).map(|number| self.usual_bytes(number)).sum()
+    }
+
+    /// What each of its requests is asked for, relative to the others.
+    fn popularity(&self) -> Vec<f64> {
+        let stated = |number: u64| match &self.content {
+            Content::Requests { requests, is_page: false, .. } => requests[number as usize].weight,
+            _ => 1.0,
+        };
+        (0..self.requests()).map(|number| stated(number) * ((number + 1) as f64).powf(-self.zipf)).collect()
+    }
+
+    fn weighted_mean(&self, figure: impl Fn(f64) -> f64) -> f64 {
+        let weights = self.popularity();
+        let sum: f64 = weights.iter().sum();
+        let of =
+            |(number, weight): (usize, &f64)| weight / sum * figure(self.usual_bytes(number as u64) as f64);
+        weights.iter().enumerate().map(of).sum()
+    }
+
+    /// The bytes of an answer, or what is usual.
+    fn usual_bytes(&self, number: u64) -> u64 {
+        match &self.content {
+            Content::Interface { interface, .. } if interface.body_varies => interface.body_bytes,
+            _ => self.body_bytes(number).unwrap_or(0),
         }
     }
 
     fn interface(&self) -> Option<&Interface> {
         match &self.content {
             Content::Files { .. } => None,
-            Content::Interface(interface) => Some(interface),
+            Content::Interface { interface, .. } => Some(interface),
+            Content::Requests { interface, .. } => interface.as_deref(),
         }
     }
 
-    fn needs(&self) -> &str {
-        self.interface().map_or(FILES, |interface| &interface.needs)
+    fn needs(&self) -> Vec<&str> {
+        let answers = match &self.content {
+            Content::Files { .. } => FILES,
+            Content::Interface { interface, .. } => &interface.needs,
+            Content::Requests { interface: Some(interface), .. } => &interface.needs,
+            Content::Requests { requests, .. } if requests.iter().all(OwnRequest::is_file) => FILES,
+            Content::Requests { .. } => OWN_REQUESTS,
+        };
+        let tls = self.endpoint.is_secure.then_some(TLS);
+        let http2 = (self.endpoint.version == HttpVersion::Http2).then_some(HTTP2);
+        [answers].into_iter().chain(tls).chain(http2).collect()
     }
 
-    pub(super) fn record(&self) -> ClassRecord {
+    fn record(&self, weight_percent: f64) -> ClassRecord {
+        let bytes: Vec<u64> = (0..self.requests()).map(|number| self.usual_bytes(number)).collect();
+        let (smallest, largest) = (bytes.iter().min().copied(), bytes.iter().max().copied());
+        let mean_bytes = self.mean_body_bytes();
+        let sizes = (smallest != largest).then(|| SizeRecord {
+            smallest_bytes: smallest.unwrap_or(0),
+            largest_bytes: largest.unwrap_or(0),
+            mean_bytes,
+            stddev_bytes: self.weighted_mean(|bytes| (bytes - mean_bytes).powi(2)).sqrt(),
+            tree_bytes: self.tree_bytes(),
+        });
         ClassRecord {
             name: self.name.clone(),
-            weight_percent: self.weight_percent,
+            weight_percent,
             files: self.requests(),
-            file_bytes: self.body_bytes(),
+            file_bytes: mean_bytes.round() as u64,
+            sizes,
+            page_requests: self.page_requests(),
+            body_varies: (0..self.requests()).any(|number| self.body_bytes(number).is_none()),
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Ground<'a> {
     pub address: IpAddr,
     /// Its port.
     pub port: u16,
+    /// Its TLS, where the suite asks for it.
+    pub tls: Option<TlsGround<'a>>,
     /// The port of its origin; 0 where it has none.
     pub origin_port: u16,
     /// Its processors.
@@ -33,6 +35,17 @@ pub struct Ground<'a> {
     pub mean_body_bytes: u64,
     /// The capabilities that the run needs of it.
     pub needs: &'a [&'a str],
+}
+
+/// What a system takes that speaks TLS on a port of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct TlsGround<'a> {
+    /// The port.
+    pub port: u16,
+    /// The certificate, a PEM file.
+    pub certificate: &'a Path,
+    /// Its key, a PEM file.
+    pub certificate_key: &'a Path,
 }
 
 /// A system that was started. Dropping it stops it.
@@ -94,6 +107,9 @@ impl Ground<'_> {
             address: self.address,
             port: self.port,
             origin_port: self.origin_port,
+            tls_port: self.tls.map_or(0, |tls| tls.port),
+            certificate: self.tls.map_or(Path::new(""), |tls| tls.certificate),
+            certificate_key: self.tls.map_or(Path::new(""), |tls| tls.certificate_key),
             cores: self.cpus.len(),
             mean_body_bytes: self.mean_body_bytes,
             programs: self.programs,

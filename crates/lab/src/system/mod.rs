@@ -272,6 +272,9 @@ mod tests {
             address: std::net::Ipv4Addr::LOCALHOST.into(),
             port: 8080,
             origin_port: 8081,
+            tls_port: 8443,
+            certificate: Path::new("/tmp/c.pem"),
+            certificate_key: Path::new("/tmp/k.pem"),
             cores: 3,
             mean_body_bytes: 8348,
             programs: Path::new("/programs"),
@@ -280,7 +283,19 @@ mod tests {
             user: "nobody",
             group: "nogroup",
             as_root: true,
-            needs: &["files", "includes", "cgi", "fastcgi", "nsapi", "servlet", "jsp", "ajp"],
+            needs: &[
+                "files",
+                "includes",
+                "cgi",
+                "fastcgi",
+                "nsapi",
+                "servlet",
+                "jsp",
+                "ajp",
+                "tls",
+                "http_two",
+                "application",
+            ],
         }
     }
 

@@ -3,7 +3,8 @@
 //!
 //! Only braces around lower-case letters and underscores are placeholders, so that the braces of configuration
 //! languages stand as they are. The name of a part is a capability that the run needs of the system, `as_root` where this
-//! program runs as root, or `jars` where those of the server's own servlets were copied.
+//! program runs as root, or `jars` where those of the server's own servlets were copied; of several with `_and_` between them all
+//! must be.
 
 use crate::capability;
 use crate::definition::nearest;
@@ -11,13 +12,16 @@ use std::net::IpAddr;
 use std::path::Path;
 
 /// The placeholders that there are.
-pub(super) const PLACEHOLDERS: [&str; 13] = [
+pub(super) const PLACEHOLDERS: [&str; 16] = [
     "executable",
     "root",
     "directory",
     "address",
     "port",
     "origin_port",
+    "tls_port",
+    "certificate",
+    "certificate_key",
     "cores",
     "mean_body_bytes",
     "programs",
@@ -31,6 +35,8 @@ pub(super) const PLACEHOLDERS: [&str; 13] = [
 const AS_ROOT: &str = "as_root";
 /// The part that stands where the jars of servlets were copied, and the placeholder of the copy.
 const JARS: &str = "jars";
+/// Between the names of a part that stands only where all of them are asked for.
+const AND: &str = "_and_";
 
 /// What stands for the placeholders.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +53,12 @@ pub struct Values<'a> {
     pub port: u16,
     /// The port that its origin listens on; 0 where it has none.
     pub origin_port: u16,
+    /// The port to listen on with TLS; 0 where it is not asked for.
+    pub tls_port: u16,
+    /// The certificate for that port, PEM.
+    pub certificate: &'a Path,
+    /// Its key, PEM.
+    pub certificate_key: &'a Path,
     /// How many processors it is given.
     pub cores: usize,
     /// The workload's mean body, rounded.
@@ -72,12 +84,12 @@ impl Values<'_> {
     pub(super) fn fill(&self, template: &str) -> String {
         // A template that cannot be taken apart is refused when it is read.
         let pieces = pieces(template).unwrap_or_default();
-        let stands = |piece: &&Piece<'_>| match piece.only_with {
-            None => true,
-            Some(AS_ROOT) => self.as_root,
-            Some(JARS) => self.jars.is_some(),
-            Some(capability) => self.needs.contains(&capability),
+        let has = |name: &str| match name {
+            AS_ROOT => self.as_root,
+            JARS => self.jars.is_some(),
+            capability => self.needs.contains(&capability),
         };
+        let stands = |piece: &&Piece<'_>| piece.only_with.is_none_or(|names| names.split(AND).all(has));
         pieces.iter().filter(stands).map(|piece| self.fill_placeholders(piece.text)).collect()
     }
 
@@ -106,6 +118,9 @@ impl Values<'_> {
             "address" => self.address.to_string(),
             "port" => self.port.to_string(),
             "origin_port" => self.origin_port.to_string(),
+            "tls_port" => self.tls_port.to_string(),
+            "certificate" => self.certificate.display().to_string(),
+            "certificate_key" => self.certificate_key.display().to_string(),
             "cores" => self.cores.to_string(),
             "mean_body_bytes" => self.mean_body_bytes.to_string(),
             "programs" => self.programs.display().to_string(),
@@ -124,7 +139,9 @@ pub(super) fn problem(template: &str) -> Option<String> {
         Ok(pieces) => pieces,
         Err(problem) => return Some(problem),
     };
-    let known_part = |name: &str| [AS_ROOT, JARS].contains(&name) || capability::is_known(name);
+    let known_part = |names: &str| {
+        names.split(AND).all(|name| [AS_ROOT, JARS].contains(&name) || capability::is_known(name))
+    };
     if let Some(unknown) = pieces.iter().filter_map(|piece| piece.only_with).find(|name| !known_part(name)) {
         let known: Vec<&str> = capability::names().chain([AS_ROOT, JARS]).collect();
         return Some(format!("there is no part {{?{unknown}}}; known: {}", known.join(", ")));
@@ -247,6 +264,9 @@ mod tests {
             address: std::net::Ipv4Addr::LOCALHOST.into(),
             port: 80,
             origin_port: 81,
+            tls_port: 443,
+            certificate: Path::new("/c.pem"),
+            certificate_key: Path::new("/k.pem"),
             cores: 2,
             mean_body_bytes: 8348,
             programs: Path::new("/programs"),
@@ -286,6 +306,7 @@ mod tests {
             ("{root} {prot} {port}", "there is no placeholder {prot}; did you mean {port}?"),
             ("{?cgi} {prot} {/cgi}", "there is no placeholder {prot}"),
             ("{?cgj}{/cgj}", "there is no part {?cgj}; known: files, includes, cgi,"),
+            ("{?cgi_and_cgj}{/cgi_and_cgj}", "there is no part {?cgi_and_cgj}"),
             ("{?cgi} open", "the part {?cgi} has no {/cgi}"),
             ("{?cgi}{?nsapi}{/nsapi}{/cgi}", "the part {?cgi} has no {/cgi}"),
             ("shut {/cgi}", "there is no {?cgi} before {/cgi}"),

@@ -1,0 +1,26 @@
+//! No bytes make an importer panic, and whatever one takes over makes a suite that is read.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use touchstone_lab::import::suite_text::SuiteWishes;
+use touchstone_lab::import::{access_log, curl, filelist, har, suite_text, url_list};
+use touchstone_lab::suite::Suite;
+
+fuzz_target!(|input: (u8, &str)| {
+    let (kind, text) = input;
+    let recording = match kind % 5 {
+        0 => har::read("fuzz", text, &har::Wishes::default()),
+        1 => access_log::read("fuzz", text),
+        2 => url_list::read("fuzz", text),
+        3 => filelist::read("fuzz", text),
+        _ => curl::read("fuzz", text, true),
+    };
+    let Ok(recording) = recording else { return };
+    let wishes = SuiteWishes { name: "fuzz".to_string(), source: text.to_string(), most: 1000 };
+    let (text, _) = suite_text(&recording, &wishes);
+    match Suite::read("fuzz.toml", &text) {
+        Ok(_) => {}
+        // A file that was recorded in two sizes, or with more bytes than a file may have, is for whoever reads the message.
+        Err(error) => assert!(error.message.contains("bytes"), "{error}"),
+    }
+});

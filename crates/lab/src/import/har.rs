@@ -1,0 +1,230 @@
+//! HAR 1.2 recordings, as browsers and proxies save them. The requests to one server are taken over, that of the first entry unless
+//! another is named; what belongs to a connection or to a person (cookies, credentials) is left out.
+
+use super::url_list::place_of;
+use super::{ImportError, Kind, LeftOut, REQUESTS_MAX, RecordedRequest, Recording, is_method};
+use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// The longest body that is taken over: 1 MiB.
+const BODY_BYTES_MAX: usize = 1 << 20;
+/// Fields that are the connection's, the engine's, or of what the recording's cache knew already.
+const FIELDS_LEFT_OUT: [&str; 18] = [
+    "host",
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "expect",
+    "upgrade",
+    "keep-alive",
+    "te",
+    "trailer",
+    "user-agent",
+    "if-none-match",
+    "if-modified-since",
+    "if-range",
+    "range",
+    "priority",
+    "upgrade-insecure-requests",
+    "cache-control",
+    "pragma",
+];
+/// Fields that say who somebody is.
+const SECRET_FIELDS: [&str; 5] =
+    ["cookie", "authorization", "proxy-authorization", "x-csrf-token", "x-api-key"];
+
+/// How a recording is read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// The server whose requests are taken over, `http://host[:port]`; absent: that of the first.
+    pub origin: Option<String>,
+    /// Whether cookies and credentials are taken over, too.
+    pub with_secrets: bool,
+}
+
+/// Whether a text that begins as an object is a HAR.
+pub fn looks_like(text: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok_and(|value| value.pointer("/log/entries").is_some())
+}
+
+/// Reads a recording; `file` names it in messages.
+pub fn read(file: &str, text: &str, wishes: &Wishes) -> Result<Recording, ImportError> {
+    let value: Value = serde_json::from_str(text)
+        .map_err(|error| ImportError::new(file, error.line(), format!("this is no JSON: {error}")))?;
+    let entries = value.pointer("/log/entries").and_then(Value::as_array);
+    let Some(entries) = entries else {
+        return Err(ImportError::new(file, 0, "this is no HAR: there is no list \"log\".\"entries\" in it"));
+    };
+    if entries.len() > REQUESTS_MAX {
+        return Err(ImportError::new(
+            file,
+            0,
+            format!("{} requests; at most {REQUESTS_MAX} are possible", entries.len()),
+        ));
+    }
+    let mut recording = Recording { origin: wishes.origin.clone(), ..Recording::default() };
+    let mut left_out = LeftOut::default();
+    let (mut times, mut of_http2) = (Vec::new(), 0);
+    for (number, entry) in entries.iter().enumerate() {
+        match request(entry, &mut recording.origin, wishes) {
+            Err(reason) => left_out.note(reason, number + 1),
+            Ok(request) => {
+                let version =
+                    entry.pointer("/request/httpVersion").and_then(Value::as_str).unwrap_or_default();
+                of_http2 += usize::from(
+                    ["h2", "http/2", "http/2.0"].contains(&version.to_ascii_lowercase().as_str()),
+                );
+                times.push(started(entry));
+                recording.requests.push(request);
+            }
+        }
+    }
+    // Entries have no lines of their own that a reader of JSON would know.
+    recording.notes = left_out.notes().iter().map(|note| note.replace(" in line ", " is entry ")).collect();
+    if recording.requests.is_empty() {
+        let message =
+            format!("there is no request in it that can be taken over: {}", recording.notes.join("; "));
+        return Err(ImportError::new(file, 0, message));
+    }
+    recording.is_http2 = of_http2 * 2 > recording.requests.len();
+    let first = times.iter().flatten().min().copied();
+    for (request, time) in recording.requests.iter_mut().zip(times) {
+        request.after = time.zip(first).and_then(|(time, first)| (time - first).try_into().ok());
+    }
+    Ok(recording)
+}
+
+fn started(entry: &Value) -> Option<OffsetDateTime> {
+    OffsetDateTime::parse(entry.get("startedDateTime")?.as_str()?, &Rfc3339).ok()
+}
+
+/// One entry, or why it is left out, in the plural.
+fn request(entry: &Value, origin: &mut Option<String>, wishes: &Wishes) -> Result<RecordedRequest, String> {
+    let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let url = text("/request/url");
+    if !(url.starts_with("http://") || url.starts_with("https://")) {
+        return Err("requests without a URL of http or https".to_string());
+    }
+    let (path, of) = place_of(url).map_err(|_| "requests whose URL cannot be sent".to_string())?;
+    let of = of.unwrap_or_default();
+    let wanted = origin.get_or_insert_with(|| of.clone());
+    if *wanted != of {
+        return Err(format!("requests to other servers than {wanted}"));
+    }
+    let method = text("/request/method").to_ascii_uppercase();
+    if !is_method(&method) {
+        return Err("requests of an unknown method".to_string());
+    }
+    let status =
+        entry.pointer("/response/status").and_then(Value::as_u64).and_then(|s| u16::try_from(s).ok());
+    if !status.is_some_and(|status| (200..600).contains(&status)) {
+        return Err("requests that were not answered".to_string());
+    }
+    let body =
+        entry.pointer("/request/postData/text").and_then(Value::as_str).filter(|body| !body.is_empty());
+    if body.is_some_and(|body| body.len() > BODY_BYTES_MAX) {
+        return Err(format!("requests with bodies of more than {BODY_BYTES_MAX} bytes"));
+    }
+    // What went over the wire; where that is not known, what came out of it.
+    let sizes = ["/response/bodySize", "/response/content/size"];
+    let bytes = sizes.iter().find_map(|size| entry.pointer(size)?.as_u64().filter(|bytes| *bytes > 0));
+    Ok(RecordedRequest {
+        headers: fields(entry, wishes.with_secrets),
+        body: body.map(str::to_string),
+        kind: Kind::of_media_type(text("/response/content/mimeType"), &path),
+        bytes: bytes.filter(|_| status == Some(200)),
+        // What the cache of the recording had is there for a client that has none.
+        status: status.map(|status| if status == 304 { 200 } else { status }),
+        method,
+        ..RecordedRequest::get(path)
+    })
+}
+
+fn fields(entry: &Value, with_secrets: bool) -> Vec<String> {
+    let fields = entry.pointer("/request/headers").and_then(Value::as_array);
+    let field = |field: &Value| {
+        let (name, value) = (field.get("name")?.as_str()?, field.get("value")?.as_str()?);
+        taken_over(name, value, with_secrets).then(|| format!("{name}: {value}"))
+    };
+    fields.into_iter().flatten().filter_map(field).collect()
+}
+
+/// Whether a field is one of the request's own.
+pub(super) fn taken_over(name: &str, value: &str, with_secrets: bool) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty()
+        && name.bytes().all(is_token)
+        && !name.starts_with("sec-")
+        && !FIELDS_LEFT_OUT.contains(&name.as_str())
+        && (with_secrets || !SECRET_FIELDS.contains(&name.as_str()))
+        && value.len() <= 8192
+        && value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GOOD: &str = r#"{"log":{"version":"1.2","entries":[
+{"startedDateTime":"2026-11-22T08:00:00.000Z","request":{"method":"GET","url":"https://www.example/","httpVersion":"h2","headers":[
+ {"name":":authority","value":"www.example"},{"name":"Accept","value":"text/html"},{"name":"Cookie","value":"id=1"},{"name":"Sec-Fetch-Mode","value":"navigate"}]},
+ "response":{"status":200,"bodySize":1234,"content":{"size":5000,"mimeType":"text/html; charset=utf-8"}}},
+{"startedDateTime":"2026-11-22T08:00:00.250Z","request":{"method":"POST","url":"https://www.example/api?x=1#y","httpVersion":"h2","headers":[
+ {"name":"Content-Type","value":"application/json"}],"postData":{"text":"{\"a\":1}"}},"response":{"status":201,"bodySize":-1,"content":{"size":20,"mimeType":"application/json"}}},
+{"request":{"method":"GET","url":"https://cdn.example/x.js","headers":[]},"response":{"status":200,"content":{}}},
+{"request":{"method":"GET","url":"data:image/png;base64,xx","headers":[]},"response":{"status":200,"content":{}}},
+{"request":{"method":"GET","url":"https://www.example/blocked","headers":[]},"response":{"status":0,"content":{}}}
+]}}"#;
+
+    #[test]
+    fn a_recording_is_read_without_its_secrets() {
+        let recording = read("x.har", GOOD, &Wishes::default()).unwrap();
+        assert_eq!((recording.origin.as_deref(), recording.is_http2), (Some("https://www.example"), true));
+        let [page, post] = &recording.requests[..] else { panic!("{recording:?}") };
+        assert_eq!((page.path.as_str(), page.kind, page.bytes), ("/", Kind::Pages, Some(1234)));
+        assert_eq!(page.headers, ["Accept: text/html"]);
+        assert_eq!((post.method.as_str(), post.path.as_str(), post.status), ("POST", "/api?x=1", Some(201)));
+        assert_eq!((post.body.as_deref(), post.kind), (Some("{\"a\":1}"), Kind::Data));
+        assert_eq!(post.after.map(|after| after.as_millis()), Some(250));
+        assert_eq!(
+            recording.notes,
+            [
+                "left out: 1 requests that were not answered (the first is entry 5)",
+                "left out: 1 requests to other servers than https://www.example (the first is entry 3)",
+                "left out: 1 requests without a URL of http or https (the first is entry 4)",
+            ]
+        );
+        let wishes = Wishes { origin: Some("https://cdn.example".to_string()), with_secrets: false };
+        assert_eq!(read("x.har", GOOD, &wishes).unwrap().requests[0].path, "/x.js");
+        let wishes = Wishes { origin: None, with_secrets: true };
+        assert!(
+            read("x.har", GOOD, &wishes).unwrap().requests[0].headers.contains(&"Cookie: id=1".to_string())
+        );
+    }
+
+    #[test]
+    fn what_is_no_har_says_so() {
+        for (text, said) in [
+            ("{\n\"log\": }", "x.har:2: this is no JSON"),
+            ("[]", "x.har: this is no HAR"),
+            ("{\"log\":{\"entries\":[]}}", "x.har: there is no request in it"),
+        ] {
+            let message = read("x.har", text, &Wishes::default()).unwrap_err().to_string();
+            assert!(message.starts_with(said), "{message}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_damage_to_a_good_recording_makes_the_reader_panic(at in 0..GOOD.len(), put in "[\\x20-\\x7e\\n]{0,8}") {
+            let mut text = GOOD.to_string();
+            text.replace_range(at..(at + 1), &put);
+            if let Ok(recording) = read("any.har", &text, &Wishes::default()) {
+                prop_assert!(recording.requests.iter().all(|request| crate::suite::path_problem(&request.path).is_none()));
+            }
+        }
+    }
+}

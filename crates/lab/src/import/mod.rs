@@ -1,0 +1,157 @@
+//! Importers: recordings and lists of requests in the forms that other tools write, made into a suite of one's own.
+//!
+//! Every reader gives back [`Recording`]: requests as they were, in their order, with what is known of their answers. [`suite_text`]
+//! makes a suite's TOML text of it; what could not be taken over is told in notes, one sentence each. What a system that is
+//! started here can serve as a file is made one of the recorded size, so that the shape of a site's traffic can be measured without
+//! the site; everything else takes a server that is named by its URL.
+
+pub mod access_log;
+pub mod curl;
+pub mod filelist;
+pub mod har;
+mod kind;
+pub mod suite_text;
+pub mod url_list;
+
+pub use kind::Kind;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+pub use suite_text::suite_text;
+
+/// The largest file that is read: 256 MiB.
+pub const FILE_BYTES_MAX: u64 = 256 << 20;
+/// The most requests of a recording.
+pub const REQUESTS_MAX: usize = 5_000_000;
+
+/// Requests that were recorded or listed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Recording {
+    /// The server that they are of, `http://host:port`; absent where the form does not say.
+    pub origin: Option<String>,
+    /// Whether they were made in HTTP/2.
+    pub is_http2: bool,
+    /// The requests, in their order.
+    pub requests: Vec<RecordedRequest>,
+    /// Pages: requests that belong together, with a weight. Empty: requests are chosen by themselves.
+    pub pages: Vec<Page>,
+    /// What was left out, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// One request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordedRequest {
+    /// For example `GET`.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// Header fields, `name: value`.
+    pub headers: Vec<String>,
+    /// The body.
+    pub body: Option<String>,
+    /// What kind of thing it asks for.
+    pub kind: Kind,
+    /// How often it is asked for, relative to the others.
+    pub weight: f64,
+    /// Bytes of the answer's body, where they are known.
+    pub bytes: Option<u64>,
+    /// The answer's status, where it is known.
+    pub status: Option<u16>,
+    /// When it was made, from the first one on.
+    pub after: Option<Duration>,
+}
+
+/// Requests that are made one after the other, by their places in the recording.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// How often, relative to the others.
+    pub weight: f64,
+    /// Which.
+    pub requests: Vec<usize>,
+}
+
+impl RecordedRequest {
+    /// A plain GET.
+    pub fn get(path: impl Into<String>) -> RecordedRequest {
+        let path = path.into();
+        RecordedRequest {
+            method: "GET".to_string(),
+            kind: Kind::of_path(&path),
+            path,
+            headers: Vec::new(),
+            body: None,
+            weight: 1.0,
+            bytes: None,
+            status: None,
+            after: None,
+        }
+    }
+}
+
+/// Why a file cannot be imported: `file:line: what is wrong and what to do`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportError {
+    /// The file, as it was named.
+    pub file: String,
+    /// The line, from 1 on; 0: the file as a whole.
+    pub line: usize,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+impl ImportError {
+    fn new(file: &str, line: usize, message: impl Into<String>) -> ImportError {
+        ImportError { file: file.to_string(), line, message: message.into() }
+    }
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.message),
+            line => write!(f, "{}:{line}: {}", self.file, self.message),
+        }
+    }
+}
+
+impl std::error::Error for ImportError {}
+
+/// Counts what is left out, by its reason, with the first line where that was.
+#[derive(Debug, Default)]
+struct LeftOut(BTreeMap<String, (usize, usize)>);
+
+impl LeftOut {
+    fn note(&mut self, reason: impl Into<String>, line: usize) {
+        let (count, _) = self.0.entry(reason.into()).or_insert((0, line));
+        *count += 1;
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let sentence = |(reason, (count, line)): (&String, &(usize, usize))| {
+            format!("left out: {count} {reason} (the first in line {line})")
+        };
+        self.0.iter().map(sentence).collect()
+    }
+}
+
+/// Whether a text is a method (a token of RFC 9110, section 5.6.2) that a load can have.
+fn is_method(word: &str) -> bool {
+    (1..=20).contains(&word.len())
+        && word != "CONNECT"
+        && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
+}
+
+/// Path and query of a target as it stands in a request line: in the origin form, or in the absolute one.
+fn origin_form(target: &str) -> Option<String> {
+    let path = match target.split_once("://") {
+        Some(("http" | "https", rest)) => match rest.find(['/', '?']) {
+            Some(at) if rest.as_bytes()[at] == b'/' => rest[at..].to_string(),
+            Some(at) => format!("/{}", &rest[at..]),
+            None => "/".to_string(),
+        },
+        _ => target.to_string(),
+    };
+    let path = path.split('#').next().unwrap_or_default().to_string();
+    crate::suite::path_problem(&path).is_none().then_some(path)
+}

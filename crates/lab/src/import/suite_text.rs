@@ -1,0 +1,355 @@
+//! From a recording to a suite: its TOML text, ready to be run, read and changed.
+
+use super::{Kind, RecordedRequest, Recording};
+use crate::suite::OwnRequest;
+use std::collections::HashMap;
+use std::fmt::Write;
+use touchstone_load::MAXIMUM_REQUESTS;
+
+/// The largest file that a suite can have.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// What the suite is called, and how much of the recording it takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuiteWishes {
+    /// Its name, as suites have them.
+    pub name: String,
+    /// What it was made of, for its source.
+    pub source: String,
+    /// At most so many different requests, those that are made most.
+    pub most: usize,
+}
+
+/// A suite's TOML text, and notes on what is not in it.
+pub fn suite_text(recording: &Recording, wishes: &SuiteWishes) -> (String, Vec<String>) {
+    let recording = &with_one_size(recording);
+    let mut notes = recording.notes.clone();
+    let is_secure = recording.origin.as_ref().is_some_and(|origin| origin.starts_with("https://"));
+    let mut text = head(recording, wishes, is_secure);
+    if recording.pages.is_empty() {
+        let (distinct, more) = distinct(&recording.requests, wishes.most.min(MAXIMUM_REQUESTS));
+        notes.extend(more);
+        let asks_anything_else = distinct.iter().any(|request| !own(request).is_file());
+        for kind in Kind::ALL {
+            let of_kind: Vec<&RecordedRequest> =
+                distinct.iter().filter(|request| request.kind == kind).collect();
+            write_class(&mut text, kind.name(), &of_kind);
+        }
+        notes.extend(asks_anything_else.then(|| ONLY_BY_URL.to_string()));
+    } else {
+        let files = |page: &super::Page| {
+            page.requests.iter().any(|place| !own(&recording.requests[*place]).is_file())
+        };
+        notes.extend(recording.pages.iter().any(files).then(|| ONLY_BY_URL.to_string()));
+        for (number, page) in recording.pages.iter().enumerate() {
+            let lines: String =
+                page.requests.iter().map(|place| line(&recording.requests[*place], false)).collect();
+            let _ = write!(
+                text,
+                "\n[[workload.class]]\nname = \"PAGE_{number}\"\nweight = {}\npage = [\n{lines}]\n",
+                page.weight
+            );
+        }
+    }
+    (text, notes)
+}
+
+/// Said where not all can be files.
+const ONLY_BY_URL: &str = "not all requests can be answered by files that are made for the run: name a server that answers them by its URL \
+                           (--sut http://...)";
+
+fn head(recording: &Recording, wishes: &SuiteWishes, is_secure: bool) -> String {
+    let name = quoted(&wishes.name);
+    let (source, origin) =
+        (quoted(&wishes.source), recording.origin.as_deref().unwrap_or("no server in particular"));
+    let version = if is_secure && recording.is_http2 { "2" } else { "1.1" };
+    let tls = if is_secure { "tls = true\n" } else { "" };
+    let description =
+        quoted(&format!("{} requests of {origin}, by how often they were made", recording.requests.len()));
+    format!(
+        "# Imported by `touchstone import`. `file_bytes` is the size that was recorded: a file of that size is made where a system is started
+# for the run; of a server that is named by its URL no size is asked. Change what you like: `touchstone suites` shows how others do it.
+#
+# Times are in seconds. \"Length\" includes both ramps; what ends inside a ramp is not counted.
+
+name = {name}
+title = {name}
+description = {description}
+source = {source}
+
+mixes = [
+  {{ clients = 1 }},
+  {{ clients = 2 }},
+  {{ clients = 4 }},
+  {{ clients = 8 }},
+  {{ clients = 16 }},
+  {{ clients = 32 }},
+  {{ clients = 64 }},
+]
+
+# What all mixes share; a mix may state its own.
+[mix]
+ramp_up_s = 5
+length_s = 60
+ramp_down_s = 5
+
+# The short form (--quick).
+[quick]
+ramp_up_s = 1
+length_s = 7
+ramp_down_s = 1
+mixes = [{{ clients = 1 }}, {{ clients = 8 }}, {{ clients = 32 }}]
+
+[client]
+use_keep_alives = true
+http_version = \"{version}\"
+{tls}receive_buffer_bytes = 65536
+timeout_s = 30
+
+[workload]
+name = {name}
+"
+    )
+}
+
+/// The recording with one size for each file: the largest, which was not cut short. One that is too large to be made has none.
+fn with_one_size(recording: &Recording) -> Recording {
+    let mut recording = recording.clone();
+    let mut sizes: HashMap<String, u64> = HashMap::new();
+    for request in &recording.requests {
+        if let Some(bytes) = request.bytes.filter(|bytes| *bytes <= FILE_BYTES_MAX) {
+            let known = sizes.entry(request.path.clone()).or_insert(bytes);
+            *known = bytes.max(*known);
+        }
+    }
+    for request in &mut recording.requests {
+        request.bytes = sizes.get(&request.path).copied().filter(|_| request.method == "GET");
+    }
+    recording
+}
+
+/// The requests that differ, each with the weight of all that are like it, those that are made most first; and a note on the rest.
+fn distinct(requests: &[RecordedRequest], most: usize) -> (Vec<RecordedRequest>, Option<String>) {
+    type Key<'r> = (&'r str, &'r str, &'r [String], Option<&'r str>);
+    let mut places: HashMap<Key<'_>, usize> = HashMap::new();
+    let mut distinct: Vec<RecordedRequest> = Vec::new();
+    for request in requests {
+        let key: Key<'_> = (&request.method, &request.path, &request.headers, request.body.as_deref());
+        match places.get(&key) {
+            Some(&place) => {
+                let known = &mut distinct[place];
+                known.weight += request.weight;
+                // A whole answer says more than one that failed or was known already.
+                known.status = [known.status, request.status].into_iter().flatten().min();
+            }
+            None => {
+                places.insert(key, distinct.len());
+                distinct.push(request.clone());
+            }
+        }
+    }
+    distinct
+        .sort_by(|one, other| other.weight.total_cmp(&one.weight).then_with(|| one.path.cmp(&other.path)));
+    let all: f64 = distinct.iter().map(|request| request.weight).sum();
+    let rest: f64 = distinct.iter().skip(most).map(|request| request.weight).sum();
+    let note = (distinct.len() > most).then(|| {
+        format!(
+            "left out: {} different requests that are made least, {:.1} % of all (--most)",
+            distinct.len() - most,
+            rest / all * 100.0
+        )
+    });
+    distinct.truncate(most);
+    (distinct, note)
+}
+
+fn write_class(text: &mut String, name: &str, requests: &[&RecordedRequest]) {
+    let weight: f64 = requests.iter().map(|request| request.weight).sum();
+    if weight <= 0.0 {
+        return;
+    }
+    let lines: String = requests.iter().map(|request| line(request, true)).collect();
+    let _ =
+        write!(text, "\n[[workload.class]]\nname = \"{name}\"\nweight = {weight}\nrequests = [\n{lines}]\n");
+}
+
+/// A request as a suite states it.
+fn own(request: &RecordedRequest) -> OwnRequest {
+    OwnRequest {
+        method: request.method.clone(),
+        headers: request.headers.clone(),
+        body: request.body.clone(),
+        file_bytes: request.bytes.filter(|bytes| *bytes > 0),
+        statuses: request.status.filter(|status| *status >= 400).into_iter().collect(),
+        ..OwnRequest::get(request.path.clone())
+    }
+}
+
+/// The line of a request in the list of its class.
+fn line(request: &RecordedRequest, with_weight: bool) -> String {
+    let own = own(request);
+    let mut keys = Vec::new();
+    if own.method != "GET" {
+        keys.push(format!("method = {}", quoted(&own.method)));
+    }
+    keys.push(format!("path = {}", quoted(&own.path)));
+    if with_weight && request.weight != 1.0 {
+        keys.push(format!("weight = {}", request.weight));
+    }
+    keys.extend(own.file_bytes.map(|bytes| format!("file_bytes = {bytes}")));
+    if !own.headers.is_empty() {
+        let headers: Vec<String> = own.headers.iter().map(|header| quoted(header)).collect();
+        keys.push(format!("headers = [{}]", headers.join(", ")));
+    }
+    keys.extend(own.body.as_ref().map(|body| format!("body = {}", quoted(body))));
+    keys.extend(own.statuses.first().map(|status| format!("status = [{status}]")));
+    format!("  {{ {} }},\n", keys.join(", "))
+}
+
+/// A basic string of TOML 1.0.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            control if control < ' ' || control == '\u{7f}' => {
+                let _ = write!(out, "\\u{:04X}", u32::from(control));
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A name for a suite, of the name of a file.
+pub fn suite_name(file: &str) -> String {
+    let stem = file.rsplit('/').next().unwrap_or(file);
+    let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+    let name: String = stem.chars().map(allowed).take(80).collect();
+    let name = name.trim_matches(['-', '.']).to_string();
+    if name.is_empty() { "imported".to_string() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Page, access_log, filelist, har};
+    use super::*;
+    use crate::suite::Suite;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn wishes(most: usize) -> SuiteWishes {
+        SuiteWishes { name: "mine".to_string(), source: "here \"and\" there".to_string(), most }
+    }
+
+    fn suite(recording: &Recording, most: usize) -> (Suite, Vec<String>) {
+        let (text, notes) = suite_text(recording, &wishes(most));
+        (Suite::read("mine.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}")), notes)
+    }
+
+    #[test]
+    fn a_log_becomes_a_suite_with_its_weights_and_sizes() {
+        let text = "h - - [10/Oct/2000:13:55:36 -0700] \"GET /a.html HTTP/1.0\" 200 2326\n".repeat(3)
+            + "h - - [10/Oct/2000:13:55:36 -0700] \"GET /a.html HTTP/1.0\" 304 0\n"
+            + "h - - [10/Oct/2000:13:55:37 -0700] \"GET /b.css HTTP/1.0\" 200 100\n"
+            + "h - - [10/Oct/2000:13:55:37 -0700] \"GET /gone HTTP/1.0\" 404 100\n";
+        let recording = access_log::read("access.log", &text).unwrap();
+        let (suite, notes) = suite(&recording, 100);
+        let classes = &suite.first_part().workload.classes;
+        let shares: Vec<(&str, f64)> = classes.iter().map(|c| (c.name.as_str(), c.weight_percent)).collect();
+        assert_eq!(shares[1].0, "STYLES");
+        assert!(
+            (shares[0].1 - 500.0 / 6.0).abs() < 1e-9 && (shares[1].1 - 100.0 / 6.0).abs() < 1e-9,
+            "{shares:?}"
+        );
+        assert_eq!(classes[0].path(0), "/a.html");
+        // What was not found is asked for, too, and takes the server itself.
+        assert_eq!((suite.first_part().needs(), notes.len()), (vec!["files", "own_requests"], 1));
+        let (suite, notes) = super::tests::suite(&recording, 2);
+        assert_eq!((suite.first_part().needs(), notes.len()), (vec!["files"], 1));
+        assert!(
+            notes[0].starts_with("left out: 1 different requests that are made least, 16.7 %"),
+            "{notes:?}"
+        );
+    }
+
+    #[test]
+    fn the_list_of_webstone_becomes_its_suite() {
+        let list = "/file500.html 350 #500\n/file5k.html 500 #5125\n/file50k.html 140 #51250\n/file500k.html 9 #512500\n/file5m.html 1 #5248000\n";
+        let (imported, notes) = suite(&filelist::read("filelist", list).unwrap(), 100);
+        let built_in = Suite::find("webstone-2").unwrap();
+        assert_eq!(notes, Vec::<String>::new());
+        let mean = |suite: &Suite| suite.first_part().workload.mean_body_bytes();
+        assert!((mean(&imported) - mean(&built_in)).abs() < 1e-6);
+        let pages = "1\n100 2\n/file1k.html\n/file2k.html\n";
+        let (pages, _) = suite(&filelist::read("filelist", pages).unwrap(), 100);
+        assert!(pages.first_part().workload.classes[0].is_page());
+    }
+
+    #[test]
+    fn a_recording_of_http2_is_one_of_tls_and_http2() {
+        let text = r#"{"log":{"entries":[{"request":{"method":"GET","url":"https://h/x.js","httpVersion":"h2","headers":[]},"response":{"status":200,"bodySize":9,"content":{}}}]}}"#;
+        let (suite, _) = suite(&har::read("x.har", text, &har::Wishes::default()).unwrap(), 100);
+        assert_eq!(suite.first_part().needs(), ["files", "http_two", "tls"]);
+    }
+
+    #[test]
+    fn names_of_files_are_names_of_suites() {
+        for (file, name) in [
+            ("/var/log/access.log", "access"),
+            ("my site (1).har", "my-site--1"),
+            ("-", "imported"),
+            ("../..", "imported"),
+        ] {
+            assert_eq!(suite_name(file), name);
+        }
+    }
+
+    fn requests() -> impl Strategy<Value = Vec<RecordedRequest>> {
+        let request = (
+            "(GET|POST|HEAD|PUT)",
+            "/[!-\"$-~]{0,20}",
+            prop::collection::vec("[A-Za-z-]{1,10}: [ -~é]{0,20}", 0..3),
+            prop::option::of("\\PC{0,20}\n?"),
+            0.001f64..1e6,
+            prop::option::of(0u64..1_000_000),
+            prop::option::of(200u16..600),
+        );
+        let request =
+            request.prop_map(|(method, path, headers, body, weight, bytes, status)| RecordedRequest {
+                method,
+                headers,
+                body,
+                weight,
+                bytes,
+                status,
+                after: Some(Duration::ZERO),
+                ..RecordedRequest::get(path)
+            });
+        prop::collection::vec(request, 1..20)
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_was_recorded_makes_a_suite_that_is_read(requests in requests(), has_pages: bool) {
+            let count = requests.len();
+            let pages = if has_pages {
+                vec![Page { weight: 1.0, requests: (0..count).collect() }]
+            } else {
+                Vec::new()
+            };
+            let recording = Recording { requests, pages, ..Recording::default() };
+            let (text, _) = suite_text(&recording, &wishes(1000));
+            let suite = Suite::read("mine.toml", &text).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
+            let asked: u64 = suite.first_part().workload.files();
+            prop_assert!(asked >= 1 && asked <= count as u64);
+        }
+    }
+}

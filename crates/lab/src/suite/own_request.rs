@@ -1,0 +1,219 @@
+//! Requests that a suite spells out: their method, path, fields and body, and what their answer must be. What a system can serve as a
+//! file is made one, in the size that the suite states.
+
+use super::Lengths;
+use crate::definition::{DefinitionError, Located, Table};
+use touchstone_load::{MAXIMUM_BODY_BYTES, MAXIMUM_PATH_BYTES, PlannedRequest};
+
+/// The largest body of an answer: 1 GiB.
+const ANSWER_BYTES_MAX: u64 = 1 << 30;
+
+/// A request of a suite's own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnRequest {
+    /// For example `GET`.
+    pub method: String,
+    /// Path and query, as sent.
+    pub path: String,
+    /// Header fields, `name: value`.
+    pub headers: Vec<String>,
+    /// The body.
+    pub body: Option<String>,
+    /// How often it is asked for, relative to the others of its class.
+    pub weight: f64,
+    /// Bytes of the answer's body; absent: nobody knows, and nothing is held against it.
+    pub body_bytes: Option<u64>,
+    /// Bytes of the file that is made for it where a system is started for the run; of another server nothing is asked by it.
+    pub file_bytes: Option<u64>,
+    /// The statuses of a valid answer; empty: 200 to 399.
+    pub statuses: Vec<u16>,
+}
+
+impl OwnRequest {
+    /// A plain GET.
+    pub fn get(path: impl Into<String>) -> OwnRequest {
+        OwnRequest {
+            method: "GET".to_string(),
+            path: path.into(),
+            headers: Vec::new(),
+            body: None,
+            weight: 1.0,
+            body_bytes: None,
+            file_bytes: None,
+            statuses: Vec::new(),
+        }
+    }
+
+    /// Reads one from its table. On a page requests have no weights.
+    pub(super) fn read(table: &Table<'_>, is_on_page: bool) -> Result<OwnRequest, DefinitionError> {
+        let path = table.required_string("path")?;
+        if let Some(problem) = path_problem(&path.value) {
+            return Err(table.error_at(&path, problem));
+        }
+        let method = match table.string("method")? {
+            Some(method) if !is_method(&method.value) => {
+                return Err(table.error_at(&method, "a method is a word: GET, POST, PUT, DELETE and so on"));
+            }
+            method => method.map_or_else(|| "GET".to_string(), |method| method.value),
+        };
+        let weight = if is_on_page { None } else { table.number("weight", 1e-9..=1e12)? };
+        let request = OwnRequest {
+            method,
+            path: path.value,
+            headers: headers(table)?,
+            body: body(table)?,
+            weight: weight.map_or(1.0, |weight| weight.value),
+            body_bytes: table.whole("body_bytes", 0..=ANSWER_BYTES_MAX)?.map(|bytes| bytes.value),
+            file_bytes: file_bytes(table)?,
+            statuses: statuses(table)?,
+        };
+        table.finish()?;
+        Ok(request)
+    }
+
+    /// Bytes of the answer as far as they are stated.
+    pub fn usual_bytes(&self) -> Option<u64> {
+        self.body_bytes.or(self.file_bytes)
+    }
+
+    /// Whether a file at its path, of the stated size, is what answers it.
+    pub fn is_file(&self) -> bool {
+        self.method == "GET"
+            && self.body.is_none()
+            && self.usual_bytes().is_some_and(|bytes| bytes > 0)
+            && (self.statuses.is_empty() || self.statuses.contains(&200))
+            && is_file_path(&self.path)
+    }
+
+    /// What the load engine sends.
+    pub(super) fn planned(&self, path_prefix: &str, lengths: Lengths) -> PlannedRequest {
+        PlannedRequest {
+            method: self.method.clone(),
+            headers: self.headers.clone(),
+            body: self.body.as_ref().map(|body| body.as_bytes().into()),
+            expected_status: self.statuses.iter().map(|status| *status..=*status).collect(),
+            expected_body_bytes: match lengths {
+                Lengths::Unchecked => None,
+                Lengths::Stated => self.body_bytes,
+                Lengths::OfTree => self.usual_bytes(),
+            },
+            ..PlannedRequest::get(format!("{path_prefix}{}", self.path))
+        }
+    }
+}
+
+/// The header fields of a table, `name: value`. That they can be sent is the load engine's check.
+pub(super) fn headers(table: &Table<'_>) -> Result<Vec<String>, DefinitionError> {
+    let Some(headers) = table.strings("headers")? else { return Ok(Vec::new()) };
+    let is_field = |field: &String| {
+        field
+            .split_once(':')
+            .is_some_and(|(name, value)| is_method(name) && !value.bytes().any(|b| b < b' ' && b != b'\t'))
+    };
+    match headers.value.iter().find(|field| !is_field(field)) {
+        Some(field) => {
+            Err(table.error_at(&headers, format!("{field:?} is no header field: write \"name: value\"")))
+        }
+        None => Ok(headers.value),
+    }
+}
+
+/// The size of its file, unless it says what every answer has.
+fn file_bytes(table: &Table<'_>) -> Result<Option<u64>, DefinitionError> {
+    let bytes = table.whole("file_bytes", 1..=ANSWER_BYTES_MAX)?;
+    match (&bytes, table.whole("body_bytes", 0..=ANSWER_BYTES_MAX)?) {
+        (Some(bytes), Some(_)) => Err(table.error_at(
+            bytes,
+            "a request has `body_bytes` that every answer must have, or `file_bytes` for a file, not both",
+        )),
+        (bytes, None) => Ok(bytes.as_ref().map(|bytes| bytes.value)),
+        (None, Some(_)) => Ok(None),
+    }
+}
+
+fn body(table: &Table<'_>) -> Result<Option<String>, DefinitionError> {
+    let (text, bytes) = (table.string("body")?, table.whole("send_bytes", 1..=MAXIMUM_BODY_BYTES as u64)?);
+    match (text, bytes) {
+        (Some(_), Some(bytes)) => {
+            Err(table.error_at(&bytes, "a request has a `body`, or `send_bytes` that are made up, not both"))
+        }
+        (Some(text), None) => Ok(Some(text.value)),
+        (None, Some(bytes)) => {
+            let bytes = bytes.value as usize;
+            let made = super::content::make("a body", bytes, bytes as u64);
+            Ok(Some(String::from_utf8_lossy(&made).into_owned()))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+fn statuses(table: &Table<'_>) -> Result<Vec<u16>, DefinitionError> {
+    let Some(Located { value, at }) = table.numbers("status", 200.0..=599.0)? else { return Ok(Vec::new()) };
+    match value.iter().all(|status| status.fract() == 0.0) {
+        true => Ok(value.into_iter().map(|status| status as u16).collect()),
+        false => Err(table.error_at(&Located { value, at }, "a status is a whole number from 200 to 599")),
+    }
+}
+
+/// A token of RFC 9110, section 5.6.2.
+fn is_method(word: &str) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    (1..=100).contains(&word.len()) && word.bytes().all(is_token)
+}
+
+/// What is wrong with a path, if anything (the origin form of RFC 9112, section 3.2.1).
+pub fn path_problem(path: &str) -> Option<String> {
+    if !path.starts_with('/') {
+        return Some(format!("the path {path:?} does not begin with \"/\""));
+    }
+    if path.len() > MAXIMUM_PATH_BYTES {
+        return Some(format!("the path has {} bytes; at most {MAXIMUM_PATH_BYTES} are possible", path.len()));
+    }
+    let byte = path.bytes().find(|byte| !byte.is_ascii_graphic() || *byte == b'#')?;
+    Some(format!(
+        "the path {path:?} holds {:?}, which cannot be sent: write it as %{byte:02X}",
+        char::from(byte)
+    ))
+}
+
+/// Whether a path means the same file to every server: no query, no escapes, nothing hidden or climbing.
+fn is_file_path(path: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_');
+    let Some(segments) = path.strip_prefix('/') else { return false };
+    path.len() <= 1000
+        && path.bytes().all(plain)
+        && segments
+            .split('/')
+            .all(|segment| !segment.is_empty() && segment.len() <= 200 && !segment.starts_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_a_file_can_answer_is_known() {
+        let of = |path: &str, bytes| OwnRequest { body_bytes: bytes, ..OwnRequest::get(path) };
+        assert!(of("/a/b-c_d.html", Some(5)).is_file());
+        for path in ["/a?b", "/", "/a/", "/a//b", "/.git/x", "/a/../b", "/a%20b"] {
+            assert!(!of(path, Some(5)).is_file(), "{path}");
+        }
+        assert!(!of("/a", None).is_file() && !of("/a", Some(0)).is_file());
+        assert!(!OwnRequest { method: "POST".to_string(), ..of("/a", Some(5)) }.is_file());
+        assert!(!OwnRequest { statuses: vec![404], ..of("/a", Some(5)) }.is_file());
+    }
+
+    proptest! {
+        #[test]
+        fn a_file_stays_below_the_root(path in "/[a-zA-Z0-9./_%?-]{0,30}") {
+            let request = OwnRequest { body_bytes: Some(1), ..OwnRequest::get(path.clone()) };
+            if request.is_file() {
+                let place = std::path::Path::new("/root").join(path.trim_start_matches('/'));
+                let plain = |part| matches!(part, std::path::Component::RootDir | std::path::Component::Normal(_));
+                prop_assert!(place.starts_with("/root") && place.components().all(plain), "{}", place.display());
+                prop_assert_eq!(path_problem(&path), None);
+            }
+        }
+    }
+}
