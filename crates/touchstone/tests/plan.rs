@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use support::{run, skipped};
+use support::{free_port, run, skipped};
 
 /// A server with a fault; it ends with the test.
 struct Faulty {
@@ -41,7 +41,7 @@ fn start(place: &Path, before: &[&str], fault: &str) -> Option<Faulty> {
         skipped("bottlenecks that are put there on purpose (install python3)");
         return None;
     }
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plan/server.py");
     let words: Vec<&str> = before.iter().copied().chain(["python3"]).collect();
     let mut child = Command::new(words[0])

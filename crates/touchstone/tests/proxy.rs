@@ -233,7 +233,7 @@ fn an_origin_that_fails_is_502_or_504() {
     }
     let silent = Origin::start(|stream| {
         read_head(stream);
-        thread::sleep(Duration::from_secs(60));
+        thread::sleep(Duration::from_secs(600));
     });
     let slow = server(&tree, "", &silent.keys(", response_timeout = \"200ms\""));
     assert_eq!(slow.get("/app/").status, 504);

@@ -248,7 +248,7 @@ fn requests_that_go_on_by_themselves_are_answered() {
             let mut client = server.connect();
             client.send("GET /trial/async?how=never HTTP/1.1\r\nHost: a\r\n\r\n");
             wait_until("it is at work", START, || client.stream().peek(&mut []).is_ok());
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(400));
             client.vanish();
         }
         wait_until("applications know that clients have left", START, || {
@@ -368,7 +368,7 @@ fn threads_that_are_stuck_hold_up_their_own_route_alone() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
     let limited =
-        route("/stuck/", &format!("app = {trial:?}, threads = 2, queue = 2, answer_timeout = \"1s\""));
+        route("/stuck/", &format!("app = {trial:?}, threads = 2, queue = 2, answer_timeout = \"3s\""));
     let routes = limited + &route("/trial/", &format!("app = {trial:?}"));
     let server = start(&tree, "", &routes, 2);
     let mut clients: Vec<Client> = (0..4).map(|_| server.connect()).collect();
@@ -591,7 +591,8 @@ fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
         waiting.send(
             "POST /trial/bad?how=sleep HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         );
-        std::thread::sleep(Duration::from_millis(200));
+        // Until it is surely at work.
+        std::thread::sleep(Duration::from_secs(1));
         let killed = rustix::process::Pid::from_raw(pid).expect("a process");
         rustix::process::kill_process(killed, rustix::process::Signal::KILL).expect("it can be killed");
         // What was under way is lost; what asks for nothing but an answer is not.

@@ -102,7 +102,7 @@ fn idle_connections_end_after_their_time() {
     let tree = Tree::standard();
     let server = proxy(&tree, &format!("{}keep_alive_timeout = \"100ms\"\n", to(&[&origin], &[])), "");
     assert_eq!(server.get("/app/").body, b"ok");
-    wait_until("it is closed without another request", Duration::from_secs(10), || {
+    wait_until("it is closed without another request", Duration::from_secs(60), || {
         ended.load(Ordering::SeqCst) == 1
     });
 }
@@ -118,7 +118,7 @@ fn a_body_can_be_waited_for_before_an_origin_is_asked() {
         client.send("POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n");
         client.send("hello");
         if connections == 1 {
-            wait_until("it is asked at once", Duration::from_secs(10), || origin.connections() > before);
+            wait_until("it is asked at once", Duration::from_secs(60), || origin.connections() > before);
         } else {
             thread::sleep(Duration::from_millis(200));
             assert_eq!(origin.connections(), before, "{keys}");

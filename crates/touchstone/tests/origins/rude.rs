@@ -2,10 +2,12 @@
 //! one answer ends up in another.
 
 use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::support::{AnswerTo, Origin, Tree, read_head, shown};
+use super::support::{AnswerTo, Origin, Tree, read_head, shown, wait_until};
 use super::{proxy, to};
 
 /// An origin that answers each request on a connection with these bytes, in order, then says nothing more.
@@ -90,18 +92,22 @@ fn a_connection_with_more_than_was_asked_for_is_not_used_again() {
 #[test]
 fn what_comes_on_an_idle_connection_is_not_taken_for_an_answer() {
     let tree = Tree::standard();
-    let origin = Origin::start(|stream| {
+    let smuggled = Arc::new(AtomicUsize::new(0));
+    let counter = smuggled.clone();
+    let origin = Origin::start(move |stream| {
         while read_head(stream).is_some() {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
             // Long after its answer.
             thread::sleep(Duration::from_millis(100));
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled");
+            counter.fetch_add(1, Ordering::SeqCst);
         }
     });
     let server = proxy(&tree, &to(&[&origin], &[]), "");
     for round in 1..4 {
         assert_eq!(server.get("/app/").body, b"ok");
-        thread::sleep(Duration::from_millis(300));
+        wait_until("it comes", Duration::from_secs(60), || smuggled.load(Ordering::SeqCst) == round);
+        thread::sleep(Duration::from_millis(200));
         assert_eq!(origin.connections(), round);
     }
 }
@@ -207,7 +213,7 @@ fn each_step_has_its_time() {
     let server = proxy(&tree, &format!("{}response_timeout = \"300ms\"\n", to(&[&dripping], &[])), "");
     assert_eq!(server.get("/app/").status, 504);
     // One that reads nothing: more than all buffers on the way hold.
-    let deaf = Origin::start(|_| thread::sleep(Duration::from_secs(60)));
+    let deaf = Origin::start(|_| thread::sleep(Duration::from_secs(600)));
     let server = proxy(
         &tree,
         &format!("{}send_timeout = \"100ms\"\n", to(&[&deaf], &[])),

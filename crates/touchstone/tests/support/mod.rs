@@ -9,6 +9,7 @@
 
 mod client;
 mod date;
+mod killed;
 mod load;
 mod origin;
 mod response;
@@ -18,6 +19,7 @@ mod tree;
 
 pub(crate) use client::{Broken, Client};
 pub(crate) use date::{parse_common_log_date, parse_http_date, parse_rfc_3339, unix_now};
+pub(crate) use killed::kill_while_asked;
 pub(crate) use load::{Load, under_load};
 pub(crate) use origin::{Nginx, Origin, read_head};
 pub(crate) use response::{AnswerTo, Response, parse_all, parse_multipart, parse_one};

@@ -4,8 +4,10 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -309,21 +311,34 @@ pub(crate) fn error_lines(output: &Output) -> Vec<String> {
     String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned).collect()
 }
 
-/// A port that nothing listens on at the moment, and that nobody is given by chance: below those that the kernel
-/// chooses from, and a new one for each call.
+/// A port that nothing listens on, and that nobody is given by chance: below those that the kernel chooses from, and claimed
+/// for this process until its end, so that no test beside this one, of this run or another, is given it too.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    const FIRST: u16 = 12_000;
-    const COUNT: u16 = 20_000;
+    const FIRST: u16 = 10_000;
+    let chosen_by_the_kernel = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
+        .ok()
+        .and_then(|range| range.split_whitespace().next()?.parse::<u16>().ok())
+        .unwrap_or(32_768);
+    let count = chosen_by_the_kernel.clamp(FIRST + 2_000, 32_000) - FIRST;
     // Tests of several processes begin at different places.
     let begin = (std::process::id() % 200) as u16 * 100;
     loop {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = FIRST + (begin + step) % COUNT;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        assert!(step < count, "no port is free from {FIRST} to {}", FIRST + count);
+        let port = FIRST + (begin + step) % count;
+        let address = ("127.0.0.1", port);
+        if claim(port) && TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
             return port;
         }
     }
+}
+
+/// Claims a port among all tests of this machine. The claim is an abstract socket, which ends with the process.
+fn claim(port: u16) -> bool {
+    let name = format!("touchstone-test-port-{port}");
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(name).expect("a short name");
+    UnixListener::bind_addr(&address).map(std::mem::forget).is_ok()
 }
 
 fn binary() -> Command {
