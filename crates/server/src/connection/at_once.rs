@@ -224,14 +224,6 @@ impl Connection {
     }
 }
 
-/// What answers in passing.
-enum Asked<'c> {
-    /// A handler that never waits.
-    Handler(Rc<dyn Handler>),
-    /// What calls programs on this thread.
-    Caller(RefMut<'c, Box<dyn Caller>>),
-}
-
 /// Has a program called on this thread, which is one for calls, for a request that is all that was received.
 fn call(
     callers: &Callers,
