@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use support::{run, skipped};
+use support::skipped;
 
 /// How often a comparison is made: on a machine that is busy with other work chance shows a difference now and then, as it may
 /// once in twenty times, or hides one.
@@ -84,7 +84,8 @@ fn nginx_against_itself_shows_no_difference_and_gives_the_noise_floor() {
     assert_eq!(last["conclusion"], "no_difference_shown", "{last:#}");
     // The command says the same, and that a system that took part twice gives the floor.
     let directory = place.path().join("result");
-    let output = run(["compare", directory.to_str().unwrap()]);
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_touchstone")).arg("compare").arg(&directory).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("no difference shown between nginx"));
 }
 
