@@ -8,9 +8,10 @@ mod support;
 
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
-use support::{run, skipped};
+use support::skipped;
 
 /// How often a comparison is made: on a machine that is busy with other work chance shows a difference now and then, as it may
 /// once in twenty times, or hides one.
@@ -36,19 +37,12 @@ fn measure(place: &Path, systems: &str) -> Value {
     let result = place.join("result");
     // Of an earlier try.
     let _ = fs::remove_dir_all(&result);
-    let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
-        .args([
-            "bench",
-            "webbench-1.1-static",
-            "--sut",
-            systems,
-            "--clients",
-            "4,8",
-            "--runs",
-            "8",
-            "--no-report",
-        ])
-        .args(["--length", "700ms", "--ramp-up", "100ms", "--ramp-down", "50ms", "--json", "--output"])
+    // Root's run goes before others' work: the kernel counts processor time by ticks, and a server that seldom runs has few.
+    let nice = if fs::metadata("/proc/self").unwrap().uid() == 0 { "-15" } else { "0" };
+    let output = Command::new("nice")
+        .args(["-n", nice, env!("CARGO_BIN_EXE_touchstone"), "bench", "webbench-1.1-static", "--no-report"])
+        .args(["--sut", systems, "--clients", "4,8", "--runs", "8", "--length", "1500ms"])
+        .args(["--ramp-up", "150ms", "--ramp-down", "50ms", "--json", "--output"])
         .arg(&result)
         .output()
         .unwrap();
@@ -84,7 +78,8 @@ fn nginx_against_itself_shows_no_difference_and_gives_the_noise_floor() {
     assert_eq!(last["conclusion"], "no_difference_shown", "{last:#}");
     // The command says the same, and that a system that took part twice gives the floor.
     let directory = place.path().join("result");
-    let output = run(["compare", directory.to_str().unwrap()]);
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_touchstone")).arg("compare").arg(&directory).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("no difference shown between nginx"));
 }
 

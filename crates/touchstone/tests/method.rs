@@ -8,15 +8,30 @@ mod support;
 
 use serde_json::Value;
 use std::path::Path;
-use support::{run, skipped};
+use std::process::{Command, Output};
+use support::skipped;
+
+/// Runs the program, however long a busy machine takes for it.
+fn touchstone<'w>(words: impl IntoIterator<Item = &'w str>) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_touchstone")).args(words).output().unwrap()
+}
 
 /// Measures the kernel's limit, which is always there, in short mixes, and gives the result.
 fn measure(result: &Path, words: &[&str]) -> Value {
     let times = ["--length", "600ms", "--ramp-up", "100ms", "--ramp-down", "50ms", "--no-report", "--output"];
     let before = ["bench", "webbench-1.1-static", "--sut", "limit"];
-    let output = run(before.iter().chain(words).chain(&times).chain(&[result.to_str().unwrap()]));
+    let result_words = [result.to_str().unwrap()];
+    let output = touchstone(before.iter().chain(words).chain(&times).chain(&result_words).copied());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&std::fs::read(result.join("result.json")).unwrap()).unwrap()
+}
+
+/// Whether every figure is computed again as it stands. (On a busy machine short mixes can break run rules, which is another thing.)
+fn follows_from_raw_data(result: &Path) -> bool {
+    let output = touchstone(["verify", result.to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("figures from raw data"), "{text}");
+    text.contains("computed again, all the same")
 }
 
 fn rows<'a>(value: &'a Value, name: &str) -> &'a Vec<Value> {
@@ -52,13 +67,12 @@ fn mixes_are_run_in_blocks_and_all_that_is_said_of_them_is_computed_again() {
     assert_eq!(result["method"]["useful"]["p95_max_us"], 10e6);
     assert_eq!(rows(system, "peaks").len(), 1);
     // Another figure than that which follows from the runs is found.
-    let verified = || run(["verify", directory.to_str().unwrap()]).status.code();
-    assert_eq!(verified(), Some(0));
+    assert!(follows_from_raw_data(&directory));
     let path = directory.join("result.json");
     let mut changed = result.clone();
     changed["systems"][0]["peaks"][0]["peak"]["requests_per_second"]["median"] = 1e9.into();
     std::fs::write(&path, changed.to_string()).unwrap();
-    assert_eq!(verified(), Some(1));
+    assert!(!follows_from_raw_data(&directory));
 }
 
 #[test]
@@ -75,7 +89,7 @@ fn a_peak_is_searched_for_and_then_confirmed() {
     let clients = numbers(loads, "clients");
     assert!(clients.contains(&best["clients"].as_u64().unwrap()) && clients[0] == 1, "{clients:?}");
     assert!(numbers(loads, "runs").iter().all(|runs| *runs == 2));
-    assert_eq!(run(["verify", place.path().join("result").to_str().unwrap()]).status.code(), Some(0));
+    assert!(follows_from_raw_data(&place.path().join("result")));
 }
 
 #[test]

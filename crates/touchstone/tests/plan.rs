@@ -129,14 +129,16 @@ fn a_quota_of_processor_time_is_named() {
 fn one_busy_core_is_named() {
     let place = place();
     // A thread that shares its processor with others' work is not always running: it goes before them.
-    let first = [&["taskset", "-c", "0"][..], if is_root() { &["nice", "-n", "-15"] } else { &[] }].concat();
+    let before_others = if is_root() { &["nice", "-n", "-15"][..] } else { &[] };
+    let first = [&["taskset", "-c", "0"], before_others].concat();
     let Some(server) = start(place.path(), &first, "core") else { return };
     if fs::read_dir("/sys/devices/system/cpu")
         .is_ok_and(|cpus| cpus.flatten().filter(|cpu| cpu.path().join("topology").exists()).count() < 2)
     {
         return skipped("one busy core (needs two processors)");
     }
-    assert_named(|| plan(place.path(), &[], "webbench-1.1-static", "1,4,16", &server), "single-core");
+    let measure = || plan(place.path(), before_others, "webbench-1.1-static", "1,4,16", &server);
+    assert_named(measure, "single-core");
 }
 
 #[test]

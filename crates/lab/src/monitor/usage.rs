@@ -127,6 +127,8 @@ pub struct ThreadUse {
     pub tid: i32,
     /// Share of one processor.
     pub share: f64,
+    /// Share of the time for which it could have run and no processor was free.
+    pub waited: f64,
 }
 
 impl Recording {
@@ -281,10 +283,13 @@ impl Between<'_> {
                 let start = self.thread(process.pid, end.tid).unwrap_or_default();
                 let ran_ns = end.ran_ns.saturating_sub(start.ran_ns);
                 ran += ran_ns;
-                waited += end.waited_ns.saturating_sub(start.waited_ns);
-                let share = ran_ns as f64 / 1e9 / self.window_s;
+                let waited_ns = end.waited_ns.saturating_sub(start.waited_ns);
+                waited += waited_ns;
+                let share_of = |nanoseconds: u64| nanoseconds as f64 / 1e9 / self.window_s;
+                let share = share_of(ran_ns);
                 if busiest.as_ref().is_none_or(|busiest| share > busiest.share) {
-                    busiest = Some(ThreadUse { process: process.name.clone(), tid: end.tid, share });
+                    let (process, tid) = (process.name.clone(), end.tid);
+                    busiest = Some(ThreadUse { process, tid, share, waited: share_of(waited_ns) });
                 }
             }
         }

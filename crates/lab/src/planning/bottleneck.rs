@@ -358,20 +358,23 @@ fn single_core(observed: &Observed<'_>) -> Evidence {
 }
 
 /// A thread that is always running while its process has room for more: the kernel moves it about, so that no single
-/// processor need look full.
+/// processor need look full. What it waited for a processor that others had is time for which it would have run.
 fn single_thread(observed: &Observed<'_>) -> Evidence {
     let several = own_processors(observed).len() > 1;
     let found =
         observed.usage.and_then(|usage| usage.busiest_thread.as_ref()).zip(server_share(observed)).map(
             |(thread, share)| {
                 let figure = format!(
-                    "thread {} of {} ran {} of the time, the system used {} of its processors",
+                    "thread {} of {} ran {} of the time and waited {} of it for a processor, the system used {} of its \
+                     processors",
                     thread.tid,
                     thread.process,
                     percent(thread.share),
+                    percent(thread.waited),
                     percent(share)
                 );
-                (several && thread.share >= FULL && share < ONE_OF_SEVERAL, figure)
+                let always = thread.share >= HALF_A_PROCESSOR && thread.share + thread.waited >= FULL;
+                (several && always && share < ONE_OF_SEVERAL, figure)
             },
         );
     evidence(Verdict::SingleCore, "one at 95 %, all below 80 %, with more than one processor", found)
@@ -442,7 +445,7 @@ mod tests {
     #[test]
     fn each_bottleneck_is_named_by_its_signs() {
         type Change = fn(&mut MixResult, &mut Usage);
-        let cases: [(Verdict, Change); 15] = [
+        let cases: [(Verdict, Change); 16] = [
             (Verdict::Generator, |_, usage| usage.engine_throttled = Some(0.3)),
             (Verdict::Generator, |mix, _| {
                 mix.generator_saturated = Some("a thread was 99 % busy".into());
@@ -483,7 +486,12 @@ mod tests {
                 (cpu.user, cpu.idle) = (0.75, 0.0);
             }),
             (Verdict::SingleCore, |_, usage| {
-                usage.busiest_thread = Some(ThreadUse { process: "node".into(), tid: 7, share: 0.99 });
+                usage.busiest_thread =
+                    Some(ThreadUse { process: "node".into(), tid: 7, share: 0.99, waited: 0.0 });
+            }),
+            (Verdict::SingleCore, |_, usage| {
+                usage.busiest_thread =
+                    Some(ThreadUse { process: "node".into(), tid: 7, share: 0.7, waited: 0.28 });
             }),
             (Verdict::ServerCpu, |mix, _| mix.server.as_mut().unwrap().cpu_share = 0.98),
             (Verdict::LocksOrOther, |_, _| ()),
