@@ -60,7 +60,7 @@ impl Spread {
     /// Reads the table `sizes`.
     pub(super) fn read(table: &Table<'_>) -> Result<Spread, DefinitionError> {
         let kind = table.required_string("spread")?;
-        let bytes = |key| Ok::<_, DefinitionError>(table.number(key, 1.0..=FILE_BYTES_MAX as f64)?);
+        let bytes = |key| table.number(key, 1.0..=FILE_BYTES_MAX as f64);
         let required = |key| Ok::<_, DefinitionError>(table.required(key, bytes(key)?)?.value);
         let range = || {
             let (from, to) = (required("from_bytes")?, required("to_bytes")?);
