@@ -89,10 +89,16 @@ mod tests {
             fs::write(own.join(name), text).unwrap();
         }
         let allow = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-        allow(place.path(), 0o755);
+        let jar = own.join("a.jar");
+        for path in [place.path(), own.as_path()] {
+            allow(path, 0o755);
+        }
+        for name in ["a.jar", OWN_JAR] {
+            allow(&own.join(name), 0o644);
+        }
         assert_eq!(all_may_read(&own), all_may_read(place.path()));
         for (path, forbidden, allowed) in
-            [(place.path(), 0o700, 0o755), (&own, 0o700, 0o755), (&own.join("a.jar"), 0o600, 0o644)]
+            [(place.path(), 0o700, 0o755), (own.as_path(), 0o700, 0o755), (jar.as_path(), 0o600, 0o644)]
         {
             allow(path, forbidden);
             assert!(!all_may_read(&own), "{}", path.display());
