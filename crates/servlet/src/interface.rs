@@ -1,15 +1,17 @@
 //! The handler of a route with `servlet`, for applications in this process.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use touchstone_http::request::Expectation;
+use touchstone_interfaces::ajp::Ambiguous;
 use touchstone_interfaces::answer::{Answer, Part};
 use touchstone_interfaces::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_interfaces::interim::TakesInterim;
 use touchstone_interfaces::pipe::{self, Receiver};
 use touchstone_interfaces::request::{Protocol, Request};
 
@@ -17,7 +19,7 @@ use crate::core_queue::CoreQueue;
 use crate::exchange::{End, Exchange, Gone, Output};
 use crate::flat::{self, Facts};
 use crate::isolated::{Flags, Link};
-use crate::path_parameters::{self, FIELD};
+use crate::path_parameters;
 use crate::route::{self, Route, Standing};
 use crate::settings::{JavaSettings, RouteSettings};
 use crate::slab::{INPUT_BYTES, OUTPUT_BYTES};
@@ -31,6 +33,12 @@ const NOTICE: Duration = Duration::from_millis(50);
 
 /// What is said to requests while applications start: come again in so many seconds.
 const RETRY_AFTER_S: &str = "2";
+
+/// The status of an interim response with hints (RFC 8297).
+const EARLY_HINTS: u16 = 103;
+
+/// Who takes interim responses, if anybody does.
+type Interim<'a> = Option<&'a dyn TakesInterim>;
 
 /// What a route with `servlet` is.
 pub struct Servlets {
@@ -86,8 +94,16 @@ impl Drop for OnThisCore {
 }
 
 impl Handler for OnThisCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
-        Box::pin(async move { Handled::Answer(self.answer(request).await) })
+    fn handle(self: Rc<Self>, mut request: Request) -> OnCore<Handled> {
+        match path_parameters::other_path(&request) {
+            Ok(None) => Box::pin(async move { Handled::Answer(self.answer(request).await) }),
+            Ok(Some(path)) => {
+                request.path = path.into();
+                request.depth += 1;
+                Box::pin(ready(Handled::Again(Box::new(request))))
+            }
+            Err(Ambiguous) => Box::pin(ready(Handled::Answer(Answer::error(400)))),
+        }
     }
 }
 
@@ -125,29 +141,26 @@ impl OnThisCore {
         {
             return answer;
         }
-        if path_parameters::has_any(&request) {
-            return match path_parameters::take_out(request) {
-                Some(plain) => self.server.answer(plain).await,
-                None => Answer::error(400),
-            };
-        }
         let has_body = request.body_length() != Some(0);
-        let may_switch =
-            request.protocol == Protocol::Http11 && request.received.values("upgrade").next().is_some();
+        // In HTTP/2 that is an extended CONNECT (RFC 8441), which comes as what it stands for.
+        let may_switch = matches!(request.protocol, Protocol::Http11 | Protocol::Http2)
+            && request.received.values("upgrade").next().is_some();
         let mut written = Vec::with_capacity(self.sizes.get());
         let path = path_parameters::as_sent(&request);
-        flat::write(&mut written, &request, Facts { path, has_body, may_switch, hidden_field: FIELD });
+        flat::write(&mut written, &request, Facts { path: &path, has_body, may_switch });
         if written.len() > INPUT_BYTES {
             return Answer::error(431);
         }
         let is_wanted = request.received.head.expectation == Expectation::None;
         let flags = Flags { has_body: has_body || may_switch, is_wanted };
         let is_head = request.received.method_text() == b"HEAD";
+        let client = request.interim.clone();
+        let client = client.as_deref();
         // A process that ends takes its requests with it; those that change nothing are asked once more.
         let is_safe = is_head || request.received.method_text() == b"GET";
         if self.route.child().is_some() && is_safe && !flags.has_body {
             if let Some(asked) = self.ask(written.clone(), flags).await
-                && let Some(answer) = self.answer_of(asked, is_head).await
+                && let Some(answer) = self.answer_of(asked, is_head, client).await
             {
                 return answer;
             }
@@ -161,7 +174,7 @@ impl OnThisCore {
             let (exchange, through) = (asked.exchange.clone(), asked.through.clone());
             tokio::task::spawn_local(send_body(request.body, exchange, through));
         }
-        self.answer_of(asked, is_head).await.unwrap_or_else(|| Answer::error(502))
+        self.answer_of(asked, is_head, client).await.unwrap_or_else(|| Answer::error(502))
     }
 
     /// Hands the request to a thread, or to another process; `None` where neither has room.
@@ -215,10 +228,13 @@ impl OnThisCore {
     }
 
     /// The answer; `None` where there is none and will be none.
-    async fn answer_of(&self, asked: Asked, is_head: bool) -> Option<Answer> {
+    async fn answer_of(&self, asked: Asked, is_head: bool, client: Interim<'_>) -> Option<Answer> {
         let first = async {
             loop {
-                let output = asked.output().await;
+                let mut output = asked.output().await;
+                if let Some(client) = client {
+                    output.early_hints.drain(..).for_each(|lines| client.interim().push(EARLY_HINTS, lines));
+                }
                 if output.head.is_some() || output.end.is_some() {
                     return output;
                 }
@@ -235,7 +251,7 @@ impl OnThisCore {
                 }
             },
         };
-        let Output { head, mut pieces, end } = output;
+        let Output { head, mut pieces, end, trailers, .. } = output;
         let Some(head) = head else {
             return (end == Some(End::Unavailable)).then(unavailable);
         };
@@ -245,7 +261,7 @@ impl OnThisCore {
         }
         let declared = head.content_length;
         let mut answer = head.into_answer();
-        if end == Some(End::Whole) {
+        if end == Some(End::Whole) && trailers.is_empty() {
             if is_head || answer.status == 304 {
                 answer.declared_length = declared;
             }
@@ -267,7 +283,9 @@ impl OnThisCore {
         }
         let (mut sender, body) = pipe::pipe(PIPE_BYTES);
         pieces.into_iter().for_each(|piece| sender.push(Bytes::from(piece)));
-        if end.is_some() {
+        if end == Some(End::Whole) {
+            sender.finish_with_trailers(trailers);
+        } else if end.is_some() {
             // What was begun is sent, and the client sees that the end is missing.
             drop(sender);
         } else {
@@ -296,7 +314,7 @@ async fn pass_on(asked: Asked, mut sender: pipe::Sender) {
         output.pieces.into_iter().for_each(|piece| sender.push(Bytes::from(piece)));
         match output.end {
             None => {}
-            Some(End::Whole) => return sender.finish(),
+            Some(End::Whole) => return sender.finish_with_trailers(output.trailers),
             Some(_) => {
                 return sender.fail(std::io::Error::other("the servlet has left its answer incomplete"));
             }
@@ -317,8 +335,13 @@ async fn send_body(mut body: Receiver, exchange: Arc<Exchange>, through: Option<
                 exchange.is_served();
                 link.send_body(*number, &piece);
             }
-            (end, None) => return exchange.end_body(end.map_or(Ok(()), |_| Err(Gone))),
-            (end, Some((link, number))) => return link.end_body(*number, end.is_none()),
+            (end, through) => {
+                let end = end.map_or_else(|| Ok(body.take_trailers()), |_| Err(Gone));
+                return match through {
+                    None => exchange.end_body(end),
+                    Some((link, number)) => link.end_body(*number, end),
+                };
+            }
         }
     }
 }

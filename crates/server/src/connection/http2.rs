@@ -32,7 +32,7 @@ use crate::account::{self, Account, HitOf};
 use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
 use crate::exchange::{self, Arrival, Progress};
-use crate::header_blocks::{encode_fields, encode_head, split_field};
+use crate::header_blocks::{encode_fields, encode_head, field_lines, split_field};
 use crate::metrics::Timeout;
 use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 
@@ -171,10 +171,11 @@ impl Http2 {
             Event::Data { stream, range, end_of_stream } => {
                 self.take_data(hot, stream, &input[range], end_of_stream);
             }
-            Event::Trailers { stream, .. } => {
+            Event::Trailers { stream, fields } => {
+                let trailers = field_lines(fields);
                 self.incoming
                     .extract_if(.., |incoming| incoming.stream == stream)
-                    .for_each(|mut incoming| incoming.finish());
+                    .for_each(|mut incoming| incoming.finish_with_trailers(trailers.clone()));
             }
             Event::Reset { stream, reason, .. } => {
                 let counts = &self.connection.core.counts;

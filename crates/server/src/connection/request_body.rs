@@ -76,6 +76,8 @@ pub struct BodyFeed {
     sender: Option<Sender>,
     received_bytes: u64,
     most_bytes: u64,
+    /// Field lines behind the body, once its end was read (RFC 9112 section 7.1.2).
+    trailers: Vec<u8>,
     /// The client waits to be asked.
     waits_to_be_asked: bool,
     pace: Pace,
@@ -122,6 +124,7 @@ impl BodyFeed {
             sender,
             received_bytes: 0,
             most_bytes,
+            trailers: Vec::new(),
             waits_to_be_asked: head.expectation == Expectation::Continue,
             pace: Pace::begin(minimum),
             wait_began_ms: None,
@@ -140,6 +143,7 @@ impl BodyFeed {
             sender: None,
             received_bytes: 0,
             most_bytes: 0,
+            trailers: Vec::new(),
             waits_to_be_asked: false,
             pace: Pace::begin(minimum),
             wait_began_ms: None,
@@ -179,7 +183,7 @@ impl BodyFeed {
                 }
                 Ok(None) => {
                     if let Some(sender) = self.sender.take() {
-                        sender.finish();
+                        sender.finish_with_trailers(std::mem::take(&mut self.trailers));
                     }
                 }
                 Err(problem) => {
@@ -270,6 +274,9 @@ impl BodyFeed {
                 // A chunk that says that it will be too large need not be waited for.
                 if self.received_bytes.saturating_add(decoder.chunk_remaining()) > self.most_bytes {
                     return Err(BodyProblem::TooLarge);
+                }
+                if decoded.done {
+                    self.trailers = decoder.trailers().to_vec();
                 }
                 match decoded {
                     decoded if decoded.done && decoded.data.is_empty() => Ok(Found::End(decoded.consumed)),
