@@ -38,7 +38,7 @@ testing|python3|python3 python3-venv|the HTTP/3 client of the tests
 testing|java|default-jre-headless|servlet containers
 testing|minisign|minisign|signatures of certified results
 testing|soffice libreoffice|libreoffice-calc|opening the workbook
-testing|chromium chromium-browser google-chrome|chromium|looking at the report
+testing|chromium chromium-browser google-chrome|chromium|looking at the report, and at applications
 testing|h2o|h2o|a system under test
 testing|lighttpd|lighttpd|a system under test
 rival|varnishd|varnish|a system under test
@@ -79,6 +79,7 @@ main() {
     scripts/java.sh --brief || true
     if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
+    if [ $brief = no ]; then scripts/setup-java.sh; else scripts/setup-java.sh --brief; fi || true
     after=$(missing "$wanted")
     remember_attempt "$after"
 
