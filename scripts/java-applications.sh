@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Fetches web applications that nobody here wrote, for the tests of servlets: Tomcat's examples, and Jolokia, which was
-# written for javax.servlet. They are left in java-applications/ below the target directory.
+# Fetches web applications that nobody here wrote, for the tests of servlets: Tomcat's examples, and two that were written for
+# javax.servlet: Jolokia and Hawtio (many filters, names in JNDI, a login of its own). They are left in java-applications/
+# below the target directory.
 #
 # Exit codes: 0 they are there, 1 they could not be fetched, 3 there is no Maven.
 set -euo pipefail
@@ -9,19 +10,25 @@ set -euo pipefail
 
 tomcat=11.0.25
 jolokia=1.7.2
+hawtio=2.17.7
 
 main() {
     local to=$target/java-applications
     mkdir -p "$to"
     exec 9>"$to/lock"
     flock 9
-    if [ -d "$to/examples" ] && [ -f "$to/jolokia.war" ]; then return 0; fi
+    if [ -d "$to/examples" ] && [ -f "$to/jolokia.war" ] && [ -f "$to/hawtio.war" ]; then
+        return 0
+    fi
     command -v mvn >/dev/null && command -v unzip >/dev/null || return 3
-    fetch "org.apache.tomcat:tomcat:$tomcat:zip" && fetch "org.jolokia:jolokia-war:$jolokia:war"
+    fetch "org.apache.tomcat:tomcat:$tomcat:zip"
+    fetch "org.jolokia:jolokia-war:$jolokia:war"
+    fetch "io.hawt:hawtio-war:$hawtio:war"
     unzip -qo "$to/tomcat-$tomcat.zip" "apache-tomcat-$tomcat/webapps/examples/*" -d "$to"
     rm -rf "$to/examples"
     mv "$to/apache-tomcat-$tomcat/webapps/examples" "$to/examples"
     mv "$to/jolokia-war-$jolokia.war" "$to/jolokia.war"
+    mv "$to/hawtio-war-$hawtio.war" "$to/hawtio.war"
     rm -rf "$to/apache-tomcat-$tomcat" "$to/tomcat-$tomcat.zip"
 }
 

@@ -40,7 +40,7 @@ testing|npm|npm|the public tests for HTTP caches
 testing|java|default-jre-headless|servlet containers
 testing|minisign|minisign|signatures of certified results
 testing|soffice libreoffice|libreoffice-calc|opening the workbook
-testing|chromium chromium-browser google-chrome|chromium|looking at the report
+testing|chromium chromium-browser google-chrome|chromium|looking at the report, and at applications
 testing|/usr/sbin/sshd|openssh-server openssh-client|systems on another machine
 testing|h2o|h2o|a system under test
 testing|lighttpd|lighttpd|a system under test
@@ -88,6 +88,7 @@ main() {
     if [ $brief = no ]; then scripts/setup-cache-tests.sh; else scripts/setup-cache-tests.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
     if [ $rivals = yes ]; then scripts/setup-jetty.sh; fi || true
+    if [ $brief = no ]; then scripts/setup-java.sh; else scripts/setup-java.sh --brief; fi || true
     after=$(missing "$wanted")
     remember_attempt "$after"
 

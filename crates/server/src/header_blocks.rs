@@ -4,7 +4,19 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use touchstone_files::cache::Prepared;
+use touchstone_http::h2::Fields;
 use touchstone_http::h2::hpack::encode_response_block;
+
+/// The fields of a header section as field lines, each with its CRLF: the form of trailers on their way to a handler.
+pub fn field_lines(fields: Fields<'_>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for field in fields {
+        for piece in [field.name, b": ", field.value, b"\r\n"] {
+            lines.extend_from_slice(piece);
+        }
+    }
+    lines
+}
 
 /// Header blocks of cached responses; good as long as the response itself, so for a second.
 pub struct HeaderBlocks {

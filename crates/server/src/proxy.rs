@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use touchstone_http::response::ResponseLimits;
+use touchstone_interfaces::ajp::SessionRules;
 use touchstone_interfaces::proxy::{
     Balance, CheckRules, ConnectionRules, ForwardRules, GroupName, HashBy, HealthRules, OriginSpec,
     OriginTls, Proxy, ProxySettings, RetryRules, Role, TimeLimits, Version,
@@ -51,6 +52,11 @@ fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, Stri
         balance: match &config.balance {
             Balance::Hash(_) => Balance::Hash(HashBy::parse(&config.hash_by)?),
             other => other.clone(),
+        },
+        sessions: SessionRules {
+            cookie: config.session_cookie.clone(),
+            parameter: config.session_parameter.clone(),
+            is_binding: false,
         },
         strip_prefix: config.strip_prefix.clone().into_bytes(),
         host: config.host,

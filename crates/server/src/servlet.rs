@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use touchstone_interfaces::handler::Interface;
 use touchstone_servlet::interface::Servlets;
+use touchstone_servlet::settings::RouteSettings;
 
 use crate::config::{LogLevel, RouteConfig, ServletConfig};
 use crate::log::error::ErrorLog;
 
 /// Starts the applications of a route, beside the server; the error says what is wrong, with the name of the key.
 pub fn open(servlet: &ServletConfig, route: &RouteConfig) -> Result<Arc<dyn Interface>, String> {
-    if let Some((key, message)) = problems(servlet).into_iter().next() {
+    if let Some((key, message)) = problems(servlet, route).into_iter().next() {
         return Err(format!("'servlet.{key}': {message}"));
     }
     let settings = servlet.for_route(&route.path);
@@ -20,9 +21,12 @@ pub fn open(servlet: &ServletConfig, route: &RouteConfig) -> Result<Arc<dyn Inte
 }
 
 /// What is wrong with what a route names, with the keys.
-pub fn problems(servlet: &ServletConfig) -> Vec<(&'static str, String)> {
+pub fn problems(servlet: &ServletConfig, route: &RouteConfig) -> Vec<(&'static str, String)> {
     let settings = &servlet.settings;
     let mut problems = Vec::new();
+    if servlet.is_over_ajp {
+        return problems_over_ajp(settings, route);
+    }
     match (&settings.app, &settings.directory) {
         (None, None) => problems.push(("app", "there is neither 'app' nor 'directory'".to_string())),
         (Some(_), Some(_)) => {
@@ -40,6 +44,25 @@ pub fn problems(servlet: &ServletConfig) -> Vec<(&'static str, String)> {
         && !users.is_file()
     {
         problems.push(("users", format!("there is no {}", users.display())));
+    }
+    problems
+}
+
+/// The same where the applications are in containers elsewhere: these have their own settings, and what is left out
+/// silently must not be what somebody relies on.
+fn problems_over_ajp(settings: &RouteSettings, route: &RouteConfig) -> Vec<(&'static str, String)> {
+    let mut problems = Vec::new();
+    if route.ajp.is_none() {
+        let message = "\"ajp\" needs 'ajp' beside 'servlet', with the 'backends' that have the applications";
+        problems.push(("isolation", message.to_string()));
+    }
+    if settings.users.is_some() {
+        let message = "with isolation = \"ajp\" users are the containers' own: name them in a Realm of their server.xml";
+        problems.push(("users", message.to_string()));
+    }
+    if !settings.node.is_empty() {
+        let message = "with isolation = \"ajp\" this is the containers' jvmRoute, which 'route=' in 'ajp.backends' names";
+        problems.push(("node", message.to_string()));
     }
     problems
 }

@@ -25,7 +25,6 @@ use crate::head::{self, Piece};
 use crate::interface;
 use crate::jvm::Attached;
 use crate::pace::PathKey;
-use crate::path_parameters::FIELD;
 use crate::pool::Pool;
 use crate::route::{Route, Standing};
 use crate::slab::{INPUT_BYTES, Slab};
@@ -167,7 +166,7 @@ impl Caller for OnThread {
         {
             return false;
         }
-        let facts = Facts { path: get.path, has_body: false, may_switch: false, hidden_field: FIELD };
+        let facts = Facts { path: get.path, has_body: false, may_switch: false };
         flat::write(&mut self.written, &Source::from(get), facts);
         self.written.len() <= INPUT_BYTES
     }

@@ -21,6 +21,9 @@ const UNSENT_BYTES: usize = 256 * 1024;
 /// Bytes of a request's body that wait for Java before the client must wait.
 const BODY_BYTES: usize = 64 * 1024;
 
+/// Interim responses that wait to be sent; more are left out, as a client may do with all of them.
+const MOST_INTERIM: usize = 16;
+
 /// The client has left, or its body broke off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone;
@@ -56,6 +59,16 @@ pub struct Output {
     pub pieces: VecDeque<Vec<u8>>,
     /// How it has ended.
     pub end: Option<End>,
+    /// Field lines of interim responses 103 (RFC 8297), to go ahead of the head.
+    pub early_hints: Vec<Vec<u8>>,
+    /// Field lines behind the body (RFC 9110 section 6.5), once it has ended.
+    pub trailers: Vec<u8>,
+}
+
+impl Output {
+    fn is_empty(&self) -> bool {
+        self.head.is_none() && self.pieces.is_empty() && self.end.is_none() && self.early_hints.is_empty()
+    }
 }
 
 /// A request under way.
@@ -80,6 +93,8 @@ struct State {
     body: VecDeque<Bytes>,
     body_bytes: usize,
     body_end: Option<Result<(), Gone>>,
+    /// Field lines behind the request's body.
+    body_trailers: Vec<u8>,
     /// Java wants the body.
     is_wanted: bool,
     client_is_gone: bool,
@@ -167,13 +182,15 @@ impl Exchange {
     /// What Java has written since the last call; it counts as sent.
     pub fn poll_output(self: &Arc<Self>, context: &mut Context<'_>) -> Poll<Output> {
         let mut state = self.lock();
-        let is_there =
-            state.output.head.is_some() || !state.output.pieces.is_empty() || state.output.end.is_some();
-        if !is_there {
+        if state.output.is_empty() {
             state.answer_waker = Some(context.waker().clone());
             return Poll::Pending;
         }
-        let output = std::mem::take(&mut state.output);
+        let mut output = std::mem::take(&mut state.output);
+        if output.end.is_none() {
+            // They come with the end, however early they are said.
+            state.output.trailers = std::mem::take(&mut output.trailers);
+        }
         let was_full = state.unsent_bytes >= UNSENT_BYTES;
         state.unsent_bytes = 0;
         if std::mem::replace(&mut state.wants_writable, false) {
@@ -222,11 +239,11 @@ impl Exchange {
         self.body_has_changed(state);
     }
 
-    /// The body's end.
-    pub fn end_body(self: &Arc<Self>, end: Result<(), Gone>) {
+    /// The body's end, with the field lines behind it.
+    pub fn end_body(self: &Arc<Self>, end: Result<Vec<u8>, Gone>) {
         let mut state = self.lock();
         if state.body_end.is_none() {
-            state.body_end = Some(end);
+            state.body_end = Some(end.map(|trailers| state.body_trailers = trailers));
             self.body_has_changed(state);
         }
     }
@@ -418,6 +435,25 @@ impl Exchange {
         }
     }
 
+    /// The field lines behind the request's body, once its end was read; given once.
+    pub fn take_body_trailers(&self) -> Vec<u8> {
+        std::mem::take(&mut self.lock().body_trailers)
+    }
+
+    /// An interim response 103 with these field lines.
+    pub fn hint(self: &Arc<Self>, lines: &[u8]) {
+        let mut state = self.lock();
+        if state.output.early_hints.len() < MOST_INTERIM && !state.client_is_gone {
+            state.output.early_hints.push(lines.to_vec());
+            self.announce(state, true);
+        }
+    }
+
+    /// Field lines to go behind the answer's body, which ends next.
+    pub fn set_trailers(&self, lines: &[u8]) {
+        self.lock().output.trailers = lines.to_vec();
+    }
+
     /// Asks for an event when something may be read.
     pub fn want_readable(self: &Arc<Self>) {
         let mut state = self.want(self.lock());
@@ -479,9 +515,10 @@ mod tests {
         });
         exchange.push_body(Bytes::from_static(b"ab"));
         exchange.push_body(Bytes::from_static(b"c"));
-        exchange.end_body(Ok(()));
+        exchange.end_body(Ok(b"A: b\r\n".to_vec()));
         assert_eq!(java.join().unwrap(), b"abc");
         assert_eq!(exchange.readable(), Ok(None));
+        assert_eq!(exchange.take_body_trailers(), b"A: b\r\n");
         assert_eq!(poll(|context| exchange.poll_body_wanted(context)), Poll::Ready(false));
     }
 
@@ -499,6 +536,22 @@ mod tests {
         exchange.client_has_left();
         assert_eq!(exchange.write(piece(b"lost"), true), Err(Gone));
         assert_eq!(exchange.read(true, |_| 0), Err(Gone));
+    }
+
+    #[test]
+    fn hints_and_trailers_are_told_and_there_is_an_end_to_hints() {
+        let exchange = exchange(false);
+        (0..MOST_INTERIM + 3).for_each(|_| exchange.hint(b"Link: </a>\r\n"));
+        let Poll::Ready(output) = poll(|context| exchange.poll_output(context)) else { panic!("nothing") };
+        assert_eq!(output.early_hints, vec![b"Link: </a>\r\n".to_vec(); MOST_INTERIM]);
+        assert!(poll(|context| exchange.poll_output(context)).is_pending());
+        assert_eq!(exchange.write(piece(b"some"), true), Ok(()));
+        exchange.set_trailers(b"A: b\r\n");
+        let Poll::Ready(output) = poll(|context| exchange.poll_output(context)) else { panic!("nothing") };
+        assert_eq!((output.end, output.trailers.len()), (None, 0));
+        exchange.finish(Some(piece(b"body")), End::Whole, true);
+        let Poll::Ready(output) = poll(|context| exchange.poll_output(context)) else { panic!("nothing") };
+        assert_eq!((output.end, &output.trailers[..]), (Some(End::Whole), &b"A: b\r\n"[..]));
     }
 
     #[test]

@@ -36,8 +36,6 @@ pub struct Facts<'a> {
     pub has_body: bool,
     /// The client would speak another protocol.
     pub may_switch: bool,
-    /// The name of a field that the server has added for itself.
-    pub hidden_field: &'a [u8],
 }
 
 /// What is written down.
@@ -146,9 +144,6 @@ pub fn write(out: &mut Vec<u8>, request: &Source<'_>, facts: Facts<'_>) {
 
     let mut fields: u32 = 0;
     for (name, value) in request.fields() {
-        if !facts.hidden_field.is_empty() && name.eq_ignore_ascii_case(facts.hidden_field) {
-            continue;
-        }
         text(out, name);
         text(out, value);
         fields += 1;

@@ -1,13 +1,14 @@
 //! The handler of a route with `servlet`, for applications in this process.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use touchstone_http::request::{Expectation, Method};
+use touchstone_interfaces::ajp::Ambiguous;
 use touchstone_interfaces::answer::{Answer, Part};
 use touchstone_interfaces::handler::{
     CallUnderWay, Caller, Handled, Handler, Interface, Level, OnCore, Server, WayBack,
@@ -24,7 +25,7 @@ use crate::flat::{self, Facts, Source};
 use crate::head::Head;
 use crate::isolated::{Flags, Link};
 use crate::pace::PathKey;
-use crate::path_parameters::{self, FIELD};
+use crate::path_parameters;
 use crate::route::{self, Route, Standing};
 use crate::settings::{JavaSettings, RouteSettings};
 use crate::slab::{INPUT_BYTES, OUTPUT_BYTES};
@@ -38,6 +39,12 @@ const NOTICE: Duration = Duration::from_millis(50);
 
 /// What is said to requests while applications start: come again in so many seconds.
 const RETRY_AFTER_S: &str = "2";
+
+/// The status of an interim response with hints (RFC 8297).
+const EARLY_HINTS: u16 = 103;
+
+/// Who takes interim responses, if anybody does.
+type Interim<'a> = Option<&'a dyn TakesInterim>;
 
 /// What a route with `servlet` is.
 pub struct Servlets {
@@ -107,16 +114,24 @@ impl Drop for OnThisCore {
 }
 
 impl Handler for OnThisCore {
-    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
-        Box::pin(async move { Handled::Answer(self.answer(request).await) })
+    fn handle(self: Rc<Self>, mut request: Request) -> OnCore<Handled> {
+        match path_parameters::other_path(&request) {
+            Ok(None) => Box::pin(async move { Handled::Answer(self.answer(request).await) }),
+            Ok(Some(path)) => {
+                request.path = path.into();
+                request.depth += 1;
+                Box::pin(ready(Handled::Again(Box::new(request))))
+            }
+            Err(Ambiguous) => Box::pin(ready(Handled::Answer(Answer::error(400)))),
+        }
     }
 
-    fn await_call(self: Rc<Self>, call: CallUnderWay, _interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
+    fn await_call(self: Rc<Self>, call: CallUnderWay, interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
         Box::pin(async move {
             let Ok(exchange) = call.downcast::<Arc<Exchange>>() else { return Answer::error(500) };
             exchange.adopt(&self.queue);
             let asked = Asked { exchange: *exchange, through: None };
-            self.answer_of(asked, false).await.unwrap_or_else(|| Answer::error(502))
+            self.answer_of(asked, false, Some(&*interim)).await.unwrap_or_else(|| Answer::error(502))
         })
     }
 }
@@ -155,33 +170,27 @@ impl OnThisCore {
         {
             return answer;
         }
-        if path_parameters::has_any(&request) {
-            return match path_parameters::take_out(request) {
-                Some(plain) => self.server.answer(plain).await,
-                None => Answer::error(400),
-            };
-        }
         let has_body = request.body_length() != Some(0);
-        let may_switch =
-            request.protocol == Protocol::Http11 && request.received.values("upgrade").next().is_some();
+        // In HTTP/2 that is an extended CONNECT (RFC 8441), which comes as what it stands for.
+        let may_switch = matches!(request.protocol, Protocol::Http11 | Protocol::Http2)
+            && request.received.values("upgrade").next().is_some();
         let mut written = Vec::with_capacity(self.sizes.get());
         let path = path_parameters::as_sent(&request);
-        flat::write(
-            &mut written,
-            &Source::from(&request),
-            Facts { path, has_body, may_switch, hidden_field: FIELD },
-        );
+        let facts = Facts { path: &path, has_body, may_switch };
+        flat::write(&mut written, &Source::from(&request), facts);
         if written.len() > INPUT_BYTES {
             return Answer::error(431);
         }
         let is_wanted = request.received.head.expectation == Expectation::None;
         let flags = Flags { has_body: has_body || may_switch, is_wanted };
         let is_head = request.received.method_text() == b"HEAD";
+        let client = request.interim.clone();
+        let client = client.as_deref();
         // A process that ends takes its requests with it; those that change nothing are asked once more.
         let is_safe = is_head || request.received.method_text() == b"GET";
         if self.route.child().is_some() && is_safe && !flags.has_body {
             if let Some(asked) = self.ask(written.clone(), PathKey::default(), flags).await
-                && let Some(answer) = self.answer_of(asked, is_head).await
+                && let Some(answer) = self.answer_of(asked, is_head, client).await
             {
                 return answer;
             }
@@ -197,7 +206,7 @@ impl OnThisCore {
             let (exchange, through) = (asked.exchange.clone(), asked.through.clone());
             tokio::task::spawn_local(send_body(request.body, exchange, through));
         }
-        let answer = self.answer_of(asked, is_head).await.unwrap_or_else(|| Answer::error(502));
+        let answer = self.answer_of(asked, is_head, client).await.unwrap_or_else(|| Answer::error(502));
         Answer { may_be_called: may_be_called && !answer.streams() && self.is_quick(path), ..answer }
     }
 
@@ -256,10 +265,13 @@ impl OnThisCore {
     }
 
     /// The answer; `None` where there is none and will be none.
-    async fn answer_of(&self, asked: Asked, is_head: bool) -> Option<Answer> {
+    async fn answer_of(&self, asked: Asked, is_head: bool, client: Interim<'_>) -> Option<Answer> {
         let first = async {
             loop {
-                let output = asked.output().await;
+                let mut output = asked.output().await;
+                if let Some(client) = client {
+                    output.early_hints.drain(..).for_each(|lines| client.interim().push(EARLY_HINTS, lines));
+                }
                 if output.head.is_some() || output.end.is_some() {
                     return output;
                 }
@@ -276,11 +288,11 @@ impl OnThisCore {
                 }
             },
         };
-        let Output { head, mut pieces, end } = output;
+        let Output { head, mut pieces, end, trailers, .. } = output;
         let Some(head) = head else {
             return (end == Some(End::Unavailable)).then(unavailable);
         };
-        if end == Some(End::Whole) {
+        if end == Some(End::Whole) && trailers.is_empty() {
             // The next request brings a buffer of that length with it, for its answer.
             let length = pieces.front().map_or(0, Vec::len);
             self.sizes.set(length.clamp(512, OUTPUT_BYTES));
@@ -295,7 +307,9 @@ impl OnThisCore {
         let answer = head.into_answer();
         let (mut sender, body) = pipe::pipe(PIPE_BYTES);
         pieces.into_iter().for_each(|piece| sender.push(Bytes::from(piece)));
-        if end.is_some() {
+        if end == Some(End::Whole) {
+            sender.finish_with_trailers(trailers);
+        } else if end.is_some() {
             // What was begun is sent, and the client sees that the end is missing.
             drop(sender);
         } else {
@@ -355,7 +369,7 @@ async fn pass_on(asked: Asked, mut sender: pipe::Sender) {
         output.pieces.into_iter().for_each(|piece| sender.push(Bytes::from(piece)));
         match output.end {
             None => {}
-            Some(End::Whole) => return sender.finish(),
+            Some(End::Whole) => return sender.finish_with_trailers(output.trailers),
             Some(_) => {
                 return sender.fail(std::io::Error::other("the servlet has left its answer incomplete"));
             }
@@ -376,8 +390,13 @@ async fn send_body(mut body: Receiver, exchange: Arc<Exchange>, through: Option<
                 exchange.is_served();
                 link.send_body(*number, &piece);
             }
-            (end, None) => return exchange.end_body(end.map_or(Ok(()), |_| Err(Gone))),
-            (end, Some((link, number))) => return link.end_body(*number, end.is_none()),
+            (end, through) => {
+                let end = end.map_or_else(|| Ok(body.take_trailers()), |_| Err(Gone));
+                return match through {
+                    None => exchange.end_body(end),
+                    Some((link, number)) => link.end_body(*number, end),
+                };
+            }
         }
     }
 }

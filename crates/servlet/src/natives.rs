@@ -2,12 +2,14 @@
 //! return.
 
 use std::ffi::{CStr, c_void};
+use std::sync::Arc;
 
 use jni_sys::{JNIEnv, jboolean, jclass, jint, jstring};
 
 use crate::engine;
-use crate::exchange::{End, Gone};
-use crate::head;
+use crate::exchange::{End, Exchange, Gone};
+use crate::head::{self, PREFIX_BYTES};
+use crate::slab::{INPUT_BYTES, Slab};
 
 /// Results below zero, as in `Native.java`.
 const END: jint = -1;
@@ -17,7 +19,7 @@ const GONE: jint = -2;
 const NO_WAIT: jint = 2;
 
 /// Names, signatures and functions.
-pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 8] {
+pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 11] {
     [
         (c"fill", c"(IZ)I", fill as *mut c_void),
         (c"available", c"(I)I", available as *mut c_void),
@@ -26,6 +28,9 @@ pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 8] {
         (c"canWrite", c"(I)Z", can_write as *mut c_void),
         (c"finish", c"(IIZ)V", finish as *mut c_void),
         (c"acknowledge", c"(I)V", acknowledge as *mut c_void),
+        (c"requestTrailers", c"(I)I", request_trailers as *mut c_void),
+        (c"trailers", c"(II)V", trailers as *mut c_void),
+        (c"earlyHints", c"(II)V", early_hints as *mut c_void),
         (c"log", c"(ILjava/lang/String;)V", log as *mut c_void),
     ]
 }
@@ -86,6 +91,36 @@ extern "system" fn acknowledge(_env: *mut JNIEnv, _class: jclass, slab: jint) {
     }
 }
 
+extern "system" fn request_trailers(_env: *mut JNIEnv, _class: jclass, slab: jint) -> jint {
+    let Some((slab, exchange)) = under_way(slab) else { return 0 };
+    let lines = exchange.take_body_trailers();
+    // What does not fit is left out as a whole, so that no line is cut.
+    if lines.len() > INPUT_BYTES {
+        return 0;
+    }
+    // SAFETY: as in `fill`.
+    let taken = unsafe { slab.input.put(&lines) };
+    jint::try_from(taken).unwrap_or(0)
+}
+
+extern "system" fn trailers(_env: *mut JNIEnv, _class: jclass, slab: jint, length: jint) {
+    with_lines(slab, length, |exchange, lines| exchange.set_trailers(lines));
+}
+
+extern "system" fn early_hints(_env: *mut JNIEnv, _class: jclass, slab: jint, length: jint) {
+    with_lines(slab, length, |exchange, lines| exchange.hint(lines));
+}
+
+/// Calls `take` with the field lines in a slab, which stand where those of a head do; not where they are none.
+fn with_lines(slab: jint, length: jint, take: impl FnOnce(&Arc<Exchange>, &[u8])) {
+    let Some((slab, exchange)) = under_way(slab) else { return };
+    // SAFETY: as in `drain`.
+    let written = unsafe { slab.output.get(usize::try_from(length).unwrap_or(0)) };
+    if let Some(lines) = written.get(PREFIX_BYTES..).filter(|lines| head::are_lines(lines)) {
+        take(&exchange, lines);
+    }
+}
+
 extern "system" fn log(env: *mut JNIEnv, _class: jclass, level: jint, text: jstring) {
     if !text.is_null() {
         // SAFETY: Java has called with its environment and a string.
@@ -94,7 +129,7 @@ extern "system" fn log(env: *mut JNIEnv, _class: jclass, level: jint, text: jstr
     }
 }
 
-type UnderWay = (std::sync::Arc<crate::slab::Slab>, std::sync::Arc<crate::exchange::Exchange>);
+type UnderWay = (Arc<Slab>, Arc<Exchange>);
 
 /// A slab with its request; `None` where that has ended.
 fn under_way(slab: jint) -> Option<UnderWay> {

@@ -34,6 +34,7 @@ use packet::{Packet, PacketLimits, next_packet};
 
 pub use code::{LEAST_PACKET_BYTES, MOST_PACKET_BYTES};
 pub use handler::Containers;
+pub use path::{Ambiguous, ServletPath};
 pub use session::SessionRules;
 pub use settings::Settings;
 

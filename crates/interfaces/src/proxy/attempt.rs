@@ -33,6 +33,8 @@ struct Call {
     body: Rc<RequestBody>,
     /// What tells it from others where that decides on its origin.
     key: Option<u64>,
+    /// The origin that has its session.
+    owner: Option<usize>,
     /// What a connection for it begins with.
     begins_with: Vec<u8>,
     /// When all of it must be done.
@@ -64,6 +66,7 @@ pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
             Balance::Hash(by) => hash_key(by, &request),
             Balance::LeastRequests | Balance::RoundRobin => None,
         },
+        owner: group.owner(&request),
         begins_with: settings.proxy_header.map_or(Vec::new(), |version| {
             proxy_header::header(version, request.client.map(|client| (client, request.server)))
         }),
@@ -101,7 +104,7 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
     let mut tried = Vec::new();
     let mut attempts = 0;
     let mut last = None;
-    while let Some(index) = group.choose(&tried, call.key) {
+    while let Some(index) = group.choose(&tried, call.owner, call.key) {
         let origin = group.origin(index);
         tried.push(index);
         let Some(busy) = origin.begin(settings.most_requests) else {

@@ -18,6 +18,7 @@ use super::origin_url::Role;
 use super::retry::RetryBudget;
 use super::settings::ProxySettings;
 use crate::handler::{Level, Server};
+use crate::request::Request;
 
 /// How often connections without requests are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -100,6 +101,8 @@ pub struct Group {
     turns: Turns,
     chance: Chance,
     names: Vec<u64>,
+    /// Whether sessions name origins.
+    has_routes: bool,
     /// This core asks the origins whether they are well.
     checks: RefCell<bool>,
 }
@@ -121,6 +124,7 @@ impl Group {
             turns: Turns::new(shared.origins.len()),
             chance: Chance::new(seed),
             names: shared.origins.iter().map(|origin| origin.name_hash).collect(),
+            has_routes: shared.origins.iter().any(|origin| !origin.spec.route.is_empty()),
             checks: RefCell::new(false),
             shared,
             server,
@@ -139,11 +143,27 @@ impl Group {
         &self.shared.origins[index]
     }
 
-    /// The origin for a request that these could not answer; `None`: all have been tried.
-    pub fn choose(&self, tried: &[usize], key: Option<u64>) -> Option<usize> {
+    /// The origin that the session of a request names.
+    pub fn owner(&self, request: &Request) -> Option<usize> {
+        if !self.has_routes {
+            return None;
+        }
+        let routes: Vec<&str> = self.shared.origins.iter().map(|origin| origin.spec.route.as_str()).collect();
+        self.settings().sessions.owner(&request.received, &request.path_as_sent, &routes)
+    }
+
+    /// The origin for a request that these could not answer: the owner of its session, if that can be asked. `None`: all
+    /// have been tried.
+    pub fn choose(&self, tried: &[usize], owner: Option<usize>, key: Option<u64>) -> Option<usize> {
         let settings = self.settings();
         let origins = &self.shared.origins;
         let now = self.shared.now_ms();
+        // One that takes no new sessions finishes those that it has.
+        if let Some(owner) = owner.filter(|owner| !tried.contains(owner))
+            && origins[owner].health.admits(now, &settings.health)
+        {
+            return Some(owner);
+        }
         for role in [Role::Active, Role::Backup] {
             let candidate = |(index, origin): (usize, &Arc<SharedOrigin>)| {
                 let is_one = origin.spec.role == role && !tried.contains(&index);

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use touchstone_http::grammar::is_token;
+
 /// `http://host:port/path`, `https://host:port/path` or `unix:/path/of/socket`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OriginUrl {
@@ -34,6 +36,8 @@ pub struct OriginSpec {
     pub weight: u32,
     /// When it is asked.
     pub role: Role,
+    /// What the identifiers of its sessions end in (`jvmRoute`); empty: nothing that is known.
+    pub route: String,
 }
 
 /// When an origin is asked.
@@ -55,8 +59,15 @@ impl OriginSpec {
     pub fn parse(text: &str) -> Result<OriginSpec, String> {
         let mut words = text.split_ascii_whitespace();
         let url = OriginUrl::parse(words.next().unwrap_or_default())?;
-        let mut origin = OriginSpec { url, weight: 1, role: Role::Active };
+        let mut origin = OriginSpec { url, weight: 1, role: Role::Active, route: String::new() };
         for word in words {
+            if let Some(route) = word.strip_prefix("route=") {
+                if !is_token(route.as_bytes()) {
+                    return Err(format!("{route:?} is not the name of a route"));
+                }
+                origin.route = route.to_string();
+                continue;
+            }
             match (word, word.strip_prefix("weight=")) {
                 ("backup", _) => origin.role = Role::Backup,
                 ("drain", _) => origin.role = Role::Draining,
@@ -65,7 +76,11 @@ impl OriginSpec {
                     origin.weight = parsed
                         .ok_or_else(|| format!("a weight is from 1 to {MOST_WEIGHT}, not {weight:?}"))?;
                 }
-                _ => return Err(format!("{word:?} is none of \"weight=N\", \"backup\" and \"drain\"")),
+                _ => {
+                    return Err(format!(
+                        "{word:?} is none of \"weight=N\", \"route=NAME\", \"backup\" and \"drain\""
+                    ));
+                }
             }
         }
         Ok(origin)
@@ -201,7 +216,19 @@ mod tests {
         assert_eq!(parsed("http://a weight=3"), Ok((3, Role::Active)));
         assert_eq!(parsed("unix:/a  backup weight=2"), Ok((2, Role::Backup)));
         assert_eq!(parsed("https://a drain"), Ok((1, Role::Draining)));
-        for text in ["", "http://a weight=0", "http://a weight=10001", "http://a weight", "http://a spare"] {
+        assert_eq!(
+            OriginSpec::parse("http://a route=n.1 weight=2").map(|origin| origin.route).as_deref(),
+            Ok("n.1")
+        );
+        for text in [
+            "http://a route=",
+            "http://a route=a/b",
+            "",
+            "http://a weight=0",
+            "http://a weight=10001",
+            "http://a weight",
+            "http://a spare",
+        ] {
             assert!(parsed(text).is_err(), "{text}");
         }
     }

@@ -14,6 +14,7 @@ use super::origin_url::OriginSpec;
 use super::proxy_header::ProxyHeader;
 use super::retry::RetryRules;
 use super::tls::OriginTls;
+use crate::ajp::SessionRules;
 
 /// Everything about the origins behind a route.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +25,8 @@ pub struct ProxySettings {
     pub origins: Vec<OriginSpec>,
     /// How requests are shared out among them.
     pub balance: Balance,
+    /// How sessions find the origin that has begun them, where origins have routes.
+    pub sessions: SessionRules,
     /// What is left out at the beginning of paths; empty: nothing.
     pub strip_prefix: Vec<u8>,
     /// What `Host` says.

@@ -284,7 +284,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some("[]"),
             example: "[\"</app.css>; rel=preload; as=style\"]",
             documentation: "Values of `Link`, sent in an interim response 103 (RFC 8297) while a program or an origin makes \
-                the answer, so that a browser fetches what the page will need. Sent over HTTP/2 only, where all \
+                the answer, so that a browser fetches what the page will need. Sent over HTTP/2 and HTTP/3 only, where all \
                 clients know it, and only where the answer is not there at once.",
             kind: Kind::CheckedArray {
                 what: "array of values of Link",

@@ -30,6 +30,8 @@ impl Default for JavaConfig {
 pub struct ServletConfig {
     /// The applications. An empty context stands for that of the route's path.
     pub settings: RouteSettings,
+    /// The route's `ajp` answers instead: the applications are in containers elsewhere.
+    pub is_over_ajp: bool,
     /// `[java]`, which is the same for all.
     pub java: JavaConfig,
 }
@@ -148,6 +150,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
             start_timeout: Duration::ZERO,
             answer_timeout: None,
         },
+        is_over_ajp: false,
         java: JavaConfig::default(),
     },
     keys: &[
@@ -186,8 +189,8 @@ pub static SERVLET: Section<ServletConfig> = Section {
             default: Some("\"in-process\""),
             example: "\"isolated\"",
             documentation: "Where the applications run. One that ends Java, runs out of memory or crashes it takes the \
-                server with it, or all other applications, unless it is isolated. For a Tomcat that runs elsewhere, see \
-                `[site.route.ajp]` and `[site.route.proxy]`.",
+                server with it, or all other applications, unless it is isolated. `[site.route.ajp]` of the same route says where \
+                the containers listen that answer with `\"ajp\"`, and counts for nothing with the other words.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "in-process",
@@ -198,6 +201,11 @@ pub static SERVLET: Section<ServletConfig> = Section {
                     word: "isolated",
                     meaning: "in a process of the route's own, which is watched and started again",
                     set: |servlet| servlet.settings.isolation = Isolation::Isolated,
+                },
+                Choice {
+                    word: "ajp",
+                    meaning: "in Tomcats that were started otherwise, over AJP13",
+                    set: |servlet| servlet.is_over_ajp = true,
                 },
             ]),
         },

@@ -203,7 +203,7 @@ fn check_access_and_routes(
     for (index, route) in site.routes.iter().enumerate() {
         let Some(servlet) = &route.servlet else { continue };
         let within = site_places.and_then(|places| places.table("route", index));
-        for (key, message) in crate::servlet::problems(servlet) {
+        for (key, message) in crate::servlet::problems(servlet, route) {
             let place = within.map(|within| within.key_below(&format!("servlet.{key}")));
             problems.push(problem_at(&places.file, place, format!("'servlet.{key}': {message}")));
         }

@@ -25,14 +25,14 @@ use touchstone_interfaces::pipe::pipe;
 use touchstone_interfaces::request::{Protocol, ReceivedHead};
 
 use super::Connection;
-use super::as_http1::{nothing_received, request_text, trailer_text};
+use super::as_http1::{nothing_received, request_text};
 use crate::accelerator::{self, ListedFields, Ready};
 use crate::access::RequestView;
 use crate::account::{self, Account, HitOf};
 use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
 use crate::exchange::{self, Arrival, Progress};
-use crate::header_blocks::{encode_fields, split_field};
+use crate::header_blocks::{encode_fields, field_lines, split_field};
 use crate::metrics::Timeout;
 use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 
@@ -172,7 +172,7 @@ impl Http2 {
                 self.take_data(hot, stream, &input[range], end_of_stream);
             }
             Event::Trailers { stream, fields } => {
-                let trailers = trailer_text(fields);
+                let trailers = field_lines(fields);
                 self.incoming
                     .extract_if(.., |incoming| incoming.stream == stream)
                     .for_each(|mut incoming| incoming.finish_with_trailers(trailers.clone()));

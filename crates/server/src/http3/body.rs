@@ -13,7 +13,7 @@ use touchstone_interfaces::pipe::Sender;
 use super::connection::Connection;
 use super::stream::{Failure, RECEIVE_BYTES, code, poll_once};
 use crate::access::{MinimumPace, Pace};
-use crate::connection::as_http1::trailer_text;
+use crate::header_blocks::field_lines;
 
 /// Reads a request's stream.
 pub struct Reader {
@@ -54,7 +54,7 @@ impl Reader {
                     Received::Nothing => {}
                     Received::Head(head) => return Ok(Got::Head(head)),
                     Received::Data(range) => return Ok(Got::Data(piece.slice(range))),
-                    Received::Trailers => return Ok(Got::Trailers(trailer_text(trailers(fields)))),
+                    Received::Trailers => return Ok(Got::Trailers(field_lines(trailers(fields)))),
                 }
             }
             if self.ended {

@@ -1,9 +1,10 @@
 //! One request: from its stream to its answer.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
 use quinn::{RecvStream, SendStream};
@@ -30,6 +31,7 @@ use crate::config::{LimitsConfig, LogLevel};
 use crate::connection::as_http1;
 use crate::core::Hot;
 use crate::exchange::{self, Answered, Arrival, Progress};
+use crate::header_blocks::split_field;
 use crate::site::Snapshot;
 
 /// How much of a request's body waits for its handler, beside what QUIC holds.
@@ -344,12 +346,16 @@ impl Exchange<'_> {
         mut feeding: Option<Feeding<'_>>,
     ) -> Result<(), Failure> {
         let mut stopped = pin!(self.send.stopped());
+        let minimum = minimum_send(&self.limits());
         let answered = {
             let mut work = pin!(work);
             loop {
                 tokio::select! {
                     biased;
                     answered = &mut work => break answered,
+                    frames = poll_fn(|_| poll_interim(&self.progress)) => {
+                        Writer::new(self.send, minimum).frames(frames).await?;
+                    }
                     fed = poll_feeding(&mut feeding), if feeding.is_some() => {
                         feeding = None;
                         match fed {
@@ -438,6 +444,22 @@ impl Exchange<'_> {
         let peer = Some(self.connection().quic.remote_address());
         Origin { protocol: Protocol::Http3, peer, peer_text, tls }
     }
+}
+
+/// The frames of interim responses that a handler has left, once it waits for something else.
+fn poll_interim(progress: &Progress) -> Poll<Vec<u8>> {
+    let mut frames = Vec::new();
+    let mut add = |status: u16, fields: &[u8]| {
+        let lines = fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+        frames.extend_from_slice(&encode_fields(status, lines.filter_map(split_field)));
+    };
+    if let Some(hints) = progress.take_early_hints() {
+        add(103, &hints);
+    }
+    while let Some(interim) = progress.interim.take() {
+        add(interim.status, &interim.fields);
+    }
+    if frames.is_empty() { Poll::Pending } else { Poll::Ready(frames) }
 }
 
 async fn poll_feeding(feeding: &mut Option<Feeding<'_>>) -> Result<(), BodyProblem> {

@@ -313,7 +313,8 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         || config.scgi.is_some()
         || config.php.is_some()
         || config.ajp.is_some()
-        || config.nsapi.is_some();
+        || config.nsapi.is_some()
+        || config.servlet.is_some();
     if config.cache.is_some() && !has_program {
         let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files have a cache already";
         problem("cache", message.to_string());
@@ -355,6 +356,8 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "nsapi" | "scgi" | "php", "root"] => Vec::new(),
         // How programs run that an obj.conf leads to.
         ["cgi", "nsapi"] | ["cgi", "nsapi", "root"] => Vec::new(),
+        // Where the containers are, for `isolation = "ajp"`.
+        ["ajp", "servlet"] => Vec::new(),
         [first, others @ ..] => {
             let message = |key: &&'static str| {
                 (*key, format!("'{key}' and '{first}' cannot both be done; make two routes"))

@@ -208,7 +208,7 @@ impl Connection {
                 request.ask_no_more();
             }
             Kind::BodyEnd => {
-                request.exchange.end_body(Ok(()));
+                request.exchange.end_body(Ok(payload.to_vec()));
                 request.ask_no_more();
             }
             Kind::BodyFailed => {

@@ -12,8 +12,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 
 use super::wire::{self, Flags, Kind, Parsed};
-use crate::exchange::{End, Exchange};
-use crate::head::Piece;
+use crate::exchange::{End, Exchange, Gone};
+use crate::head::{Piece, are_lines};
 
 /// How much is read at a time.
 const READ_BYTES: usize = 64 * 1024;
@@ -87,9 +87,12 @@ impl Link {
         }
     }
 
-    /// The body's end.
-    pub fn end_body(&self, number: u32, is_whole: bool) {
-        self.send(if is_whole { Kind::BodyEnd } else { Kind::BodyFailed }, number, &[]);
+    /// The body's end, with the field lines behind it.
+    pub fn end_body(&self, number: u32, end: Result<Vec<u8>, Gone>) {
+        match end {
+            Ok(trailers) => self.send(Kind::BodyEnd, number, &[&trailers]),
+            Err(Gone) => self.send(Kind::BodyFailed, number, &[]),
+        }
     }
 
     /// Nobody waits for the answer, or it is whole.
@@ -148,6 +151,8 @@ impl Link {
         let Some(exchange) = self.under_way.borrow().get(&number).cloned() else { return true };
         match kind {
             Kind::Wanted => exchange.acknowledge(),
+            Kind::EarlyHints if are_lines(payload) => exchange.hint(payload),
+            Kind::Trailers if are_lines(payload) => exchange.set_trailers(payload),
             Kind::Answer => {
                 let Some(answered) = wire::parse_answer(payload) else { return false };
                 let piece = Piece { head: answered.head, body: answered.body };

@@ -23,7 +23,7 @@ pub enum Kind {
     Request,
     /// To the child: some of its body.
     Body,
-    /// To the child: the end of its body.
+    /// To the child: the end of its body, with the field lines behind it.
     BodyEnd,
     /// To the child: its body broke off.
     BodyFailed,
@@ -37,9 +37,13 @@ pub enum Kind {
     Answer,
     /// To the server: more of the body is wanted.
     Wanted,
+    /// To the server: field lines of an interim response 103.
+    EarlyHints,
+    /// To the server: field lines behind the answer's body, ahead of its end.
+    Trailers,
 }
 
-const KINDS: [(Kind, u8); 9] = [
+const KINDS: [(Kind, u8); 11] = [
     (Kind::Request, b'R'),
     (Kind::Body, b'B'),
     (Kind::BodyEnd, b'E'),
@@ -49,6 +53,8 @@ const KINDS: [(Kind, u8); 9] = [
     (Kind::Quit, b'Q'),
     (Kind::Answer, b'A'),
     (Kind::Wanted, b'W'),
+    (Kind::EarlyHints, b'H'),
+    (Kind::Trailers, b'F'),
 ];
 
 /// Adds a frame.
@@ -108,6 +114,10 @@ impl Flags {
 
 /// Adds some of an answer. Long bodies take several frames.
 pub fn append_answer(to: &mut Vec<u8>, number: u32, output: &Output) {
+    output.early_hints.iter().for_each(|lines| append(to, Kind::EarlyHints, number, &[lines]));
+    if !output.trailers.is_empty() {
+        append(to, Kind::Trailers, number, &[&output.trailers]);
+    }
     let end = match output.end {
         None => 0,
         Some(End::Whole) => 1,
@@ -203,7 +213,7 @@ mod tests {
             let fields = format!("A: {value}\r\n").into_bytes();
             let head = has_head.then_some(Head { status, fields, content_length: length.map(u64::from) });
             let mut bytes = Vec::new();
-            append_answer(&mut bytes, 7, &Output { head: head.clone(), pieces: pieces.clone().into(), end });
+            append_answer(&mut bytes, 7, &Output { head: head.clone(), pieces: pieces.clone().into(), end, ..Output::default() });
             let (mut rest, mut body, mut heads, mut ends) = (&bytes[..], Vec::new(), Vec::new(), Vec::new());
             while !rest.is_empty() {
                 let Parsed::Frame(Kind::Answer, 7, payload, length) = parse(rest) else { panic!("no frame") };

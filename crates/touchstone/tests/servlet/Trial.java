@@ -23,9 +23,14 @@ import jakarta.websocket.OnMessage;
 import jakarta.websocket.server.ServerEndpoint;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.lang.management.ManagementFactory;
+import java.lang.management.MemoryPoolMXBean;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
 
@@ -238,6 +243,106 @@ public final class Trial {
         }
     }
 
+    /** Says what came behind the body, and has something come behind the answer's. */
+    @WebServlet("/trailers")
+    public static class Trailers extends HttpServlet {
+        @Override
+        protected void doPost(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            long[] sum = {0};
+            response.setHeader("Trailer", "X-Sum");
+            response.setTrailerFields(() -> {
+                Map<String, String> fields = new LinkedHashMap<>();
+                fields.put("X-Sum", String.valueOf(sum[0]));
+                fields.put("X-Split", "a\r\nX-Forged: b");
+                fields.put("Content-Length", "7");
+                return fields;
+            });
+            boolean isEarly = request.isTrailerFieldsReady();
+            byte[] piece = new byte[1000];
+            for (int count = 0; count >= 0; count = request.getInputStream().read(piece)) {
+                sum[0] += count;
+            }
+            response.getWriter().print("early=" + isEarly + " ready=" + request.isTrailerFieldsReady() + " "
+                    + new TreeMap<>(request.getTrailerFields()));
+            if (request.getParameter("flush") != null) {
+                response.flushBuffer();
+                response.getWriter().print(" more");
+            }
+        }
+    }
+
+    /** Hints before a long wait. */
+    @WebServlet("/hints")
+    public static class Hints extends HttpServlet {
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            for (String link : new String[] {"</a.css>; rel=preload", "</b.js>; rel=preload"}) {
+                response.addHeader("Link", link);
+                response.sendError(103);
+                Bad.pause(100);
+            }
+            response.getWriter().print("the page");
+        }
+    }
+
+    /** Writes until its client leaves, and counts those that have. */
+    @WebServlet("/endless")
+    public static class Endless extends HttpServlet {
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            try {
+                while (true) {
+                    response.getWriter().print("more ");
+                    response.flushBuffer();
+                    Bad.pause(10);
+                }
+            } catch (IOException left) {
+                Gone.COUNT.incrementAndGet();
+                throw left;
+            }
+        }
+    }
+
+    /** What the machine holds, after it has looked for what nobody needs. */
+    @WebServlet("/memory")
+    public static class Memory extends HttpServlet {
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            System.gc();
+            long metaspace = 0;
+            for (MemoryPoolMXBean pool : ManagementFactory.getMemoryPoolMXBeans()) {
+                metaspace += pool.getName().equals("Metaspace") ? pool.getUsage().getUsed() : 0;
+            }
+            long heap = ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed();
+            response.getWriter().print("heap_kib=" + heap / 1024 + " metaspace_kib=" + metaspace / 1024 + " classes="
+                    + ManagementFactory.getClassLoadingMXBean().getLoadedClassCount() + " java_threads="
+                    + ManagementFactory.getThreadMXBean().getThreadCount());
+        }
+    }
+
+    /** Says how often it was asked, and how long that may be kept. */
+    @WebServlet("/asked/*")
+    public static class Asked extends HttpServlet {
+        private final AtomicInteger times = new AtomicInteger();
+
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            String kept = request.getParameter("kept");
+            if (kept != null) {
+                response.setHeader("Cache-Control", kept);
+            }
+            response.getWriter().print(times.incrementAndGet());
+        }
+    }
+
+    @WebServlet("/version")
+    public static class Version extends HttpServlet {
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            response.getWriter().print(Runtime.version().feature());
+        }
+    }
+
     @WebServlet("/count")
     public static class Count extends HttpServlet {
         @Override
@@ -301,7 +406,7 @@ public final class Trial {
                     throw new IOException("broken on purpose");
                 }
                 case "long" -> response.setHeader("X-Long", "x".repeat(200_000));
-                case "sleep" -> pause();
+                case "sleep" -> pause(3000);
                 case "lock" -> {
                     Thread other = new Thread(() -> lock(OTHER, ONE));
                     other.start();
@@ -320,9 +425,9 @@ public final class Trial {
             return deeper(depth + 1) + 1;
         }
 
-        private static void pause() {
+        static void pause(long milliseconds) {
             try {
-                Thread.sleep(3000);
+                Thread.sleep(milliseconds);
             } catch (InterruptedException exception) {
                 Thread.currentThread().interrupt();
             }

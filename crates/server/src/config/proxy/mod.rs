@@ -23,6 +23,10 @@ pub struct ProxyConfig {
     pub balance: Balance,
     /// What tells requests apart, with `balance = "hash"`.
     pub hash_by: String,
+    /// The cookie of a session.
+    pub session_cookie: String,
+    /// The parameter of a path with a session.
+    pub session_parameter: String,
     /// What is left out at the beginning of paths; empty: nothing.
     pub strip_prefix: String,
     /// What `Host` says.
@@ -101,6 +105,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
         to: Vec::new(),
         balance: Balance::LeastRequests,
         hash_by: String::new(),
+        session_cookie: String::new(),
+        session_parameter: String::new(),
         strip_prefix: String::new(),
         host: HostField::Client,
         version: Version::Http11,
@@ -137,7 +143,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             documentation: "Where it is: `http://host:port` or `https://host:port`, with a path that goes before those of \
                 requests if you like, or `unix:/path/of/socket`. An array names several, which must do the same; behind \
                 each URL may stand `weight=N`, for more of the requests (1 to 10000), `backup`, for none unless no other \
-                can be asked, or `drain`, for no new ones at all.",
+                can be asked, or `drain`, for no new ones at all. `route=NAME` is what the identifiers of its sessions end \
+                in, behind a dot (a servlet container's jvmRoute): their requests go there as long as it can be asked.",
             kind: Kind::CheckedOneOrMore {
                 what: "origin such as `\"http://127.0.0.1:3000\"`, or array of origins",
                 parse: |text| OriginSpec::parse(text).map(|_| text.to_string()),
@@ -178,6 +185,21 @@ pub static PROXY: Section<ProxyConfig> = Section {
                 parse: |text, _| HashBy::parse(text).map(|_| text.to_string()),
                 set: |proxy, value| proxy.hash_by = value,
             },
+        },
+        Key {
+            name: "session_cookie",
+            default: Some("\"JSESSIONID\""),
+            example: "\"SHOPSESSION\"",
+            documentation: "The name of the cookie with a session's identifier, where origins have a `route=`.",
+            kind: Kind::Token(|proxy, value| proxy.session_cookie = value),
+        },
+        Key {
+            name: "session_parameter",
+            default: Some("\"jsessionid\""),
+            example: "\"sid\"",
+            documentation: "The name of the parameter of a path with a session's identifier, for clients without cookies: \
+                `/shop/cart;jsessionid=1F2E.a`.",
+            kind: Kind::Token(|proxy, value| proxy.session_parameter = value),
         },
         Key {
             name: "strip_prefix",

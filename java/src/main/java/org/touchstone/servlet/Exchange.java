@@ -6,7 +6,9 @@ import java.nio.BufferOverflowException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Iterator;
+import java.util.Map;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Supplier;
 import org.apache.coyote.AbstractProcessor;
 import org.apache.coyote.ActionCode;
 import org.apache.coyote.ContinueResponseTiming;
@@ -288,8 +290,37 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     }
 
     @Override
-    protected void finishResponse() {
+    protected void finishResponse() throws IOException {
+        // Tomcat says so more than once.
+        boolean hasTrailers = !responseIsFinished && !swallowsBody && response.getTrailerFields() != null;
         responseIsFinished = true;
+        if (hasTrailers) {
+            sendTrailers(response.getTrailerFields());
+        }
+    }
+
+    /** Hands over what goes behind the body. */
+    private void sendTrailers(Supplier<Map<String, String>> supplier) throws IOException {
+        // The buffer is needed for them.
+        drain(0);
+        try {
+            Map<String, String> fields = supplier.get();
+            if (fields != null) {
+                ResponseHead.trailers(fields, out);
+                Native.trailers(slab, out.position());
+            }
+        } catch (RuntimeException failure) {
+            // They do not fit, or the application has thrown: without them the answer is not whole.
+            LOG.error("the trailers of " + applications.name() + " " + what() + " could not be sent", failure);
+            setErrorState(ErrorState.CLOSE_NOW, failure);
+        }
+        out.position(ResponseHead.PREFIX);
+    }
+
+    @Override
+    protected boolean isTrailerFieldsSupported() {
+        // Tomcat asks that the answer is not sent yet. HTTP/1.0 has no place for them.
+        return !request.protocol().equals("HTTP/1.0");
     }
 
     @Override
@@ -365,7 +396,14 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     @Override
     protected void earlyHints() {
-        // The server sends 103 from its configuration; those of servlets are advice that may be left out (RFC 8297).
+        // Nothing is in the buffer yet: Tomcat asks for this only ahead of the head.
+        try {
+            ResponseHead.hints(response, out);
+            Native.earlyHints(slab, out.position());
+        } catch (BufferOverflowException overflow) {
+            LOG.warn("early hints are longer than " + out.capacity() + " bytes: " + applications.name() + " " + what());
+        }
+        out.position(ResponseHead.PREFIX);
     }
 
     @Override
@@ -399,7 +437,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             throw new java.io.EOFException("the request's body broke off");
         }
         if (count == Native.END) {
-            bodyHasEnded = true;
+            endBody();
             return false;
         }
         if (count > 0) {
@@ -408,6 +446,17 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             body = ByteBuffer.wrap(piece);
         }
         return count > 0;
+    }
+
+    /** The body was read to its end; behind it there may be trailers (RFC 9110 section 6.5). */
+    private void endBody() {
+        bodyHasEnded = true;
+        int length = Native.requestTrailers(slab);
+        if (length > 0) {
+            byte[] lines = new byte[length];
+            in.get(0, lines, 0, length);
+            TrailerFields.read(lines, request.getMimeTrailerFields());
+        }
     }
 
     @Override
@@ -436,7 +485,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     @Override
     protected boolean isRequestBodyFullyRead() {
         if (!bodyHasEnded && !body.hasRemaining() && Native.available(slab) == Native.END) {
-            bodyHasEnded = true;
+            endBody();
         }
         return bodyHasEnded && !body.hasRemaining();
     }

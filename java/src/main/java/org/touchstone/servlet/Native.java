@@ -42,6 +42,15 @@ final class Native {
     /** The client may send its body. */
     static native void acknowledge(int slab);
 
+    /** Copies the field lines behind the request's body, which has ended, to the slab's first buffer; how many bytes. */
+    static native int requestTrailers(int slab);
+
+    /** Takes field lines, which stand in the second buffer where those of a head do, to go behind the answer's body. */
+    static native void trailers(int slab, int length);
+
+    /** Takes field lines from the same place for an interim response 103. */
+    static native void earlyHints(int slab, int length);
+
     /** A line for the error log: 0 error, 1 warning, 2 information, 3 debug. */
     static native void log(int level, String text);
 }

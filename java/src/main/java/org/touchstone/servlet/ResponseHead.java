@@ -2,6 +2,7 @@ package org.touchstone.servlet;
 
 import java.nio.BufferOverflowException;
 import java.nio.ByteBuffer;
+import java.util.Map;
 import org.apache.coyote.Response;
 import org.apache.tomcat.util.buf.ByteChunk;
 import org.apache.tomcat.util.buf.MessageBytes;
@@ -25,7 +26,9 @@ final class ResponseHead {
     static void write(Response response, ByteBuffer out) {
         int status = response.getStatus();
         boolean hasBody = status >= 200 && status != 204 && status != 205 && status != 304;
-        long length = response.getContentLengthLong();
+        boolean hasTrailers = response.getTrailerFields() != null;
+        // Trailers need a framing that has an end of its own (RFC 9112 section 7.1.2).
+        long length = hasTrailers ? -1 : response.getContentLengthLong();
         MimeHeaders headers = response.getMimeHeaders();
         int start = out.position();
         if (hasBody || status == 304) {
@@ -42,21 +45,38 @@ final class ResponseHead {
         for (int index = 0; index < count; index++) {
             MessageBytes name = headers.getName(index);
             MessageBytes value = headers.getValue(index);
-            if (isConnections(name, status)) {
-                if (length < 0 && name.equalsIgnoreCase("Content-Length")) {
+            if (isConnections(name, status) && !(hasTrailers && name.equalsIgnoreCase("Trailer"))) {
+                if (length < 0 && !hasTrailers && name.equalsIgnoreCase("Content-Length")) {
                     length = parse(value);
                 }
                 continue;
             }
-            put(out, name);
-            out.put((byte) ':').put((byte) ' ');
-            put(out, value);
-            out.put((byte) '\r').put((byte) '\n');
+            line(out, name, value);
         }
         // Nought says that there is no head in this piece.
         out.putInt(0, out.position() - start + 1);
         out.putInt(4, status);
         out.putLong(8, hasBody || status == 304 ? length : -1);
+    }
+
+    /** The fields so far, for an interim response ahead of the head. */
+    static void hints(Response response, ByteBuffer out) {
+        MimeHeaders headers = response.getMimeHeaders();
+        int count = headers.size();
+        for (int index = 0; index < count; index++) {
+            if (!isConnections(headers.getName(index), 103)) {
+                line(out, headers.getName(index), headers.getValue(index));
+            }
+        }
+    }
+
+    /** Fields that go behind the body, without those that may not. */
+    static void trailers(Map<String, String> fields, ByteBuffer out) {
+        fields.forEach((name, value) -> {
+            if (value != null && TrailerFields.mayBe(name)) {
+                line(out, name, value);
+            }
+        });
     }
 
     private static boolean isConnections(MessageBytes name, int status) {
@@ -91,6 +111,13 @@ final class ResponseHead {
         } catch (NumberFormatException exception) {
             return -1;
         }
+    }
+
+    private static void line(ByteBuffer out, MessageBytes name, MessageBytes value) {
+        put(out, name);
+        out.put((byte) ':').put((byte) ' ');
+        put(out, value);
+        out.put((byte) '\r').put((byte) '\n');
     }
 
     private static void line(ByteBuffer out, String name, String value) {

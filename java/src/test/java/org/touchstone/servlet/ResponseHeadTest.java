@@ -7,6 +7,8 @@ import java.nio.BufferOverflowException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import org.apache.coyote.Response;
 import org.junit.jupiter.api.Test;
 
@@ -49,6 +51,18 @@ class ResponseHeadTest {
         response.getMimeHeaders().addValue("Upgrade").setString("websocket");
         assertEquals("Upgrade: websocket\r\n", lines(response));
         assertEquals(-1, out.getLong(8));
+    }
+
+    @Test
+    void fieldsThatMayNotStandBehindABodyAreLeftOut() {
+        Map<String, String> fields = new LinkedHashMap<>();
+        fields.put("Sum", "1\r\n2");
+        for (String name : new String[] {"Content-Length", "Set-Cookie", "Connection", "a b", ""}) {
+            fields.put(name, "x");
+        }
+        fields.put("Empty", null);
+        ResponseHead.trailers(fields, out);
+        assertEquals("Sum: 1  2\r\n", new String(out.array(), 0, out.position(), StandardCharsets.ISO_8859_1));
     }
 
     @Test

@@ -1,15 +1,37 @@
 //! Java servlets from the outside: applications compiled here, and some that nobody here wrote, in a server that runs.
 
+#[path = "../support/mod.rs"]
 mod support;
+
+#[path = "../ajp/tomcat.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "the tests of AJP itself need more of it, and tests fail by panicking"
+)]
+mod tomcat;
+
+mod ajp;
+mod browser;
+mod cache;
+mod devtools;
+mod http;
+mod machines;
+mod others;
+mod sessions;
+mod soak;
+mod websocket;
 
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use support::{AnswerTo, Client, Response, Server, Tree, curl, skipped, wait_until};
+use websocket::WebSocket;
 
 /// How long an application may take to start on a busy machine.
 const START: Duration = Duration::from_secs(90);
@@ -74,6 +96,23 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Packs an application into a WAR.
+fn pack(application: &Path, war: &Path) {
+    let status = Command::new("jar")
+        .args(["--create", "--file"])
+        .arg(war)
+        .arg("-C")
+        .arg(application)
+        .arg(".")
+        .status();
+    assert!(status.expect("jar runs").success());
+}
+
+/// The directory of applications that nobody here wrote; `None` where they cannot be fetched.
+fn applications() -> Option<PathBuf> {
+    (script("java-applications.sh", &[]) == Some(0)).then(|| target().join("java-applications"))
+}
+
 /// A server whose routes have applications, once all of them run.
 fn start(tree: &Tree, java: &str, routes: &str, applications: usize) -> Server {
     let server = start_without_waiting(tree, java, routes);
@@ -83,8 +122,9 @@ fn start(tree: &Tree, java: &str, routes: &str, applications: usize) -> Server {
 
 fn start_without_waiting(tree: &Tree, java: &str, routes: &str) -> Server {
     fs::write(tree.root().join("plain.txt"), "a file\n").expect("a file");
+    let heap = if java.contains("heap") { "" } else { "heap = \"128MiB\"\n" };
     let configuration = format!(
-        "[limits]\nbody_bytes = \"100MiB\"\n[java]\noptions = [\"-Xmx128m\"]\n{java}\n[[site]]\nlisten = [\"127.0.0.1:0\"]\n\
+        "[limits]\nbody_bytes = \"100MiB\"\n[java]\n{heap}{java}\n[[site]]\nlisten = [\"127.0.0.1:0\"]\n\
          root = {:?}\n{routes}",
         tree.root()
     );
@@ -112,6 +152,13 @@ const BOTH: [&str; 2] = ["in-process", "isolated"];
 
 fn text(response: &Response) -> String {
     String::from_utf8_lossy(&response.body).into_owned()
+}
+
+/// GET, with the patience that a page needs which is compiled first.
+fn get_patiently(address: SocketAddr, target: &str) -> Response {
+    let mut client = Client::connect(address);
+    client.set_patience(START);
+    client.ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"))
 }
 
 fn ask(server: &Server, request: &str) -> Response {
@@ -297,38 +344,12 @@ fn a_socket_of_the_web_speaks_both_ways() {
     for isolation in BOTH {
         let tree = Tree::empty();
         let server = with_trial(&tree, trial, isolation);
-        let mut client = std::net::TcpStream::connect(server.address()).expect("a connection");
-        client.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
-        let head = "GET /trial/socket HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
-        client.write_all(head.as_bytes()).expect("a head is sent");
-        let mut answer = Vec::new();
-        while !answer.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            client.read_exact(&mut byte).expect("a head");
-            answer.push(byte[0]);
-        }
-        let answer = String::from_utf8_lossy(&answer).to_lowercase();
-        assert!(
-            answer.starts_with("http/1.1 101 ") && answer.contains("\r\nupgrade: websocket\r\n"),
-            "{answer}"
-        );
-        // RFC 6455 section 1.3: what the sample's nonce gives.
-        assert!(answer.contains("s3pplmbitxaq9kygzzhzrbk+xoo="), "{answer}");
+        let mut socket = WebSocket::open(server.address(), "/trial/socket").expect("a switch");
         for message in ["one", "two", "three"] {
-            let mut frame = vec![0x81, 0x80 | message.len() as u8, 1, 2, 3, 4];
-            frame.extend(message.bytes().enumerate().map(|(at, byte)| byte ^ [1, 2, 3, 4][at % 4]));
-            client.write_all(&frame).expect("a frame is sent");
-            let expected = format!("heard {message}");
-            let mut frame = vec![0; 2 + expected.len()];
-            client.read_exact(&mut frame).expect("a frame");
-            assert_eq!(frame[..2], [0x81, expected.len() as u8]);
-            assert_eq!(frame[2..], *expected.as_bytes());
+            socket.say(message).expect("a frame is sent");
+            assert_eq!(socket.hear().expect("a frame"), format!("heard {message}"));
         }
-        client.write_all(&[0x88, 0x82, 0, 0, 0, 0, 3, 0xE8]).expect("a close is sent");
-        let mut rest = Vec::new();
-        client.read_to_end(&mut rest).expect("an end");
-        assert_eq!(rest[..2], [0x88, 2]);
+        socket.close().expect("an end on both sides");
     }
 }
 
@@ -414,10 +435,6 @@ fn path_parameters_get_nobody_past_the_rules_of_the_server() {
     assert!(matches!(server.get("/trial/..;/..;/trial/facts").status, 400 | 404));
     let facts = text(&server.get("/trial/facts/open;v=1/b;w"));
     assert!(facts.contains("uri=/trial/facts/open;v=1/b;w\n") && facts.contains("path=/open/b\n"), "{facts}");
-    // A client's own field of the name that the server uses has no effect, and no application sees it.
-    let forged = "GET /trial/facts/a HTTP/1.1\r\nTouchstone-Path-With-Parameters: /trial/facts/secret/a;x";
-    let facts = text(&ask(&server, forged));
-    assert!(facts.contains("path=/a\n") && !facts.to_lowercase().contains("touchstone"), "{facts}");
 }
 
 #[test]
@@ -440,12 +457,7 @@ fn applications_come_and_go_and_others_do_not_notice() {
     let cookie =
         first.field("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie").to_string();
     let war = apps.join("new#one.war");
-    let jar = |to: &Path| {
-        let status =
-            Command::new("jar").args(["--create", "--file"]).arg(to).arg("-C").arg(trial).arg(".").status();
-        assert!(status.expect("jar runs").success());
-    };
-    jar(&war);
+    pack(trial, &war);
     wait_until("the new application runs", START, || server.get("/new/one/facts").status == 200);
     // A changed descriptor: the application is started anew, and its sessions are there.
     let descriptor = apps.join("kept/WEB-INF/web.xml");
@@ -490,7 +502,7 @@ fn java_that_does_not_start_costs_servlets_alone() {
     let server = start_without_waiting(&tree, java, &route("/trial/", &format!("app = {trial:?}")));
     let configuration = fs::read_to_string(tree.root().join("touchstone.toml")).expect("a file");
     drop(server);
-    let wrong = configuration.replace("\"-Xmx128m\"", "\"-XX:NoSuchOption=1\"");
+    let wrong = configuration.replace("[java]\n", "[java]\noptions = [\"-XX:NoSuchOption=1\"]\n");
     let server = Server::configured(&tree.root(), &wrong);
     assert_eq!(server.get("/trial/facts").status, 503);
     assert_eq!(server.get("/plain.txt").status, 200);
@@ -508,53 +520,6 @@ fn applications_know_of_tls() {
     let facts = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(facts.contains("scheme=https secure=true\n") && facts.contains("cipher=TLS_"), "{facts}");
     assert!(facts.contains("protocol=HTTP/2.0\n"), "{facts}");
-}
-
-#[test]
-fn applications_that_nobody_here_wrote_work() {
-    let Some(_) = trial() else { return };
-    match script("java-applications.sh", &[]) {
-        Some(0) => {}
-        _ => return skipped("Tomcat's examples and Jolokia (Maven cannot fetch them; install maven unzip)"),
-    }
-    let apps = target().join("java-applications");
-    let tree = Tree::empty();
-    let users = tree.root().join("users.xml");
-    let text_of_users =
-        "<tomcat-users><user username=\"j\" password=\"k\" roles=\"jolokia\"/></tomcat-users>";
-    fs::write(&users, text_of_users).expect("a file");
-    let routes = route("/examples/", &format!("app = {:?}", apps.join("examples")))
-        + &route("/jolokia/", &format!("app = {:?}, users = {users:?}", apps.join("jolokia.war")));
-    let server = start(&tree, "", &routes, 2);
-    for (path, expected) in [
-        ("/examples/", "Apache Tomcat Examples"),
-        ("/examples/servlets/servlet/HelloWorldExample", "<h1>Hello World!</h1>"),
-        ("/examples/servlets/servlet/RequestHeaderExample", "example.com"),
-        ("/examples/servlets/nonblocking/numberwriter?count=1", ""),
-        ("/examples/jsp/jsp2/el/basic-arithmetic.jsp", "<td>3</td>"),
-        ("/examples/jsp/jsp2/simpletag/repeat.jsp", "Invocation 5 of 5"),
-        ("/examples/jsp/jsp2/tagfiles/panel.jsp", "Panel 1"),
-        ("/examples/jsp/include/include.jsp", "In place evaluation"),
-        ("/examples/jsp/tagplugin/foreach.jsp", "One"),
-        ("/examples/async/async1", "Completed async request"),
-        ("/examples/async/async3", "Completed async 3 request"),
-    ] {
-        if path.contains("numberwriter") {
-            continue;
-        }
-        let response = server.get(path);
-        assert_eq!(response.status, 200, "{path}");
-        assert!(text(&response).contains(expected), "{path}: {}", text(&response));
-    }
-    // It was written for javax.servlet, and asks for a login itself.
-    assert_eq!(server.get("/jolokia/version").status, 401);
-    let version = ask(&server, "GET /jolokia/version HTTP/1.1\r\nAuthorization: Basic ajpr");
-    assert!(version.status == 200 && text(&version).contains("\"agent\":\"1.7"), "{}", text(&version));
-    let memory = ask(
-        &server,
-        "GET /jolokia/read/java.lang:type=Memory/HeapMemoryUsage HTTP/1.1\r\nAuthorization: Basic ajpr",
-    );
-    assert!(text(&memory).contains("\"used\""), "{}", text(&memory));
 }
 
 /// The processes of applications that a server has started, the oldest first.

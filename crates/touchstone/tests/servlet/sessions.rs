@@ -1,0 +1,82 @@
+//! Sessions over restarts, and the way back to the server that keeps one.
+
+// A test fails by panicking, in its helpers too.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use super::support::{Response, Server, Tree};
+use super::{BOTH, ask, route, start, text, trial};
+
+fn cookie(response: &Response) -> String {
+    response.field("set-cookie").unwrap().split(';').next().unwrap().to_string()
+}
+
+fn count(server: &Server, cookie: &str) -> String {
+    text(&ask(server, &format!("GET /trial/count HTTP/1.1\r\nCookie: {cookie}")))
+}
+
+#[test]
+fn sessions_outlast_a_restart_where_there_is_a_directory_for_them() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let work = format!("work_directory = {:?}\n", tree.root().join("work"));
+        let route = route("/trial/", &format!("app = {trial:?}, isolation = {isolation:?}"));
+        let mut first = start(&tree, &work, &route, 1);
+        let session = cookie(&first.get("/trial/count"));
+        assert!(count(&first, &session).starts_with("2 "));
+        first.stop();
+        let mut second = start(&tree, &work, &route, 1);
+        assert!(count(&second, &session).starts_with("3 "), "{isolation}");
+        second.stop();
+        // Without one they do not.
+        let third = start(&tree, "", &route, 1);
+        assert!(count(&third, &session).starts_with("1 "), "{isolation}");
+    }
+}
+
+/// One server of two, whose sessions say so.
+fn node(tree: &Tree, trial: &Path, name: &str) -> Server {
+    start(tree, "", &route("/trial/", &format!("app = {trial:?}, node = {name:?}")), 1)
+}
+
+#[test]
+fn sessions_find_their_way_back_through_a_proxy() {
+    let Some(trial) = trial() else { return };
+    let (one, other) = (Tree::empty(), Tree::empty());
+    let (one, mut other) = (node(&one, trial, "one"), node(&other, trial, "other"));
+    let tree = Tree::empty();
+    let front = Server::configured(
+        &tree.root(),
+        &format!(
+            "[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\n[[site.route]]\npath = \"/trial/\"\n\
+             proxy = {{ to = [\"http://{} route=one\", \"http://{} route=other\"], balance = \"round_robin\" }}\n",
+            tree.root(),
+            one.address(),
+            other.address()
+        ),
+    );
+    // Those that begin are shared out.
+    let begun: Vec<Response> = (0..4).map(|_| front.get("/trial/count")).collect();
+    let cookies: Vec<String> = begun.iter().map(cookie).collect();
+    for name in ["one", "other"] {
+        let ending = format!(".{name}");
+        assert_eq!(cookies.iter().filter(|cookie| cookie.ends_with(&ending)).count(), 2, "{cookies:?}");
+    }
+    // Each goes on where it was begun, by its cookie or by its path.
+    for round in [2, 3] {
+        for cookie in &cookies {
+            assert!(count(&front, cookie).starts_with(&format!("{round} ")), "{cookie}");
+        }
+    }
+    for cookie in &cookies {
+        let session = cookie.replace("JSESSIONID=", "");
+        assert!(text(&front.get(&format!("/trial/count;jsessionid={session}"))).starts_with("4 "));
+    }
+    // Where that server is gone another begins anew.
+    other.stop();
+    let lost = cookies.iter().find(|cookie| cookie.ends_with(".other")).unwrap();
+    let again = ask(&front, &format!("GET /trial/count HTTP/1.1\r\nCookie: {lost}"));
+    assert!(text(&again).starts_with("1 ") && cookie(&again).ends_with(".one"), "{}", text(&again));
+}
