@@ -15,6 +15,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.catalina.Context;
 import org.apache.catalina.Lifecycle;
 import org.apache.catalina.LifecycleException;
+import org.apache.catalina.Wrapper;
 import org.apache.catalina.connector.Connector;
 import org.apache.catalina.core.StandardContext;
 import org.apache.catalina.core.StandardEngine;
@@ -260,6 +261,15 @@ final class Applications {
             }
         });
         context.addLifecycleListener(new Tomcat.DefaultWebXmlListener());
+        if (application.source.isFile()) {
+            context.addLifecycleListener(event -> {
+                // Pages of a WAR change with the WAR: nobody need look at them for each request.
+                if (Lifecycle.BEFORE_START_EVENT.equals(event.getType())
+                        && context.findChild("jsp") instanceof Wrapper pages) {
+                    pages.addInitParameter("development", "false");
+                }
+            });
+        }
         ContextConfig config = new ContextConfig();
         config.setDefaultWebXml(Constants.NoDefaultWebXml);
         context.addLifecycleListener(config);
