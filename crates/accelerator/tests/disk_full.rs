@@ -57,6 +57,7 @@ fn object(index: usize) -> Arc<Object> {
         terms: Terms { lifetime: 600, ..Terms::default() },
         fields: b"X-A: b\r\n",
         part: None,
+        trailers: b"",
         body: &[Bytes::from(body(index))],
     }))
 }

@@ -61,6 +61,7 @@ fn object(key: &str, version: u64) -> Arc<Object> {
         terms: Terms { response_time: version as i64, lifetime: 60, ..Terms::default() },
         fields: format!("ETag: \"{version}\"\r\n").as_bytes(),
         part: None,
+        trailers: b"",
         body: &[body(key, version).into()],
     }))
 }

@@ -63,6 +63,7 @@ fn object(key: u64, version: u64, length: usize) -> Arc<Object> {
         terms: Terms { lifetime: 600, response_time: version as i64, ..Terms::default() },
         fields: format!("Cache-Tag: t{}\r\n", key % 3).as_bytes(),
         part: None,
+        trailers: b"",
         body: &[Bytes::from(body(key, version, length))],
     }))
 }

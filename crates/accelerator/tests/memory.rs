@@ -72,6 +72,7 @@ fn object(path: &str, fields: &[u8], body: &Bytes) -> Object {
         terms: Terms { response_time: 100, date: 100, lifetime: 600, ..Terms::default() },
         fields,
         part: None,
+        trailers: b"",
         body: std::slice::from_ref(body),
     })
 }

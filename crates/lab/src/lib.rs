@@ -15,9 +15,12 @@ pub mod capability;
 pub mod certify;
 pub mod compare;
 mod definition;
+pub mod derived;
+mod engine_seconds;
 pub mod export;
 pub mod figures;
 pub mod limit;
+pub mod loads;
 pub mod machine;
 pub mod monitor;
 pub mod output;
@@ -27,6 +30,7 @@ mod probe;
 pub mod programs;
 pub mod raw;
 pub mod reference;
+pub mod remote;
 pub mod report;
 pub mod result;
 #[cfg(test)]
@@ -34,6 +38,7 @@ mod sample;
 #[cfg(test)]
 mod schema;
 pub mod series;
+pub mod speedup;
 pub mod spice;
 pub mod statistics;
 pub mod suite;

@@ -2,6 +2,7 @@
 
 pub mod purge;
 
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use touchstone_files::cache::{DateSecond, Prepared, Variant};
 use touchstone_interfaces::handler::Interface;
 
 use crate::access::{HeadFields, RequestFields, RequestView};
-use crate::config::{AcceleratorConfig, LogLevel, RouteConfig, SiteConfig};
+use crate::config::{AcceleratorConfig, LogLevel, ProxyConfig, RouteConfig, SiteConfig};
 use crate::log::error::ErrorLog;
 use crate::site::Site;
 
@@ -52,16 +53,24 @@ pub fn start(config: &AcceleratorConfig, error_log: &ErrorLog) -> Result<Arc<Acc
     Ok(Arc::new(Accelerator::new(Store::new(config.memory_bytes, disk))))
 }
 
-/// Tells the stored answers of a site and of what answers from those of others. The same over reloads and restarts, unless
-/// it is another origin or program that answers.
+/// Tells the stored answers of a site's route from those of others. The same over reloads and restarts as long as the site
+/// and what the route is for are the same. Which origins answer for it changes while it is at work; programs are part of it.
 fn space(site: &SiteConfig, route: &RouteConfig) -> u64 {
     let mut hasher = FxHasher::default();
     site.hosts.hash(&mut hasher);
     site.listen.hash(&mut hasher);
-    route.proxy.as_ref().map(|proxy| (&proxy.to, &proxy.strip_prefix)).hash(&mut hasher);
-    let RouteConfig { cgi, fastcgi, scgi, php, ajp, nsapi, .. } = route;
-    format!("{cgi:?}{fastcgi:?}{scgi:?}{php:?}{ajp:?}{nsapi:?}").hash(&mut hasher);
+    let RouteConfig { path, pattern, suffixes, methods, request_headers, .. } = route;
+    (path, pattern, suffixes, methods, request_headers).hash(&mut hasher);
+    // What they are asked for does say which answers these are.
+    route.proxy.as_ref().map(|proxy| (base_paths(proxy), &proxy.strip_prefix)).hash(&mut hasher);
+    let RouteConfig { cgi, fastcgi, scgi, php, ajp, nsapi, servlet, .. } = route;
+    format!("{cgi:?}{fastcgi:?}{scgi:?}{php:?}{ajp:?}{nsapi:?}{servlet:?}").hash(&mut hasher);
     hasher.finish()
+}
+
+/// The paths that the URLs of origins have, each once.
+fn base_paths(proxy: &ProxyConfig) -> BTreeSet<String> {
+    proxy.origins().into_iter().map(|origin| origin.url.base_path).collect()
 }
 
 /// An answer that is ready.

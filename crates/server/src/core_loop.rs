@@ -14,6 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::clock::{TICK, Ticker};
 use crate::config::LogLevel;
 use crate::core::{Connections, Core};
+use crate::exchange::begin_early;
 use crate::heartbeat::Heartbeat;
 use crate::http3;
 use crate::listener::{Listener, ListenerSeed};
@@ -96,6 +97,7 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
     listen(&core, listeners, &mut open)?;
     let mut http3 = http3::Listeners::open(core.clone(), cores, secrets, http3_sockets)?;
     tokio::task::spawn_local(tick(core.clone(), Ticker::new()?, seed.heartbeat));
+    begin_early(&core);
     // Whoever started us may have given up already.
     let _ = seed.accepting.send(());
     drop(seed.accepting);
@@ -159,6 +161,7 @@ fn reload(
         gone.stop();
     }
     listen(core, listeners, open)?;
+    begin_early(core);
     Ok(before)
 }
 

@@ -12,6 +12,8 @@ pub struct HeaderBlocks {
     encode: fn(&[u8]) -> Vec<u8>,
     /// For each site, by path.
     sites: Vec<FxHashMap<Box<[u8]>, Encoded>>,
+    /// By the address of the response, which is kept with the block, so that no other can come to have the same.
+    responses: FxHashMap<usize, Encoded>,
 }
 
 /// A response and the block of its head.
@@ -30,7 +32,7 @@ impl Default for HeaderBlocks {
 impl HeaderBlocks {
     /// Those that `encode` makes.
     pub fn new(encode: fn(&[u8]) -> Vec<u8>) -> HeaderBlocks {
-        HeaderBlocks { encode, sites: Vec::new() }
+        HeaderBlocks { encode, sites: Vec::new(), responses: FxHashMap::default() }
     }
 
     /// The block of `prepared`, which answers `path`.
@@ -41,6 +43,14 @@ impl HeaderBlocks {
             self.encode(site, path, prepared);
         }
         self.sites.get(site).and_then(|blocks| blocks.get(path)).map_or(&[], |encoded| &encoded.block)
+    }
+
+    /// The block of `prepared`, which may be one of several for its path: for other queries and fields there are others.
+    #[inline]
+    pub fn block_of(&mut self, prepared: &Arc<Prepared>) -> &[u8] {
+        let encode = self.encode;
+        let new = || Encoded { prepared: prepared.clone(), block: encode(prepared.head()) };
+        &self.responses.entry(Arc::as_ptr(prepared) as usize).or_insert_with(new).block
     }
 
     #[cold]
@@ -55,6 +65,7 @@ impl HeaderBlocks {
     /// Lets go of all, at the end of their second.
     pub fn clear(&mut self) {
         self.sites.iter_mut().for_each(FxHashMap::clear);
+        self.responses.clear();
     }
 }
 

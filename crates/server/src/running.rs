@@ -20,7 +20,7 @@ use touchstone_accelerator::layer::Accelerator;
 use crate::access::AccessShared;
 use crate::acme::AcmeManager;
 use crate::admin::Admin;
-use crate::config::{self, ServerConfig};
+use crate::config::{self, Config};
 use crate::control::{Answer, Control, ControlListener, Reply, Request};
 use crate::core::Connections;
 use crate::core_loop::{Departure, Order};
@@ -245,10 +245,10 @@ impl Running {
             return Err(texts(problems));
         }
         let parts = &mut self.parts;
-        for key in fixed_keys_that_differ(&config.server, &parts.snapshot.config.server) {
-            parts.error_log.warning(format_args!(
-                "server.{key} changes only when the server is started anew or upgraded"
-            ));
+        for key in fixed_keys_that_differ(&config, &parts.snapshot.config) {
+            parts
+                .error_log
+                .warning(format_args!("{key} changes only when the server is started anew or upgraded"));
         }
         let log_problem = |error: io::Error| vec![error.to_string()];
         let snapshot = Snapshot::open(
@@ -535,17 +535,21 @@ impl Running {
 }
 
 /// The keys that differ and do not follow a reload.
-fn fixed_keys_that_differ(new: &ServerConfig, old: &ServerConfig) -> Vec<&'static str> {
+fn fixed_keys_that_differ(new: &Config, old: &Config) -> Vec<&'static str> {
+    let ((server, accelerator), (old_server, old_accelerator)) =
+        ((&new.server, &new.accelerator), (&old.server, &old.accelerator));
     let table = [
-        ("cores", new.cores != old.cores),
-        ("pin_cores", new.pin_cores != old.pin_cores),
-        ("pid_file", new.pid_file != old.pid_file),
-        ("control_socket", new.control_socket != old.control_socket),
-        ("user", new.user != old.user),
-        ("group", new.group != old.group),
-        ("supplementary_groups", new.supplementary_groups != old.supplementary_groups),
-        ("umask", new.umask != old.umask),
-        ("no_new_privileges", new.no_new_privileges != old.no_new_privileges),
+        ("server.cores", server.cores != old_server.cores),
+        ("server.pin_cores", server.pin_cores != old_server.pin_cores),
+        ("server.pid_file", server.pid_file != old_server.pid_file),
+        ("server.control_socket", server.control_socket != old_server.control_socket),
+        ("server.user", server.user != old_server.user),
+        ("server.group", server.group != old_server.group),
+        ("server.supplementary_groups", server.supplementary_groups != old_server.supplementary_groups),
+        ("server.umask", server.umask != old_server.umask),
+        ("server.no_new_privileges", server.no_new_privileges != old_server.no_new_privileges),
+        ("accelerator.disk", accelerator.disk != old_accelerator.disk),
+        ("accelerator.disk_size", accelerator.disk_bytes != old_accelerator.disk_bytes),
     ];
     table.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }

@@ -5,13 +5,13 @@
 //!  0 checksum of everything behind it, 16 bytes of SHA-256
 //! 16 mark of the format, u32 | kind, u8 | flags, u8 | status, u16
 //! 24 length of the record, u32 | of key, selector, fields, u32 each
-//! 40 hash of the key, u64 | checksum of the selector, u32 | reserved, u32
+//! 40 hash of the key, u64 | checksum of the selector, u32 | length of trailers, u32
 //! 56 response time, i64 | date, i64
 //! 72 initial age, lifetime, stale while revalidate, stale if error, u32 each
 //! 88 first, last and complete length of a part, u64 each
 //! 112 ticket, u64
 //! 120 checksum of bytes 16 to 120, u64
-//! 128 key, selector, fields, body
+//! 128 key, selector, fields, trailers, body
 //! ```
 
 use bytes::Bytes;
@@ -96,8 +96,8 @@ pub fn encode_object(object: &Object, ticket: u64) -> Option<Vec<u8>> {
         | flag(terms.must_revalidate, FLAG_MUST_REVALIDATE)
         | flag(terms.is_for_authorized, FLAG_FOR_AUTHORIZED)
         | flag(terms.is_assumed, FLAG_ASSUMED);
-    let payload = [object.key(), object.selector(), object.fields(), object.body()];
-    let lengths = [object.key().len(), object.selector().len(), object.fields().len()];
+    let payload = [object.key(), object.selector(), object.fields(), object.trailers(), object.body()];
+    let lengths = [0, 1, 2, 3].map(|piece: usize| payload[piece].len());
     let part = object.part().map_or([0; 3], |part| [part.range.first, part.range.last, part.complete_length]);
     let times = [terms.response_time, terms.date];
     let spans = [terms.initial_age, terms.lifetime, terms.stale_while_revalidate, terms.stale_if_error];
@@ -120,7 +120,7 @@ pub fn encode_purge(purge: &Purge, ticket: u64) -> Option<Vec<u8>> {
 }
 
 fn assemble_purge(kind: u16, text: &[u8], ticket: u64) -> Option<Vec<u8>> {
-    assemble(KIND_PURGE, 0, kind, [text.len(), 0, 0], (0, 0), [0; 2], [0; 4], [0; 3], ticket, &[text])
+    assemble(KIND_PURGE, 0, kind, [text.len(), 0, 0, 0], (0, 0), [0; 2], [0; 4], [0; 3], ticket, &[text])
 }
 
 #[allow(clippy::too_many_arguments)] // One for each row of the table above.
@@ -128,7 +128,7 @@ fn assemble(
     kind: u8,
     flags: u8,
     status: u16,
-    lengths: [usize; 3],
+    lengths: [usize; 4],
     (hash, selector_sum): (u64, u32),
     times: [i64; 2],
     spans: [u32; 4],
@@ -143,12 +143,13 @@ fn assemble(
     record.extend_from_slice(&[kind, flags]);
     record.extend_from_slice(&status.to_le_bytes());
     record.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
-    for length in lengths {
+    let [key, selector, fields, trailers] = lengths;
+    for length in [key, selector, fields] {
         record.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
     }
     record.extend_from_slice(&hash.to_le_bytes());
     record.extend_from_slice(&selector_sum.to_le_bytes());
-    record.extend_from_slice(&[0; 4]);
+    record.extend_from_slice(&u32::try_from(trailers).ok()?.to_le_bytes());
     times.iter().for_each(|time| record.extend_from_slice(&time.to_le_bytes()));
     spans.iter().for_each(|span| record.extend_from_slice(&span.to_le_bytes()));
     part.iter().for_each(|number| record.extend_from_slice(&number.to_le_bytes()));
@@ -194,7 +195,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
         rest = after;
         Ok(piece)
     };
-    let (key, selector, fields) = (take(28)?, take(32)?, take(36)?);
+    let (key, selector, fields, trailers) = (take(28)?, take(32)?, take(36)?, take(52)?);
     let status = u16::from_le_bytes([bytes[22], bytes[23]]);
     if !head.is_object {
         let ticket = head.ticket;
@@ -218,8 +219,9 @@ pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
         is_assumed: flags & FLAG_ASSUMED != 0,
     };
     let body = [Bytes::copy_from_slice(rest)];
+    let hash = head.hash;
     let object =
-        Object::new(NewObject { hash: head.hash, key, selector, status, terms, fields, part, body: &body });
+        Object::new(NewObject { hash, key, selector, status, terms, fields, part, trailers, body: &body });
     Ok(Record::Object { object, selector_sum: head.selector_sum })
 }
 

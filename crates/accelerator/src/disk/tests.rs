@@ -18,6 +18,7 @@ fn object(key: &str, fields: &str, body: Vec<u8>) -> Arc<Object> {
         terms: Terms { must_revalidate: true, stale_if_error: 9, ..terms },
         fields: fields.as_bytes(),
         part: None,
+        trailers: b"",
         body: &[Bytes::from(body)],
     }))
 }

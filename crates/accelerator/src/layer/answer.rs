@@ -18,7 +18,7 @@ use super::flight::{Head, Reader};
 use super::head::RequestFields;
 use crate::rules::cache_status::CacheStatus;
 use crate::rules::conditions::{Selected, select};
-use crate::rules::fields::{append, lines};
+use crate::rules::fields::{append, lines, list_has};
 use crate::store::Object;
 
 /// How much of a body waits for a client that is slower than the origin.
@@ -55,7 +55,11 @@ pub fn of_object(
         Selected::Whole => {
             let mut answer = Answer::new(object.status());
             let whole = 0..object.body().len();
-            answer.body.extend((!whole.is_empty()).then(|| slice(object, whole)));
+            if is_get && !object.trailers().is_empty() && takes_trailers(request) {
+                answer.body.push(with_trailers(object));
+            } else {
+                answer.body.extend((!whole.is_empty()).then(|| slice(object, whole)));
+            }
             answer.fields = fields;
             answer
         }
@@ -71,6 +75,19 @@ pub fn of_object(
     };
     answer.date = Some(format_imf_fixdate(object.terms.date));
     Some(answer)
+}
+
+/// Whether the client wants to know what is behind a body.
+fn takes_trailers(request: &Request) -> bool {
+    request.received.values("te").any(|value| list_has(value, b"trailers"))
+}
+
+/// The body and what is behind it: of a body of a known length nothing is.
+fn with_trailers(object: &Object) -> Part {
+    let (mut sender, body) = pipe(PIPE_BYTES);
+    sender.push(Bytes::copy_from_slice(object.body()));
+    sender.finish_with_trailers(object.trailers().to_vec());
+    Part::Stream { body, length: None }
 }
 
 /// 304 with what it must have (RFC 9110 section 15.4.5), and whatever else does not describe a body.
@@ -179,6 +196,7 @@ pub fn of_flight(
         not_modified(&fields)
     } else {
         let (mut sender, body) = pipe(PIPE_BYTES);
+        let takes_trailers = takes_trailers(request);
         tokio::task::spawn_local(async move {
             loop {
                 match reader.next().await {
@@ -186,6 +204,9 @@ pub fn of_flight(
                         if sender.send(piece).await.is_err() {
                             return;
                         }
+                    }
+                    Ok(None) if takes_trailers => {
+                        return sender.finish_with_trailers(reader.trailers().to_vec());
                     }
                     Ok(None) => return sender.finish(),
                     // Dropped, the pipe tells the connection that the body broke off.

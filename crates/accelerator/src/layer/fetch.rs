@@ -15,7 +15,7 @@ use touchstone_interfaces::request::{ReceivedHead, Request};
 
 use super::flight::{Flight, Head, Phase};
 use super::handler::{AcceleratedOfCore, Facts};
-use super::head::RequestFields;
+use super::head::{RequestFields, announce};
 use crate::rules::fields::{FieldText, Fields, append, lines, stored_fields, updated_fields};
 use crate::rules::partial::{self, combine, content_range, strong_etag};
 use crate::rules::reuse::is_origin_error;
@@ -108,6 +108,7 @@ impl Fetch {
         } = self;
         let relay = Rc::new(Relay::default());
         request.interim = Some(relay.clone());
+        let request = announce(request);
         let ending = Ending { core: &core, flight: &flight };
         let purge_count = core.route.accelerator.store.purge_count();
         let request_time = core.now();
@@ -173,11 +174,11 @@ impl Fetched<'_> {
         if answer.status == 304
             && let Some(object) = self.validating
         {
-            self.validated(object, &answer);
+            self.validated(object, &answer).await;
             return None;
         }
         let Some(draft) = self.draft(&answer) else {
-            self.note_not_stored(&answer);
+            self.note_not_stored(&answer).await;
             return Some(Handled::Answer(answer));
         };
         let head = Arc::new(draft.head);
@@ -243,6 +244,7 @@ impl Fetched<'_> {
                 None => break,
             }
         }
+        self.flight.set_trailers(body.take_trailers());
         let is_proper = head.length.is_none_or(|length| received == length);
         if !is_stored || !is_proper {
             self.flight.finish(is_proper);
@@ -251,7 +253,7 @@ impl Fetched<'_> {
     }
 
     /// What is stored is right still: it takes the newer head (RFC 9111 section 4.3.4).
-    fn validated(&self, object: &Arc<Object>, answer: &Answer) {
+    async fn validated(&self, object: &Arc<Object>, answer: &Answer) {
         let fields = updated_fields(object.fields(), &answer.fields);
         let mut judged = fields.clone();
         for (name, value) in lines(&answer.fields).filter(|(name, _)| name.eq_ignore_ascii_case(b"age")) {
@@ -263,7 +265,7 @@ impl Fetched<'_> {
         let store = &self.core.route.accelerator.store;
         match judgement {
             Some(_) => _ = store.insert(newer.clone(), self.purge_count),
-            None => store.remove(object),
+            None => self.core.route.accelerator.remove(object).await,
         }
         self.flight.set_phase(Phase::Ready { object: newer, is_validated: true });
         self.core.route.accelerator.flights.leave(self.flight);
@@ -313,6 +315,8 @@ impl Fetched<'_> {
     }
 
     fn object(&self, head: &Head, part: Option<partial::Part>, pieces: &[Bytes]) -> Arc<Object> {
+        // Those of one part of several are not those of the whole.
+        let trailers = if part.is_none() { self.flight.trailers() } else { Bytes::new() };
         let new = |status, fields, part, body| NewObject {
             hash: self.facts.hash,
             key: &self.facts.key,
@@ -321,6 +325,7 @@ impl Fetched<'_> {
             terms: head.terms,
             fields,
             part,
+            trailers: &trailers,
             body,
         };
         let Some(part) = part else {
@@ -365,7 +370,7 @@ impl Fetched<'_> {
     }
 
     /// A response has come that is not stored: what was stored is right no longer, and others need not wait for the next.
-    fn note_not_stored(&self, answer: &Answer) {
+    async fn note_not_stored(&self, answer: &Answer) {
         if is_origin_error(answer.status) {
             return;
         }
@@ -375,7 +380,7 @@ impl Fetched<'_> {
             accelerator.passing.remember(self.facts.hash, self.core.now());
         }
         if let Some(object) = self.validating {
-            accelerator.store.remove(object);
+            accelerator.remove(object).await;
         }
     }
 }

@@ -70,6 +70,8 @@ pub struct Flight {
 struct State {
     phase: Phase,
     pieces: VecDeque<Bytes>,
+    /// The field lines behind the body.
+    trailers: Bytes,
     /// Pieces that have left at the front.
     dropped: usize,
     held_bytes: usize,
@@ -146,6 +148,7 @@ impl Flight {
             state: Mutex::new(State {
                 phase: Phase::Waiting,
                 pieces: VecDeque::new(),
+                trailers: Bytes::new(),
                 dropped: 0,
                 held_bytes: 0,
                 end: None,
@@ -196,6 +199,16 @@ impl Flight {
             state.take_wakers()
         };
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Says what is behind the body, before it is finished.
+    pub fn set_trailers(&self, trailers: Vec<u8>) {
+        lock(&self.state).trailers = trailers.into();
+    }
+
+    /// The field lines behind the body, once it is there.
+    pub fn trailers(&self) -> Bytes {
+        lock(&self.state).trailers.clone()
     }
 
     /// Has everybody who waits look again, at what is not part of the response.
@@ -322,6 +335,11 @@ impl Reader {
             Poll::Pending
         })
         .await
+    }
+
+    /// The field lines behind the body, once its end was read.
+    pub fn trailers(&self) -> Bytes {
+        self.flight.trailers()
     }
 
     fn wait(&self, state: &mut State, context: &mut Context<'_>) {

@@ -26,7 +26,7 @@ use crate::rules::partial::strong_etag;
 use crate::rules::reuse::{self, Reuse, is_origin_error, may_serve_on_error, request_directives};
 use crate::rules::validation::{conditions, is_same_representation};
 use crate::rules::{fields, storing, vary};
-use crate::store::{NewObject, Object, Purge, PurgeMode, State, hash_of};
+use crate::store::{NewObject, Object, State, hash_of};
 
 /// How often a request may find that what it waited for is not for it.
 const MOST_ROUNDS: usize = 4;
@@ -431,7 +431,7 @@ impl AcceleratedOfCore {
         if let Handled::Answer(answer) = &handled
             && is_success(answer.status)
         {
-            self.invalidate(&left, &answer.fields);
+            self.invalidate(&left, &answer.fields).await;
             if left.method() == Method::Post {
                 self.store_of_post(&left, answer, request_time);
             }
@@ -485,19 +485,20 @@ impl AcceleratedOfCore {
             terms: storable.terms,
             fields: &fields::stored_fields(&answer.fields, &storable.left_out),
             part: None,
+            trailers: b"",
             body: &body,
         });
         store.insert(Arc::new(object), store.purge_count());
     }
 
-    fn invalidate(&self, request: &Request, answer_fields: &[u8]) {
+    async fn invalidate(&self, request: &Request, answer_fields: &[u8]) {
         let policy = &*self.route.policy;
-        let mut key = Vec::new();
-        let mut purge = |path: &[u8], query: Option<&[u8]>| {
+        let key_of = |path: &[u8], query: Option<&[u8]>| {
+            let mut key = Vec::new();
             key::write(&self.target(request, path, query), policy, &mut key);
-            self.route.accelerator.store.purge(&Purge::Key(key.clone()), PurgeMode::Remove);
+            key
         };
-        purge(&request.path_as_sent, request.query.as_deref());
+        let mut keys = vec![key_of(&request.path_as_sent, request.query.as_deref())];
         let host = request.host.as_deref().unwrap_or_default();
         for (name, value) in fields::lines(answer_fields) {
             let names_other = ["location", "content-location"];
@@ -505,9 +506,10 @@ impl AcceleratedOfCore {
                 && let Some((path, query)) =
                     same_origin_target(value, request.tls.is_some(), host, &request.path_as_sent)
             {
-                purge(&path, query.as_deref());
+                keys.push(key_of(&path, query.as_deref()));
             }
         }
+        self.route.accelerator.purge(keys).await;
     }
 
     /// HEAD goes on where what is stored is not fresh; its answer freshens that, or shows that it is right no longer
@@ -533,13 +535,13 @@ impl AcceleratedOfCore {
                 return Handled::Answer(stale);
             }
             if answer.status == 200 && object.status() == 200 {
-                self.freshen(object, answer, facts, (request_time, now), purge_count);
+                self.freshen(object, answer, facts, (request_time, now), purge_count).await;
             }
         }
         self.marked(handled, CacheStatus::new(outcome))
     }
 
-    fn freshen(
+    async fn freshen(
         &self,
         object: &Arc<Object>,
         answer: &Answer,
@@ -550,7 +552,7 @@ impl AcceleratedOfCore {
         let store = &self.route.accelerator.store;
         let length = object.complete_length();
         if !is_same_representation(object.fields(), length, &answer.fields, answer.declared_length, now) {
-            return store.remove(object);
+            return self.route.accelerator.remove(object).await;
         }
         let fields = fields::updated_fields(object.fields(), &answer.fields);
         let response = storing::Response {

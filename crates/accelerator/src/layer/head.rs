@@ -6,6 +6,7 @@ use std::rc::Rc;
 use touchstone_interfaces::request::{ReceivedHead, Request};
 
 use crate::rules::fields::Fields;
+use crate::rules::surrogate::TARGET;
 
 /// The fields of a request.
 #[derive(Clone, Copy)]
@@ -17,6 +18,17 @@ impl Fields for RequestFields<'_> {
             each(name, value);
         }
     }
+}
+
+/// Says to whoever answers that there is a cache which understands `Surrogate-Control`, what it is called there, and that
+/// it does nothing else of what a surrogate may do (W3C Note "Edge Architecture Specification", section 2.1).
+pub fn announce(mut request: Request) -> Request {
+    let capability = format!("{TARGET}=\"Surrogate/1.0\"");
+    let head = request.received.with_fields(|_| true, Some((b"Surrogate-Capability", capability.as_bytes())));
+    if let Some(head) = head {
+        request.received = Rc::new(head);
+    }
+    request
 }
 
 /// Conditions and ranges, which a cache answers itself.

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use touchstone_interfaces::handler::{Handler, Interface, Server};
 
 use crate::rules::policy::Policy;
-use crate::store::Store;
+use crate::store::{Object, Purge, PurgeMode, Store};
 use flight::Flights;
 use passing::Passing;
 
@@ -48,6 +48,33 @@ impl Accelerator {
     /// One with this store.
     pub fn new(store: Store) -> Accelerator {
         Accelerator { store: Arc::new(store), flights: Flights::default(), passing: Passing::default() }
+    }
+
+    /// Takes out what is stored under these keys.
+    async fn purge(&self, keys: Vec<Vec<u8>>) {
+        self.change_store(move |store| {
+            for key in keys {
+                store.purge(&Purge::Key(key), PurgeMode::Remove);
+            }
+        })
+        .await;
+    }
+
+    /// Takes a response out that is right no longer.
+    async fn remove(&self, object: &Arc<Object>) {
+        let object = object.clone();
+        self.change_store(move |store| store.remove(&object)).await;
+    }
+
+    /// What is taken out is written down on disk, where there are copies: on a thread that may wait for that, which a core
+    /// may not.
+    async fn change_store(&self, change: impl FnOnce(&Store) + Send + 'static) {
+        if self.store.tier().is_none() {
+            return change(&self.store);
+        }
+        let store = self.store.clone();
+        // Carried out even where nobody waits for it any more.
+        let _ = tokio::task::spawn_blocking(move || change(&store)).await;
     }
 }
 
@@ -78,6 +105,10 @@ impl Accelerated {
 impl Interface for Accelerated {
     fn name(&self) -> &'static str {
         self.inner.name()
+    }
+
+    fn begins_early(&self) -> bool {
+        self.inner.begins_early()
     }
 
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {

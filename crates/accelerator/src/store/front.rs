@@ -125,7 +125,8 @@ impl Front {
         let scratch = &mut self.scratch;
         let selected = stored
             .into_iter()
-            .filter(|object| object.part().is_none())
+            // Trailers are not part of what is prepared.
+            .filter(|object| object.part().is_none() && object.trailers().is_empty())
             .filter(|object| vary::matches(object.selector(), request.fields, scratch))
             .max_by_key(|object| (object.terms.date, object.terms.response_time))?;
         let is_fresh = || {

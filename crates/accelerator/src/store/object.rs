@@ -26,7 +26,7 @@ pub struct Object {
     pub hash: u64,
     /// How long it is good for what.
     pub terms: Terms,
-    /// Its key, selector and field lines, then its body unless that is long.
+    /// Its key, selector, field lines and trailers, then its body unless that is long.
     text: Box<[u8]>,
     long_body: Option<Arc<[u8]>>,
     /// The part of the whole that its body is; `None`: all of it.
@@ -34,6 +34,7 @@ pub struct Object {
     key_length: u32,
     selector_length: u32,
     fields_length: u32,
+    trailers_length: u32,
     status: u16,
     state: AtomicU8,
     uses: AtomicU8,
@@ -69,6 +70,8 @@ pub struct NewObject<'a> {
     pub fields: &'a [u8],
     /// The part of the whole that the body is; `None`: all of it.
     pub part: Option<Part>,
+    /// The field lines behind its body (RFC 9110 section 6.5).
+    pub trailers: &'a [u8],
     /// The body, in pieces.
     pub body: &'a [bytes::Bytes],
 }
@@ -79,10 +82,9 @@ impl Object {
         let body_length: usize = new.body.iter().map(|piece| piece.len()).sum();
         let is_short = body_length <= WHOLE_BODY_BYTES;
         let in_text = if is_short { body_length } else { 0 };
-        let mut text = Vec::with_capacity(new.key.len() + new.selector.len() + new.fields.len() + in_text);
-        for piece in [new.key, new.selector, new.fields] {
-            text.extend_from_slice(piece);
-        }
+        let head = [new.key, new.selector, new.fields, new.trailers];
+        let mut text = Vec::with_capacity(head.iter().map(|piece| piece.len()).sum::<usize>() + in_text);
+        head.iter().for_each(|piece| text.extend_from_slice(piece));
         let long_body = if is_short {
             new.body.iter().for_each(|piece| text.extend_from_slice(piece));
             None
@@ -105,6 +107,7 @@ impl Object {
             key_length: length(new.key),
             selector_length: length(new.selector),
             fields_length: length(new.fields),
+            trailers_length: length(new.trailers),
             status: new.status,
             state: AtomicU8::new(State::Stored as u8),
             uses: AtomicU8::new(0),
@@ -122,10 +125,11 @@ impl Object {
             terms,
             fields,
             part: self.part.as_deref().copied(),
+            trailers: self.trailers(),
             body: &[],
         };
         let short_body = if self.long_body.is_none() { self.body() } else { &[] };
-        let text = [new.key, new.selector, fields, short_body].concat();
+        let text = [new.key, new.selector, fields, new.trailers, short_body].concat();
         Object::of_parts(&new, text, self.long_body.clone())
     }
 
@@ -144,12 +148,18 @@ impl Object {
         self.slice(self.key_length + self.selector_length, self.fields_length)
     }
 
+    /// The field lines behind its body (RFC 9110 section 6.5).
+    pub fn trailers(&self) -> &[u8] {
+        self.slice(self.key_length + self.selector_length + self.fields_length, self.trailers_length)
+    }
+
     /// The body, or the part of it that is stored.
     pub fn body(&self) -> &[u8] {
         match &self.long_body {
             Some(body) => body,
             None => {
-                let start = self.key_length + self.selector_length + self.fields_length;
+                let start =
+                    self.key_length + self.selector_length + self.fields_length + self.trailers_length;
                 self.text.get(start as usize..).unwrap_or_default()
             }
         }

@@ -252,6 +252,36 @@ pub fn passes_back(name: &[u8]) -> bool {
     !is_one_of(name, &["content-length", "date", "server"]) && !is_one_of(name, &CONNECTION_FIELDS)
 }
 
+/// Fields that decide what is done with a request before its trailers come: behind the body they are none
+/// (RFC 9110 section 6.5.1).
+const NEVER_TRAILERS: [&str; 10] = [
+    "authorization",
+    "cache-control",
+    "content-encoding",
+    "content-range",
+    "content-type",
+    "cookie",
+    "forwarded",
+    "max-forwards",
+    "pragma",
+    "range",
+];
+
+/// The trailers of a request that are for an origin.
+pub fn trailer_lines(lines: &[u8]) -> Vec<u8> {
+    let is_for_origin = |line: &&[u8]| {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { return false };
+        let name = &line[..colon];
+        let is_conditional = name.len() > 3 && name[..3].eq_ignore_ascii_case(b"if-");
+        !is_conditional
+            && !is_one_of(name, &CONNECTION_FIELDS)
+            && !is_one_of(name, &REPLACED_FIELDS)
+            && !is_one_of(name, &OWN_FIELDS)
+            && !is_one_of(name, &NEVER_TRAILERS)
+    };
+    lines.split_inclusive(|&byte| byte == b'\n').filter(is_for_origin).flatten().copied().collect()
+}
+
 fn is_one_of(name: &[u8], names: &[&str]) -> bool {
     names.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
 }

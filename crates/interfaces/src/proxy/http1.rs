@@ -148,7 +148,9 @@ async fn send_request(
         return Err(Failure::RequestBody(io::ErrorKind::UnexpectedEof.into()));
     }
     if length.is_none() {
-        pending.extend_from_slice(LAST_CHUNK);
+        // LAST_CHUNK with the trailers before its last line end.
+        let (last, end) = LAST_CHUNK.split_at(LAST_CHUNK.len() - 2);
+        pending.extend([last, &body.trailers(), end].concat());
     }
     send(stream, &pending, &[], limit).await
 }

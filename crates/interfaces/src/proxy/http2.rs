@@ -321,7 +321,26 @@ async fn send_body(
         stream.send_reset(Reason::CANCEL);
         return Err(Failure::RequestBody(io::ErrorKind::UnexpectedEof.into()));
     }
-    stream.send_data(Bytes::new(), true).map_err(|error| Failure::Closed(io::Error::other(error)))
+    let trailers = map_of(&body.trailers());
+    let ended = match trailers.is_empty() {
+        true => stream.send_data(Bytes::new(), true),
+        false => stream.send_trailers(trailers),
+    };
+    ended.map_err(|error| Failure::Closed(io::Error::other(error)))
+}
+
+/// Field lines as HTTP/2 has them; what cannot be said there is left out.
+fn map_of(lines: &[u8]) -> HeaderMap {
+    let field = |line: &[u8]| {
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        let name = HeaderName::from_bytes(&line[..colon]).ok()?;
+        Some((name, HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).ok()?))
+    };
+    let mut map = HeaderMap::new();
+    for (name, value) in lines.split(|&byte| byte == b'\n').filter_map(field) {
+        map.append(name, value);
+    }
+    map
 }
 
 /// A response's body on its way.

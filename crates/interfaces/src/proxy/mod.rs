@@ -80,6 +80,11 @@ impl Interface for Proxy {
         "proxy"
     }
 
+    fn begins_early(&self) -> bool {
+        // Origins are known to be well, or not, when the first request comes.
+        self.shared.settings.check.is_some()
+    }
+
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
         Rc::new(ProxyOfCore { group: Group::new(self.shared.clone(), server) })
     }

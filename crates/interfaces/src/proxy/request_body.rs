@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
+use super::fields::trailer_lines;
 use crate::pipe::Receiver;
 
 /// So much is kept to be sent again.
@@ -28,6 +29,8 @@ struct State {
     position: usize,
     is_whole: bool,
     is_ended: bool,
+    /// The field lines behind it, once it has ended.
+    trailers: Vec<u8>,
 }
 
 impl RequestBody {
@@ -41,6 +44,7 @@ impl RequestBody {
             position: 0,
             is_whole: true,
             is_ended: false,
+            trailers: Vec::new(),
         };
         RequestBody { state: RefCell::new(state) }
     }
@@ -60,6 +64,7 @@ impl RequestBody {
             Some(Err(error)) => return Poll::Ready(Some(Err(error))),
             None => {
                 state.is_ended = true;
+                state.trailers = trailer_lines(&state.receiver.take_trailers());
                 return Poll::Ready(None);
             }
         };
@@ -70,6 +75,11 @@ impl RequestBody {
     /// The next piece; `None` at the end.
     pub async fn next(&self) -> Option<io::Result<Bytes>> {
         poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The field lines behind it that are for an origin, once it has ended (RFC 9110 section 6.5).
+    pub fn trailers(&self) -> Vec<u8> {
+        self.state.borrow().trailers.clone()
     }
 
     /// Waits until all of it is there, or this much.

@@ -63,7 +63,7 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
             default: Some("\"10GiB\""),
             example: "\"100GiB\"",
             documentation: "The most that the copies may take on disk, all together, in bytes. \
-                Where there is less room the oldest go earlier.",
+                Where there is less room the oldest go earlier. It counts when the server starts, not on a reload.",
             kind: Kind::Size {
                 least: 8 * MIB,
                 most: 1024 * TIB,

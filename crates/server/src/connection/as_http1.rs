@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use touchstone_http::h2::RequestView;
+use touchstone_http::h2::{FieldView, Fields, RequestView};
 use touchstone_http::request::RequestHead;
 use touchstone_interfaces::request::ReceivedHead;
 
@@ -46,6 +46,12 @@ pub fn request_text(request: &RequestView<'_>, has_ended: bool) -> Vec<u8> {
     }
     text.extend_from_slice(b"\r\n");
     text
+}
+
+/// Trailers: field lines, each with its CRLF.
+pub fn trailer_text(fields: Fields<'_>) -> Vec<u8> {
+    let pieces = |field: FieldView<'_>| [field.name, b": ", field.value, b"\r\n"].concat();
+    fields.flat_map(pieces).collect()
 }
 
 /// For requests of which nothing is known.

@@ -25,14 +25,14 @@ use touchstone_interfaces::pipe::pipe;
 use touchstone_interfaces::request::{Protocol, ReceivedHead};
 
 use super::Connection;
-use super::as_http1::{nothing_received, request_text};
+use super::as_http1::{nothing_received, request_text, trailer_text};
 use crate::accelerator::{self, ListedFields, Ready};
 use crate::access::RequestView;
 use crate::account::{self, Account, HitOf};
 use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
 use crate::exchange::{self, Arrival, Progress};
-use crate::header_blocks::{encode_fields, encode_head, split_field};
+use crate::header_blocks::{encode_fields, split_field};
 use crate::metrics::Timeout;
 use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 
@@ -171,10 +171,11 @@ impl Http2 {
             Event::Data { stream, range, end_of_stream } => {
                 self.take_data(hot, stream, &input[range], end_of_stream);
             }
-            Event::Trailers { stream, .. } => {
+            Event::Trailers { stream, fields } => {
+                let trailers = trailer_text(fields);
                 self.incoming
                     .extract_if(.., |incoming| incoming.stream == stream)
-                    .for_each(|mut incoming| incoming.finish());
+                    .for_each(|mut incoming| incoming.finish_with_trailers(trailers.clone()));
             }
             Event::Reset { stream, reason, .. } => {
                 let counts = &self.connection.core.counts;
@@ -274,10 +275,9 @@ impl Http2 {
         else {
             return false;
         };
-        // Not kept for the second, as those of files are: the same path has other answers for other fields and queries.
-        let block = encode_head(prepared.head());
+        let block = hot.header_blocks.block_of(prepared);
         let body = prepared.body();
-        match self.engine.respond(request.stream(), &block, Body::Bytes(body), &mut self.output) {
+        match self.engine.respond(request.stream(), block, Body::Bytes(body), &mut self.output) {
             Responded::Complete | Responded::Gone => {}
             Responded::Queued => {
                 let part = Part::Cached(prepared.clone(), 0..body.len());

@@ -72,6 +72,8 @@ enum Rest {
 /// A body on its way.
 pub struct BodyFeed {
     rest: Rest,
+    /// The field lines behind the body, when its end was seen.
+    trailers: Vec<u8>,
     /// The handler's end; gone when nobody reads.
     sender: Option<Sender>,
     received_bytes: u64,
@@ -119,6 +121,7 @@ impl BodyFeed {
         };
         let feed = BodyFeed {
             rest,
+            trailers: Vec::new(),
             sender,
             received_bytes: 0,
             most_bytes,
@@ -137,6 +140,7 @@ impl BodyFeed {
         let minimum = MinimumPace { stall_timeout: Duration::ZERO, bytes_per_second: 0 };
         BodyFeed {
             rest: Rest::Done,
+            trailers: Vec::new(),
             sender: None,
             received_bytes: 0,
             most_bytes: 0,
@@ -179,7 +183,7 @@ impl BodyFeed {
                 }
                 Ok(None) => {
                     if let Some(sender) = self.sender.take() {
-                        sender.finish();
+                        sender.finish_with_trailers(std::mem::take(&mut self.trailers));
                     }
                 }
                 Err(problem) => {
@@ -270,6 +274,9 @@ impl BodyFeed {
                 // A chunk that says that it will be too large need not be waited for.
                 if self.received_bytes.saturating_add(decoder.chunk_remaining()) > self.most_bytes {
                     return Err(BodyProblem::TooLarge);
+                }
+                if decoded.done {
+                    self.trailers = decoder.trailers().to_vec();
                 }
                 match decoded {
                     decoded if decoded.done && decoded.data.is_empty() => Ok(Found::End(decoded.consumed)),

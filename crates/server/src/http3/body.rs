@@ -7,12 +7,13 @@ use std::time::Instant;
 use bytes::Bytes;
 use quinn::RecvStream;
 use tokio::time::timeout;
-use touchstone_http::h3::{ErrorCode, Received, RequestHead, RequestStream, SectionLimits};
+use touchstone_http::h3::{ErrorCode, Received, RequestHead, RequestStream, SectionLimits, trailers};
 use touchstone_interfaces::pipe::Sender;
 
 use super::connection::Connection;
 use super::stream::{Failure, RECEIVE_BYTES, code, poll_once};
 use crate::access::{MinimumPace, Pace};
+use crate::connection::as_http1::trailer_text;
 
 /// Reads a request's stream.
 pub struct Reader {
@@ -30,8 +31,8 @@ pub enum Got {
     Head(RequestHead),
     /// A piece of the body.
     Data(Bytes),
-    /// The trailers, which nobody asks for.
-    Trailers,
+    /// The trailers: field lines, each with its CRLF.
+    Trailers(Vec<u8>),
     /// The end.
     End,
 }
@@ -53,7 +54,7 @@ impl Reader {
                     Received::Nothing => {}
                     Received::Head(head) => return Ok(Got::Head(head)),
                     Received::Data(range) => return Ok(Got::Data(piece.slice(range))),
-                    Received::Trailers => return Ok(Got::Trailers),
+                    Received::Trailers => return Ok(Got::Trailers(trailer_text(trailers(fields)))),
                 }
             }
             if self.ended {
@@ -113,6 +114,7 @@ pub async fn feed(
 ) -> Result<(), BodyProblem> {
     let mut pace = Pace::begin(minimum);
     let mut received_bytes = 0;
+    let mut trailers = Vec::new();
     loop {
         if poll_fn(|context| sender.poll_ready(context)).await.is_err() {
             return Ok(());
@@ -120,9 +122,13 @@ pub async fn feed(
         let began = Instant::now();
         let piece = match timeout(pace.allowance(), reader.next(connection)).await {
             Ok(Ok(Got::Data(piece))) => piece,
-            Ok(Ok(Got::Head(_) | Got::Trailers)) => continue,
+            Ok(Ok(Got::Head(_))) => continue,
+            Ok(Ok(Got::Trailers(lines))) => {
+                trailers = lines;
+                continue;
+            }
             Ok(Ok(Got::End)) => {
-                sender.finish();
+                sender.finish_with_trailers(trailers);
                 return Ok(());
             }
             Ok(Err(failure)) => {

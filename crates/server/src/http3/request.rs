@@ -20,7 +20,7 @@ use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, TlsFacts};
 
 use super::body::{BodyProblem, Got, Reader, feed};
 use super::connection::{Connection, OpenStream};
-use super::response::{Writer, encode_answer, encode_fields, encode_section};
+use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
 use crate::accelerator::{self, ListedFields, Ready};
 use crate::access::{self, MinimumPace};
@@ -269,7 +269,7 @@ impl Exchange<'_> {
         let front = hot.front.as_mut()?;
         let Ready { prepared, route } =
             accelerator::ready(front, &snapshot.sites[site], &rules_view, fields, true, when)?;
-        let (section, prepared) = (encode_section(prepared.head()), prepared.clone());
+        let (section, prepared) = (connection.listener.section_of(prepared), prepared.clone());
         connection.count_answer();
         hot.metrics.begin_turn_at(self.started);
         hot.received_at = Some(self.started);

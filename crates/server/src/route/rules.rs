@@ -166,6 +166,12 @@ impl SiteRules {
         self.route_interfaces.iter().filter_map(|route| route.cache.as_ref())
     }
 
+    /// The programs that have something to do before the first request comes.
+    pub fn early(&self) -> impl Iterator<Item = &Arc<dyn Interface>> {
+        let interfaces = self.route_interfaces.iter().filter_map(|route| route.interface.as_ref());
+        interfaces.filter(|interface| interface.begins_early())
+    }
+
     /// Whether clients' addresses must be known for these rules.
     pub fn wants_peers(&self) -> bool {
         let tells_programs = self.route_interfaces.iter().any(|route| route.interface.is_some());
@@ -198,7 +204,8 @@ impl SiteRules {
         let route = self.routes.as_ref()?.find(request)?;
         let RouteInterface { interface, cache } = self.route_interfaces.get(route.index)?;
         let interface = interface.as_ref()?;
-        let says_nothing_else = matches!(route.action, Action::Files) && route.fields.is_empty();
+        let says_nothing_else =
+            matches!(route.action, Action::Files) && route.fields.is_empty() && route.early_hints.is_empty();
         says_nothing_else.then(|| ProgramAtOnce {
             route: route.index,
             interface,

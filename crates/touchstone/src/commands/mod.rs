@@ -12,6 +12,7 @@ mod load;
 mod nsapi_host;
 mod plan;
 mod print;
+mod probe;
 mod purge;
 mod reload;
 mod report;
@@ -51,7 +52,7 @@ pub enum Command {
     /// Drive one URL with virtual clients and print the figures
     Load(Box<load::Arguments>),
     /// Run a suite on one or more systems under test and write a report
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
     /// Make the report of a result again, or one of several results side by side
     Report(report::Arguments),
     /// Say whether systems or results differ by more than noise
@@ -68,6 +69,9 @@ pub enum Command {
     Systems(systems::Arguments),
     /// Measure this machine's limits: what any server could do at best
     Limit(limit::Arguments),
+    /// Answer a bench on another machine, which starts this over ssh
+    #[command(hide = true)]
+    Probe(probe::Arguments),
     /// Start programs for the server that started this
     #[command(hide = true)]
     Spawner(spawner::Arguments),
@@ -93,7 +97,7 @@ impl Command {
             Command::Status(arguments) => status::run(&arguments),
             Command::Stop(arguments) => stop::run(&arguments),
             Command::Load(arguments) => load::run(*arguments),
-            Command::Bench(arguments) => bench::run(arguments),
+            Command::Bench(arguments) => bench::run(*arguments),
             Command::Report(arguments) => report::run(arguments),
             Command::Compare(arguments) => compare::run(arguments),
             Command::Plan(arguments) => plan::run(arguments),
@@ -102,6 +106,7 @@ impl Command {
             Command::Suites(arguments) => suites::run(arguments),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Limit(arguments) => limit::run(arguments),
+            Command::Probe(arguments) => probe::run(&arguments),
             Command::Spawner(arguments) => spawner::run(arguments),
             Command::NsapiHost(arguments) => nsapi_host::run(arguments),
             Command::ServletHost(arguments) => servlet_host::run(arguments),

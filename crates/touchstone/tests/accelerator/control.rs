@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use rustix::process::Signal;
+
 use crate::origin::{Origin, answer};
 use crate::support::{Server, Tree, curl, free_port, run, wait_until};
 use crate::{FRESH, get, text};
@@ -196,4 +198,36 @@ fn interim_responses_pass_and_the_final_one_is_stored() {
     assert!(said.ends_with("\r\n\r\npage"), "{said}");
     let hit = get(&server, "/a", "");
     assert_eq!((hit.status, text(&hit), origin.count("/a")), (200, "page".to_string(), 1));
+}
+
+#[test]
+fn what_is_stored_stays_when_the_origins_of_its_route_change() {
+    let (before, after) = (tagged(), tagged());
+    let tree = Tree::standard();
+    let text = |origins: &str, disk: &str| {
+        let accelerator = format!("[server]\ncores = 1\n[accelerator]\n{disk}");
+        let route = format!("[[site.route]]\npath = \"/\"\nproxy = {{ to = [{origins}] }}\ncache = {{}}\n");
+        format!("{}{route}", tree.configuration(&accelerator))
+    };
+    let one = format!("\"http://{}\"", before.address);
+    let both = format!("{one}, \"http://{}\"", after.address);
+    let server = Server::configured(tree.around(), &text(&one, ""));
+    assert_eq!(crate::text(&get(&server, "/a", "")), "1");
+    let disk = format!("disk = \"{}\"\n", tree.beside("disk").display());
+    for (index, (origins, disk)) in
+        [(both.clone(), disk), (format!("\"http://{}\"", after.address), String::new())]
+            .into_iter()
+            .enumerate()
+    {
+        fs::write(tree.beside("touchstone.toml"), text(&origins, &disk)).unwrap();
+        server.signal(Signal::HUP);
+        wait_until("it is read again", Duration::from_secs(20), || {
+            server.error_text().matches("taken up").count() == index + 1
+        });
+        assert_eq!(crate::text(&get(&server, "/a", "")), "1");
+    }
+    assert_eq!((before.count("/a"), after.count("/a")), (1, 0));
+    // What a reload cannot do is said.
+    let log = server.error_text();
+    assert!(log.contains("accelerator.disk changes only when the server is started anew"), "{log}");
 }

@@ -14,7 +14,7 @@ use crate::support::{Server, Tree, run, wait_until};
 use crate::{FRESH, get, text};
 
 /// An origin whose bodies are long and different, and carry their own hash.
-fn hashed() -> Origin {
+pub(crate) fn hashed() -> Origin {
     Origin::start(|asked, stream| {
         let seed = asked.target.len() * 7919 + asked.target.bytes().map(usize::from).sum::<usize>();
         let length = 200 + seed * 31 % 30_000;
@@ -24,7 +24,7 @@ fn hashed() -> Origin {
     })
 }
 
-fn is_right(response: &crate::support::Response) -> bool {
+pub(crate) fn is_right(response: &crate::support::Response) -> bool {
     let hash = Sha256::digest(&response.body).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     response.status == 200 && response.field("x-hash") == Some(&hash)
 }
@@ -68,7 +68,7 @@ fn after_kill_9_every_byte_is_right_and_the_cache_is_warm() {
     let origin = hashed();
     let tree = Tree::empty();
     let directory = tree.beside("disk");
-    // The issue asks for 50; each is a start and a stop. TOUCHSTONE_KILLS=50 does them all.
+    // Each is a start and a stop: TOUCHSTONE_KILLS=50 does more of them.
     let kills: usize =
         std::env::var("TOUCHSTONE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(8);
     let mut asked = 0;
@@ -139,7 +139,7 @@ fn damaged_copies_are_dropped() {
     }
 }
 
-/// The issue asks for five minutes; a few seconds find the same faults. TOUCHSTONE_FLAP_SECONDS=300 does it all.
+/// A few seconds find the same faults as minutes: TOUCHSTONE_FLAP_SECONDS=300 does it for longer, once a second.
 #[test]
 fn an_origin_that_comes_and_goes_is_not_noticed_while_there_is_a_copy() {
     let seconds: u64 =

@@ -4,11 +4,15 @@
 // A test fails by panicking, in its helpers too.
 #![allow(clippy::unwrap_used)]
 
+mod conformance;
 mod control;
+mod density;
 mod disk;
 mod origin;
+mod robustness;
 #[path = "../support/mod.rs"]
 mod support;
+mod trailers;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

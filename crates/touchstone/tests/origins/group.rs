@@ -209,6 +209,26 @@ fn checks_take_one_out_and_bring_it_back() {
 }
 
 #[test]
+fn checks_begin_before_the_first_request() {
+    let checked = saying("checked");
+    let dead = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let tree = Tree::standard();
+    let check = "[site.route.proxy.check]\npath = \"/health\"\ninterval = \"50ms\"\nfall = 1\n";
+    let keys = |more: &str| format!("to = [\"http://{}\", \"http://{dead}\"]\n{more}", checked.address);
+    let server = proxy(&tree, &keys(""), check);
+    server.wait_for_error_line("one is out", |line| line.contains("fails its checks"));
+    assert!(checked.connections() > 0);
+    // Those of the next configuration as well.
+    let path = tree.beside("touchstone.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace(&keys(""), &keys("balance = \"round_robin\"\n"))).unwrap();
+    server.signal(rustix::process::Signal::HUP);
+    wait_until("it is found again", std::time::Duration::from_secs(20), || {
+        server.error_text().matches("fails its checks").count() == 2
+    });
+}
+
+#[test]
 fn what_is_known_of_origins_outlives_a_reload() {
     let dead = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let good = saying("good");

@@ -112,7 +112,10 @@ async fn serve(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, n
                 all.extend_from_slice(&piece);
             }
             let via = head.headers.get("via").map_or("-", |via| via.to_str().unwrap());
-            let line = format!("{} {} {via} {}", head.method, head.uri, all.len());
+            let mut line = format!("{} {} {via} {}", head.method, head.uri, all.len());
+            for (name, value) in body.trailers().await.unwrap().into_iter().flatten() {
+                line += &format!(" {}={}", name.unwrap(), value.to_str().unwrap());
+            }
             let answer = said(200).header("content-length", line.len());
             let mut stream = respond.send_response(answer.body(()).unwrap(), false).unwrap();
             send(&mut stream, line.into()).await;
@@ -334,4 +337,42 @@ fn a_websocket_passes_from_http_2() {
         let (response, _upload) = send_request.send_request(request("/missing"), false).unwrap();
         assert_eq!(response.await.unwrap().status(), 404);
     });
+}
+
+#[test]
+fn trailers_of_requests_pass_from_either_version_to_either() {
+    let origin = Http2Origin::start();
+    let tree = Tree::standard();
+    let server = proxy(&tree, &origin.keys(), "");
+    let chunked = "POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n";
+    let said = String::from_utf8(server.connect().ask(chunked).body).unwrap();
+    assert!(said.ends_with(" 5 x-sum=1"), "{said}");
+    let http1 = super::support::Origin::start(|stream| {
+        super::read_head(stream).unwrap();
+        let body = super::read_head(stream).unwrap();
+        super::say(stream, &body);
+    });
+    let other = proxy(&tree, &super::to(&[&http1], &[]), "");
+    for (server, end) in [(&server, " 5 x-sum=1"), (&other, "\r\n0\r\nx-sum: 1\r\n\r\n")] {
+        let said = runtime().block_on(async {
+            let stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+            let (send_request, connection) = h2::client::handshake(stream).await.unwrap();
+            tokio::spawn(connection);
+            let mut send_request = send_request.ready().await.unwrap();
+            let request = Request::post("http://a/app/").body(()).unwrap();
+            let (response, mut upload) = send_request.send_request(request, false).unwrap();
+            send(&mut upload, Bytes::from_static(b"hello")).await;
+            let mut trailers = HeaderMap::new();
+            trailers.insert("x-sum", "1".parse().unwrap());
+            trailers.insert("cookie", "a=b".parse().unwrap());
+            upload.send_trailers(trailers).unwrap();
+            let mut body = response.await.unwrap().into_body();
+            let mut said = Vec::new();
+            while let Some(piece) = body.data().await {
+                said.extend_from_slice(&piece.unwrap());
+            }
+            String::from_utf8(said).unwrap()
+        });
+        assert!(said.ends_with(end), "{said}");
+    }
 }

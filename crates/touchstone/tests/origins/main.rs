@@ -8,6 +8,7 @@ mod support;
 
 mod flapping;
 mod group;
+mod grpc;
 mod http2;
 mod limits;
 mod rude;

@@ -184,3 +184,26 @@ fn trailers_of_an_http_1_origin_reach_who_takes_them() {
     let text = answer("");
     assert!(text.ends_with("5\r\nhello\r\n0\r\n\r\n"), "{text}");
 }
+
+#[test]
+fn trailers_of_a_request_reach_the_origin() {
+    let origin = Origin::start(|stream| {
+        read_head(stream).unwrap();
+        let body = read_head(stream).unwrap();
+        say(stream, &body);
+    });
+    let tree = Tree::standard();
+    let server = proxy(&tree, &to(&[&origin], &[]), "");
+    let mut client = server.connect();
+    client.send(
+        "POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhel",
+    );
+    client.send(
+        "lo\r\n0\r\nX-Sum: 1\r\nAuthorization: none\r\nContent-Length: 9\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n",
+    );
+    let body = client.answer().body;
+    assert!(body.ends_with(b"\r\n0\r\nX-Sum: 1\r\n\r\n"), "{}", body.escape_ascii());
+    // What follows is not taken for a part of it.
+    client.send("POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n");
+    assert_eq!(client.answer().body, b"1\r\na\r\n0\r\n\r\n");
+}

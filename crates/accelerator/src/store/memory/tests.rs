@@ -19,6 +19,7 @@ fn object(key: &str, fields: &str, body: usize) -> Arc<Object> {
         terms,
         fields: fields.as_bytes(),
         part: None,
+        trailers: b"",
         body: &[Bytes::from(vec![b'x'; body])],
     }))
 }

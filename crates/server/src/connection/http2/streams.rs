@@ -192,8 +192,13 @@ impl Incoming {
 
     /// The body is complete.
     pub fn finish(&mut self) {
+        self.finish_with_trailers(Vec::new());
+    }
+
+    /// The body is complete, and these field lines are behind it.
+    pub fn finish_with_trailers(&mut self, trailers: Vec<u8>) {
         if let Some(sender) = self.sender.take() {
-            sender.finish();
+            sender.finish_with_trailers(trailers);
         }
     }
 

@@ -1,0 +1,172 @@
+//! What goes wrong around the cache: a disk that is full, clients that are slow, origins that stop in the middle, and many
+//! who wait for what turns out to be somebody's own.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use crate::disk::{hashed, is_right};
+use crate::origin::{Origin, answer};
+use crate::support::{Client, Server, Tree, bytes_of, raise_open_files, skipped, wait_until};
+use crate::{FRESH, get, text};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A small file system in memory, as long as this lives.
+struct Mounted<'p>(&'p Path);
+
+impl Mounted<'_> {
+    /// `None`, with a visible word, where that may not be done.
+    fn new(path: &Path) -> Option<Mounted<'_>> {
+        let output = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(path).output();
+        if output.is_ok_and(|output| output.status.success()) {
+            return Some(Mounted(path));
+        }
+        skipped("a cache on a full disk (only root can mount one in memory)");
+        None
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_costs_hits_and_nothing_else() {
+    const TARGETS: usize = 600;
+    let origin = hashed();
+    let tree = Tree::empty();
+    let directory = tree.beside("disk");
+    std::fs::create_dir(&directory).unwrap();
+    let Some(_mounted) = Mounted::new(&directory) else { return };
+    let place = directory.to_str().unwrap();
+    let start = || {
+        let options = ["--cores", "1", "--memory", "2MiB", "--disk", place, "--disk-size", "64MiB"];
+        Server::accelerating(origin.address, &options)
+    };
+    let mut server = start();
+    for index in 0..TARGETS {
+        assert!(is_right(&get(&server, &format!("/{index}"), "")), "/{index}");
+    }
+    server.wait_for_error_line("it is said", |line| line.contains("cannot be written to"));
+    // What is in memory, what is on disk, and what is neither.
+    for index in (0..TARGETS).rev() {
+        assert!(is_right(&get(&server, &format!("/{index}"), "")), "/{index} again");
+    }
+    server.stop();
+    let server = start();
+    for index in 0..TARGETS {
+        assert!(is_right(&get(&server, &format!("/{index}"), "")), "/{index} after a restart");
+    }
+    let asked: usize = (0..TARGETS).map(|index| origin.count(&format!("/{index}"))).sum();
+    assert!(asked < 3 * TARGETS, "nothing was kept: {asked}");
+}
+
+#[test]
+fn a_slow_client_holds_up_nobody() {
+    const LENGTH: usize = 24 << 20;
+    let body = bytes_of(LENGTH);
+    let sent = body.clone();
+    let origin = Origin::start(move |_, stream| {
+        let head = format!("HTTP/1.1 200 OK\r\n{FRESH}Content-Length: {LENGTH}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&sent).unwrap();
+    });
+    let server = Server::accelerating(origin.address, &["--cores", "1"]);
+    // It asks first, and reads nothing.
+    let mut slow = Client::connect_with_small_buffer(server.address());
+    slow.send("GET /long HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("the origin is asked", PATIENCE, || origin.count("/long") == 1);
+    // Others come for the same, while it is fetched and after.
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert!(get(&server, "/long", "").body == body));
+        }
+    });
+    assert!(get(&server, "/long", "").body == body);
+    assert_eq!(origin.count("/long"), 1);
+    // It still gets all of it.
+    slow.set_patience(PATIENCE);
+    assert!(slow.answer().body == body);
+}
+
+#[test]
+fn all_who_wait_are_told_when_an_origin_stops_in_the_middle() {
+    const WAITING: usize = 20;
+    let (to_origin, from_test) = channel::<()>();
+    let from_test = Mutex::new(from_test);
+    let origin = Origin::start(move |asked, stream| {
+        if asked.count > 1 {
+            return answer(stream, 200, FRESH, "whole");
+        }
+        // Longer than what is waited for before an answer is begun.
+        let head = format!("HTTP/1.1 200 OK\r\n{FRESH}Content-Length: 1000000\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&bytes_of(100_000)).unwrap();
+        from_test.lock().unwrap().recv().unwrap();
+        stream.shutdown(Shutdown::Both).unwrap();
+    });
+    let server = Server::accelerating(origin.address, &["--cores", "2"]);
+    let ask = |_| {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        stream
+    };
+    let mut clients: Vec<TcpStream> = (0..WAITING).map(ask).collect();
+    let mut received: Vec<Vec<u8>> = clients.iter_mut().map(|client| read_some(client, 100_000)).collect();
+    to_origin.send(()).unwrap();
+    for (client, received) in clients.iter_mut().zip(&mut received) {
+        // The connection ends before the length that was said: nobody can take it for whole.
+        let _ = client.read_to_end(received);
+        assert!(received.starts_with(b"HTTP/1.1 200 OK\r\n") && received.len() < 110_000);
+    }
+    assert_eq!(text(&get(&server, "/a", "")), "whole");
+    assert_eq!(origin.count("/a"), 2);
+}
+
+/// At least so many bytes.
+fn read_some(stream: &mut TcpStream, least: usize) -> Vec<u8> {
+    let mut received = vec![0; least];
+    stream.read_exact(&mut received).unwrap();
+    received
+}
+
+#[test]
+fn many_who_wait_for_what_is_somebodys_own_each_get_their_own() {
+    const CLIENTS: usize = 200;
+    if !raise_open_files(4096) {
+        return skipped("a process may not hold 4,096 files open");
+    }
+    let (to_origin, from_test) = channel::<()>();
+    let from_test = Mutex::new(Some(from_test));
+    let origin = Origin::start(move |asked, stream| {
+        // The first takes its time, so that all others wait for it.
+        if let Some(from_test) = from_test.lock().unwrap().take() {
+            from_test.recv().unwrap();
+        }
+        let client = asked.field("x-client").unwrap().to_string();
+        answer(stream, 200, "Cache-Control: private, max-age=600\r\n", &client);
+    });
+    let server = Server::accelerating(origin.address, &["--cores", "2"]);
+    let ask = |index: usize| {
+        let mut client = server.connect();
+        client.set_patience(PATIENCE);
+        client.send(format!("GET /own HTTP/1.1\r\nHost: a\r\nX-Client: {index}\r\n\r\n"));
+        client
+    };
+    let mut clients: Vec<Client> = (0..CLIENTS).map(ask).collect();
+    wait_until("the origin is asked", PATIENCE, || origin.count("/own") == 1);
+    to_origin.send(()).unwrap();
+    for (index, client) in clients.iter_mut().enumerate() {
+        assert_eq!(text(&client.answer()), index.to_string());
+    }
+    assert_eq!(origin.count("/own"), CLIENTS);
+}
