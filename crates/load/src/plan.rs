@@ -177,6 +177,7 @@ pub struct Plan {
     pub arrivals: Arrivals,
     /// An open load too: these requests arrive, each at its own moment, in the order of their moments. Empty: requests are chosen
     /// by their weights.
+    #[serde(with = "crate::wire::recorded")]
     pub recorded: Arc<[Recorded]>,
     /// Set: what arrives are sessions (partly open).
     pub session: Option<Session>,

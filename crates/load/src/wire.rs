@@ -49,6 +49,27 @@ pub(crate) mod body {
     }
 }
 
+/// The arrivals of a recorded load.
+pub(crate) mod recorded {
+    use super::*;
+    use crate::plan::Recorded;
+    use serde::Serialize;
+    use std::sync::Arc;
+
+    pub(crate) fn serialize<S: Serializer>(
+        recorded: &Arc<[Recorded]>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        recorded[..].serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<[Recorded]>, D::Error> {
+        Vec::<Recorded>::deserialize(deserializer).map(Arc::from)
+    }
+}
+
 /// A histogram.
 pub(crate) mod histogram {
     use super::*;
@@ -90,7 +111,7 @@ pub(crate) mod histogram {
 #[cfg(test)]
 mod tests {
     use crate::outcome::ClientOutcome;
-    use crate::plan::{Plan, PlannedRequest};
+    use crate::plan::{Plan, PlannedRequest, Recorded};
     use crate::target::{Target, TlsTarget, Trust};
     use hdrhistogram::Histogram;
     use proptest::prelude::*;
@@ -108,6 +129,7 @@ mod tests {
             ..PlannedRequest::get("/b")
         });
         plan.seed = u64::MAX;
+        plan.recorded = [Recorded { after: std::time::Duration::from_millis(3), request: 1 }].into();
         let text = serde_json::to_string(&plan).expect("a plan can be written");
         let back: Plan = serde_json::from_str(&text).expect("and read");
         assert_eq!(format!("{plan:?}"), format!("{back:?}"));
