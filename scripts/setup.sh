@@ -39,6 +39,7 @@ testing|java|default-jre-headless|servlet containers
 testing|minisign|minisign|signatures of certified results
 testing|soffice libreoffice|libreoffice-calc|opening the workbook
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
+testing|npm|npm|the report's accessibility
 testing|h2o|h2o|a system under test
 testing|lighttpd|lighttpd|a system under test
 rival|varnishd|varnish|a system under test
@@ -78,6 +79,7 @@ main() {
     install_go_programs $brief
     scripts/java.sh --brief || true
     if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
+    if [ $brief = no ]; then scripts/setup-axe.sh; else scripts/setup-axe.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
     after=$(missing "$wanted")
     remember_attempt "$after"

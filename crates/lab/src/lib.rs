@@ -9,6 +9,7 @@
 //! they can be made again at any time.
 
 pub mod acceleration;
+pub mod answers;
 pub mod bench;
 mod cache;
 pub mod capability;
@@ -18,6 +19,7 @@ mod definition;
 pub mod export;
 pub mod figures;
 pub mod limit;
+pub mod live;
 pub mod machine;
 pub mod monitor;
 pub mod output;

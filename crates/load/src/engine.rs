@@ -116,6 +116,10 @@ pub(crate) struct Engine<'a> {
     pub(crate) housekeeping_ns: u64,
     pub(crate) sweep_ns: u64,
     pub(crate) published: Published,
+    /// Its place among the threads.
+    pub(crate) thread: usize,
+    /// When it hands its latest latencies over.
+    pub(crate) hand_over_ns: u64,
     pub(crate) window_start: Option<ThreadTime>,
     pub(crate) window_end: Option<ThreadTime>,
 }
@@ -176,6 +180,8 @@ impl<'a> Engine<'a> {
             housekeeping_ns: shared.times.start_ns,
             sweep_ns: 0,
             published: Published::default(),
+            thread: part.thread,
+            hand_over_ns: 0,
             window_start: None,
             window_end: None,
         };

@@ -30,6 +30,7 @@ mod outcome;
 mod parts;
 mod plan;
 mod quic;
+mod recent;
 mod record;
 mod request;
 mod run;
@@ -56,6 +57,7 @@ pub use plan::{
     ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, HttpVersion, Plan, PlanError,
     PlannedRequest, Progress, Session, TimeSpread,
 };
+pub use recent::RecentLatency;
 pub use run::run;
 pub use target::{Target, TlsTarget, TlsVersions, Trust};
 pub use url::{HttpUrl, MAXIMUM_URL_BYTES, UrlError};
