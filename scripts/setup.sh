@@ -40,10 +40,14 @@ testing|minisign|minisign|signatures of certified results
 testing|soffice libreoffice|libreoffice-calc|opening the workbook
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
 testing|npm|npm|the report's accessibility
+testing|/usr/sbin/sshd|openssh-server openssh-client|systems on another machine
 testing|h2o|h2o|a system under test
 testing|lighttpd|lighttpd|a system under test
 rival|varnishd|varnish|a system under test
 rival|haproxy|haproxy|a system under test
+rival|caddy|caddy|a system under test
+rival|traffic_server|trafficserver|a system under test
+rival|squid /usr/sbin/squid|squid|a system under test
 rival|ab|apache2-utils|a load generator
 rival|h2load|nghttp2-client|a load generator
 END
@@ -81,6 +85,7 @@ main() {
     if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-axe.sh; else scripts/setup-axe.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
+    if [ $rivals = yes ]; then scripts/setup-jetty.sh; fi || true
     after=$(missing "$wanted")
     remember_attempt "$after"
 
@@ -258,11 +263,13 @@ allow_services() {
 # Nor shall a server that came only to be measured start with the machine from now on.
 disable_new_services() {
     local service services=${1/varnish/varnish varnishncsa}
+    services=${services/caddy/caddy caddy-api}
+    services=${services/openssh-server/openssh-server ssh}
     # Its service has a version in its name.
     case " $1 " in *" php-fpm "*) services+=" $(cd /lib/systemd/system 2>/dev/null && ls php*-fpm.service 2>/dev/null)" ;; esac
     for service in $services; do
         service=${service%.service}
-        case $service in nginx | h2o | lighttpd | apache2 | varnish | varnishncsa | haproxy | php?*-fpm) ;; *) continue ;; esac
+        case $service in nginx | h2o | lighttpd | apache2 | varnish | varnishncsa | haproxy | caddy | caddy-api | ssh | trafficserver | squid | php?*-fpm) ;; *) continue ;; esac
         [ -e "/lib/systemd/system/$service.service" ] || [ -e "/etc/init.d/$service" ] || continue
         if command -v systemctl >/dev/null; then
             as_root systemctl disable --quiet "$service" >/dev/null 2>&1 </dev/null || true

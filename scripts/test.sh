@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Runs every test, shows the output as it comes, and ends with the sum on a line of its own:
+# Runs every test, shows the output as it comes, and ends with what the failed ones said and the sum on a line of its own:
 #
+#   ==== NAME (tests/php.rs)
+#   ...
 #   N passed, N failed, N skipped
 #
 #   scripts/test.sh                               the whole workspace, documentation examples included
@@ -15,6 +17,11 @@ set -euo pipefail
 
 passed=0 failed=0 ignored=0 skipped=0
 
+# Of each failed test: its name, and the beginning and the end of what it said, without the backtrace.
+failures=()
+declare -A said=()
+most_first=12 most_last=28
+
 main() {
     if [ "$#" = 0 ]; then
         set -- --workspace
@@ -28,6 +35,7 @@ main() {
     local cargo=$!
     read_output <&3
     wait "$cargo" || status=$?
+    show_failures
 
     if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
         echo "test: cargo test failed (exit $status) before or beside the tests" >&2
@@ -45,25 +53,58 @@ main() {
 }
 
 # Copies the harness's output and adds up. Of what passing tests wrote ("successes:" up to the result line) only
-# SKIPPED lines are shown. Each test counts once, however many such lines it wrote.
+# SKIPPED lines are shown. Each test counts once, however many such lines it wrote. What failed ones wrote ("failures:", up to
+# "failures:" with their names) is kept for the end.
 read_output() {
-    local line inside=no test='' counted=''
+    local line inside=no test='' counted='' file='' block=()
     while IFS= read -r line || [ -n "$line" ]; do
         case $line in
+            "     Running "*) file=${line#*Running } file=${file% (*} ;;
+            "   Doc-tests "*) file="documentation of ${line#*Doc-tests }" ;;
             "successes:") inside=yes ;;
-            "failures:") inside=no ;;
-            "test result: "*) inside=no && add_result "$line" ;;
-            "---- "*" stdout ----") test=$line ;;
+            "failures:")
+                if [ $inside = failures ]; then keep_block; inside=names; else inside=failures test=''; fi ;;
+            "test result: "*) keep_block; inside=no; add_result "$line" ;;
+            "---- "*" stdout ----")
+                keep_block
+                test=$line ;;
+            *"process didn't exit successfully: "*)
+                # It was killed, or ended everything: there is no block of a test's own.
+                failures+=("$file") said[$file]=$line ;;
             *"SKIPPED: "*)
-                [ $inside = no ] || printf '%s\n' "SKIPPED: ${line#*SKIPPED: }"
+                [ $inside != yes ] || printf '%s\n' "SKIPPED: ${line#*SKIPPED: }"
                 # Outside the block of a passing test the writer's name is not known: each line is one test.
-                if [ $inside = no ] || [ "$counted" != "$test" ]; then
+                if [ $inside != yes ] || [ "$counted" != "$test" ]; then
                     skipped=$((skipped + 1))
                     counted=$test
                 fi ;;
         esac
+        [ $inside != failures ] || block+=("$line")
         [ $inside = yes ] || printf '%s\n' "$line"
     done
+}
+
+# Keeps the block of the failed test that was just read, if there is one (variables of read_output).
+keep_block() {
+    local name=${test#---- } text count
+    name="${name% stdout ----} ($file)"
+    if [ $inside = failures ] && [ -n "$test" ]; then
+        text=$(printf '%s\n' "${block[@]}" | sed -e '/^---- /d' -e '/^$/d' -e '/^stack backtrace:$/,/^note: Some details/d')
+        count=$(wc -l <<<"$text")
+        if [ "$count" -gt $((most_first + most_last)) ]; then
+            text=$(head -n $most_first <<<"$text"; echo "[... $((count - most_first - most_last)) lines ...]"; tail -n $most_last <<<"$text")
+        fi
+        failures+=("$name") said[$name]=$text
+    fi
+    test='' block=()
+}
+
+show_failures() {
+    local name
+    for name in "${failures[@]}"; do
+        printf '\n==== %s\n%s\n' "$name" "${said[$name]}"
+    done
+    [ ${#failures[@]} = 0 ] || echo
 }
 
 # add_result "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s"

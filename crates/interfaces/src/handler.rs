@@ -11,6 +11,8 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use crate::answer::Answer;
 use crate::request::{PlainGet, Request};
@@ -26,7 +28,7 @@ pub trait Interface: Send + Sync {
     /// Makes the handler of a core. Called once on each core, when the first request for it comes.
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler>;
 
-    /// Whether its handlers never wait: [`Handler::answer_at_once`] may be called.
+    /// Whether [`Handler::answer_at_once`] is worth being asked.
     fn answers_at_once(&self) -> bool {
         false
     }
@@ -37,10 +39,33 @@ pub trait Handler {
     /// Answers a request. Dropping the future, or the body of its answer, ends what was begun.
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled>;
 
-    /// Answers a request where it lies, before anything is made of it that could wait: for handlers that never do.
-    fn answer_at_once(&self, _request: &PlainGet<'_>) -> Answer {
-        Answer::error(500)
+    /// Answers a request where it lies, before anything is made of it that could wait, or begins to.
+    fn answer_at_once(self: Rc<Self>, _request: &PlainGet<'_>) -> AtOnce {
+        AtOnce::Handle
     }
+}
+
+/// What a handler has made of a request where it lies.
+pub enum AtOnce {
+    /// The answer.
+    Answer(Answer),
+    /// A program has the request; the answer is waited for.
+    Begun(Box<dyn Begun>),
+    /// It takes more than that: [`Handler::handle`] must have the request.
+    Handle,
+}
+
+/// A request that was begun where it lay. Dropping it ends what was begun.
+pub trait Begun {
+    /// How long to wait for the answer before the request [goes on](Begun::go_on), which may end it.
+    fn limit(&self) -> Duration;
+
+    /// Ready once `give` has got the answer, all of which is there: without its body, and that, from where it was received.
+    /// Ready without that: the answer is of another kind, or none will come, and the request must go on in the usual way.
+    fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()>;
+
+    /// Goes on with the request, which is the one that was begun.
+    fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled>;
 }
 
 /// What came of a request.

@@ -21,7 +21,7 @@ use touchstone_http::host::split_port;
 
 pub use write::{VariableSink, write_variables};
 
-use crate::request::Request;
+use crate::request::{self, PlainGet, Request};
 
 /// What `SERVER_SOFTWARE` says.
 pub const SERVER_SOFTWARE: &str = concat!("Touchstone/", env!("CARGO_PKG_VERSION"));
@@ -87,17 +87,29 @@ impl<'a> RequestFacts<'a> {
             remote_user: request.user.as_deref(),
             auth_type: request.user.as_ref().map(|_| "Basic"),
             content_length: request.body_length().filter(|length| *length > 0),
-            tls: request.tls.as_deref().map(|tls| TlsFacts {
-                protocol: tls.version,
-                cipher: tls.cipher_suite,
-                server_name: tls.server_name.as_deref(),
-                client_verify: if tls.client_subject.is_some() { "SUCCESS" } else { "NONE" },
-                client_subject: tls.client_subject.as_deref(),
-                client_issuer: tls.client_issuer.as_deref(),
-                client_serial: tls.client_serial.as_deref(),
-            }),
+            tls: request.tls.as_deref().map(TlsFacts::of),
             request_id: &request.id,
             page_variables: request.page_variables.as_deref().unwrap_or_default(),
+            ..RequestFacts::default()
+        }
+    }
+
+    /// The same of a request that lies in its connection's buffer.
+    pub fn of_plain_get(get: &PlainGet<'a>) -> RequestFacts<'a> {
+        let (host, host_port) = split_port(get.host.unwrap_or_default());
+        RequestFacts {
+            method: b"GET",
+            protocol: get.protocol.text(),
+            request_uri: get.target,
+            query: get.query,
+            server_name: host,
+            server_port: host_port.filter(|_| get.server.port() == 0),
+            server_address: Some(get.server),
+            remote: get.client,
+            remote_user: get.user,
+            auth_type: get.user.map(|_| "Basic"),
+            tls: get.tls.map(TlsFacts::of),
+            request_id: get.id,
             ..RequestFacts::default()
         }
     }
@@ -130,6 +142,20 @@ pub struct TlsFacts<'a> {
     pub client_issuer: Option<&'a str>,
     /// Its serial number.
     pub client_serial: Option<&'a str>,
+}
+
+impl<'a> TlsFacts<'a> {
+    fn of(tls: &'a request::TlsFacts) -> TlsFacts<'a> {
+        TlsFacts {
+            protocol: tls.version,
+            cipher: tls.cipher_suite,
+            server_name: tls.server_name.as_deref(),
+            client_verify: if tls.client_subject.is_some() { "SUCCESS" } else { "NONE" },
+            client_subject: tls.client_subject.as_deref(),
+            client_issuer: tls.client_issuer.as_deref(),
+            client_serial: tls.client_serial.as_deref(),
+        }
+    }
 }
 
 /// A value holds a zero byte, with which no environment can be made; the request is answered 400.
@@ -209,11 +235,10 @@ impl MetaVariables {
     /// A value holds a zero byte.
     pub fn of<'f>(
         facts: &RequestFacts<'_>,
-        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
     ) -> Result<MetaVariables, ZeroByte> {
-        let fields: Vec<(&[u8], &[u8])> = fields.collect();
         let mut variables = MetaVariables::new();
-        write_variables(facts, &fields, &mut variables);
+        write_variables(facts, fields, &mut variables);
         // One pass instead of a look at each value.
         let zero_bytes = memchr::memchr_iter(0, &variables.bytes).count();
         if zero_bytes != variables.entries.len() {

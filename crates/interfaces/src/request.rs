@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use touchstone_http::request::{Limits, Method, Parsed, RequestBody as Framing, RequestHead};
@@ -96,7 +97,7 @@ impl ReceivedHead {
     }
 
     /// The header fields in order: names as they were sent, values without surrounding white space.
-    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         self.head.fields.iter().map(|line| (line.name.of(&self.buffer), line.value.of(&self.buffer)))
     }
 
@@ -221,9 +222,21 @@ pub struct PlainGet<'a> {
     /// The TLS session; `None`: plain HTTP.
     pub tls: Option<&'a TlsFacts>,
     /// The user that the server has authenticated.
-    pub user: Option<&'a [u8]>,
+    pub user: Option<&'a str>,
+    /// What tells it from others in logs; empty where nobody asked for that.
+    pub id: &'a str,
     /// The time.
     pub unix_seconds: i64,
+    /// When the request was there.
+    pub received_at: Instant,
+}
+
+impl<'a> PlainGet<'a> {
+    /// The header fields in order: names as they were sent, values without surrounding white space.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone {
+        let (head, buffer) = (self.head, self.buffer);
+        head.fields.iter().map(move |line| (line.name.of(buffer), line.value.of(buffer)))
+    }
 }
 
 impl Request {

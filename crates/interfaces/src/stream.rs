@@ -155,16 +155,55 @@ impl Stream {
         let _ = rustix::net::shutdown(self, rustix::net::Shutdown::Write);
     }
 
+    /// Receives what is there into a buffer; 0: the other side has closed the connection. Not for TLS.
+    pub fn poll_receive_into(&self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            let asked = buffer.len();
+            match self.receive_plain(asked, || {
+                let received = rustix::net::recv(self, &mut *buffer, RecvFlags::empty())?;
+                Ok(received.0)
+            }) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return Poll::Ready(result),
+            }
+            ready!(self.poll_readable(context))?;
+        }
+    }
+
+    /// Sends these bytes if all of them can be sent at once. Where it gives `false`, a part may have been.
+    pub fn try_send_all(&self, bytes: &[u8]) -> bool {
+        let sent = match self {
+            Stream::Unix(stream) => stream.try_write(bytes),
+            Stream::Tcp(stream) => stream.try_write(bytes),
+            // What its session holds back would have to be waited for.
+            Stream::Tls(_) => return false,
+        };
+        sent.is_ok_and(|count| count == bytes.len())
+    }
+
     fn try_receive(&self, received: &mut BytesMut, most_bytes: usize) -> io::Result<usize> {
         received.reserve(most_bytes);
         if let Stream::Tls(stream) = self {
             return stream.try_receive(received);
         }
         let spare = received.spare_capacity_mut();
+        let asked = spare.len();
+        let receive = || rustix::net::recv(self, &mut *spare, RecvFlags::empty()).map(|(_, count)| count);
+        let count = self.receive_plain(asked, receive)?;
+        // SAFETY: the kernel has written so many bytes to the beginning of the spare capacity.
+        unsafe { received.advance_mut(count) };
+        Ok(count)
+    }
+
+    /// Receives without TLS, by a call that asks for so many bytes.
+    fn receive_plain(
+        &self,
+        asked: usize,
+        mut receive: impl FnMut() -> rustix::io::Result<usize>,
+    ) -> io::Result<usize> {
         let mut count = None;
         let receive = || {
-            let asked = spare.len();
-            let bytes = rustix::net::recv(self, &mut *spare, RecvFlags::empty())?.1;
+            let bytes = receive()?;
             count = Some(bytes);
             // A short read has emptied the socket: "would block" makes the event loop wait for the next event, without
             // the second system call that would say the same. At the other side's end there is no next event.
@@ -173,14 +212,10 @@ impl Stream {
         let tried = match self {
             Stream::Unix(stream) => stream.try_io(Interest::READABLE, receive),
             Stream::Tcp(stream) => stream.try_io(Interest::READABLE, receive),
-            Stream::Tls(_) => Ok(()),
+            Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
         };
         match (count, tried) {
-            (Some(bytes), _) => {
-                // SAFETY: the kernel has written so many bytes to the beginning of the spare capacity.
-                unsafe { received.advance_mut(bytes) };
-                Ok(bytes)
-            }
+            (Some(bytes), _) => Ok(bytes),
             (None, Err(error)) => Err(error),
             // It says so only where the call was made.
             (None, Ok(())) => Err(io::ErrorKind::WouldBlock.into()),

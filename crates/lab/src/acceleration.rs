@@ -99,7 +99,7 @@ impl<'a> Acceleration<'a> {
     /// What the origin used in the mix in which the accelerator reached its peak.
     pub fn origin_at_peak(&self) -> Option<&'a OriginUse> {
         let peak = peak(self.accelerated)?;
-        self.origin.mixes.iter().find(|mix| mix.mix == peak.name)
+        self.origin.mixes.iter().find(|mix| mix.mix == peak.name && mix.run == peak.run)
     }
 
     /// The share of requests that would be answered from what is stored: of each class what was found stored, by its weight.
@@ -196,6 +196,7 @@ pub(crate) mod tests {
         }
         let mixes = fast.mixes.iter().map(|mix| OriginUse {
             mix: mix.name.clone(),
+            run: mix.run,
             clients: mix.clients,
             cpu_s: 0.5,
             length_s: 5.0,

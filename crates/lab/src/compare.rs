@@ -8,10 +8,10 @@
 use crate::result::{MixResult, ResultFile};
 use crate::series::{self, Series};
 use crate::statistics::paired::{self, Comparison, Conclusion};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A figure that two systems are compared by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
     /// Valid answers a second: more is better.
@@ -39,7 +39,7 @@ impl Figure {
 }
 
 /// One comparison.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
     /// The first.
     pub first: String,
@@ -56,6 +56,10 @@ pub struct Compared {
 pub struct Side<'a> {
     /// Its name among the others.
     pub label: String,
+    /// The system's name in its result.
+    pub system: &'a str,
+    /// The interface; empty where the suite has one workload for all.
+    pub interface: &'a str,
     /// Its mixes.
     pub mixes: Vec<&'a MixResult>,
 }
@@ -64,7 +68,9 @@ pub struct Side<'a> {
 pub fn sides<'a>(label: &str, result: &'a ResultFile) -> Vec<Side<'a>> {
     let side = |series: Series<'a>| Side {
         label: if label.is_empty() { series.title.clone() } else { format!("{} ({label})", series.title) },
-        mixes: series.mixes,
+        system: &series.system.name,
+        interface: series.runs.first().map_or("", |mix| &mix.interface),
+        mixes: series.runs,
     };
     series::of(result).into_iter().filter(|series| !series.system.is_limit).map(side).collect()
 }
@@ -79,6 +85,7 @@ fn pairs(first: &Side<'_>, second: &Side<'_>, figure: Figure) -> Vec<(f64, f64)>
                 && other.name == mix.name
                 && other.interface == mix.interface
                 && other.clients == mix.clients
+                && other.run == mix.run
         };
         let at = second.mixes.iter().zip(&used).position(|(other, used)| !used && alike(other));
         let Some(at) = at else { continue };
@@ -103,6 +110,39 @@ pub fn compare(
         Some(Compared { first: first.label.clone(), second: second.label.clone(), figure, comparison })
     };
     [Figure::Rate, Figure::ProcessorTime].into_iter().filter_map(of).collect()
+}
+
+/// The systems of one result with each other, interface by interface; of more than `each_max` systems, each with the first.
+/// A system that took part twice gives the noise floor of what it is compared with.
+pub fn of_result(result: &ResultFile, seed: u64, each_max: usize) -> Vec<Compared> {
+    let sides = sides("", result);
+    let systems = result.systems.iter().filter(|system| !system.is_limit).count();
+    let mut found = Vec::new();
+    for (index, first) in sides.iter().enumerate() {
+        if systems > each_max && first.system != sides[0].system {
+            break;
+        }
+        for second in sides[index + 1..].iter().filter(|second| second.interface == first.interface) {
+            let is_itself = is_repeat(second.system, first.system);
+            let noise = repeated(&sides, first).or_else(|| repeated(&sides, second));
+            found.extend(compare(first, second, noise.filter(|_| !is_itself), seed));
+        }
+    }
+    found
+}
+
+/// The two turns of a side's system, where it took part twice.
+fn repeated<'s, 'a>(sides: &'s [Side<'a>], of: &Side<'_>) -> Option<(&'s Side<'a>, &'s Side<'a>)> {
+    let same = |side: &&Side<'_>| side.interface == of.interface;
+    let name = of.system.split_once('#').map_or(of.system, |(name, _)| name);
+    let first = sides.iter().filter(same).find(|side| side.system == name)?;
+    let second = sides.iter().filter(same).find(|side| is_repeat(side.system, name))?;
+    Some((first, second))
+}
+
+/// Whether a system is another once more: `nginx#2` is `nginx`.
+fn is_repeat(name: &str, of: &str) -> bool {
+    name.strip_prefix(of).is_some_and(|rest| rest.starts_with('#'))
 }
 
 impl Compared {
@@ -185,6 +225,24 @@ mod tests {
             assert_eq!(found[0].comparison.conclusion, Conclusion::NoDifferenceShown);
             assert!(found[0].sentence().contains("no difference shown between touchstone 0.1.0 (monday)"));
         }
+    }
+
+    #[test]
+    fn a_system_that_took_part_twice_gives_the_noise_floor() {
+        let mut result = result(1.15, 4);
+        let mut again = result.systems[0].clone();
+        again.name = format!("{}#2", again.name);
+        for (mix, noise) in again.mixes.iter_mut().zip([0.98, 1.02, 0.99, 1.01, 1.03, 0.97, 1.0]) {
+            mix.requests_per_second *= noise;
+        }
+        result.systems.push(again);
+        let found = of_result(&result, 1, 6);
+        // Three systems by two figures; the pair of the one with itself has no floor but its own width.
+        assert_eq!(found.len(), 6);
+        let floors = found.iter().filter(|it| it.figure == Figure::Rate).map(|it| it.comparison.noise_floor);
+        assert_eq!(floors.map(|floor| floor.is_some()).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(found[2].comparison.conclusion, Conclusion::NoDifferenceShown);
+        assert_eq!(of_result(&result, 1, 2).len(), 4, "each with the first only");
     }
 
     #[test]

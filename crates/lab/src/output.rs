@@ -129,7 +129,7 @@ fn rows(result: &ResultFile) -> impl Iterator<Item = (&SystemResult, &MixResult)
 /// The time line of every mix.
 pub(crate) fn timeline_csv(result: &ResultFile) -> String {
     let mut csv = String::from(
-        "system,interface,mix,clients,at_s,requests_per_second,errors,p50_us,p99_us,server_cpus,server_resident_bytes,\
+        "system,interface,mix,run,clients,at_s,requests_per_second,errors,p50_us,p99_us,server_cpus,server_resident_bytes,\
          machine_cpu_share,load_cpus\n",
     );
     for (system, mix) in rows(result) {
@@ -137,10 +137,11 @@ pub(crate) fn timeline_csv(result: &ResultFile) -> String {
             // Writing to a String cannot fail.
             let _ = writeln!(
                 csv,
-                "{},{},{},{},{:.3},{:.1},{},{},{},{},{},{},{}",
+                "{},{},{},{},{},{:.3},{:.1},{},{},{},{},{},{},{}",
                 csv_text(&system.name),
                 csv_text(&mix.interface),
                 csv_text(&mix.name),
+                mix.run,
                 mix.clients,
                 row.at_s,
                 row.requests_per_second,
@@ -160,15 +161,16 @@ pub(crate) fn timeline_csv(result: &ResultFile) -> String {
 /// Every virtual client of every mix.
 pub(crate) fn clients_csv(result: &ResultFile) -> String {
     let mut csv =
-        String::from("system,interface,mix,clients,client,requests,errors,bytes,mean_us,p95_us,max_us\n");
+        String::from("system,interface,mix,run,clients,client,requests,errors,bytes,mean_us,p95_us,max_us\n");
     for (system, mix) in rows(result) {
         for row in &mix.client_rows {
             let _ = writeln!(
                 csv,
-                "{},{},{},{},{},{},{},{},{:.3},{:.3},{:.3}",
+                "{},{},{},{},{},{},{},{},{},{:.3},{:.3},{:.3}",
                 csv_text(&system.name),
                 csv_text(&mix.interface),
                 csv_text(&mix.name),
+                mix.run,
                 mix.clients,
                 row.client,
                 row.requests,
@@ -197,7 +199,8 @@ fn csv_number(number: Option<f64>) -> String {
     number.map(|number| format!("{number:.3}")).unwrap_or_default()
 }
 
-/// The interval log of HdrHistogram, one line a mix, tagged `system/mix` or `system/interface/mix`; values are nanoseconds, and the
+/// The interval log of HdrHistogram, one line a run of a mix, tagged `system/mix` or `system/interface/mix`, from the second run on
+/// with `/run2` and so on; values are nanoseconds, and the
 /// column of the greatest value is in milliseconds.
 fn interval_log(result: &ResultFile, histograms: &[LoggedHistogram]) -> io::Result<Vec<u8>> {
     let mut log = Vec::new();
@@ -205,7 +208,9 @@ fn interval_log(result: &ResultFile, histograms: &[LoggedHistogram]) -> io::Resu
     let start = histograms.iter().map(|logged| logged.window_start).min().unwrap_or_else(SystemTime::now);
     let mut writer = IntervalLogWriterBuilder::new()
         .add_comment(&format!("{} {}, started {}", result.tool.name, result.suite.name, result.started_at))
-        .add_comment("latency in nanoseconds; a line for each mix, tagged system/mix or system/interface/mix")
+        .add_comment(
+            "latency in nanoseconds; a line for each run of a mix, tagged system/mix or system/interface/mix",
+        )
         .with_start_time(start)
         .with_base_time(start)
         .with_max_value_divisor(1e6)

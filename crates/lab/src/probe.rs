@@ -13,7 +13,8 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 pub(crate) struct Answer {
     /// The status code.
     pub(crate) status: u16,
-    /// Whether a cache on the way says that it had the answer (`Cache-Status`, RFC 9211).
+    /// Whether a cache on the way says that it had the answer: by `Cache-Status` (RFC 9211), or by an `Age` of a second or more,
+    /// which every cache must state of what it kept (RFC 9111 section 4), and some state of all as 0.
     pub(crate) hit: bool,
     /// The body, without any transfer coding.
     pub(crate) body: Vec<u8>,
@@ -72,6 +73,8 @@ fn parse(received: &[u8], ended: bool) -> io::Result<Option<Answer>> {
                 Some(value.trim().parse::<usize>().map_err(|_| invalid("Content-Length is not a number"))?);
         } else if name.eq_ignore_ascii_case("cache-status") {
             hit |= value.split(';').any(|parameter| parameter.trim() == "hit");
+        } else if name.eq_ignore_ascii_case("age") {
+            hit |= value.trim().parse::<u64>().is_ok_and(|seconds| seconds > 0);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
             chunked = value.trim().eq_ignore_ascii_case("chunked");
         }
@@ -151,14 +154,16 @@ mod tests {
 
     #[test]
     fn a_cache_on_the_way_says_that_it_had_the_answer() {
-        for (status, hit) in [("touchstone; hit; ttl=42", true), ("touchstone; fwd=uri-miss; stored", false)]
-        {
-            let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nCache-Status: {status}\r\n\r\n");
-            assert_eq!(
-                parse(text.as_bytes(), false).unwrap().map(|answer| answer.hit),
-                Some(hit),
-                "{status}"
-            );
+        let cases = [
+            ("Cache-Status: touchstone; hit; ttl=42", true),
+            ("Cache-Status: touchstone; fwd=uri-miss; stored", false),
+            ("Age: 3", true),
+            ("Age: 0", false),
+            ("Age: soon", false),
+        ];
+        for (field, hit) in cases {
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{field}\r\n\r\n");
+            assert_eq!(parse(text.as_bytes(), false).unwrap().map(|answer| answer.hit), Some(hit), "{field}");
         }
     }
 

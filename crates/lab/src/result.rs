@@ -5,6 +5,10 @@
 //! Beside it in the result directory lie the raw histograms (`latency.hlog`), the time line (`timeline.csv`)
 //! and the configuration files of the systems, byte for byte.
 
+use crate::compare::Compared;
+use crate::statistics::fairness::Fairness;
+use crate::statistics::taint::Sign;
+use crate::statistics::useful_peak::Criteria;
 use serde::{Deserialize, Serialize};
 
 /// The version of this schema; a reader refuses a higher one.
@@ -27,6 +31,9 @@ pub struct ResultFile {
     pub status: RunStatus,
     /// What was run.
     pub suite: SuiteRecord,
+    /// How it was measured.
+    #[serde(default)]
+    pub method: MethodRecord,
     /// Where it was run.
     pub machine: MachineFacts,
     /// The systems under test, in the order in which they were named; the limit, where measured, is one of them.
@@ -34,6 +41,12 @@ pub struct ResultFile {
     /// The SPICE measures, a row for each interface of each system; empty where the suite compares no interfaces.
     #[serde(default)]
     pub spice: Vec<SpiceRow>,
+    /// Whether the systems differ, each pair by each figure; empty until the run has come to its end.
+    #[serde(default)]
+    pub comparisons: Vec<Compared>,
+    /// How much more a system does on more processors; empty where it was measured on one number of them.
+    #[serde(default)]
+    pub speedups: Vec<SpeedupRow>,
     /// What a reader must know before trusting a figure, a sentence each.
     pub warnings: Vec<String>,
 }
@@ -57,6 +70,21 @@ pub struct ToolFacts {
     pub version: String,
     /// SHA-256 of its executable, hexadecimal.
     pub binary_sha256: Option<String>,
+}
+
+/// How a suite was measured.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, PartialEq)]
+pub struct MethodRecord {
+    /// How often each mix was run on each system, in blocks: within a block every system has its turn with every mix.
+    pub runs: u64,
+    /// What a load must fulfil to be useful.
+    pub useful: Criteria,
+}
+
+impl Default for MethodRecord {
+    fn default() -> MethodRecord {
+        MethodRecord { runs: 1, useful: Criteria::default() }
+    }
 }
 
 /// The suite as it was run.
@@ -239,10 +267,23 @@ pub struct SystemResult {
     pub command: Vec<String>,
     /// The processors that it was pinned to; empty: not pinned or not known.
     pub cpus: Vec<usize>,
+    /// The machine that it ran on, where it was started on another than the load engine's.
+    #[serde(default)]
+    pub machine: Option<MachineFacts>,
     /// Its configuration files, byte for byte.
     pub configuration: Vec<ConfigurationFile>,
-    /// One row a mix, in the order of the suite; a row a mix and interface where it compares interfaces.
+    /// One row a mix and run, in the order in which they were measured; a row a mix, interface and run where the suite compares
+    /// interfaces.
     pub mixes: Vec<MixResult>,
+    /// Every load with its runs taken together, in the order of the suite; computed from the mixes.
+    #[serde(default)]
+    pub loads: Vec<LoadResult>,
+    /// The peak and the useful peak of each interface (of the one workload, where there are none); computed from the mixes.
+    #[serde(default)]
+    pub peaks: Vec<PeakResult>,
+    /// What was tried to find the loads that were then measured; empty where the suite or the caller named them.
+    #[serde(default)]
+    pub search: Vec<SearchTrial>,
     /// The interfaces of the suite that were not measured on it, with the reason.
     #[serde(default)]
     pub skipped: Vec<SkippedInterface>,
@@ -271,6 +312,9 @@ pub struct OriginResult {
 pub struct OriginUse {
     /// The mix's name.
     pub mix: String,
+    /// Which run of the mix, from 1.
+    #[serde(default = "first_run")]
+    pub run: u64,
     /// Virtual clients.
     pub clients: u64,
     /// Processor time, seconds.
@@ -309,6 +353,9 @@ pub struct MixResult {
     /// The interface that it measured; empty where the suite has one workload for all.
     #[serde(default)]
     pub interface: String,
+    /// Which run of the mix it was, from 1.
+    #[serde(default = "first_run")]
+    pub run: u64,
     /// Virtual clients.
     pub clients: u64,
     /// Processors that the load engine was pinned to.
@@ -357,10 +404,131 @@ pub struct MixResult {
     pub timeline: Vec<TimelineRow>,
     /// Set when the load engine and not the server set the rate: the figures are a lower bound.
     pub generator_saturated: Option<String>,
+    /// The signs of a load engine, or of its machine, at its limit; empty: there were none.
+    #[serde(default)]
+    pub taint: Vec<Sign>,
+    /// How alike the clients were served; absent where none was answered.
+    #[serde(default)]
+    pub fairness: Option<Fairness>,
     /// False when the mix was cut short.
     pub complete: bool,
     /// Every valid answer, ramps included: the server's log must show as many.
     pub total_requests: u64,
+}
+
+/// A result from before mixes had runs has one run of each.
+fn first_run() -> u64 {
+    1
+}
+
+/// One load on one system: its runs taken together. Intervals are of 95 %.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct LoadResult {
+    /// The mix's name.
+    pub mix: String,
+    /// The interface; empty where the suite has one workload for all.
+    pub interface: String,
+    /// Virtual clients.
+    pub clients: u64,
+    /// Runs that were measured whole.
+    pub runs: u64,
+    /// The place, among the system's mixes, of the run with the median rate: it stands for the load in tables and curves.
+    pub median_row: u64,
+    /// Valid answers a second.
+    pub requests_per_second: RunsFigure,
+    /// Bytes received a second, heads included.
+    pub bytes_per_second: RunsFigure,
+    /// Mean latency, microseconds.
+    pub mean_us: RunsFigure,
+    /// Median latency, microseconds.
+    pub p50_us: RunsFigure,
+    /// 95th percentile of the latency, microseconds.
+    pub p95_us: RunsFigure,
+    /// 99th percentile of the latency, microseconds.
+    pub p99_us: RunsFigure,
+    /// The server's processor time for each valid answer, microseconds; absent where it was not watched.
+    pub cpu_us_per_request: Option<RunsFigure>,
+    /// Failed requests as a share of all, in the worst run.
+    pub errors_share: f64,
+    /// Jain's index of the clients' answers in the worst run; absent where none was answered.
+    pub jain: Option<f64>,
+    /// The slowest client's mean latency over the median client's in the worst run.
+    pub slowest_over_median: Option<f64>,
+    /// Runs in which the load engine was at its limit.
+    pub tainted_runs: u64,
+    /// Why the load is not useful, a reason each; empty: it is.
+    pub complaints: Vec<String>,
+}
+
+/// A figure of several runs.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, PartialEq)]
+pub struct RunsFigure {
+    /// The median of the runs.
+    pub median: f64,
+    /// What it may be at least; absent where one run does not tell.
+    pub low: Option<f64>,
+    /// What it may be at most; absent where one run does not tell.
+    pub high: Option<f64>,
+}
+
+/// The peak of a system with an interface, and the load that is useful.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct PeakResult {
+    /// The interface; empty where the suite has one workload for all.
+    pub interface: String,
+    /// The load with the highest median rate.
+    pub peak: PeakLoad,
+    /// The highest load that people would still be content with; absent where none is.
+    pub useful: Option<PeakLoad>,
+    /// Why the two differ, in a sentence; absent where they are one.
+    pub difference: Option<String>,
+}
+
+/// A load by its clients and its rate.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, PartialEq)]
+pub struct PeakLoad {
+    /// Virtual clients.
+    pub clients: u64,
+    /// Valid answers a second: the median of the runs, with its interval.
+    pub requests_per_second: RunsFigure,
+}
+
+/// A short trial of a search for the peak. It finds the loads to measure, and is no measurement itself.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct SearchTrial {
+    /// The interface; empty where the suite has one workload for all.
+    pub interface: String,
+    /// Virtual clients.
+    pub clients: u64,
+    /// Valid answers a second.
+    pub requests_per_second: f64,
+    /// 95th percentile of the latency, microseconds.
+    pub p95_us: f64,
+    /// Failed requests as a share of all.
+    pub errors_share: f64,
+}
+
+/// A system on more processors beside itself on fewer: the 1P and 2P tables of the reports.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct SpeedupRow {
+    /// The system's name on the fewest processors.
+    pub base: String,
+    /// The system's name on more.
+    pub system: String,
+    /// The interface; empty where the suite has one workload for all.
+    pub interface: String,
+    /// The fewest processors.
+    pub base_processors: u64,
+    /// The more processors.
+    pub processors: u64,
+    /// The peak on the fewest.
+    pub base_peak: PeakLoad,
+    /// The peak on more.
+    pub peak: PeakLoad,
+    /// The second rate over the first.
+    pub speedup: f64,
+    /// The speedup over the ratio of the processors: 1 where every processor does as much as the first.
+    pub efficiency: f64,
 }
 
 /// Failed requests by kind.

@@ -1,6 +1,7 @@
 //! A small made-up result for the tests of what is made from results.
 
 use crate::result::*;
+use crate::statistics::fairness::Fairness;
 
 /// Two rivals and the limit, three mixes each.
 pub(crate) fn result() -> ResultFile {
@@ -17,7 +18,10 @@ pub(crate) fn result() -> ResultFile {
         status: RunStatus::Complete,
         suite: crate::suite::Suite::find("webbench-1.1-static").expect("built in").record(true, 1),
         machine: crate::machine::facts(true),
+        method: MethodRecord::default(),
         spice: Vec::new(),
+        comparisons: Vec::new(),
+        speedups: Vec::new(),
         systems: vec![
             system("touchstone", "touchstone 0.1.0", false, 60_000.0),
             system("nginx", "nginx 1.22.1", false, 40_000.0),
@@ -66,8 +70,12 @@ fn system(name: &str, title: &str, is_limit: bool, rate: f64) -> SystemResult {
         is_limit,
         command: vec![format!("/usr/sbin/{name}")],
         cpus: vec![0],
+        machine: None,
         configuration: vec![ConfigurationFile { name: format!("{name}.conf"), text: "listen 80;\n".into() }],
         mixes: vec![mix(1, rate / 4.0), mix(4, rate / 2.0), mix(16, rate)],
+        loads: Vec::new(),
+        peaks: Vec::new(),
+        search: Vec::new(),
         skipped: Vec::new(),
         origin: None,
         last_words: None,
@@ -83,6 +91,7 @@ pub(crate) fn mix(clients: u64, rate: f64) -> MixResult {
     MixResult {
         name: crate::suite::Mix::name_for(clients as usize),
         interface: String::new(),
+        run: 1,
         clients,
         load_cpus: vec![1],
         ramp_up_s: 1.0,
@@ -116,6 +125,8 @@ pub(crate) fn mix(clients: u64, rate: f64) -> MixResult {
         load: LoadUse { user_s: 1.0, system_s: 2.0, cpu_us_per_request: 10.0, busiest_thread: 0.6 },
         timeline: (0..7).map(|second| timeline_row(second, rate, mean_us)).collect(),
         generator_saturated: None,
+        taint: Vec::new(),
+        fairness: Some(Fairness { jain: 1.0, slowest_over_median: Some(1.0) }),
         complete: true,
         total_requests: requests + 2 * rate as u64,
     }

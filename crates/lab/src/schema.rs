@@ -116,6 +116,24 @@ fn a_sample_result_fits_the_published_schema() {
     let accelerated = crate::acceleration::tests::accelerated();
     assert_eq!(check(&serde_json::to_value(&accelerated).unwrap()), Vec::<String>::new());
     assert_eq!(check(&serde_json::to_value(crate::sample::spice()).unwrap()), Vec::<String>::new());
+    let mut derived = crate::acceleration::tests::accelerated();
+    for (system, processors) in derived.systems.iter_mut().zip([1, 2]) {
+        system.name = crate::speedup::name_on("nginx", processors);
+        system.search = vec![crate::result::SearchTrial {
+            interface: String::new(),
+            clients: 4,
+            requests_per_second: 1000.0,
+            p95_us: 900.0,
+            errors_share: 0.0,
+        }];
+        system.mixes[0].taint = crate::statistics::taint::signs(&[crate::statistics::taint::EngineSecond {
+            busiest_thread: Some(0.99),
+            ..Default::default()
+        }]);
+    }
+    crate::derived::make(&mut derived);
+    assert!(!derived.comparisons.is_empty() && !derived.speedups.is_empty());
+    assert_eq!(check(&serde_json::to_value(&derived).unwrap()), Vec::<String>::new());
     result.status = crate::result::RunStatus::Incomplete("for the test".into());
     result.systems[0].mixes[0].connect = Some(result.systems[0].mixes[0].latency.clone());
     result.systems[0].mixes[1].server = None;

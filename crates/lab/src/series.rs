@@ -1,5 +1,7 @@
 //! What belongs together in a result: the mixes of one system, and of one interface where several were measured by themselves.
+//! Where mixes were run several times, the run with the median rate stands for each.
 
+use crate::loads;
 use crate::result::{InterfaceRecord, MixResult, ResultFile, SystemResult};
 use crate::verdict::peak_of;
 
@@ -12,8 +14,10 @@ pub struct Series<'a> {
     pub interface: Option<&'a InterfaceRecord>,
     /// Its name for people: the system's, and the interface's where there are several.
     pub title: String,
-    /// Its mixes, in the order of the result.
+    /// Its mixes, in the order of the result: of each the run with the median rate.
     pub mixes: Vec<&'a MixResult>,
+    /// Every run of its mixes, in the order of the result.
+    pub runs: Vec<&'a MixResult>,
 }
 
 impl<'a> Series<'a> {
@@ -39,16 +43,25 @@ pub fn of_system<'a>(result: &'a ResultFile, system: &'a SystemResult) -> Vec<Se
             names.push(&mix.interface);
         }
     }
+    let standing = loads::representatives(&system.mixes);
     let mut series: Vec<Series<'_>> = Vec::new();
     for name in names {
-        let mixes: Vec<&MixResult> = system.mixes.iter().filter(|mix| mix.interface == name).collect();
-        if !mixes.is_empty() {
+        let of_interface = |mix: &&MixResult| mix.interface == name;
+        let runs: Vec<&MixResult> = system.mixes.iter().filter(of_interface).collect();
+        if !runs.is_empty() {
+            let mixes = standing.iter().copied().filter(of_interface).collect();
             let interface = interface(result, name);
-            series.push(Series { system, interface, title: title(result, system, name), mixes });
+            series.push(Series { system, interface, title: title(result, system, name), mixes, runs });
         }
     }
     if series.is_empty() {
-        series.push(Series { system, interface: None, title: system.title.clone(), mixes: Vec::new() });
+        series.push(Series {
+            system,
+            interface: None,
+            title: system.title.clone(),
+            mixes: Vec::new(),
+            runs: Vec::new(),
+        });
     }
     series
 }

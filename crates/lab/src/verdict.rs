@@ -6,7 +6,9 @@
 
 use crate::acceleration;
 use crate::figures::{clients, count, list, milliseconds, percent, rate, significant};
+use crate::loads;
 use crate::result::{MixResult, ResultFile, RunStatus, SystemResult};
+use crate::speedup;
 use crate::spice;
 
 /// Rates that differ by less than this are called equal: one run shows no smaller difference.
@@ -18,10 +20,12 @@ pub(crate) const OTHER_WORK_CPUS: f64 = 0.1;
 /// A rate that rose by more than this to the last mix has not come to its peak.
 const STILL_RISING: f64 = 0.05;
 
-/// The mix with the highest rate of valid answers; where several interfaces were measured, of the first of them.
+/// The mix with the highest rate of valid answers, by the median of its runs; where several interfaces were measured, of the
+/// first of them.
 pub fn peak(system: &SystemResult) -> Option<&MixResult> {
     let first = &system.mixes.first()?.interface;
-    peak_of(system.mixes.iter().filter(|mix| mix.interface == *first))
+    let standing = loads::representatives(&system.mixes);
+    peak_of(standing.into_iter().filter(|mix| mix.interface == *first))
 }
 
 /// The mix with the highest rate of valid answers. A mix that was cut short counts only where no other is there.
@@ -59,10 +63,12 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
         return sentences;
     }
     sentences.extend(acceleration::sentences(result));
+    sentences.extend(speedup::sentences(result));
     let ranked = by_rate(&rivals, &result.status);
     sentences.extend(comparison(&ranked, &result.status));
     sentences.extend(processor_time(&ranked));
     sentences.extend(rivals.iter().map(|system| peak_sentence(system)));
+    sentences.extend(rivals.iter().filter_map(|system| useful_peak_sentence(system)));
     if let Some(limit) = result.systems.iter().find(|system| system.is_limit) {
         sentences.extend(rivals.iter().filter_map(|system| distance_from_limit(system, limit)));
     }
@@ -87,6 +93,21 @@ fn peak_sentence(system: &SystemResult) -> String {
     }
 }
 
+/// The useful peak, where it is not the peak, with the reason.
+fn useful_peak_sentence(system: &SystemResult) -> Option<String> {
+    let found = system.peaks.first()?;
+    let why = found.difference.as_ref()?;
+    Some(match &found.useful {
+        Some(useful) => format!(
+            "The useful peak of {} is {} requests/s, with {}: {why}.",
+            system.title,
+            rate(useful.requests_per_second.median),
+            clients(useful.clients)
+        ),
+        None => format!("{} has no useful peak: {why}.", system.title),
+    })
+}
+
 /// A rival and the mix that it is compared by.
 type Ranked<'a> = (&'a SystemResult, &'a MixResult);
 
@@ -96,7 +117,8 @@ fn by_rate<'a>(rivals: &[&'a SystemResult], status: &RunStatus) -> Vec<Ranked<'a
     let whole = matches!(status, RunStatus::Complete);
     let in_all = |mix: &MixResult| rivals.iter().all(|rival| at_clients(rival, mix.clients).is_some());
     let peak_in_all = |system: &'a SystemResult| {
-        let common = system.mixes.iter().filter(|mix| mix.complete && in_all(mix));
+        let standing = loads::representatives(&system.mixes);
+        let common = standing.into_iter().filter(|mix| mix.complete && in_all(mix));
         common.reduce(|best, mix| if mix.requests_per_second > best.requests_per_second { mix } else { best })
     };
     let chosen = |system| if whole { peak(system) } else { peak_in_all(system) };

@@ -1,12 +1,14 @@
 //! When requests, or whole sessions, arrive in an open load: a schedule that is fixed before the run and does not wait
 //! for answers, so that a server that stalls is asked on as before ("coordinated omission" cannot occur).
 //!
-//! Each engine thread has its own part of the arrivals. Those of a constant rate are dealt out in turn; of a Poisson
-//! process each thread has one of its own, since several of them together are one again.
+//! Each engine thread has its own part of the arrivals. Those of a constant rate, and those that were recorded, are dealt
+//! out in turn; of a Poisson process each thread has one of its own, since several of them together are one again.
 
 use crate::choice::Random;
 use crate::curve::{Curve, Stage};
+use crate::plan::{Plan, Recorded};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How arrivals follow one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,9 +20,63 @@ pub enum Arrivals {
     Poisson,
 }
 
+/// Something that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// When, in nanoseconds.
+    pub(crate) at_ns: u64,
+    /// Which request, an index; `None`: one that is chosen by weight.
+    pub(crate) request: Option<u32>,
+}
+
 /// One thread's arrivals, in order.
 #[derive(Debug, Clone)]
-pub(crate) struct ArrivalTimes {
+pub(crate) enum ArrivalTimes {
+    /// At a rate.
+    Rate(RateTimes),
+    /// As they were recorded.
+    Recorded(RecordedTimes),
+}
+
+impl ArrivalTimes {
+    /// The arrivals of one of several threads; `None` in a closed loop.
+    pub(crate) fn of_plan(plan: &Plan, thread: usize, threads: usize) -> Option<ArrivalTimes> {
+        if !plan.recorded.is_empty() {
+            let requests = plan.recorded.clone();
+            return Some(ArrivalTimes::Recorded(RecordedTimes { requests, next: thread, threads }));
+        }
+        let rate = plan.rate_stages()?;
+        Some(ArrivalTimes::Rate(RateTimes::new(&rate, plan.arrivals, plan.seed, thread, threads)))
+    }
+
+    /// The next arrival, in nanoseconds after the run's start.
+    fn next_due(&mut self) -> Option<Arrival> {
+        match self {
+            ArrivalTimes::Rate(times) => times.next_due_ns().map(|at_ns| Arrival { at_ns, request: None }),
+            ArrivalTimes::Recorded(times) => times.next_due(),
+        }
+    }
+}
+
+/// Arrivals at moments that were recorded: every so many-th of a list.
+#[derive(Debug, Clone)]
+pub(crate) struct RecordedTimes {
+    requests: Arc<[Recorded]>,
+    next: usize,
+    threads: usize,
+}
+
+impl RecordedTimes {
+    fn next_due(&mut self) -> Option<Arrival> {
+        let recorded = self.requests.get(self.next)?;
+        self.next += self.threads;
+        Some(Arrival { at_ns: recorded.after.as_nanos() as u64, request: Some(recorded.request as u32) })
+    }
+}
+
+/// Arrivals at a rate.
+#[derive(Debug, Clone)]
+pub(crate) struct RateTimes {
     curve: Curve,
     /// The stage of the curve that the last arrival was in.
     cursor: usize,
@@ -30,15 +86,9 @@ pub(crate) struct ArrivalTimes {
     random: Option<Random>,
 }
 
-impl ArrivalTimes {
-    pub(crate) fn new(
-        rate: &[Stage],
-        arrivals: Arrivals,
-        seed: u64,
-        thread: usize,
-        threads: usize,
-    ) -> ArrivalTimes {
-        let mut times = ArrivalTimes {
+impl RateTimes {
+    fn new(rate: &[Stage], arrivals: Arrivals, seed: u64, thread: usize, threads: usize) -> RateTimes {
+        let mut times = RateTimes {
             curve: Curve::new(rate),
             cursor: 0,
             number: thread as f64,
@@ -70,12 +120,12 @@ impl ArrivalTimes {
 pub(crate) struct ArrivalQueue {
     times: ArrivalTimes,
     start_ns: u64,
-    /// When the next arrival is due; the end of time after the last.
-    next_ns: u64,
+    /// The next arrival, at the end of time after the last.
+    next: Arrival,
     /// Clients without anything to do, the one that rests longest first.
     idle: VecDeque<u32>,
-    /// When those arrivals were due that no client was free for.
-    backlog: VecDeque<u64>,
+    /// The arrivals that no client was free for.
+    backlog: VecDeque<Arrival>,
 }
 
 impl ArrivalQueue {
@@ -83,7 +133,7 @@ impl ArrivalQueue {
         let mut queue = ArrivalQueue {
             times,
             start_ns,
-            next_ns: 0,
+            next: Arrival { at_ns: 0, request: None },
             idle: (0..clients as u32).collect(),
             backlog: VecDeque::new(),
         };
@@ -92,45 +142,48 @@ impl ArrivalQueue {
     }
 
     fn advance(&mut self) {
-        let due_ns = self.times.next_due_ns();
-        self.next_ns = due_ns.map_or(u64::MAX, |due_ns| self.start_ns.saturating_add(due_ns));
+        let due = self.times.next_due();
+        self.next = due.map_or(Arrival { at_ns: u64::MAX, request: None }, |due| Arrival {
+            at_ns: self.start_ns.saturating_add(due.at_ns),
+            request: due.request,
+        });
     }
 
-    /// When the next arrival is due.
+    /// When the next arrival is due; the end of time after the last.
     pub(crate) fn next_ns(&self) -> u64 {
-        self.next_ns
+        self.next.at_ns
     }
 
     /// Takes the arrival that is due, with the client that takes it on and when it should have started. An arrival that
     /// no client is free for joins the backlog.
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Due {
-        if self.next_ns > now_ns {
+        if self.next.at_ns > now_ns {
             return Due::Nothing;
         }
-        let intended_ns = self.next_ns;
+        let arrival = self.next;
         self.advance();
         match self.idle.pop_front() {
-            Some(client) => Due::Start { client: client as usize, intended_ns },
+            Some(client) => Due::Start { client: client as usize, arrival },
             None => {
-                self.backlog.push_back(intended_ns);
+                self.backlog.push_back(arrival);
                 Due::Waits
             }
         }
     }
 
     /// The client has nothing to do any more. It takes on the arrival that waits longest, if one does.
-    pub(crate) fn next_for(&mut self, client: usize) -> Option<u64> {
-        let intended_ns = self.backlog.pop_front();
-        if intended_ns.is_none() {
+    pub(crate) fn next_for(&mut self, client: usize) -> Option<Arrival> {
+        let arrival = self.backlog.pop_front();
+        if arrival.is_none() {
             self.idle.push_back(client as u32);
         }
-        intended_ns
+        arrival
     }
 
     /// The arrivals that were due before `end_ns` and never had a client, from the earliest on.
-    pub(crate) fn left_over(mut self, end_ns: u64) -> Vec<u64> {
-        while self.next_ns < end_ns {
-            self.backlog.push_back(self.next_ns);
+    pub(crate) fn left_over(mut self, end_ns: u64) -> Vec<Arrival> {
+        while self.next.at_ns < end_ns {
+            self.backlog.push_back(self.next);
             self.advance();
         }
         self.backlog.into()
@@ -145,7 +198,7 @@ pub(crate) enum Due {
     /// An arrival that has to wait for a client.
     Waits,
     /// An arrival, and the client that takes it on.
-    Start { client: usize, intended_ns: u64 },
+    Start { client: usize, arrival: Arrival },
 }
 
 #[cfg(test)]
@@ -158,7 +211,7 @@ mod tests {
         let stages = [Stage::holding(Duration::from_secs(seconds), rate)];
         let mut due: Vec<u64> = (0..threads)
             .flat_map(|thread| {
-                let mut times = ArrivalTimes::new(&stages, arrivals, 7, thread, threads);
+                let mut times = RateTimes::new(&stages, arrivals, 7, thread, threads);
                 std::iter::from_fn(move || times.next_due_ns())
             })
             .collect();
@@ -195,15 +248,47 @@ mod tests {
     #[test]
     fn arrivals_wait_for_clients_and_keep_their_moment() {
         let stages = [Stage::holding(Duration::from_secs(1), 10.0)];
-        let times = ArrivalTimes::new(&stages, Arrivals::Constant, 0, 0, 1);
-        let mut queue = ArrivalQueue::new(times, 1_000, 1);
+        let times = RateTimes::new(&stages, Arrivals::Constant, 0, 0, 1);
+        let mut queue = ArrivalQueue::new(ArrivalTimes::Rate(times), 1_000, 1);
+        let at = |at_ns| Arrival { at_ns, request: None };
         assert_eq!(queue.take_due(999), Due::Nothing);
-        assert_eq!(queue.take_due(1_000), Due::Start { client: 0, intended_ns: 1_000 });
+        assert_eq!(queue.take_due(1_000), Due::Start { client: 0, arrival: at(1_000) });
         let late_ns = 250_001_000;
         assert_eq!(queue.take_due(late_ns), Due::Waits);
         assert_eq!(queue.take_due(late_ns), Due::Waits);
         assert_eq!(queue.take_due(late_ns), Due::Nothing);
-        assert_eq!(queue.next_for(0), Some(100_001_000));
-        assert_eq!(queue.left_over(500_001_000), [200_001_000, 300_001_000, 400_001_000]);
+        assert_eq!(queue.next_for(0), Some(at(100_001_000)));
+        assert_eq!(queue.left_over(500_001_000), [at(200_001_000), at(300_001_000), at(400_001_000)]);
+    }
+
+    proptest! {
+        #[test]
+        fn recorded_arrivals_are_dealt_out_whole_and_keep_their_moments(
+            distances_ms in prop::collection::vec(0u64..500, 1..200), threads in 1usize..9,
+        ) {
+            let mut after = Duration::ZERO;
+            let recorded: Vec<Recorded> = distances_ms
+                .iter()
+                .enumerate()
+                .map(|(request, distance)| {
+                    after += Duration::from_millis(*distance);
+                    Recorded { after, request }
+                })
+                .collect();
+            let mut plan = Plan::of_one(crate::Target::plain(([127, 0, 0, 1], 80).into(), "localhost"), "/");
+            plan.recorded = recorded.clone().into();
+            let mut dealt: Vec<Arrival> = (0..threads)
+                .flat_map(|thread| {
+                    let mut times = ArrivalTimes::of_plan(&plan, thread, threads).expect("an open load");
+                    std::iter::from_fn(move || times.next_due())
+                })
+                .collect();
+            dealt.sort_unstable_by_key(|arrival| arrival.request);
+            prop_assert_eq!(dealt.len(), recorded.len());
+            for (arrival, recorded) in dealt.iter().zip(&recorded) {
+                prop_assert_eq!(u128::from(arrival.at_ns), recorded.after.as_nanos());
+                prop_assert_eq!(arrival.request, Some(recorded.request as u32));
+            }
+        }
     }
 }

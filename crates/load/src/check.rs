@@ -24,6 +24,8 @@ pub const MAXIMUM_PATH_BYTES: usize = 16 * 1024;
 pub const MAXIMUM_HEADERS_BYTES: usize = 16 * 1024 * 1024;
 /// The most bytes of all request bodies together.
 pub const MAXIMUM_BODY_BYTES: usize = 1024 * 1024 * 1024;
+/// The most requests of a recorded load.
+pub const MAXIMUM_RECORDED: usize = 50_000_000;
 /// The most stages of a run.
 pub const MAXIMUM_STAGES: usize = 1000;
 /// The most clients that can share a connection.
@@ -39,6 +41,17 @@ impl Plan {
     pub fn check(&self) -> Result<Vec<String>, PlanError> {
         self.targets().try_for_each(check_target)?;
         self.check_requests()?;
+        self.check_choices()?;
+        self.check_recorded()?;
+        let mut versions = self.targets().map(|target| self.version_of(target));
+        if !self.usual_fields
+            && let Some(version) = versions.find(|version| *version != HttpVersion::Http10)
+        {
+            return refuse(format!(
+                "{} asks for a Host field with every request: only HTTP/1.0 does without the usual fields",
+                version.name()
+            ));
+        }
         check_headers(&self.headers)?;
         self.check_lengths()?;
         self.check_rate()?;
@@ -49,6 +62,87 @@ impl Plan {
         let connections = self.clients.div_ceil(self.streams) * self.targets().len();
         provide_open_files(connections as u64 + self.cores.len() as u64 + OTHER_OPEN_FILES)?;
         self.check_local_ports(connections)
+    }
+
+    /// What is chosen has a weight; what has none is on a page.
+    fn check_choices(&self) -> Result<(), PlanError> {
+        let count = self.requests.len();
+        let mut is_on_a_page = vec![false; count];
+        for request in &self.requests {
+            for &next in &request.then {
+                match self.requests.get(next) {
+                    None => {
+                        return refuse(format!(
+                            "the page {:?} has the request number {next}, and there are {count}",
+                            request.path
+                        ));
+                    }
+                    // It would never end.
+                    Some(next) if !next.then.is_empty() => {
+                        return refuse(format!(
+                            "the page {:?} has a page in it, {:?}: a page is a request and those after it",
+                            request.path, next.path
+                        ));
+                    }
+                    Some(_) => is_on_a_page[next] = true,
+                }
+            }
+        }
+        for (request, is_on_a_page) in self.requests.iter().zip(is_on_a_page) {
+            if !(request.weight.is_finite()
+                && (request.weight > 0.0 || request.weight == 0.0 && is_on_a_page))
+            {
+                return refuse(format!(
+                    "the request {:?} has the weight {}: weights are numbers above 0",
+                    request.path, request.weight
+                ));
+            }
+        }
+        if !self.requests.iter().map(|request| request.weight).sum::<f64>().is_finite() {
+            return refuse(
+                "the sum of the weights is too large for a number: use smaller weights".to_string(),
+            );
+        }
+        if self.requests.iter().all(|request| request.weight <= 0.0) {
+            return refuse("no request has a weight above 0: nothing would be asked for".to_string());
+        }
+        Ok(())
+    }
+
+    fn check_recorded(&self) -> Result<(), PlanError> {
+        if self.recorded.is_empty() {
+            return Ok(());
+        }
+        if self.recorded.len() > MAXIMUM_RECORDED {
+            return refuse(format!(
+                "{} recorded requests: at most {MAXIMUM_RECORDED} are possible",
+                self.recorded.len()
+            ));
+        }
+        if self.rate.is_some() || self.session.is_some() || !self.stages.is_empty() {
+            return refuse(
+                "recorded requests have their own moments: leave out rate, sessions and stages".to_string(),
+            );
+        }
+        if !self.delay.is_zero() || !self.think_time.is_zero() {
+            return refuse(
+                "recorded requests have their own moments: leave out think time and delay".to_string(),
+            );
+        }
+        if let Some(pair) = self.recorded.windows(2).find(|pair| pair[0].after > pair[1].after) {
+            return refuse(format!(
+                "a recorded request is due at {:?} and the one after it at {:?}: they must be in order",
+                pair[0].after, pair[1].after
+            ));
+        }
+        match self.recorded.iter().find(|recorded| recorded.request >= self.requests.len()) {
+            Some(recorded) => refuse(format!(
+                "the request number {} is recorded, and there are {}",
+                recorded.request,
+                self.requests.len()
+            )),
+            None => Ok(()),
+        }
     }
 
     fn check_requests(&self) -> Result<(), PlanError> {
@@ -78,11 +172,6 @@ impl Plan {
             return refuse(format!(
                 "the requests have bodies of {body_bytes} bytes: at most {MAXIMUM_BODY_BYTES} together are possible"
             ));
-        }
-        if !self.requests.iter().map(|request| request.weight).sum::<f64>().is_finite() {
-            return refuse(
-                "the sum of the weights is too large for a number: use smaller weights".to_string(),
-            );
         }
         Ok(())
     }
@@ -171,20 +260,23 @@ impl Plan {
                 self.streams
             ));
         }
-        if self.version == HttpVersion::Http3 {
-            let is_possible = |target: &Target| {
-                target.tls.as_ref().is_some_and(|tls| tls.versions != crate::target::TlsVersions::Tls12)
-            };
-            if !self.targets().all(is_possible) {
-                return refuse(
-                    "HTTP/3 is always with TLS 1.3: use https:// and no other version of TLS".to_string(),
-                );
-            }
+        let is_possible = |target: &Target| {
+            self.version_of(target) != HttpVersion::Http3
+                || target.tls.as_ref().is_some_and(|tls| tls.versions != crate::target::TlsVersions::Tls12)
+        };
+        if !self.targets().all(is_possible) {
+            return refuse(
+                "HTTP/3 is always with TLS 1.3: use https:// and no other version of TLS".to_string(),
+            );
         }
-        if self.streams > 1 && !matches!(self.version, HttpVersion::Http2 | HttpVersion::Http3) {
+        let has_streams = |version| matches!(version, HttpVersion::Http2 | HttpVersion::Http3);
+        let mut versions = self.targets().map(|target| self.version_of(target));
+        if self.streams > 1
+            && let Some(version) = versions.find(|version| !has_streams(*version))
+        {
             return refuse(format!(
                 "{} has one request at a time on a connection: streams are HTTP/2's and 3's",
-                self.version.name()
+                version.name()
             ));
         }
         if let ConnectionUse::NewShare(share) = self.connections
@@ -263,12 +355,6 @@ fn check_target(target: &Target) -> Result<(), PlanError> {
 }
 
 fn check_request(request: &PlannedRequest) -> Result<(), PlanError> {
-    if !(request.weight.is_finite() && request.weight > 0.0) {
-        return refuse(format!(
-            "the request {:?} has the weight {}: weights are numbers above 0",
-            request.path, request.weight
-        ));
-    }
     if request.class >= MAXIMUM_REQUESTS {
         return refuse(format!(
             "the request {:?} has the class {}: classes are numbered from 0 and below {MAXIMUM_REQUESTS}",

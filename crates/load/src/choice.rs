@@ -3,7 +3,8 @@
 
 use crate::plan::PlannedRequest;
 
-/// Walker's alias table in Vose's form: each column holds its own index up to a threshold and one other above it.
+/// Walker's alias table in Vose's form: each column holds its own index up to a threshold and one other above it. Requests
+/// that are never chosen have no column.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
     columns: Vec<Column>,
@@ -13,23 +14,30 @@ pub(crate) struct Choice {
 struct Column {
     /// A fraction of 2^32: below it the column's own index is drawn, from it on the other.
     threshold: u32,
+    own: u32,
     other: u32,
 }
 
 impl Choice {
-    /// The table for these weights, which [`crate::Plan::check`] has found finite and positive.
+    /// The table for these weights, which [`crate::Plan::check`] has found finite, none below 0 and one above.
     pub(crate) fn new(requests: &[PlannedRequest]) -> Choice {
-        let total: f64 = requests.iter().map(|request| request.weight).sum();
-        let count = requests.len();
-        let mut share: Vec<f64> =
-            requests.iter().map(|request| request.weight / total * count as f64).collect();
+        let chosen: Vec<(u32, f64)> = requests
+            .iter()
+            .enumerate()
+            .filter(|(_, request)| request.weight > 0.0)
+            .map(|(index, request)| (index as u32, request.weight))
+            .collect();
+        let total: f64 = chosen.iter().map(|(_, weight)| weight).sum();
+        let count = chosen.len();
+        let mut share: Vec<f64> = chosen.iter().map(|(_, weight)| weight / total * count as f64).collect();
         let mut columns: Vec<Column> =
-            (0..count).map(|index| Column { threshold: u32::MAX, other: index as u32 }).collect();
+            chosen.iter().map(|&(own, _)| Column { threshold: u32::MAX, own, other: own }).collect();
         let (mut small, mut large): (Vec<usize>, Vec<usize>) =
             (0..count).partition(|&index| share[index] < 1.0);
         while let (Some(&low), Some(&high)) = (small.last(), large.last()) {
             small.pop();
-            columns[low] = Column { threshold: (share[low] * 4_294_967_296.0) as u32, other: high as u32 };
+            columns[low].threshold = (share[low] * 4_294_967_296.0) as u32;
+            columns[low].other = columns[high].own;
             share[high] -= 1.0 - share[low];
             if share[high] < 1.0 {
                 large.pop();
@@ -44,8 +52,8 @@ impl Choice {
     /// The index of the request that this random number stands for.
     pub(crate) fn draw(&self, random: u64) -> usize {
         let column = ((random >> 32) * self.columns.len() as u64) >> 32;
-        let Column { threshold, other } = self.columns[column as usize];
-        if (random as u32) < threshold { column as usize } else { other as usize }
+        let Column { threshold, own, other } = self.columns[column as usize];
+        (if (random as u32) < threshold { own } else { other }) as usize
     }
 }
 
@@ -103,12 +111,12 @@ mod tests {
     }
 
     /// The share of each request, exactly, as the table's columns state it.
-    fn shares(choice: &Choice) -> Vec<f64> {
+    fn shares(choice: &Choice, requests: usize) -> Vec<f64> {
         let count = choice.columns.len();
-        let mut shares = vec![0.0; count];
-        for (index, column) in choice.columns.iter().enumerate() {
+        let mut shares = vec![0.0; requests];
+        for column in &choice.columns {
             let own = f64::from(column.threshold) / 4_294_967_296.0;
-            shares[index] += own / count as f64;
+            shares[column.own as usize] += own / count as f64;
             shares[column.other as usize] += (1.0 - own) / count as f64;
         }
         shares
@@ -116,11 +124,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_table_states_the_weights(weights in prop::collection::vec(0.001f64..1000.0, 1..200)) {
+        fn the_table_states_the_weights(
+            mut weights in prop::collection::vec(prop_oneof![4 => 0.001f64..1000.0, 1 => Just(0.0)], 1..200),
+        ) {
+            weights.push(1.0);
             let total: f64 = weights.iter().sum();
             let choice = Choice::new(&requests(&weights));
-            for (share, weight) in shares(&choice).iter().zip(&weights) {
+            for (share, weight) in shares(&choice, weights.len()).iter().zip(&weights) {
                 prop_assert!((share - weight / total).abs() < 1e-8, "{share} instead of {}", weight / total);
+                prop_assert!(*weight > 0.0 || *share == 0.0);
             }
         }
 

@@ -33,6 +33,10 @@ pub(crate) struct Client {
     pub(crate) random: Random,
     /// The request that is under way, an index into the prepared requests, and the connection that it is on.
     pub(crate) request: usize,
+    /// The page that it is of: the request that was chosen, and how many of those after it were made.
+    pub(crate) page: Page,
+    /// The request that has arrived and is to be made, where it is not chosen by weight.
+    pub(crate) arrived: Option<u32>,
     pub(crate) connection: usize,
     /// How many of its bytes are sent (HTTP/1 without TLS).
     pub(crate) sent: usize,
@@ -58,6 +62,8 @@ impl Client {
             state: ClientState::Resting,
             random: Random::of_client(seed, number),
             request: 0,
+            page: Page::NONE,
+            arrived: None,
             connection: 0,
             sent: 0,
             is_last: false,
@@ -69,6 +75,20 @@ impl Client {
             hasher: None,
         }
     }
+}
+
+/// How far a client is with a page.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Page {
+    /// The request that was chosen.
+    pub(crate) first: usize,
+    /// How many of the requests after it were made.
+    pub(crate) made: usize,
+}
+
+impl Page {
+    /// None yet: nothing is left to be made of it.
+    pub(crate) const NONE: Page = Page { first: 0, made: usize::MAX };
 }
 
 /// How far a connection is.

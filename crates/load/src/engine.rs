@@ -141,17 +141,14 @@ impl<'a> Engine<'a> {
         let targets: Vec<EngineTarget> = plan
             .targets()
             .zip(shared.tls)
-            .map(|(target, tls)| EngineTarget::new(target, tls.as_ref()))
+            .map(|(target, tls)| EngineTarget::new(target, plan.version_of(target), tls.as_ref()))
             .collect();
         let count = part.clients.len();
-        let pacing = match plan.rate_stages() {
-            Some(rate) => {
-                let times = ArrivalTimes::new(&rate, plan.arrivals, plan.seed, part.thread, part.threads);
-                Pacing::Open(Box::new(ArrivalQueue::new(times, shared.times.start_ns, count)))
-            }
+        let pacing = match ArrivalTimes::of_plan(plan, part.thread, part.threads) {
+            Some(times) => Pacing::Open(Box::new(ArrivalQueue::new(times, shared.times.start_ns, count))),
             None => Pacing::Closed(plan.client_stages().map(Curve::new)),
         };
-        let connections = connections(count, plan.streams, &targets, plan.version);
+        let connections = connections(count, plan.streams, &targets);
         let mut engine = Engine {
             shared,
             think_ns: nanoseconds(plan.think_time),
@@ -327,9 +324,9 @@ impl<'a> Engine<'a> {
             if let Some((due_ns, index)) = own {
                 self.on_moment(index, due_ns);
             } else if let Pacing::Open(arrivals) = &mut self.pacing
-                && let Due::Start { client, intended_ns } = arrivals.take_due(self.now_ns)
+                && let Due::Start { client, arrival } = arrivals.take_due(self.now_ns)
             {
-                self.begin_session(client, intended_ns, false);
+                self.begin_session(client, arrival, false);
             }
             self.now_ns = now_ns();
         }
@@ -350,8 +347,8 @@ impl<'a> Engine<'a> {
         self.publish_progress();
         self.connections.iter_mut().for_each(Connection::close);
         if let Pacing::Open(arrivals) = self.pacing {
-            for intended_ns in arrivals.left_over(self.stop_ns) {
-                self.record.unsent(intended_ns);
+            for arrival in arrivals.left_over(self.stop_ns) {
+                self.record.unsent(arrival.at_ns);
             }
         }
         // A run that is over before its window counts to here.

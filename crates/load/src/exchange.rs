@@ -1,7 +1,8 @@
 //! A request of a virtual client from its start to its end, and what follows that: the next one, now or later.
 
 use crate::answer::Answer;
-use crate::client::{ClientState, Phase};
+use crate::arrivals::Arrival;
+use crate::client::{ClientState, Page, Phase};
 use crate::clock::now_ns;
 use crate::engine::{Engine, Pacing};
 use crate::outcome::ErrorKind;
@@ -20,7 +21,7 @@ impl Engine<'_> {
     pub(crate) fn on_moment(&mut self, index: usize, due_ns: u64) {
         match &self.pacing {
             Pacing::Closed(_) => self.start_request(index, self.now_ns, self.now_ns, false),
-            Pacing::Open(_) if self.clients[index].session_left > 0 => {
+            Pacing::Open(_) if self.has_more_to_ask(index) => {
                 self.start_request(index, due_ns, self.now_ns, false);
             }
             // It has rested after an error.
@@ -29,7 +30,7 @@ impl Engine<'_> {
     }
 
     /// A user has arrived, and this client is that user now.
-    pub(crate) fn begin_session(&mut self, index: usize, intended_ns: u64, has_waited: bool) {
+    pub(crate) fn begin_session(&mut self, index: usize, arrival: Arrival, has_waited: bool) {
         let requests = match self.shared.plan.session {
             None => 1,
             Some(session) => match session.spread {
@@ -38,7 +39,37 @@ impl Engine<'_> {
             },
         };
         self.clients[index].session_left = requests;
-        self.start_request(index, intended_ns, self.now_ns, has_waited);
+        self.clients[index].arrived = arrival.request;
+        self.start_request(index, arrival.at_ns, self.now_ns, has_waited);
+    }
+
+    /// Whether the client's session goes on after what it asked for last, or the page.
+    fn has_more_to_ask(&self, index: usize) -> bool {
+        self.clients[index].session_left > 0 || self.next_of_page(index).is_some()
+    }
+
+    /// What is still to be asked for of the client's page, first of all.
+    fn next_of_page(&self, index: usize) -> Option<usize> {
+        let page = self.clients[index].page;
+        self.shared.requests[page.first].then.get(page.made).copied()
+    }
+
+    /// The client's next request: of its page, as long as there is one, then what has arrived, or one that is chosen.
+    fn choose(&mut self, index: usize) -> usize {
+        if let Some(request) = self.next_of_page(index) {
+            self.clients[index].page.made += 1;
+            return request;
+        }
+        let (choice, requests) = (self.shared.choice, self.shared.requests);
+        let client = &mut self.clients[index];
+        client.session_left = client.session_left.saturating_sub(1);
+        let first = match client.arrived.take() {
+            Some(request) => request as usize,
+            None if requests.len() == 1 => 0,
+            None => choice.draw(client.random.next()),
+        };
+        client.page = Page { first, made: 0 };
+        first
     }
 
     /// Starts the client's next request. `intended_ns` is where its latency begins.
@@ -47,10 +78,10 @@ impl Engine<'_> {
             return;
         }
         self.left_to_start -= 1;
-        let (choice, requests) = (self.shared.choice, self.shared.requests);
+        let number = self.choose(index);
+        let request = &self.shared.requests[number];
         let client = &mut self.clients[index];
-        client.request = if requests.len() == 1 { 0 } else { choice.draw(client.random.next()) };
-        let request = &requests[client.request];
+        client.request = number;
         client.connection = index / self.streams * self.targets.len() + request.target;
         client.is_last = match self.shared.plan.connections {
             ConnectionUse::Kept => false,
@@ -60,7 +91,6 @@ impl Engine<'_> {
         client.retried = false;
         client.started_ns = intended_ns;
         client.service_started_ns = now_ns;
-        client.session_left = client.session_left.saturating_sub(1);
         client.hasher = request.expected.body_sha256.map(|_| Box::new(Sha256::new()));
         self.under_way += 1;
         self.record.started(intended_ns, now_ns, has_waited);
@@ -92,11 +122,11 @@ impl Engine<'_> {
     /// connections are then sent one right after the other: a server that waits is woken once for all of them, and to
     /// wake it is dearer than to send.
     pub(crate) fn open_connection(&mut self, index: usize, now_ns: u64) {
-        if self.shared.plan.version == HttpVersion::Http3 {
+        let target = &self.targets[self.connections[index].target];
+        if target.version == HttpVersion::Http3 {
             return self.open_quic(index, now_ns);
         }
         let connection = &mut self.connections[index];
-        let target = &self.targets[connection.target];
         connection.reused = false;
         connection.hung_up = false;
         connection.connect_started_ns = now_ns;
@@ -240,7 +270,7 @@ impl Engine<'_> {
                 }
                 self.close_connections(index);
             }
-            Pacing::Open(_) if self.clients[index].session_left > 0 => self.think(index, now_ns, pause_ns),
+            Pacing::Open(_) if self.has_more_to_ask(index) => self.think(index, now_ns, pause_ns),
             Pacing::Open(_) => {
                 if self.shared.plan.session.is_some() {
                     self.close_connections(index);
@@ -254,9 +284,9 @@ impl Engine<'_> {
         }
     }
 
-    /// The client's next request follows its last one, after its think time.
+    /// The client's next request follows its last one, after its think time; nobody thinks in the middle of a page.
     fn think(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
-        let mut think_ns = self.think_ns;
+        let mut think_ns = if self.next_of_page(index).is_some() { 0 } else { self.think_ns };
         if think_ns > 0 && self.shared.plan.think_spread == TimeSpread::Exponential {
             think_ns = (think_ns as f64 * self.clients[index].random.exponential()) as u64;
         }
@@ -269,8 +299,8 @@ impl Engine<'_> {
     /// The client takes on the arrival that waits longest, or waits for the next.
     fn look_for_arrival(&mut self, index: usize) {
         let Pacing::Open(arrivals) = &mut self.pacing else { return };
-        if let Some(intended_ns) = arrivals.next_for(index) {
-            self.begin_session(index, intended_ns, true);
+        if let Some(arrival) = arrivals.next_for(index) {
+            self.begin_session(index, arrival, true);
         }
     }
 

@@ -38,6 +38,10 @@ impl Engine<'_> {
         first..(first + self.streams).min(self.clients.len())
     }
 
+    fn is_http2(&self, index: usize) -> bool {
+        self.targets[self.connections[index].target].version == HttpVersion::Http2
+    }
+
     pub(crate) fn mark_dirty(&mut self, index: usize) {
         let layers = self.layers(index);
         if !layers.is_dirty {
@@ -50,7 +54,7 @@ impl Engine<'_> {
 
     /// The socket is connecting: what goes out first is made ready.
     pub(crate) fn begin_layers(&mut self, index: usize) {
-        let is_http2 = self.shared.plan.version == HttpVersion::Http2;
+        let is_http2 = self.is_http2(index);
         let slots = self.group(index).len();
         let connection = &mut self.connections[index];
         let layers = connection.layers.get_or_insert_default();
@@ -273,7 +277,7 @@ impl Engine<'_> {
 
     /// The TLS handshake is done: the connection takes requests. False if it is of no use.
     fn end_handshake(&mut self, index: usize) -> bool {
-        let is_http2 = self.shared.plan.version == HttpVersion::Http2;
+        let is_http2 = self.is_http2(index);
         let slots = self.group(index).len();
         let now_ns = now_ns();
         let connection = &mut self.connections[index];

@@ -44,7 +44,7 @@ mod url;
 pub use arrivals::Arrivals;
 pub use check::{
     MAXIMUM_BODY_BYTES, MAXIMUM_CLIENTS, MAXIMUM_HEADERS_BYTES, MAXIMUM_LENGTH, MAXIMUM_PATH_BYTES,
-    MAXIMUM_RECEIVE_BUFFER_BYTES, MAXIMUM_REQUESTS, MAXIMUM_STAGES,
+    MAXIMUM_RECEIVE_BUFFER_BYTES, MAXIMUM_RECORDED, MAXIMUM_REQUESTS, MAXIMUM_STAGES,
 };
 pub use curve::Stage;
 pub use export::{interval_log, percentile_text};
@@ -55,7 +55,7 @@ pub use outcome::{
 };
 pub use plan::{
     ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, HttpVersion, Plan, PlanError,
-    PlannedRequest, Progress, Session, TimeSpread,
+    PlannedRequest, Progress, Recorded, Session, TimeSpread,
 };
 pub use recent::RecentLatency;
 pub use run::run;

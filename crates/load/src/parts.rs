@@ -12,6 +12,7 @@ pub(crate) struct EngineTarget {
     pub(crate) address: SocketAddr,
     pub(crate) is_loopback: bool,
     pub(crate) tls: Option<TlsSetup>,
+    pub(crate) version: HttpVersion,
 }
 
 /// What one thread is to do.
@@ -39,23 +40,18 @@ pub(crate) fn clients_of_thread(
 }
 
 impl EngineTarget {
-    pub(crate) fn new(target: &Target, tls: Option<&TlsBase>) -> EngineTarget {
+    pub(crate) fn new(target: &Target, version: HttpVersion, tls: Option<&TlsBase>) -> EngineTarget {
         let tls = tls.map(TlsSetup::new);
-        EngineTarget { address: target.address, is_loopback: target.address.ip().is_loopback(), tls }
+        EngineTarget { address: target.address, is_loopback: target.address.ip().is_loopback(), tls, version }
     }
 }
 
 /// The connections of all groups, those of a group next to each other.
-pub(crate) fn connections(
-    clients: usize,
-    streams: usize,
-    targets: &[EngineTarget],
-    version: HttpVersion,
-) -> Vec<Connection> {
+pub(crate) fn connections(clients: usize, streams: usize, targets: &[EngineTarget]) -> Vec<Connection> {
     let of_group = |group: usize| {
         targets.iter().enumerate().map(move |(number, target)| {
             let has_layers =
-                target.tls.is_some() || version == HttpVersion::Http2 || version == HttpVersion::Http3;
+                target.tls.is_some() || matches!(target.version, HttpVersion::Http2 | HttpVersion::Http3);
             Connection::new(number, group * streams, has_layers)
         })
     };

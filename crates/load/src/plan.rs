@@ -60,8 +60,12 @@ pub struct PlannedRequest {
     pub method: String,
     /// Path and query, as sent.
     pub path: String,
-    /// How often it is chosen, relative to the sum of all weights.
+    /// How often it is chosen, relative to the sum of all weights. 0: it is never chosen by itself, and another names it in
+    /// `then`.
     pub weight: f64,
+    /// The requests that the same client makes after this one, in their order and without a pause, before it chooses again:
+    /// what is on a page. They are indices into [`Plan::requests`].
+    pub then: Vec<usize>,
     /// Header fields of its own, `name: value` without line ends. One that the plan or the engine has too takes its
     /// place.
     pub headers: Vec<String>,
@@ -84,6 +88,7 @@ impl PlannedRequest {
             method: "GET".to_string(),
             path: path.into(),
             weight: 1.0,
+            then: Vec::new(),
             headers: Vec::new(),
             body: None,
             expected_status: Vec::new(),
@@ -113,6 +118,15 @@ pub struct Session {
     pub spread: TimeSpread,
 }
 
+/// A request that is due at a moment of its own: one of a recorded load that is replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recorded {
+    /// When it is due, from the beginning of the run.
+    pub after: Duration,
+    /// Which one it is, an index into [`Plan::requests`].
+    pub request: usize,
+}
+
 /// One measured load, complete.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -124,6 +138,9 @@ pub struct Plan {
     pub requests: Vec<PlannedRequest>,
     /// Extra header fields, `name: value` without line ends.
     pub headers: Vec<String>,
+    /// Whether the engine adds the fields that every client of today sends: Host, User-Agent, Accept. Without them a request
+    /// is as those of HTTP/1.0 were, and only in HTTP/1.0 it may be.
+    pub usual_fields: bool,
     /// Virtual clients; each has one request under way at a time. In a closed loop that is the load; under a rate it
     /// bounds the requests under way, and an arrival that finds all of them busy waits.
     pub clients: usize,
@@ -133,7 +150,7 @@ pub struct Plan {
     pub cores: Vec<usize>,
     /// Kept connections or a new one for every request.
     pub connections: ConnectionUse,
-    /// The protocol version.
+    /// The protocol version, of targets that have none of their own.
     pub version: HttpVersion,
     /// Bytes asked for in one receive call (WebBench: "Receive Buffer").
     pub receive_buffer_bytes: usize,
@@ -156,6 +173,9 @@ pub struct Plan {
     pub rate: Option<f64>,
     /// How the arrivals of an open load follow one another.
     pub arrivals: Arrivals,
+    /// An open load too: these requests arrive, each at its own moment, in the order of their moments. Empty: requests are chosen
+    /// by their weights.
+    pub recorded: Arc<[Recorded]>,
     /// Set: what arrives are sessions (partly open).
     pub session: Option<Session>,
     /// The phases of the run, together as long as the length: of the arrival rate where there is a rate (whose figure is
@@ -176,6 +196,7 @@ impl Plan {
             other_targets: Vec::new(),
             requests: vec![PlannedRequest::get(path)],
             headers: Vec::new(),
+            usual_fields: true,
             clients: 1,
             streams: 1,
             cores: Vec::new(),
@@ -191,6 +212,7 @@ impl Plan {
             ramp_down: Duration::ZERO,
             rate: None,
             arrivals: Arrivals::Constant,
+            recorded: Arc::new([]),
             session: None,
             stages: Vec::new(),
             request_limit: None,
@@ -206,7 +228,17 @@ impl Plan {
         })
     }
 
-    /// The stages of the arrival rate; `None` in a closed loop.
+    /// Whether requests arrive, however the server answers.
+    pub fn is_open(&self) -> bool {
+        self.rate.is_some() || !self.recorded.is_empty()
+    }
+
+    /// The version of the requests to one of the targets.
+    pub(crate) fn version_of(&self, target: &Target) -> HttpVersion {
+        target.version.unwrap_or(self.version)
+    }
+
+    /// The stages of the arrival rate; `None` where there is none.
     pub(crate) fn rate_stages(&self) -> Option<Vec<Stage>> {
         let rate = self.rate?;
         Some(if self.stages.is_empty() {
@@ -218,7 +250,7 @@ impl Plan {
 
     /// The stages of the number of clients; `None` where all of them work all the time.
     pub(crate) fn client_stages(&self) -> Option<&[Stage]> {
-        (self.rate.is_none() && !self.stages.is_empty()).then_some(&self.stages[..])
+        (!self.is_open() && !self.stages.is_empty()).then_some(&self.stages[..])
     }
 }
 

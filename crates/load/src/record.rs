@@ -118,7 +118,7 @@ pub(crate) struct Record {
 impl Record {
     pub(crate) fn new(plan: &Plan, times: Times, clients: usize) -> Record {
         let classes = plan.requests.iter().map(|request| request.class + 1).max().unwrap_or(1);
-        let is_open = plan.rate.is_some();
+        let is_open = plan.is_open();
         let (stages, stage_ends_ns) = stages(plan, &times);
         Record {
             times,

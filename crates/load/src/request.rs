@@ -20,6 +20,8 @@ pub(crate) struct PreparedRequest {
     pub(crate) blocks: Blocks,
     /// The index of its target.
     pub(crate) target: usize,
+    /// The requests that follow it without a choice.
+    pub(crate) then: Box<[usize]>,
     /// The answer to HEAD has no body, whatever its head says.
     pub(crate) is_head: bool,
     /// It may be sent again when nobody knows whether it was done (RFC 9110, section 9.2.2).
@@ -70,7 +72,8 @@ pub(crate) fn prepare(plan: &Plan) -> Vec<PreparedRequest> {
 fn prepare_one(plan: &Plan, request: &PlannedRequest) -> PreparedRequest {
     let target = plan.targets().nth(request.target).unwrap_or(&plan.target);
     let (mut bytes, mut last_bytes, mut blocks) = (Vec::new(), Vec::new(), Blocks::default());
-    match (plan.version, plan.connections) {
+    let version = plan.version_of(target);
+    match (version, plan.connections) {
         (HttpVersion::Http2 | HttpVersion::Http3, _) => blocks = Blocks::new(plan, request, target),
         (_, ConnectionUse::NewShare(_)) => {
             bytes = http1(plan, request, target, ConnectionUse::Kept);
@@ -83,6 +86,7 @@ fn prepare_one(plan: &Plan, request: &PlannedRequest) -> PreparedRequest {
         last_bytes,
         blocks,
         target: request.target,
+        then: request.then.clone().into_boxed_slice(),
         is_head: request.method == "HEAD",
         is_idempotent: ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"].contains(&&request.method[..]),
         expected: Expected {
@@ -98,7 +102,8 @@ fn prepare_one(plan: &Plan, request: &PlannedRequest) -> PreparedRequest {
 type Field = (String, String);
 
 fn http1(plan: &Plan, request: &PlannedRequest, target: &Target, connections: ConnectionUse) -> Vec<u8> {
-    let mut text = format!("{} {} {}\r\n", request.method, request.path, plan.version.name());
+    let version = plan.version_of(target).name();
+    let mut text = format!("{} {} {version}\r\n", request.method, request.path);
     for (name, value) in header_fields(plan, request, target, connections) {
         text.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -115,9 +120,9 @@ fn header_fields(
     target: &Target,
     connections: ConnectionUse,
 ) -> Vec<Field> {
-    let mut fields = own_fields(target);
+    let mut fields = own_fields(plan, target);
     // RFC 9112, section 9.3: HTTP/1.1 keeps a connection unless told, HTTP/1.0 closes it unless told.
-    match (connections, plan.version) {
+    match (connections, plan.version_of(target)) {
         (ConnectionUse::Kept, HttpVersion::Http10) => fields.push(field("Connection", "keep-alive")),
         (ConnectionUse::New, HttpVersion::Http11) => fields.push(field("Connection", "close")),
         _ => {}
@@ -131,7 +136,10 @@ fn header_fields(
     fields
 }
 
-fn own_fields(target: &Target) -> Vec<Field> {
+fn own_fields(plan: &Plan, target: &Target) -> Vec<Field> {
+    if !plan.usual_fields {
+        return Vec::new();
+    }
     vec![
         field("Host", &target.host),
         field("User-Agent", concat!("touchstone-load/", env!("CARGO_PKG_VERSION"))),
@@ -155,7 +163,7 @@ impl Blocks {
         let scheme = if target.tls.is_some() { "https" } else { "http" };
         let pseudo =
             [field(":method", &request.method), field(":scheme", scheme), field(":path", &request.path)];
-        let mut common = own_fields(target);
+        let mut common = own_fields(plan, target);
         replace(&mut common, &plan.headers);
         let mut length = Vec::new();
         if let Some(body) = &request.body {
@@ -163,7 +171,7 @@ impl Blocks {
         }
         let mut all = [&common[..], &length].concat();
         replace(&mut all, &request.headers);
-        if plan.version == HttpVersion::Http3 {
+        if plan.version_of(target) == HttpVersion::Http3 {
             let mut section = Vec::new();
             let all = [&pseudo[..], &with_authority(&all)].concat();
             qpack::encode_fields(as_bytes(&all), &mut section);
@@ -263,6 +271,18 @@ mod tests {
         let prepared = planned(|plan| plan.connections = ConnectionUse::NewShare(0.5));
         assert_eq!(prepared.bytes, with("HTTP/1.1", "").into_bytes());
         assert_eq!(prepared.last_bytes, with("HTTP/1.1", "Connection: close\r\n").into_bytes());
+    }
+
+    #[test]
+    fn a_request_can_be_as_short_as_those_of_webstone() {
+        let text = written(|plan| {
+            plan.version = HttpVersion::Http10;
+            plan.connections = ConnectionUse::New;
+            plan.usual_fields = false;
+            plan.headers = vec!["Accept: */* HTTP/1.0".to_string()];
+        });
+        // What get.c of WebStone 2.0.1 writes, with the second HTTP/1.0 that it has in the value of Accept.
+        assert_eq!(text, "GET /a?b=c HTTP/1.0\r\nAccept: */* HTTP/1.0\r\n\r\n");
     }
 
     #[test]

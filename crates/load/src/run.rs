@@ -45,13 +45,18 @@ fn time_to_prepare_ns(plan: &Plan) -> u64 {
 }
 
 fn prepare_tls(plan: &Plan) -> Result<Vec<Option<TlsBase>>, PlanError> {
-    let protocol: &[u8] = match plan.version {
-        HttpVersion::Http10 => b"http/1.0",
-        HttpVersion::Http11 => b"http/1.1",
-        HttpVersion::Http2 => b"h2",
-        HttpVersion::Http3 => b"h3",
+    let protocol = |version: HttpVersion| -> &[u8] {
+        match version {
+            HttpVersion::Http10 => b"http/1.0",
+            HttpVersion::Http11 => b"http/1.1",
+            HttpVersion::Http2 => b"h2",
+            HttpVersion::Http3 => b"h3",
+        }
     };
-    let of_target = |target: &Target| target.tls.as_ref().map(|tls| TlsBase::new(tls, protocol)).transpose();
+    let of_target = |target: &Target| {
+        let protocol = protocol(plan.version_of(target));
+        target.tls.as_ref().map(|tls| TlsBase::new(tls, protocol)).transpose()
+    };
     plan.targets().map(of_target).collect::<Result<_, _>>().map_err(PlanError)
 }
 

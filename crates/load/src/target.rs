@@ -1,5 +1,6 @@
 //! Where requests go: an address, the name that stands in the Host field, and the TLS in between.
 
+use crate::plan::HttpVersion;
 use std::net::SocketAddr;
 
 /// Where requests go.
@@ -11,12 +12,14 @@ pub struct Target {
     pub host: String,
     /// Set where the connections are made with TLS.
     pub tls: Option<TlsTarget>,
+    /// The version that requests to it are written in; `None`: that of the plan.
+    pub version: Option<HttpVersion>,
 }
 
 impl Target {
     /// A target without TLS.
     pub fn plain(address: SocketAddr, host: &str) -> Target {
-        Target { address, host: host.to_string(), tls: None }
+        Target { address, host: host.to_string(), tls: None, version: None }
     }
 }
 

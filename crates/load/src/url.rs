@@ -76,7 +76,7 @@ impl HttpUrl {
             Err(_) => choose(&self.look_up()?),
         };
         let tls = self.is_secure.then(|| TlsTarget::new(&self.host));
-        Ok(Target { address, host: self.host_field(), tls })
+        Ok(Target { address, host: self.host_field(), tls, version: None })
     }
 
     /// At least one address.

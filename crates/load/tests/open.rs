@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 use support::{After, Server, answer, write};
 use touchstone_load::{
-    Arrivals, ConnectionUse, Outcome, Plan, Progress, Saturation, Session, Stage, TimeSpread, run,
+    Arrivals, ConnectionUse, Outcome, Plan, Progress, Recorded, Saturation, Session, Stage, TimeSpread, run,
 };
 
 fn milliseconds(count: u64) -> Duration {
@@ -252,4 +252,42 @@ fn a_number_of_requests_ends_the_run() {
         assert_eq!(outcome.intervals.iter().map(|interval| interval.requests).sum::<u64>(), 57);
         assert_eq!(outcome.latency_ns.len(), 57);
     }
+}
+
+#[test]
+fn recorded_requests_come_at_their_moments_whatever_the_server_does() {
+    let seen: Arc<Mutex<Vec<(String, Instant)>>> = Arc::default();
+    let noted = seen.clone();
+    let server = Server::start(move |request, stream| {
+        noted.lock().expect("no panic").push((request.line.clone(), Instant::now()));
+        if request.line.contains("/slow ") {
+            std::thread::sleep(milliseconds(300));
+        }
+        write(stream, &answer(200, b"ok"));
+        After::Keep
+    });
+    let mut plan = server.plan("/slow");
+    plan.requests.push(touchstone_load::PlannedRequest::get("/quick"));
+    let at = |after_ms, request| Recorded { after: milliseconds(after_ms), request };
+    plan.recorded = vec![at(0, 0), at(50, 1), at(50, 1), at(200, 0), at(900, 1), at(2000, 1)].into();
+    plan.clients = 10;
+    plan.length = milliseconds(1000);
+    let outcome = ran(&plan);
+    let arrivals = outcome.arrivals.expect("an open load has arrivals");
+    // The last is due after the end.
+    assert_eq!((arrivals.due, arrivals.started, outcome.total_requests), (5, 5, 5));
+    let seen = seen.lock().expect("no panic");
+    let paths: Vec<&str> = seen.iter().filter_map(|(line, _)| line.split(' ').nth(1)).collect();
+    assert_eq!(paths, ["/slow", "/quick", "/quick", "/slow", "/quick"]);
+    // No earlier than recorded; how much later is the machine's affair.
+    assert!(seen[4].1 - seen[0].1 >= milliseconds(850), "{:?}", seen[4].1 - seen[0].1);
+
+    drop(seen);
+
+    // With one client what is due waits, and the wait is in its latency.
+    plan.clients = 1;
+    let outcome = ran(&plan);
+    assert_eq!(outcome.total_requests, 5);
+    assert!(outcome.latency_ns.count_between(240_000_000, u64::MAX) >= 4, "{:?}", outcome.latency_ns.max());
+    assert!(outcome.service_ns.count_between(240_000_000, u64::MAX) >= 2);
 }

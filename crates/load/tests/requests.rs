@@ -185,3 +185,64 @@ fn requests_go_to_their_targets() {
         lines.first()
     );
 }
+
+#[test]
+fn what_is_on_a_page_follows_in_its_order_without_a_pause() {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = lines.clone();
+    let server = Server::start(move |request, stream| {
+        seen.lock().expect("no panic").push(request.line.clone());
+        // An error in the middle of a page does not end it.
+        write(stream, &answer(if request.line.contains("/b ") { 404 } else { 200 }, b"ok"));
+        After::Close
+    });
+    let mut plan = server.plan("/page");
+    let of_page = |path: &str| PlannedRequest { weight: 0.0, ..PlannedRequest::get(path) };
+    plan.requests.extend([of_page("/a"), of_page("/b"), PlannedRequest::get("/alone")]);
+    plan.requests[0].then = vec![1, 2, 1];
+    plan.connections = ConnectionUse::New;
+    plan.think_time = Duration::from_millis(1);
+    plan.request_limit = Some(60);
+    plan.length = Duration::from_secs(60);
+    let outcome = ran(&plan);
+    assert_eq!(outcome.total_requests + outcome.total_errors, 60);
+    let lines = lines.lock().expect("no panic");
+    let mut rest = &lines[..];
+    let (mut pages, mut alone) = (0, 0);
+    while let Some((first, after)) = rest.split_first() {
+        if first.starts_with("GET /alone ") {
+            alone += 1;
+            rest = after;
+            continue;
+        }
+        assert!(first.starts_with("GET /page "), "{first} begins no page");
+        let page = &after[..after.len().min(3)];
+        for (line, path) in page.iter().zip(["/a", "/b", "/a"]) {
+            assert!(line.starts_with(&format!("GET {path} ")), "{line} in the place of {path}");
+        }
+        pages += 1;
+        rest = &after[page.len()..];
+    }
+    assert!(pages > 3 && alone > 3, "{pages} pages, {alone} alone");
+}
+
+#[test]
+fn each_target_can_have_a_version_of_its_own() {
+    let script = |request: &support::Request, stream: &mut std::net::TcpStream| {
+        let good =
+            request.line.ends_with(if request.line.contains("/old ") { "HTTP/1.0" } else { "HTTP/1.1" });
+        write(stream, &answer(if good { 200 } else { 400 }, b"ok"));
+        After::Keep
+    };
+    let (new, old) = (Server::start(script), Server::start(script));
+    let mut plan = new.plan("/new");
+    plan.other_targets = vec![Target {
+        version: Some(touchstone_load::HttpVersion::Http10),
+        ..Target::plain(old.address, &old.address.to_string())
+    }];
+    plan.requests.push(PlannedRequest { target: 1, ..PlannedRequest::get("/old") });
+    plan.request_limit = Some(40);
+    plan.length = Duration::from_secs(60);
+    assert_eq!((ran(&plan).total_requests, new.requests() + old.requests()), (40, 40));
+    assert!(new.requests() > 3 && old.requests() > 3);
+}

@@ -8,6 +8,7 @@
 mod accelerated;
 pub mod as_http1;
 mod at_once;
+mod begun;
 mod http2;
 mod request_body;
 mod response;
@@ -40,6 +41,7 @@ use crate::site::Snapshot;
 use crate::transport::Transport;
 
 use at_once::Made;
+use begun::Waits;
 use http2::Http2;
 use request_body::BodyFeed;
 
@@ -68,6 +70,8 @@ pub enum Next {
     },
     /// Give the answer that a program has made for the request at the start of the input.
     Give(Box<Made>),
+    /// Wait for the answer of a program that has the request at the start of the input.
+    Wait(Box<Waits>),
     /// Speak HTTP/2; the input begins with its preface.
     Http2,
     /// Refuse what stands at the start of the input.
@@ -153,6 +157,8 @@ enum Hit {
     Partly { prepared: Arc<Prepared>, sent: usize },
     /// A program has made the answer, which cannot be given in passing.
     Made(Box<Made>),
+    /// A program is to make the answer.
+    Waits(Box<Waits>),
     /// It is not a plain hit.
     Not,
     /// The connection broke.
@@ -229,6 +235,7 @@ impl Connection {
                 Next::Buffered => self.serve_buffered(),
                 Next::Answer(parsed) => Box::pin(self.answer_request(*parsed)).await,
                 Next::Give(made) => Box::pin(self.give_made(*made)).await,
+                Next::Wait(waits) => self.wait_for(waits).await,
                 Next::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,
                 Next::Refuse(refusal) => Box::pin(self.refuse(refusal)).await,
                 Next::Http2 => return Box::pin(Http2::new(self).run()).await,
@@ -349,28 +356,30 @@ impl Connection {
     fn serve(&mut self, hot: &mut Hot, bytes: &[u8]) -> (usize, Next) {
         hot.received_at = hot.log.wants_duration().then(Instant::now);
         hot.metrics.begin_turn();
-        let served = self.serve_hits(hot, bytes);
-        if hot.gathered.is_empty() {
-            return match served {
-                // The rest of an answer must go out before the connection ends.
-                (consumed, Next::Close) if !self.output.is_empty() => (consumed, Next::Linger),
-                served => served,
+        let (consumed, next) = self.serve_hits(hot, bytes);
+        (consumed, self.send_gathered(hot, next))
+    }
+
+    /// Sends what was gathered, and says how the connection goes on instead of with `next`.
+    fn send_gathered(&mut self, hot: &mut Hot, next: Next) -> Next {
+        if !hot.gathered.is_empty() {
+            let written = match next {
+                Next::Close => self.transport.try_send_last(&hot.gathered, &[]),
+                _ => self.transport.try_send(&hot.gathered, &[]),
             };
-        }
-        let written = self.transport.try_send(&hot.gathered, &[]);
-        let result = match written {
-            Err(_) => (served.0, Next::Close),
-            Ok(count) => {
+            if let Ok(count) = written {
                 self.output.extend_from_slice(&hot.gathered[count..]);
-                match served.1 {
-                    // The rest must go out before the connection ends.
-                    Next::Close if !self.output.is_empty() => (served.0, Next::Linger),
-                    next => (served.0, next),
-                }
             }
-        };
-        hot.gathered.clear();
-        result
+            hot.gathered.clear();
+            if written.is_err() {
+                return Next::Close;
+            }
+        }
+        match next {
+            // The rest of an answer must go out before the connection ends.
+            Next::Close if !self.output.is_empty() => Next::Linger,
+            next => next,
+        }
     }
 
     #[inline]
@@ -390,6 +399,7 @@ impl Connection {
                 Hit::Answered { persistent: false } => return (at + length, Next::Linger),
                 Hit::Partly { prepared, sent } => return (at, Next::Finish { prepared, sent }),
                 Hit::Made(made) => return (at, Next::Give(made)),
+                Hit::Waits(waits) => return (at, Next::Wait(waits)),
                 Hit::Not => {
                     let parsed = ParsedHead { head: std::mem::take(&mut hot.head), length };
                     return (at, Next::Answer(Box::new(parsed)));
@@ -463,7 +473,7 @@ impl Connection {
 
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         if last && hot.gathered.is_empty() {
-            match self.transport.try_send(first, second) {
+            match self.send_answer(first, second, variant) {
                 Ok(sent) if sent == first.len() + second.len() => {}
                 Ok(sent) => return Hit::Partly { prepared: prepared.clone(), sent },
                 Err(_) => return Hit::Broken,
@@ -480,6 +490,15 @@ impl Connection {
         }
         account::note_hit(hot, self.origin(protocol), HitOf::file(site, route), body_bytes, |_| None, bytes);
         Hit::Answered { persistent: variant != Variant::Close }
+    }
+
+    /// Sends what fits now of the answer to the last request that was received.
+    #[inline]
+    fn send_answer(&mut self, first: &[u8], second: &[u8], variant: Variant) -> io::Result<usize> {
+        match variant {
+            Variant::Close => self.transport.try_send_last(first, second),
+            _ => self.transport.try_send(first, second),
+        }
     }
 
     /// Takes up a new generation of the configuration.
@@ -774,6 +793,13 @@ impl Connection {
     fn clear_deadline(&mut self) {
         if let Some(deadline) = &self.deadline {
             deadline.clear();
+        }
+    }
+
+    /// Ends a wait whose deadline says nothing of the connection.
+    fn forget_deadline(&mut self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.forget();
         }
     }
 

@@ -50,6 +50,13 @@ impl Deadline {
         self.idle.set(false);
     }
 
+    /// Nothing is waited for, nor was: what has passed does not count.
+    #[inline]
+    pub fn forget(&self) {
+        self.clear();
+        self.expired.set(false);
+    }
+
     /// True once the deadline has passed; stays so.
     #[inline]
     pub fn expired(&self) -> bool {

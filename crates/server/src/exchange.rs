@@ -20,7 +20,7 @@ use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
 use touchstone_http::target::{PathError, RequestTarget, is_plain_path, normalise_path, parse_target};
 use touchstone_http::trace_context;
 use touchstone_interfaces::answer::{Answer, CacheResult};
-use touchstone_interfaces::handler::{self, Handled, Interface, Level, OnCore};
+use touchstone_interfaces::handler::{self, Begun, Handled, Interface, Level, OnCore};
 use touchstone_interfaces::interim::{InterimResponses, TakesInterim};
 use touchstone_interfaces::pipe::Receiver;
 use touchstone_interfaces::request::{
@@ -112,6 +112,19 @@ impl Progress {
         })
     }
 
+    /// The beginning of a request that a route's program is to answer.
+    pub fn of_program(
+        snapshot: &Snapshot,
+        peer: Option<SocketAddr>,
+        under_way: Option<UnderWayGuard>,
+        site: usize,
+        route: usize,
+    ) -> Rc<Progress> {
+        let progress = Progress::new(snapshot, peer, under_way);
+        progress.at(snapshot, site, Some(route));
+        progress
+    }
+
     /// Field lines to be sent now in an interim response, because the answer is not there yet; given once.
     pub fn take_early_hints(&self) -> Option<Arc<[u8]>> {
         self.early_hints.borrow_mut().take()
@@ -127,7 +140,7 @@ impl Progress {
     }
 
     /// This answers.
-    fn with(&self, handler: &'static str) {
+    pub fn with(&self, handler: &'static str) {
         self.handler.set(handler);
         if let Some(under_way) = &*self.under_way.borrow() {
             under_way.request().set_handler(handler);
@@ -255,8 +268,21 @@ pub async fn answer(
     }
     identify(&core, &snapshot, &mut request, &progress);
     request.interim = Some(progress.clone());
+    let first = step(&core, &snapshot, request, variant, &progress, &mut answered).await;
+    to_the_end(&core, &snapshot, first, variant, &progress, answered).await
+}
+
+/// Goes where handlers send the request, until there is an answer.
+async fn to_the_end(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    mut next: Step,
+    variant: Variant,
+    progress: &Progress,
+    mut answered: Answered,
+) -> Answered {
     loop {
-        match step(&core, &snapshot, request, variant, &progress, &mut answered).await {
+        match next {
             Step::Answer(mut answer) => {
                 if let (true, Some(id)) = (snapshot.config.request_id.answer, &*progress.id.borrow()) {
                     answer = answer.field(&snapshot.config.request_id.field, id.as_str());
@@ -264,9 +290,46 @@ pub async fn answer(
                 answered.answer = answer;
                 return answered;
             }
-            Step::Again(next) => request = *next,
+            Step::Again(again) => {
+                next = step(core, snapshot, *again, variant, progress, &mut answered).await;
+            }
         }
     }
+}
+
+/// A request that a route's program has begun to answer, or is to answer now, and nothing but it.
+pub struct ForProgram {
+    /// The request, which has passed what stands before the program.
+    pub request: Request,
+    /// The program's handler.
+    pub handler: Rc<dyn handler::Handler>,
+    /// What the handler has begun.
+    pub begun: Option<Box<dyn Begun>>,
+}
+
+/// Has the program answer.
+pub async fn answer_by_program(
+    core: Rc<Core>,
+    snapshot: Arc<Snapshot>,
+    asked: ForProgram,
+    variant: Variant,
+    progress: Rc<Progress>,
+) -> Answered {
+    let ForProgram { mut request, handler, begun } = asked;
+    let answered = Answered {
+        answer: Answer::new(200),
+        client: request.client.map(|client| client.ip()),
+        user: request.user.clone(),
+    };
+    request.interim = Some(progress.clone());
+    let left = request.without_body();
+    progress.is_with_handler.set(true);
+    let handled = match begun {
+        Some(begun) => begun.go_on(request).await,
+        None => handler.handle(request).await,
+    };
+    let first = settle(&core, &snapshot, handled, left, variant, &progress).await;
+    to_the_end(&core, &snapshot, first, variant, &progress, answered).await
 }
 
 /// The same, for requests of the server's own.
@@ -338,32 +401,9 @@ async fn step(
             progress.with(interface.name());
             hand_on(snapshot, &mut request);
             let handled = handler_of(core, snapshot, interface).handle(request).await;
-            match handled {
-                Handled::Answer(answer) => {
-                    progress.cache.set(answer.cache);
-                    finish(core, snapshot, &left, site, variant, answer).await
-                }
-                Handled::LocalRedirect { target } => match left.derive(&target) {
-                    Some(next) => return Step::Again(Box::new(next)),
-                    None => {
-                        let message = "a program's local redirect leads nowhere, or in circles";
-                        let id = progress.id.borrow().as_ref().map(|id| Box::from(id.as_str()));
-                        let message = format_args!("{message}{}", Named(&id.unwrap_or_default()));
-                        core.error_log.limited(LogLevel::Warning, "local redirect", message);
-                        finish(core, snapshot, &left, site, variant, Answer::error(500)).await
-                    }
-                },
-                Handled::Again(request) => return Step::Again(request),
-                Handled::File(request) => {
-                    progress.is_with_handler.set(false);
-                    progress.with("files");
-                    answer_file(core, snapshot, &request, site, variant).await
-                }
-                Handled::OnDisk(found) => {
-                    progress.is_with_handler.set(false);
-                    let answer = on_disk::answer(core, snapshot, site, variant, &found).await;
-                    finish(core, snapshot, &left, site, variant, answer).await
-                }
+            match settle(core, snapshot, handled, left, variant, progress).await {
+                Step::Answer(answer) => answer,
+                again @ Step::Again(_) => return again,
             }
         }
         Outcome::Files { root } => {
@@ -385,6 +425,45 @@ async fn step(
         }
     };
     Step::Answer(apply(&resolved, answer))
+}
+
+/// What becomes of the request `left`, which a handler had.
+async fn settle(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    handled: Handled,
+    left: Request,
+    variant: Variant,
+    progress: &Progress,
+) -> Step {
+    let site = left.site;
+    Step::Answer(match handled {
+        Handled::Answer(answer) => {
+            progress.cache.set(answer.cache);
+            finish(core, snapshot, &left, site, variant, answer).await
+        }
+        Handled::LocalRedirect { target } => match left.derive(&target) {
+            Some(next) => return Step::Again(Box::new(next)),
+            None => {
+                let message = "a program's local redirect leads nowhere, or in circles";
+                let id = progress.id.borrow().as_ref().map(|id| Box::from(id.as_str()));
+                let message = format_args!("{message}{}", Named(&id.unwrap_or_default()));
+                core.error_log.limited(LogLevel::Warning, "local redirect", message);
+                finish(core, snapshot, &left, site, variant, Answer::error(500)).await
+            }
+        },
+        Handled::Again(request) => return Step::Again(request),
+        Handled::File(request) => {
+            progress.is_with_handler.set(false);
+            progress.with("files");
+            answer_file(core, snapshot, &request, site, variant).await
+        }
+        Handled::OnDisk(found) => {
+            progress.is_with_handler.set(false);
+            let answer = on_disk::answer(core, snapshot, site, variant, &found).await;
+            finish(core, snapshot, &left, site, variant, answer).await
+        }
+    })
 }
 
 /// Gives the request its id, where that is shown anywhere.

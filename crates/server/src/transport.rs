@@ -43,6 +43,9 @@ pub struct TlsTransport {
     records: Rc<RefCell<CiphertextBuffer>>,
     /// Records that did not fit into the socket.
     unsent: Vec<u8>,
+    /// Records that wait for the first answer, to leave with it: the session ticket, mostly. They go before anything is
+    /// waited for.
+    held: Vec<u8>,
     /// Decrypted, and not yet asked for.
     plaintext: Vec<u8>,
     /// The client will send nothing more.
@@ -74,6 +77,7 @@ impl Transport {
             session,
             records,
             unsent: Vec::new(),
+            held: Vec::new(),
             plaintext: Vec::new(),
             client_done: false,
             ended: false,
@@ -182,6 +186,15 @@ impl Transport {
         }
     }
 
+    /// Like [`Transport::try_send`], for the last that is sent: with TLS the end is said in the same write.
+    #[inline]
+    pub fn try_send_last(&mut self, first: &[u8], second: &[u8]) -> io::Result<usize> {
+        match self {
+            Transport::Plain(socket) => socket.try_send(first, second),
+            Transport::Tls(tls) => tls.try_send_last(first, second),
+        }
+    }
+
     /// Like [`Transport::try_send`], for a head whose file follows at once: the kernel may put both in one packet.
     pub fn try_send_more(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
@@ -285,7 +298,10 @@ impl TlsTransport {
         let outcome = {
             let records = &mut *self.records.borrow_mut();
             let outcome = self.session.receive(received, &mut self.plaintext, records);
-            if !records.is_empty() {
+            if was_handshaking && self.session.is_open() && !self.plaintext.is_empty() {
+                // The first request came with the end of the handshake: its answer follows at once.
+                records.clear_into(0, &mut self.held);
+            } else if !records.is_empty() {
                 send_records(&self.socket, records, &mut self.unsent)?;
             }
             outcome
@@ -334,15 +350,34 @@ impl TlsTransport {
     /// Encrypts what may go out now. Encrypted means taken: what does not fit into the socket waits here.
     #[inline]
     fn try_send(&mut self, first: &[u8], second: &[u8]) -> io::Result<usize> {
-        if !self.flush_now()? {
+        self.try_send_and(first, second, false)
+    }
+
+    /// The same, and says the end behind it where all of it goes out.
+    #[inline]
+    fn try_send_last(&mut self, first: &[u8], second: &[u8]) -> io::Result<usize> {
+        self.try_send_and(first, second, first.len() + second.len() <= SEND_BYTES)
+    }
+
+    #[inline]
+    fn try_send_and(&mut self, first: &[u8], second: &[u8], ends: bool) -> io::Result<usize> {
+        if !self.unsent.is_empty() && !self.flush_now()? {
             return Ok(0);
         }
         let first = &first[..first.len().min(SEND_BYTES)];
         let second = &second[..second.len().min(SEND_BYTES - first.len())];
         let records = &mut *self.records.borrow_mut();
+        if !self.held.is_empty() {
+            records.extend(&self.held);
+            self.held = Vec::new();
+        }
         self.session
             .send([first, second], records)
             .map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error))?;
+        if ends {
+            self.ended = true;
+            self.session.close(records);
+        }
         send_records(&self.socket, records, &mut self.unsent)?;
         Ok(first.len() + second.len())
     }
@@ -350,6 +385,7 @@ impl TlsTransport {
     /// Sends what waits, as far as it goes; true when nothing waits any more.
     #[inline]
     fn flush_now(&mut self) -> io::Result<bool> {
+        self.unsent.append(&mut self.held);
         if self.unsent.is_empty() {
             return Ok(true);
         }

@@ -136,9 +136,7 @@ pub fn stop() {
 fn jars(settings: &JavaSettings) -> Result<Vec<PathBuf>, String> {
     let library = match &settings.jar_directory {
         Some(library) => library.clone(),
-        None => usual_library().ok_or(
-            "the jars for servlets are missing: run 'make java', or name their directory with 'library' of [java]",
-        )?,
+        None => usual_library()?,
     };
     // Shared classes are found again only under the paths that they were made with.
     let library = library.canonicalize().unwrap_or(library);
@@ -161,12 +159,29 @@ const ARCHIVE: &str = "classes.jsa";
 const OWN_JAR: &str = "touchstone-servlet.jar";
 
 /// Beside the program: `target/java` for one that was just built, `share/touchstone/java` for one that is installed.
-fn usual_library() -> Option<PathBuf> {
-    let program = std::env::current_exe().ok()?;
-    let directory = program.parent()?;
-    let candidates =
-        [directory.join("../java"), directory.join("../../java"), directory.join("../share/touchstone/java")];
-    candidates.into_iter().find(|path| path.join(OWN_JAR).is_file())
+fn usual_library() -> Result<PathBuf, String> {
+    let program = std::env::current_exe().map_err(|error| format!("where the program lies: {error}"))?;
+    let directory = program.parent().unwrap_or(Path::new("/"));
+    let mut is_forbidden = false;
+    for candidate in ["../java", "../../java", "../share/touchstone/java"] {
+        let library = directory.join(candidate);
+        match std::fs::metadata(library.join(OWN_JAR)) {
+            Ok(found) if found.is_file() => return Ok(library),
+            Err(error) => is_forbidden |= error.kind() == std::io::ErrorKind::PermissionDenied,
+            Ok(_) => {}
+        }
+    }
+    Err(if is_forbidden {
+        // The program lies below /root, say, and root's rights were given up.
+        format!(
+            "the user that the server runs as may not look for the jars for servlets beside {}: copy them elsewhere, and \
+             name their directory with 'library' of [java]",
+            directory.display()
+        )
+    } else {
+        "the jars for servlets are missing: run 'make java', or name their directory with 'library' of [java]"
+            .to_string()
+    })
 }
 
 impl Engine {

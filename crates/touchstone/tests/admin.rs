@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use support::{Client, Response, Server, Tree, curl, free_port, skipped, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server with an admin listener.
 struct Watched {

@@ -20,7 +20,7 @@ use rustix::process::Signal;
 use support::{AnswerTo, Response, Server, Tree, bytes_of, curl, free_port, skipped, wait_until};
 use tomcat::{Options, SECRET, Tomcat};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server whose `/shop/` is answered by these containers.
 fn with_backends(tree: &Tree, backends: &[String], keys: &str, routes: &str) -> Server {

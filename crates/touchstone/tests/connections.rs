@@ -15,7 +15,7 @@ const SECOND_REQUEST: &str = "GET /second.txt HTTP/1.1\r\nHost: a\r\n\r\n";
 const ALPHABET_REQUEST: &str = "GET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// Long enough for anything that the server should do at once or after one of its (short) timeouts.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn with_limits(limits: &str) -> (Tree, Server) {
     with_cores_and_limits(2, limits)
@@ -86,7 +86,7 @@ fn a_head_byte_by_byte_is_answered_with_408_whatever_its_pace() {
 
 #[test]
 fn a_second_head_that_does_not_end_is_answered_with_408() {
-    let (_tree, server) = with_limits("header_timeout = \"300ms\"\nkeep_alive_timeout = \"60s\"");
+    let (_tree, server) = with_limits("header_timeout = \"300ms\"\nkeep_alive_timeout = \"600s\"");
     let mut client = server.connect();
     assert_eq!(client.ask(ALPHABET_REQUEST).status, 200);
     client.send("GET /second.txt HT");
@@ -139,7 +139,7 @@ fn an_idle_connection_is_closed_without_a_word() {
 
 #[test]
 fn an_idle_connection_outlives_the_header_timeout() {
-    let (_tree, server) = with_limits("header_timeout = \"200ms\"\nkeep_alive_timeout = \"60s\"");
+    let (_tree, server) = with_limits("header_timeout = \"200ms\"\nkeep_alive_timeout = \"600s\"");
     let mut client = server.connect();
     assert_eq!(client.ask(ALPHABET_REQUEST).status, 200);
     // Nothing happens for longer than the header timeout: another connection's 408 shows that it has passed.
@@ -188,7 +188,7 @@ fn one_request_a_connection_if_told() {
 
 #[test]
 fn no_more_connections_than_are_allowed() {
-    let (tree, server) = with_cores_and_limits(1, "connections = 4\nstall_timeout = \"60s\"");
+    let (tree, server) = with_cores_and_limits(1, "connections = 4\nstall_timeout = \"600s\"");
     add_large_file(&tree);
     // Four that are busy: downloads whose readers have stopped for now.
     let mut busy: Vec<Client> = (0..4).map(|_| Client::connect_with_small_buffer(server.address())).collect();
@@ -221,14 +221,14 @@ fn no_more_connections_than_are_allowed() {
 #[test]
 fn as_many_connections_as_are_allowed_whichever_core_they_come_to() {
     // The kernel spreads connections over the cores by chance; the limit is for all cores together.
-    let (tree, server) = with_cores_and_limits(2, "connections = 4\nstall_timeout = \"60s\"");
+    let (tree, server) = with_cores_and_limits(2, "connections = 4\nstall_timeout = \"600s\"");
     add_large_file(&tree);
     for round in 0..5 {
         let mut busy = Vec::new();
         for number in 0..4 {
             let mut client = Client::connect_with_small_buffer(server.address());
             client.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
-            client.set_patience(Duration::from_secs(3));
+            client.set_patience(PATIENCE);
             let answered = client.try_answer(AnswerTo::Head);
             assert!(
                 answered.is_ok(),
@@ -246,7 +246,7 @@ fn as_many_connections_as_are_allowed_whichever_core_they_come_to() {
 #[test]
 fn idle_connections_make_room_for_new_ones() {
     // Otherwise a few idle clients could keep everybody out for the length of the keep-alive timeout.
-    let (_tree, server) = with_limits("connections = 4\nkeep_alive_timeout = \"60s\"");
+    let (_tree, server) = with_limits("connections = 4\nkeep_alive_timeout = \"600s\"");
     let mut idle: Vec<Client> = (0..4).map(|_| server.connect()).collect();
     for client in &mut idle {
         assert_eq!(client.ask(ALPHABET_REQUEST).status, 200);
@@ -265,9 +265,9 @@ fn is_served(server: &Server) -> bool {
     Client::try_connect(server.address()).is_ok_and(|mut client| gets_an_answer(&mut client))
 }
 
-/// Whether a request on this connection is answered within a second.
+/// Whether a request on this connection is answered soon.
 fn gets_an_answer(client: &mut Client) -> bool {
-    client.set_patience(Duration::from_secs(1));
+    client.set_patience(Duration::from_secs(5));
     client.try_send(SECOND_REQUEST.as_bytes()).is_ok()
         && client.try_answer(AnswerTo::Other).is_ok_and(|answer| answer.status == 200)
 }
@@ -312,7 +312,7 @@ fn a_slow_reader_that_goes_on_is_not_cut() {
 #[test]
 fn clients_that_disappear_leave_nothing_behind() {
     let (tree, server) =
-        with_limits("header_timeout = \"60s\"\nstall_timeout = \"60s\"\nkeep_alive_timeout = \"60s\"");
+        with_limits("header_timeout = \"600s\"\nstall_timeout = \"600s\"\nkeep_alive_timeout = \"600s\"");
     add_large_file(&tree);
     server.assert_serves("/second.txt", SECOND.as_bytes());
     let idle = settled_sockets(&server);
@@ -449,7 +449,7 @@ fn a_thousand_pipelined_requests_are_answered_in_order() {
 fn a_client_that_only_sends_is_held_back() {
     // A server that reads on although its answers are not taken would have to keep them all in memory.
     const MOST: usize = 100 << 20;
-    let (tree, server) = with_limits("keep_alive_requests = 0\nstall_timeout = \"60s\"");
+    let (tree, server) = with_limits("keep_alive_requests = 0\nstall_timeout = \"600s\"");
     let body = bytes_of(20_000);
     tree.write("page.bin", &body);
     let mut client = Client::connect_with_small_buffer(server.address());

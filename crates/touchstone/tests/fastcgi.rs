@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use support::{AnswerTo, Client, Response, Server, Tree, bytes_of, curl, free_port, skipped, wait_until};
 
 /// Far longer than anything takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The echo program, compiled once; `None`, with a visible word, where libfcgi is missing.
 fn echo_program() -> Option<&'static Path> {
@@ -200,6 +200,48 @@ fn what_programs_do_wrong_has_an_answer_and_a_reason() {
     assert_eq!(server.get("/app/?bytes=5").body, b"abcde");
     let answer = server.get("/app/?status=418");
     assert_eq!((answer.status, text(&answer).as_str()), (418, "chosen\n"));
+}
+
+#[test]
+fn a_get_over_a_kept_connection_fails_as_any_request_does_and_the_client_goes_on() {
+    let Some(program) = echo_program() else { return };
+    let tree = Tree::empty();
+    let server = managed(&tree, program, "processes = 1\nfirst_byte_timeout = \"1s\"");
+    let mut client = server.connect();
+    for (query, status, reason) in [
+        ("rubbish", 502, "is not \"Name: value\""),
+        ("nothing", 502, "it printed nothing"),
+        ("short", 502, "it said 100 bytes and sent 6"),
+        ("exit", 502, "the connection"),
+        ("sleep=1500", 504, "no answer came within 1s"),
+    ] {
+        // The connection that this leaves behind takes the next request at once.
+        wait_until("a good answer", PATIENCE, || {
+            client.ask("GET /app/?bytes=5 HTTP/1.1\r\nHost: a\r\n\r\n").body == b"abcde"
+        });
+        let answer = client.ask(format!("GET /app/x?{query} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(answer.status, status, "{query}");
+        server.wait_for_error_line(query, |line| line.contains(reason) && line.contains("GET /app/x"));
+    }
+}
+
+#[test]
+fn requests_behind_one_another_are_answered_in_order_and_each_counts_once() {
+    let Some(program) = echo_program() else { return };
+    let tree = Tree::empty();
+    let rate = "rate_limit = { requests = 1, burst = 6, per = \"1h\" }";
+    let route = format!(
+        "[[site.route]]\npath = \"/app/\"\n{rate}\n[site.route.fastcgi]\ncommand = [{program:?}]\nprocesses = 1\nscript_name = \"/app\"\n"
+    );
+    let server = Server::configured(tree.around(), &(tree.configuration("[server]\ncores = 1") + &route));
+    let mut client = server.connect();
+    let request = |bytes: usize| format!("GET /app/?bytes={bytes} HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.send((1..=6).map(request).collect::<String>());
+    for bytes in 1..=6 {
+        let answer = client.try_answer(AnswerTo::Other).unwrap();
+        assert_eq!((answer.status, answer.body.len()), (200, bytes));
+    }
+    assert_eq!(client.ask(request(7)).status, 429);
 }
 
 #[test]
@@ -481,7 +523,7 @@ fn a_reload_keeps_the_processes() {
 #[test]
 fn a_program_that_cannot_run_is_refused_at_once() {
     let tree = Tree::empty();
-    let server = managed(&tree, Path::new("/bin/false"), "first_byte_timeout = \"60s\"");
+    let server = managed(&tree, Path::new("/bin/false"), "first_byte_timeout = \"600s\"");
     wait_until("it is known", PATIENCE, || server.get("/app/").status == 503);
     server.wait_for_error_line("about it", |line| line.contains("is not running: /bin/false"));
 }

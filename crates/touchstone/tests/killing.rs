@@ -22,7 +22,7 @@ const SHORT: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(300);
 
 /// Far longer than anything takes on a busy machine; processes of plug-ins wait ten seconds before they start again.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Kept connections and the like come and go; what is lost with each kill is far more after thousands.
 const DESCRIPTORS_THAT_VARY: usize = 16;

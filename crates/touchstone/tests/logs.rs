@@ -14,7 +14,7 @@ use support::{
     wait_until,
 };
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that logs to a file in this format.
 struct Logged {

@@ -1,6 +1,6 @@
 //! `touchstone plan` names a bottleneck that was put there on purpose: a lock, a tiny accept queue, a quota of processor
-//! time, a link with a limited rate. What else needs a machine that does nothing besides is tested on recorded figures in
-//! the lab's planning.
+//! time, one busy core, a slow disk, a link with a limited rate, a slow load engine. What else needs a machine that does
+//! nothing besides is tested on recorded figures in the lab's planning.
 
 // A test fails by panicking, in its helpers too.
 #![allow(clippy::unwrap_used)]
@@ -116,23 +116,98 @@ fn a_tiny_accept_queue_is_named() {
 
 #[test]
 fn a_quota_of_processor_time_is_named() {
-    // Version 1 of control groups has a hierarchy for each controller, version 2 one for all.
-    let version_1 = Path::new("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").exists();
-    let root = if version_1 { "/sys/fs/cgroup/cpu" } else { "/sys/fs/cgroup" };
-    let group = PathBuf::from(format!("{root}/touchstone-test-{}", std::process::id()));
-    let (file, quota) = if version_1 { ("cpu.cfs_quota_us", "2000") } else { ("cpu.max", "2000 100000") };
-    let group = Group(group);
-    if fs::create_dir(&group.0).is_err() || fs::write(group.0.join(file), quota).is_err() {
+    let Some(group) = Group::with_quota("quota", 2) else {
         return skipped("a quota of processor time (needs root and a cpu controller)");
-    }
+    };
     let place = place();
     let Some(server) = start(place.path(), &[], "none") else { return };
     fs::write(group.0.join("cgroup.procs"), server.child.id().to_string()).unwrap();
     assert_named(|| plan(place.path(), &[], "webbench-1.1-static", "4,16", &server), "server-cpu");
 }
 
+#[test]
+fn one_busy_core_is_named() {
+    let place = place();
+    // A thread that shares its processor with others' work is not always running: it goes before them.
+    let first = [&["taskset", "-c", "0"][..], if is_root() { &["nice", "-n", "-15"] } else { &[] }].concat();
+    let Some(server) = start(place.path(), &first, "core") else { return };
+    if fs::read_dir("/sys/devices/system/cpu")
+        .is_ok_and(|cpus| cpus.flatten().filter(|cpu| cpu.path().join("topology").exists()).count() < 2)
+    {
+        return skipped("one busy core (needs two processors)");
+    }
+    assert_named(|| plan(place.path(), &[], "webbench-1.1-static", "1,4,16", &server), "single-core");
+}
+
+#[test]
+fn a_slow_load_engine_is_named() {
+    let Some(group) = Group::with_quota("engine", 4) else {
+        return skipped("a slow load engine (needs root and a cpu controller)");
+    };
+    let place = place();
+    let Some(server) = start(place.path(), &[], "none") else { return };
+    let procs = group.0.join("cgroup.procs");
+    let inside = format!("echo $$ > {} && exec \"$@\"", procs.display());
+    let before = ["sh", "-c", &inside, "sh"];
+    assert_named(|| plan(place.path(), &before, "webbench-1.1-static", "4,16", &server), "generator");
+}
+
+#[test]
+fn a_slow_disk_is_named() {
+    let place = place();
+    let Some(group) = Group::with_slow_disk(place.path()) else {
+        return skipped(
+            "a slow disk (needs root, a controller of block devices, and a disk below the temporary directory)",
+        );
+    };
+    let Some(server) = start(place.path(), &[], "disk") else { return };
+    fs::write(group.0.join("cgroup.procs"), server.child.id().to_string()).unwrap();
+    assert_named(|| plan(place.path(), &[], "webbench-1.1-static", "4,16", &server), "disk");
+}
+
+fn is_root() -> bool {
+    std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").unwrap()) == 0
+}
+
 /// A control group; it is removed with the test.
 struct Group(PathBuf);
+
+impl Group {
+    /// One of a name with a limit: version 1 of control groups has a hierarchy for each controller, version 2 one for all.
+    fn with(name: &str, version_1: (&str, &str, &str), version_2: (&str, &str)) -> Option<Group> {
+        let (controller, file_1, limit_1) = version_1;
+        let of_version_1 = Path::new("/sys/fs/cgroup").join(controller);
+        let (root, file, limit) =
+            if of_version_1.join(file_1).exists() || of_version_1.join("cgroup.procs").exists() {
+                (of_version_1, file_1, limit_1)
+            } else {
+                (PathBuf::from("/sys/fs/cgroup"), version_2.0, version_2.1)
+            };
+        let group = Group(root.join(format!("touchstone-test-{name}-{}", std::process::id())));
+        (fs::create_dir(&group.0).is_ok() && fs::write(group.0.join(file), limit).is_ok()).then_some(group)
+    }
+
+    /// One whose processes get so many hundredths of a processor.
+    fn with_quota(name: &str, hundredths: u32) -> Option<Group> {
+        let quota = (hundredths * 1000).to_string();
+        Group::with(name, ("cpu", "cpu.cfs_quota_us", &quota), ("cpu.max", &format!("{quota} 100000")))
+    }
+
+    /// One whose processes may read 100 times a second from the disk that holds a place.
+    fn with_slow_disk(place: &Path) -> Option<Group> {
+        let device = std::os::unix::fs::MetadataExt::dev(&fs::metadata(place).ok()?);
+        let (major, minor) = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & 0xfff00));
+        // A partition has no queue of its own; its disk does.
+        let node = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+        let disk = if node.join("partition").exists() { node.parent()?.to_path_buf() } else { node };
+        let number = fs::read_to_string(disk.join("dev")).ok()?.trim().to_string();
+        Group::with(
+            "disk",
+            ("blkio", "blkio.throttle.read_iops_device", &format!("{number} 100")),
+            ("io.max", &format!("{number} riops=100")),
+        )
+    }
+}
 
 impl Drop for Group {
     fn drop(&mut self) {

@@ -135,7 +135,7 @@ fn other_forms_are_written_beside_the_result() {
     let (_parent, directory) = result("monday", |_| ());
     let forms = [
         ("xlsx", "report.xlsx", "PK"),
-        ("csv", "summary.csv", "system,interface,mix,clients,"),
+        ("csv", "summary.csv", "system,interface,mix,run,clients,"),
         ("junit", "junit.xml", "<?xml version=\"1.0\""),
         ("webstone", "webstone.txt", "Small\nmeasured by touchstone"),
     ];

@@ -216,7 +216,7 @@ fn a_client_that_waits_is_asked_for_its_body_when_the_servlet_reads_it() {
         let tree = Tree::empty();
         let server = with_trial(&tree, trial, isolation);
         let mut stream = std::net::TcpStream::connect(server.address()).expect("a connection");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time limit");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
         let head = "POST /trial/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
         stream.write_all(head.as_bytes()).expect("a head is sent");
         let mut interim = [0; 25];
@@ -298,7 +298,7 @@ fn a_socket_of_the_web_speaks_both_ways() {
         let tree = Tree::empty();
         let server = with_trial(&tree, trial, isolation);
         let mut client = std::net::TcpStream::connect(server.address()).expect("a connection");
-        client.set_read_timeout(Some(Duration::from_secs(20))).expect("a time limit");
+        client.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
         let head = "GET /trial/socket HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
         client.write_all(head.as_bytes()).expect("a head is sent");

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use support::{ALPHABET, Client, Server, Tree, error_lines, run, skipped, wait_until};
 
 /// Far longer than any of this takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const ASK: &str = "GET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n";
 

@@ -97,12 +97,38 @@ impl<P: Protocol> Caller<P> {
     }
 
     /// Tries one backend after the other.
-    pub async fn call(&self, call: Call<P>, mut upload: Upload) -> Handled {
+    pub async fn call(&self, call: Call<P>, upload: Upload) -> Handled {
+        self.call_after(call, None, upload).await
+    }
+
+    /// Goes on with a request that has no body, for which a backend was chosen, and which was perhaps sent to it over a
+    /// kept connection; and tries the others where that comes to nothing.
+    pub async fn go_on(&self, call: Call<P>, busy: Busy, sent: Option<Box<Exchange<P>>>) -> Handled {
+        self.call_after(call, Some((busy, sent)), Upload::none()).await
+    }
+
+    async fn call_after(
+        &self,
+        call: Call<P>,
+        mut chosen: Option<(Busy, Option<Box<Exchange<P>>>)>,
+        mut upload: Upload,
+    ) -> Handled {
         let mut tried = Vec::new();
         let mut last = None;
-        while let Some(index) = self.choose(call.owner, &tried) {
-            let busy = self.group.begin(index);
-            match self.try_backend(index, &call, upload).await {
+        loop {
+            let (busy, sent) = match chosen.take() {
+                Some(chosen) => chosen,
+                None => {
+                    let Some(index) = self.choose(call.owner, &tried) else { break };
+                    (self.group.begin(index), None)
+                }
+            };
+            let index = busy.index();
+            let attempt = match sent {
+                Some(exchange) => self.attempt_again(index, &call, exchange).await,
+                None => self.try_backend(index, &call, upload).await,
+            };
+            match attempt {
                 Attempt::Begun { response, rest, exchange } => {
                     self.group.succeeded(index);
                     return self.respond(index, busy, call, response, rest, exchange).await;
@@ -149,6 +175,22 @@ impl<P: Protocol> Caller<P> {
             }
             upload.rewind();
         }
+        self.try_new(index, call, upload).await
+    }
+
+    /// Goes on with what was sent over a kept connection, and tries a new one where that had ended meanwhile.
+    async fn attempt_again(&self, index: usize, call: &Call<P>, exchange: Box<Exchange<P>>) -> Attempt<P> {
+        match self.listen(index, call, exchange, true).await {
+            Attempt::Failed(Failed { again: Some(upload), status: 502, .. }) => {
+                self.try_new(index, call, upload).await
+            }
+            other => other,
+        }
+    }
+
+    /// Tries a connection that is none of the kept ones.
+    async fn try_new(&self, index: usize, call: &Call<P>, upload: Upload) -> Attempt<P> {
+        let connections = self.group.connections(index);
         match self.open(connections).await {
             Ok((connection, is_kept)) => self.attempt(index, call, connection, upload, is_kept).await,
             Err(problem) => {
@@ -209,7 +251,18 @@ impl<P: Protocol> Caller<P> {
         is_kept: bool,
     ) -> Attempt<P> {
         let (head, decoder) = ((call.head)(index), call.decoder.clone());
-        let mut exchange = Box::new(Exchange::<P>::new(connection, decoder, head, upload, self.rules.times));
+        let exchange = Box::new(Exchange::<P>::new(connection, decoder, head, upload, self.rules.times));
+        self.listen(index, call, exchange, is_kept).await
+    }
+
+    /// Listens for the head of the answer.
+    async fn listen(
+        &self,
+        index: usize,
+        call: &Call<P>,
+        mut exchange: Box<Exchange<P>>,
+        is_kept: bool,
+    ) -> Attempt<P> {
         let mut parser = ResponseParser::new(self.rules.header);
         loop {
             let (status, reason) = match exchange.next().await {
@@ -276,7 +329,7 @@ impl<P: Protocol> Caller<P> {
     async fn respond(
         &self,
         index: usize,
-        busy: Busy<'_>,
+        busy: Busy,
         call: Call<P>,
         response: ProgramResponse,
         rest: Bytes,

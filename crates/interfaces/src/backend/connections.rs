@@ -11,9 +11,10 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::BytesMut;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Sleep;
 
@@ -115,7 +116,18 @@ pub struct Connections {
 
 struct Idle {
     connection: Connection,
-    since: Instant,
+    /// By the clock that costs least; it is late by some milliseconds.
+    since: Timespec,
+}
+
+impl Idle {
+    fn new(connection: Connection) -> Idle {
+        Idle { connection, since: clock_gettime(ClockId::MonotonicCoarse) }
+    }
+
+    fn age(&self) -> Duration {
+        Duration::try_from(clock_gettime(ClockId::MonotonicCoarse) - self.since).unwrap_or_default()
+    }
 }
 
 impl Connections {
@@ -148,7 +160,7 @@ impl Connections {
         loop {
             // The one used last: the others may become too old.
             let idle = self.idle.borrow_mut().pop()?;
-            let idle_for = idle.since.elapsed();
+            let idle_for = idle.age();
             if idle_for < self.rules.idle_timeout && idle.connection.stream.seems_quiet() {
                 return Some((idle.connection, idle_for));
             }
@@ -209,7 +221,7 @@ impl Connections {
         }
         let mut idle = self.idle.borrow_mut();
         if idle.len() < self.rules.most_idle {
-            idle.push(Idle { connection, since: Instant::now() });
+            idle.push(Idle::new(connection));
         }
     }
 
@@ -242,9 +254,7 @@ impl Connections {
     fn look(&self) {
         let wanted = self.shared.waiting.load(Relaxed).saturating_sub(self.waiting.borrow().len());
         let mut idle = self.idle.borrow_mut();
-        idle.retain(|idle| {
-            idle.since.elapsed() < self.rules.idle_timeout && idle.connection.stream.is_quiet()
-        });
+        idle.retain(|idle| idle.age() < self.rules.idle_timeout && idle.connection.stream.is_quiet());
         let given_up = wanted.min(idle.len());
         idle.drain(..given_up);
     }

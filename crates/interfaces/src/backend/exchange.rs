@@ -119,6 +119,32 @@ impl<P: Protocol> Exchange<P> {
         }
     }
 
+    /// Goes on with a request that was sent as a whole when it began, and has no body.
+    pub fn sent(
+        connection: Connection,
+        decoder: P::Decoder,
+        limits: TimeLimits,
+        began: Instant,
+    ) -> Exchange<P> {
+        let has_heard = !connection.received.is_empty();
+        Exchange {
+            connection,
+            decoder,
+            outgoing: VecDeque::new(),
+            upload: Upload::none(),
+            unasked: Bytes::new(),
+            upload_ended: true,
+            refuses_more: None,
+            has_sent: true,
+            has_heard,
+            has_answer: false,
+            receive_bytes: RECEIVE_BYTES,
+            limits,
+            began,
+            moved: began,
+        }
+    }
+
     /// The next output.
     pub async fn next(&mut self) -> Result<Output, Failure> {
         if self.has_answer {

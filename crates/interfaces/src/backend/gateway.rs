@@ -4,8 +4,10 @@
 //! path -> script -> variables and body -> a backend, a connection -> exchange -> head -> body, as it comes
 //! ```
 //!
-//! Here is the way up to the call; what follows is the [`Caller`]'s.
+//! Here is the way up to the call; what follows is the [`Caller`]'s. A plain GET takes a shorter way where it can: see
+//! [`begun`](super::begun).
 
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use touchstone_http::request::Method;
 
+use super::begun::{BegunCall, Scratch};
 use super::caller::{About, Call, CallRules, Caller, is_idempotent, unavailable};
 use super::group::{Group, SharedGroup};
 use super::protocol::ProgramProtocol;
@@ -21,8 +24,8 @@ use super::settings::{Paths, Settings};
 use super::upload::Upload;
 use super::variables::ProgramVariables;
 use crate::answer::Answer;
-use crate::handler::{Handled, Handler, Interface, Level, OnCore, Server};
-use crate::request::Request;
+use crate::handler::{AtOnce, Handled, Handler, Interface, Level, OnCore, Server};
+use crate::request::{PlainGet, Request};
 
 /// Programs that listen, as a configuration has them.
 pub struct Programs<P> {
@@ -52,35 +55,64 @@ impl<P: ProgramProtocol> Interface for Programs<P> {
             header: settings.header,
             send_files_from: settings.send_files_from.clone(),
         };
-        Rc::new(Gateway::<P> { caller: Caller::new(group, server.clone(), rules), settings, server })
+        let caller = Caller::new(group.clone(), server.clone(), rules);
+        Rc::new(Gateway::<P> { caller, group, settings, server, scratch: RefCell::default() })
+    }
+
+    fn answers_at_once(&self) -> bool {
+        // A connection that was idle may have to be asked first whether anybody listens.
+        let rules = &self.settings.group;
+        P::ANSWERS_IN_ONE_PIECE && rules.connections.keep && rules.ping.is_none()
     }
 }
 
 /// The handler of one core.
-struct Gateway<P> {
+pub struct Gateway<P> {
     caller: Caller<P>,
-    settings: Arc<Settings>,
+    /// The backends, which the caller has too.
+    pub group: Rc<Group>,
+    /// What the configuration says.
+    pub settings: Arc<Settings>,
     server: Rc<dyn Server>,
+    /// Memory for requests that are begun at once.
+    pub scratch: RefCell<Scratch>,
 }
 
 impl<P: ProgramProtocol> Handler for Gateway<P> {
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
         Box::pin(async move { self.answer(request).await })
     }
+
+    fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>) -> AtOnce {
+        match BegunCall::begin(self, request) {
+            Some(begun) => AtOnce::Begun(Box::new(begun)),
+            None => AtOnce::Handle,
+        }
+    }
 }
 
 impl<P: ProgramProtocol> Gateway<P> {
+    /// Which script a path is for; the error says what becomes of the request.
+    pub fn script<'p>(&'p self, path: &'p [u8]) -> Result<Script<'p>, NoScript> {
+        let status = match &self.settings.paths {
+            Paths::Application { script_name } => return Ok(application(script_name, path)),
+            Paths::Scripts(rules) => match rules.find(path) {
+                Target::Script(script) => return Ok(script),
+                Target::File => return Err(NoScript::File),
+                Target::NotFound => 404,
+                Target::Forbidden => 403,
+                Target::Busy => 503,
+            },
+        };
+        Err(NoScript::Status(status))
+    }
+
     async fn answer(&self, mut request: Request) -> Handled {
         let settings = &*self.settings;
-        let script = match &settings.paths {
-            Paths::Application { script_name } => application(script_name, &request.path),
-            Paths::Scripts(rules) => match rules.find(&request.path) {
-                Target::Script(script) => script,
-                Target::File => return Handled::File(Box::new(request)),
-                Target::NotFound => return Handled::Answer(Answer::error(404)),
-                Target::Forbidden => return Handled::Answer(Answer::error(403)),
-                Target::Busy => return Handled::Answer(Answer::error(503)),
-            },
+        let path = request.path.clone();
+        let script = match self.script(&path) {
+            Ok(script) => script,
+            Err(problem) => return problem.handled(request),
         };
         if let Some(problem) = settings.pool.as_ref().and_then(|pool| pool.problem()) {
             let message = format!("{} is not running: {problem}", settings.group.backends[0].address);
@@ -91,41 +123,78 @@ impl<P: ProgramProtocol> Gateway<P> {
         let upload = match Upload::new(body, request.body_length()).await {
             Ok(upload) => upload,
             Err(error) => {
-                self.server.log(
-                    Level::Debug,
-                    "request body",
-                    &format!("a request's body broke off: {error}"),
-                );
+                let message = format!("a request's body broke off: {error}");
+                self.server.log(Level::Debug, "request body", &message);
                 return Handled::Answer(Answer::error(400));
             }
         };
-        let variables = ProgramVariables::new(&request, &script, settings, upload.length());
-        let head = match P::request_head(&variables, settings.group.connections.keep) {
-            Ok(head) => Bytes::from(head),
-            Err(error) => {
-                self.server.log(Level::Warning, "request refused", &error.to_string());
-                return Handled::Answer(Answer::error(400));
+        match self.call_of(&request, &script, upload.length()) {
+            Ok(call) => {
+                drop(request);
+                self.caller.call(call, upload).await
             }
+            Err(answer) => Handled::Answer(answer),
+        }
+    }
+
+    /// Goes on with a request that was begun.
+    pub async fn go_on(&self, begun: BegunCall<P>, request: Request) -> Handled {
+        let script = match self.script(&request.path) {
+            Ok(script) => script,
+            // It is gone since.
+            Err(problem) => return problem.handled(request.without_body()),
         };
-        let call = Call {
+        match self.call_of(&request, &script, 0) {
+            Ok(call) => {
+                let (busy, exchange) = begun.into_exchange();
+                self.caller.go_on(call, busy, exchange).await
+            }
+            Err(answer) => Handled::Answer(answer),
+        }
+    }
+
+    /// What every attempt needs of a request; the error is the answer.
+    fn call_of(&self, request: &Request, script: &Script<'_>, body_bytes: u64) -> Result<Call<P>, Answer> {
+        let variables = ProgramVariables::new(request, script, &self.settings, body_bytes);
+        let head = P::request_head(&variables, self.settings.group.connections.keep, Vec::new());
+        let head = head.map(Bytes::from).map_err(|error| {
+            self.server.log(Level::Warning, "request refused", &error.to_string());
+            Answer::error(400)
+        })?;
+        Ok(Call {
             head: Box::new(move |_| head.clone()),
             decoder: P::Decoder::default(),
             owner: None,
             is_head: request.method() == Method::Head,
             is_idempotent: is_idempotent(request.received.method_text()),
-            about: About::of(&request),
-        };
-        drop(request);
-        self.caller.call(call, upload).await
+            about: About::of(request),
+        })
+    }
+}
+
+/// What becomes of a request for no script.
+pub enum NoScript {
+    /// It is for a file.
+    File,
+    /// It gets this status.
+    Status(u16),
+}
+
+impl NoScript {
+    fn handled(self, request: Request) -> Handled {
+        match self {
+            NoScript::File => Handled::File(Box::new(request)),
+            NoScript::Status(status) => Handled::Answer(Answer::error(status)),
+        }
     }
 }
 
 /// One program has all paths.
-fn application(script_name: &[u8], path: &[u8]) -> Script {
+fn application<'p>(script_name: &'p [u8], path: &'p [u8]) -> Script<'p> {
     match path.strip_prefix(script_name) {
         Some(rest) if rest.is_empty() || rest.starts_with(b"/") => {
-            Script { name: script_name.to_vec(), path_info: rest.to_vec() }
+            Script { name: script_name.into(), path_info: rest }
         }
-        _ => Script { name: Vec::new(), path_info: path.to_vec() },
+        _ => Script { name: (&[][..]).into(), path_info: path },
     }
 }

@@ -57,13 +57,21 @@ struct CoreBackend {
 }
 
 /// A request that a backend is busy with, for sharing out.
-pub struct Busy<'g> {
-    share: &'g Share,
+pub struct Busy {
+    group: Rc<Group>,
+    index: usize,
 }
 
-impl Drop for Busy<'_> {
+impl Busy {
+    /// The backend's position.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+}
+
+impl Drop for Busy {
     fn drop(&mut self) {
-        self.share.end();
+        self.group.backends[self.index].share.end();
     }
 }
 
@@ -130,10 +138,9 @@ impl Group {
     }
 
     /// Counts a request as under way.
-    pub fn begin(&self, index: usize) -> Busy<'_> {
-        let share = &self.backends[index].share;
-        share.begin();
-        Busy { share }
+    pub fn begin(self: &Rc<Group>, index: usize) -> Busy {
+        self.backends[index].share.begin();
+        Busy { group: self.clone(), index }
     }
 
     /// The connections to a backend.

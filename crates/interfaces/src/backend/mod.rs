@@ -15,10 +15,12 @@
 //! | `respond` | the server's answer of a program's |
 //! | `caller` | one request: backends in turn, connections, the answer |
 //! | `pump` | the rest of a long answer |
+//! | `begun` | one request that was sent from where it lay, and whose answer is there at once or goes on as a call |
 //! | `gateway` | the handler of FastCGI and SCGI |
 
 mod address;
 mod balance;
+mod begun;
 mod caller;
 mod connections;
 mod exchange;
@@ -42,7 +44,7 @@ pub use exchange::TimeLimits;
 pub use gateway::Programs;
 pub use health::HealthRules;
 pub use ping::{Ping, PingRules};
-pub use protocol::{Output, ProgramProtocol, Protocol};
+pub use protocol::{Output, ProgramProtocol, Protocol, WholeAnswer};
 pub use script::{Script, ScriptRules, Target};
 pub use settings::{Backend, GroupRules, Paths, Settings};
 

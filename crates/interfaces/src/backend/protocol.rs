@@ -36,6 +36,12 @@ pub trait Protocol: 'static {
     /// Why the bytes are not of this protocol.
     fn next(decoder: &mut Self::Decoder, received: &mut BytesMut) -> Result<Option<Output>, String>;
 
+    /// A whole answer, where what was received is one, to the byte, from a program that keeps its connection and has
+    /// nothing else to say: the pieces of a CGI response. For who wants to spare itself [`Protocol::next`].
+    fn whole_answer(_received: &[u8]) -> Option<WholeAnswer<'_>> {
+        None
+    }
+
     /// What it means that the program has closed the connection.
     ///
     /// # Errors
@@ -45,11 +51,27 @@ pub trait Protocol: 'static {
 
 /// A protocol whose programs get the variables of CGI, and answer as CGI programs do.
 pub trait ProgramProtocol: Protocol<Decoder: Default> {
-    /// A request up to its body; all of it, where it has none.
+    /// [`Protocol::whole_answer`] finds answers.
+    const ANSWERS_IN_ONE_PIECE: bool = false;
+
+    /// A request up to its body; all of it, where it has none. It is written into `buffer`, for the sake of its memory.
     ///
     /// # Errors
     /// A variable cannot be passed on.
-    fn request_head(variables: &ProgramVariables<'_>, keep: bool) -> Result<Vec<u8>, ZeroByte>;
+    fn request_head(
+        variables: &ProgramVariables<'_>,
+        keep: bool,
+        buffer: Vec<u8>,
+    ) -> Result<Vec<u8>, ZeroByte>;
+}
+
+/// A whole answer as it lies among what was received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WholeAnswer<'r> {
+    /// Its first piece, and mostly all of it.
+    pub first: &'r [u8],
+    /// What follows.
+    pub more: Vec<&'r [u8]>,
 }
 
 /// What a program sends.

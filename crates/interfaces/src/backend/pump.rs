@@ -32,8 +32,7 @@ impl<P: Protocol> Pump<P> {
     /// Until the end of the body, or of who takes it.
     pub async fn run(mut self, mut sender: Sender) {
         // The request counts as under way up to here.
-        let group = self.group.clone();
-        let _busy = group.begin(self.index);
+        let _busy = self.group.begin(self.index);
         loop {
             // The client sets the pace: nothing is received while it has enough to take. It may send meanwhile.
             let room = poll_fn(|context| match self.exchange.poll_upload(context) {

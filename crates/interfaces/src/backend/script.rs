@@ -3,6 +3,7 @@
 //! A path is split behind the first of its segments that ends like a script **and is a file**. So `/image.jpg/x.php`
 //! does not run an image: a script that is not there is never asked for, whatever the program would make of its path.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -27,9 +28,9 @@ pub struct ScriptRules {
 
 /// What a path leads to.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum Target<'p> {
     /// This script.
-    Script(Script),
+    Script(Script<'p>),
     /// A file, or nothing, or a directory: what serves files has the answer.
     File,
     /// Nothing, and what serves files must not be asked, because it looks like a script.
@@ -42,14 +43,14 @@ pub enum Target {
 
 /// A script and the rest of its path.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Script {
+pub struct Script<'p> {
     /// The part of the path that names it.
-    pub name: Vec<u8>,
+    pub name: Cow<'p, [u8]>,
     /// What follows.
-    pub path_info: Vec<u8>,
+    pub path_info: &'p [u8],
 }
 
-impl Script {
+impl Script<'_> {
     /// Its file below a document root.
     pub fn file_below(&self, root: &std::path::Path) -> PathBuf {
         root.join(OsStr::from_bytes(self.name.strip_prefix(b"/").unwrap_or(&self.name)))
@@ -58,7 +59,7 @@ impl Script {
 
 impl ScriptRules {
     /// What a path in its normal form leads to.
-    pub fn find(&self, path: &[u8]) -> Target {
+    pub fn find<'p>(&'p self, path: &'p [u8]) -> Target<'p> {
         if !self.hidden_files && is_hidden(path) {
             return Target::File;
         }
@@ -70,10 +71,10 @@ impl ScriptRules {
         }
     }
 
-    fn find_on_disk(&self, path: &[u8]) -> Result<Target, Refused> {
+    fn find_on_disk<'p>(&'p self, path: &'p [u8]) -> Result<Target<'p>, Refused> {
         for end in self.script_ends(path) {
             if self.kind(&path[..end])? == Some(FileKind::Regular) {
-                return Ok(script(&path[..end], &path[end..]));
+                return Ok(script(path[..end].into(), &path[end..]));
             }
         }
         let kind = self.kind(path)?;
@@ -85,7 +86,11 @@ impl ScriptRules {
                 for name in &self.index {
                     let file = [path, name.as_bytes()].concat();
                     if self.kind(&file)? == Some(FileKind::Regular) {
-                        return Ok(if self.is_script(&file) { script(&file, b"") } else { Target::File });
+                        return Ok(if self.is_script(&file) {
+                            script(file.into(), b"")
+                        } else {
+                            Target::File
+                        });
                     }
                 }
             }
@@ -93,7 +98,7 @@ impl ScriptRules {
         }
         match &self.front_controller {
             Some(front) if self.kind(front.as_bytes())? == Some(FileKind::Regular) => {
-                Ok(script(front.as_bytes(), b""))
+                Ok(script(front.as_bytes().into(), b""))
             }
             _ if kind.is_none() && self.script_ends(path).next().is_some() => Ok(Target::NotFound),
             _ => Ok(Target::File),
@@ -121,8 +126,8 @@ impl ScriptRules {
     }
 }
 
-fn script(name: &[u8], path_info: &[u8]) -> Target {
-    Target::Script(Script { name: name.to_vec(), path_info: path_info.to_vec() })
+fn script<'p>(name: Cow<'p, [u8]>, path_info: &'p [u8]) -> Target<'p> {
+    Target::Script(Script { name, path_info })
 }
 
 fn is_hidden(path: &[u8]) -> bool {
@@ -166,13 +171,13 @@ mod tests {
         }
     }
 
-    fn shown(target: Target) -> String {
+    fn shown(target: Target<'_>) -> String {
         match target {
             Target::Script(script) => {
                 format!(
                     "{}|{}",
                     String::from_utf8_lossy(&script.name),
-                    String::from_utf8_lossy(&script.path_info)
+                    String::from_utf8_lossy(script.path_info)
                 )
             }
             other => format!("{other:?}"),
@@ -242,7 +247,7 @@ mod tests {
             if let Target::Script(script) = rules(directory.path(), None).find(path.as_bytes()) {
                 let file = script.file_below(directory.path());
                 prop_assert!(file.is_file() && file.to_str().unwrap().ends_with(".php"), "{:?}", file);
-                let whole = [script.name, script.path_info].concat();
+                let whole = [&script.name[..], script.path_info].concat();
                 prop_assert!(whole == path.as_bytes() || whole == [path.as_bytes(), b"index.php"].concat());
             }
         }

@@ -46,7 +46,7 @@ impl Upload {
     /// The client's body broke off, or the file for it cannot be written.
     pub async fn new(mut body: Receiver, length: Option<u64>) -> io::Result<Upload> {
         match length {
-            Some(0) => Ok(Upload::from(Source::Ended, 0)),
+            Some(0) => Ok(Upload::none()),
             Some(length) if length > KEPT_BYTES as u64 => Ok(Upload::from(Source::Client(body), length)),
             Some(_) | None => {
                 let mut upload = Upload::from(Source::Ended, 0);
@@ -59,6 +59,11 @@ impl Upload {
                 Ok(upload)
             }
         }
+    }
+
+    /// No body.
+    pub fn none() -> Upload {
+        Upload::from(Source::Ended, 0)
     }
 
     /// Makes a body ready that is passed on as it comes, for programs that need not know its length before.

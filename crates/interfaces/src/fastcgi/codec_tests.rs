@@ -4,10 +4,12 @@ use bytes::BytesMut;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::FastCgi;
 use super::decoder::{Decoder, Event};
 use super::encoder::{RequestWriter, append_end, append_record, append_stream};
 use super::pairs::{self, CutShort, Pairs};
 use super::record::{Header, KEEP_CONNECTION, ProtocolStatus, RecordType, Role, WrongBytes};
+use crate::backend::{Output, Protocol};
 
 /// All events of these bytes, received in pieces of this size; pieces of streams are joined.
 fn decode(bytes: &[u8], piece_bytes: usize) -> Result<Vec<Event>, WrongBytes> {
@@ -44,7 +46,7 @@ fn stream_end(stream: RecordType) -> Event {
 
 #[test]
 fn a_request_as_the_specification_shows_it() {
-    let mut writer = RequestWriter::new(1, Role::Responder, KEEP_CONNECTION);
+    let mut writer = RequestWriter::new(1, Role::Responder, KEEP_CONNECTION, Vec::new());
     writer.parameter(b"SERVER_PORT", b"80");
     let mut bytes = writer.finish();
     append_stream(RecordType::Stdin, 1, b"quantity=100", &mut bytes);
@@ -68,7 +70,7 @@ fn a_request_as_the_specification_shows_it() {
 
 #[test]
 fn a_request_without_parameters() {
-    let bytes = RequestWriter::new(1, Role::Responder, 0).finish();
+    let bytes = RequestWriter::new(1, Role::Responder, 0, Vec::new()).finish();
     let begin = Event::Begin { request_id: 1, role: 1, flags: 0 };
     assert_eq!(decode(&bytes, 3).unwrap(), [begin, stream_end(RecordType::Params)]);
 }
@@ -109,7 +111,7 @@ fn management_records_and_unknown_ones() {
 #[test]
 fn long_parameters_take_several_records() {
     let value = vec![b'v'; 150_000];
-    let mut writer = RequestWriter::new(1, Role::Responder, 0);
+    let mut writer = RequestWriter::new(1, Role::Responder, 0, Vec::new());
     writer.parameter(b"LONG", &value);
     let events = decode(&writer.finish(), 10_000).unwrap();
     let [Event::Begin { .. }, Event::Stream { bytes, .. }, Event::StreamEnd { .. }] = events.as_slice()
@@ -189,5 +191,77 @@ proptest! {
         let with_version: Vec<u8> = bytes.iter().enumerate().map(|(at, byte)| if at == 0 { 1 } else { *byte }).collect();
         let _ = decode(&with_version, piece_bytes);
         let _ = Pairs::new(&bytes).count();
+    }
+}
+
+/// What the usual way makes of bytes: the pieces of the answer in one, if that ends with them and nothing else was said.
+fn answer_of_the_decoder(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (mut decoder, mut received) = (Decoder::new(), BytesMut::from(bytes));
+    let mut answer = Vec::new();
+    loop {
+        match FastCgi::next(&mut decoder, &mut received) {
+            Ok(Some(Output::Answer(piece))) => answer.extend_from_slice(&piece),
+            Ok(Some(Output::End { keeps: true, .. })) => break,
+            _ => return None,
+        }
+    }
+    // Padding of the last record.
+    let padding_only = matches!(FastCgi::next(&mut decoder, &mut received), Ok(None)) && received.is_empty();
+    padding_only.then_some(answer)
+}
+
+fn whole(bytes: &[u8]) -> Option<Vec<u8>> {
+    FastCgi::whole_answer(bytes).map(|answer| [&[answer.first], answer.more.as_slice()].concat().concat())
+}
+
+#[test]
+fn a_whole_answer_is_found_where_it_lies() {
+    let mut bytes = Vec::new();
+    append_record(RecordType::Stdout, 1, b"Content-Type: text/plain\r\n\r\nab", &mut bytes);
+    append_record(RecordType::Stdout, 1, b"cd", &mut bytes);
+    append_record(RecordType::Stdout, 1, b"", &mut bytes);
+    append_end(1, 7, ProtocolStatus::RequestComplete, &mut bytes);
+    assert_eq!(whole(&bytes).unwrap(), b"Content-Type: text/plain\r\n\r\nabcd");
+    for length in 0..bytes.len() {
+        assert_eq!(whole(&bytes[..length]), None, "{length}");
+    }
+    let with_more = [&bytes[..], b"x"].concat();
+    assert_eq!(whole(&with_more), None);
+    // What is for the operator, for another request, refused or no answer at all.
+    for (stream, request_id, status) in [
+        (RecordType::Stderr, 1, ProtocolStatus::RequestComplete),
+        (RecordType::Stdout, 2, ProtocolStatus::RequestComplete),
+        (RecordType::Stdout, 1, ProtocolStatus::Overloaded),
+        (RecordType::Data, 1, ProtocolStatus::RequestComplete),
+    ] {
+        let mut bytes = Vec::new();
+        append_record(stream, request_id, b"Status: 200\r\n\r\n", &mut bytes);
+        append_end(1, 0, status, &mut bytes);
+        assert_eq!(whole(&bytes), None, "{stream:?} {request_id} {status:?}");
+    }
+    let mut nothing = Vec::new();
+    append_end(1, 0, ProtocolStatus::RequestComplete, &mut nothing);
+    assert_eq!(whole(&nothing), None);
+}
+
+proptest! {
+    #[test]
+    fn a_whole_answer_is_what_the_decoder_finds(
+        records in vec((0u8..12, 0u16..3, vec(any::<u8>(), 0..40), 0u8..9), 0..6),
+        tail in vec(any::<u8>(), 0..10),
+    ) {
+        let mut bytes = Vec::new();
+        for (record_type, request_id, content, padding) in records {
+            let mut header = Header::new(RecordType::Stdout, request_id, content.len() as u16).bytes();
+            (header[1], header[6]) = (record_type, padding);
+            bytes.extend_from_slice(&header);
+            bytes.extend_from_slice(&content);
+            bytes.extend(std::iter::repeat_n(0, usize::from(padding)));
+        }
+        append_end(1, 0, ProtocolStatus::RequestComplete, &mut bytes);
+        bytes.extend_from_slice(&tail);
+        if let Some(found) = whole(&bytes) {
+            prop_assert_eq!(Some(found), answer_of_the_decoder(&bytes));
+        }
     }
 }

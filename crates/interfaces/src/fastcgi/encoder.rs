@@ -24,9 +24,10 @@ const USUAL_BYTES: usize = 1024;
 const PARAMS_START: usize = 3 * HEADER_BYTES;
 
 impl RequestWriter {
-    /// Begins a request.
-    pub fn new(request_id: u16, role: Role, flags: u8) -> RequestWriter {
-        let mut bytes = Vec::with_capacity(USUAL_BYTES);
+    /// Begins a request in an empty buffer.
+    pub fn new(request_id: u16, role: Role, flags: u8, buffer: Vec<u8>) -> RequestWriter {
+        let mut bytes = buffer;
+        bytes.reserve(USUAL_BYTES);
         append_begin(request_id, role, flags, &mut bytes);
         // The header of the first record is filled in when its length is known.
         bytes.extend_from_slice(&[0; HEADER_BYTES]);

@@ -19,11 +19,14 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::backend::{Output, ProgramProtocol, ProgramVariables, Programs, Protocol};
+use crate::backend::{Output, ProgramProtocol, ProgramVariables, Programs, Protocol, WholeAnswer};
 use crate::meta_variables::ZeroByte;
 use decoder::{Decoder, Event};
 use encoder::RequestWriter;
-use record::{Header, KEEP_CONNECTION, LONGEST_CONTENT_BYTES, MANAGEMENT, ProtocolStatus, RecordType, Role};
+use record::{
+    HEADER_BYTES, Header, KEEP_CONNECTION, LONGEST_CONTENT_BYTES, MANAGEMENT, ProtocolStatus, RecordType,
+    Role,
+};
 
 /// FastCGI programs, as a configuration has them.
 pub type FastCgiPrograms = Programs<FastCgi>;
@@ -86,14 +89,46 @@ impl Protocol for FastCgi {
         Ok(None)
     }
 
+    fn whole_answer(received: &[u8]) -> Option<WholeAnswer<'_>> {
+        let mut rest = received;
+        let mut answer: Option<WholeAnswer<'_>> = None;
+        loop {
+            let (header, behind) = rest.split_first_chunk::<HEADER_BYTES>()?;
+            let header = Header::parse(*header).ok().filter(|header| header.request_id == REQUEST)?;
+            let content = behind.get(..usize::from(header.content_bytes))?;
+            rest = behind.get(content.len() + usize::from(header.padding_bytes)..)?;
+            match RecordType::from_number(header.record_type)? {
+                RecordType::Stdout | RecordType::Stderr if content.is_empty() => {}
+                RecordType::Stdout => match &mut answer {
+                    None => answer = Some(WholeAnswer { first: content, more: Vec::new() }),
+                    Some(answer) => answer.more.push(content),
+                },
+                RecordType::EndRequest => {
+                    // Whatever the program has returned; nothing may follow.
+                    let is_complete = content.len() == HEADER_BYTES
+                        && ProtocolStatus::from_number(content[4]) == ProtocolStatus::RequestComplete;
+                    return answer.filter(|_| is_complete && rest.is_empty());
+                }
+                _ => return None,
+            }
+        }
+    }
+
     fn closed(_decoder: &Decoder) -> Result<Output, String> {
         Err("it closed the connection before the end of the answer".to_string())
     }
 }
 
 impl ProgramProtocol for FastCgi {
-    fn request_head(variables: &ProgramVariables<'_>, keep: bool) -> Result<Vec<u8>, ZeroByte> {
-        let mut writer = RequestWriter::new(REQUEST, Role::Responder, if keep { KEEP_CONNECTION } else { 0 });
+    const ANSWERS_IN_ONE_PIECE: bool = true;
+
+    fn request_head(
+        variables: &ProgramVariables<'_>,
+        keep: bool,
+        buffer: Vec<u8>,
+    ) -> Result<Vec<u8>, ZeroByte> {
+        let flags = if keep { KEEP_CONNECTION } else { 0 };
+        let mut writer = RequestWriter::new(REQUEST, Role::Responder, flags, buffer);
         variables.write_to(&mut writer)?;
         let mut head = writer.finish();
         if variables.body_bytes() == 0 {

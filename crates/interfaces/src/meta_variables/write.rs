@@ -16,12 +16,16 @@ pub trait VariableSink {
 
 /// Writes the variables of a request with these header fields, in the order in which they came; those that a page has set
 /// are not among them.
-pub fn write_variables<S: VariableSink>(facts: &RequestFacts<'_>, fields: &[(&[u8], &[u8])], sink: &mut S) {
+pub fn write_variables<'f, S: VariableSink>(
+    facts: &RequestFacts<'_>,
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+    sink: &mut S,
+) {
     let mut writer = Writer(sink);
     writer.add_request(facts);
     writer.add_addresses(facts);
     writer.add_files(facts);
-    writer.add_body(facts, fields);
+    writer.add_body(facts, fields.clone());
     if let Some(tls) = &facts.tls {
         writer.add_tls(tls);
     }
@@ -86,11 +90,15 @@ impl<S: VariableSink> Writer<'_, S> {
         }
     }
 
-    fn add_body(&mut self, facts: &RequestFacts<'_>, fields: &[(&[u8], &[u8])]) {
+    fn add_body<'f>(
+        &mut self,
+        facts: &RequestFacts<'_>,
+        mut fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) {
         if let Some(length) = facts.content_length {
             self.add_number("CONTENT_LENGTH", length);
         }
-        if let Some((_, value)) = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"content-type")) {
+        if let Some((_, value)) = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"content-type")) {
             self.add("CONTENT_TYPE", value);
         }
     }
@@ -113,12 +121,16 @@ impl<S: VariableSink> Writer<'_, S> {
     }
 
     /// `HTTP_*`: a field that came more than once becomes one variable (section 4.1.18).
-    fn add_fields(&mut self, fields: &[(&[u8], &[u8])], pass_authorization: bool) {
+    fn add_fields<'f>(
+        &mut self,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+        pass_authorization: bool,
+    ) {
         let mut variable = Vec::with_capacity(64);
-        for (index, (name, value)) in fields.iter().enumerate() {
-            let is_same = |(other, _): &&(&[u8], &[u8])| other.eq_ignore_ascii_case(name);
+        for (index, (name, value)) in fields.clone().enumerate() {
+            let is_same = |(other, _): &(&[u8], &[u8])| other.eq_ignore_ascii_case(name);
             if !becomes_variable(name, pass_authorization)
-                || fields[..index].iter().any(|field| is_same(&field))
+                || fields.clone().take(index).any(|field| is_same(&field))
             {
                 continue;
             }
@@ -128,15 +140,15 @@ impl<S: VariableSink> Writer<'_, S> {
                 b'-' => b'_',
                 byte => byte.to_ascii_uppercase(),
             }));
-            if !fields[index + 1..].iter().any(|field| is_same(&field)) {
+            if !fields.clone().skip(index + 1).any(|field| is_same(&field)) {
                 self.0.add_pieces(&variable, &[value]);
                 continue;
             }
             // RFC 6265 section 5.4 and RFC 9113 section 8.2.3: pieces of a Cookie are joined by semicolons.
             let separator: &[u8] = if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " };
-            let more = fields[index + 1..].iter().filter(is_same);
+            let more = fields.clone().skip(index + 1).filter(is_same);
             let pieces: Vec<&[u8]> =
-                std::iter::once(*value).chain(more.flat_map(|(_, more)| [separator, *more])).collect();
+                std::iter::once(value).chain(more.flat_map(|(_, more)| [separator, more])).collect();
             self.0.add_pieces(&variable, &pieces);
         }
     }

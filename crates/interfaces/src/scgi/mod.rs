@@ -38,7 +38,11 @@ impl Protocol for Scgi {
 }
 
 impl ProgramProtocol for Scgi {
-    fn request_head(variables: &ProgramVariables<'_>, _keep: bool) -> Result<Vec<u8>, ZeroByte> {
+    fn request_head(
+        variables: &ProgramVariables<'_>,
+        _keep: bool,
+        _buffer: Vec<u8>,
+    ) -> Result<Vec<u8>, ZeroByte> {
         Ok(request::request_head(variables.body_bytes(), variables.in_one_piece()?.iter()))
     }
 }

@@ -5,24 +5,29 @@ use super::entrant::{Entrant, EntrantKind, PartState};
 use super::origin::Origin;
 use super::prepare::Prepared;
 use crate::probe;
+use crate::remote::Session;
 use crate::result::{ConfigurationFile, OriginResult, SystemResult};
 use crate::suite::tree::{DIRECTIVE, Expected, expected};
 use crate::suite::{Mix, Suite};
-use crate::system::Values;
-use crate::system::companion::{PreparedCompanion, SocketDirectory};
-use crate::system::process::{OUTPUT_FILE, Start, SystemProcess};
+use crate::system::companion::SocketDirectory;
+use crate::system::launch::{Ground, Launched, launch};
+use crate::system::process::SystemProcess;
 use memchr::memmem;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use touchstone_load::Target;
 
-/// How long a system may take until it answers at all.
-const START_TIME_LIMIT: Duration = Duration::from_secs(30);
+/// How long a system may take until it answers, with more than that it is not ready (503): on a busy machine Java and what it
+/// compiles take their time.
+const START_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// How long a system that answers may go on answering something else than the file that was asked for.
 const WRONG_ANSWER_TIME_LIMIT: Duration = Duration::from_secs(3);
 /// How long one request of the check may take.
-const REQUEST_TIME_LIMIT: Duration = Duration::from_secs(30);
+const REQUEST_TIME_LIMIT: Duration = Duration::from_secs(60);
+/// What a server answers whose programs are not there yet (RFC 9110 section 15.6.4).
+const SERVICE_UNAVAILABLE: u16 = 503;
 
 /// A system under test that is ready to be measured. Dropping it stops what was started.
 #[derive(Debug)]
@@ -31,14 +36,20 @@ pub(super) struct Contender {
     pub(super) target: Target,
     /// Where it stands among all systems that were named.
     pub(super) place: usize,
-    process: Option<SystemProcess>,
-    companions: Vec<SystemProcess>,
-    origin: Option<Origin>,
     command: Vec<String>,
     configuration: Vec<ConfigurationFile>,
-    cpus: Vec<usize>,
-    /// Kept as long as the processes: taken away when this is dropped.
-    _sockets: Option<SocketDirectory>,
+    runs: Runs,
+}
+
+/// Where it runs.
+#[derive(Debug)]
+enum Runs {
+    /// It was started here, with its origin where it has one.
+    Here { launched: Box<Launched>, origin: Option<Origin> },
+    /// It was started on another machine.
+    There(Session),
+    /// It ran already.
+    Already,
 }
 
 impl Contender {
@@ -50,22 +61,20 @@ impl Contender {
         prepared: &Prepared,
         interrupt: &AtomicBool,
     ) -> Result<Contender, BenchError> {
-        let target = entrant.target();
         let mut contender = match &entrant.kind {
             EntrantKind::Running { .. } => Contender {
+                target: entrant.target(),
                 entrant,
-                target,
                 place,
-                process: None,
-                companions: Vec::new(),
-                origin: None,
                 command: Vec::new(),
                 configuration: Vec::new(),
-                cpus: Vec::new(),
-                _sockets: None,
+                runs: Runs::Already,
             },
             EntrantKind::Started { .. } => {
-                launch(entrant, target, place, prepared).map_err(BenchError::Refused)?
+                start_here(entrant, place, prepared).map_err(BenchError::Refused)?
+            }
+            EntrantKind::Remote { .. } => {
+                start_there(entrant, place, prepared).map_err(BenchError::Refused)?
             }
         };
         for part in 0..prepared.suite.parts.len() {
@@ -94,13 +103,23 @@ impl Contender {
     pub(super) fn pids(&self) -> Vec<u32> {
         match &self.entrant.kind {
             EntrantKind::Running { pid, .. } => pid.iter().copied().collect(),
-            EntrantKind::Started { .. } => self.processes().map(SystemProcess::pid).collect(),
+            EntrantKind::Started { .. } | EntrantKind::Remote { .. } => {
+                self.processes().map(SystemProcess::pid).collect()
+            }
+        }
+    }
+
+    /// The way to the probe that watches it, where it runs on another machine.
+    pub(super) fn session(&self) -> Option<Session> {
+        match &self.runs {
+            Runs::There(session) => Some(session.clone()),
+            Runs::Here { .. } | Runs::Already => None,
         }
     }
 
     /// The processors that it was given; empty where it was not started here.
     pub(super) fn cpus(&self) -> &[usize] {
-        &self.cpus
+        &self.entrant.cpus
     }
 
     /// Whether a part of the suite is measured on it.
@@ -111,7 +130,7 @@ impl Contender {
     /// Whether the kernel adds the processor time of programs of these capabilities to none of its processes.
     pub(super) fn does_not_count(&self, needs: &[&str]) -> bool {
         match &self.entrant.kind {
-            EntrantKind::Running { .. } => false,
+            EntrantKind::Running { .. } | EntrantKind::Remote { .. } => false,
             EntrantKind::Started { definition, .. } => {
                 definition.uncounted.iter().any(|uncounted| needs.contains(&uncounted.as_str()))
             }
@@ -122,29 +141,43 @@ impl Contender {
     pub(super) fn path_prefix(&self) -> &str {
         match &self.entrant.kind {
             EntrantKind::Running { url, .. } => &url.path_prefix,
-            EntrantKind::Started { .. } => "",
+            EntrantKind::Started { .. } | EntrantKind::Remote { .. } => "",
         }
     }
 
     /// How it ended, if it did.
     pub(super) fn has_ended(&mut self) -> Option<String> {
-        if let Some(process) = &mut self.process {
-            if let Some(end) = process.has_ended() {
-                return Some(end.to_string());
+        match &mut self.runs {
+            Runs::Here { launched, origin } => {
+                if let Some(end) = launched.process.has_ended() {
+                    return Some(end.to_string());
+                }
+                let origin = origin.iter_mut().map(|origin| &mut origin.process);
+                let mut beside = launched.companions.iter_mut().chain(origin);
+                let ended = beside.find_map(|companion| companion.has_ended().map(str::to_string));
+                ended.map(|end| format!("a program beside it: {end}"))
             }
-            let origin = self.origin.iter_mut().map(|origin| &mut origin.process);
-            let mut beside = self.companions.iter_mut().chain(origin);
-            let ended = beside.find_map(|companion| companion.has_ended().map(str::to_string));
-            return ended.map(|end| format!("a program beside it: {end}"));
+            Runs::There(session) => session.has_ended(),
+            Runs::Already => {
+                let EntrantKind::Running { pid, .. } = &self.entrant.kind else { return None };
+                let pid = (*pid)?;
+                (!Path::new(&format!("/proc/{pid}")).exists()).then(|| format!("process {pid} is gone"))
+            }
         }
-        let EntrantKind::Running { pid, .. } = &self.entrant.kind else { return None };
-        let pid = (*pid)?;
-        (!Path::new(&format!("/proc/{pid}")).exists()).then(|| format!("process {pid} is gone"))
     }
 
     /// The end of what it printed.
     pub(super) fn last_words(&self) -> Option<String> {
-        self.process.as_ref().and_then(SystemProcess::last_words)
+        match &self.runs {
+            Runs::Here { launched, .. } => launched.process.last_words(),
+            Runs::There(session) => session.last_words(),
+            Runs::Already => None,
+        }
+    }
+
+    /// Whether it was started for this run.
+    fn was_started(&self) -> bool {
+        !matches!(self.runs, Runs::Already)
     }
 
     /// Asks it to end, without waiting.
@@ -152,47 +185,80 @@ impl Contender {
         self.processes().for_each(SystemProcess::ask_to_end);
     }
 
-    /// Ends it, if it was started here.
+    /// Ends it, if it was started for this run.
     pub(super) fn stop(&mut self) {
-        let origin = self.origin.iter_mut().map(|origin| &mut origin.process);
-        self.process.iter_mut().chain(&mut self.companions).chain(origin).for_each(SystemProcess::stop);
+        match &mut self.runs {
+            Runs::Here { launched, origin } => {
+                let origin = origin.iter_mut().map(|origin| &mut origin.process);
+                let beside = launched.companions.iter_mut().chain(origin);
+                std::iter::once(&mut launched.process).chain(beside).for_each(SystemProcess::stop);
+            }
+            Runs::There(session) => session.stop(),
+            Runs::Already => {}
+        }
+    }
+
+    fn own_origin(&mut self) -> Option<&mut Origin> {
+        match &mut self.runs {
+            Runs::Here { origin, .. } => origin.as_mut(),
+            Runs::There(_) | Runs::Already => None,
+        }
     }
 
     /// Its origin, where it accelerates one, as far as it was measured.
     pub(super) fn origin(&self) -> Option<OriginResult> {
-        self.origin.as_ref().map(|origin| origin.result.clone())
+        match &self.runs {
+            Runs::Here { origin, .. } => origin.as_ref().map(|origin| origin.result.clone()),
+            Runs::There(_) | Runs::Already => None,
+        }
     }
 
     /// A mix begins.
     pub(super) fn begin_mix(&mut self) {
-        self.origin.iter_mut().for_each(Origin::begin);
+        self.own_origin().into_iter().for_each(Origin::begin);
     }
 
     /// A mix has ended: where there is an origin, its processor time is kept, and everything is asked for once to see how much
     /// of each class is stored.
-    pub(super) fn end_mix(&mut self, prepared: &Prepared, part: usize, mix: &Mix, requests: u64) {
-        let Some(origin) = &mut self.origin else { return };
-        origin.end(mix, requests);
+    pub(super) fn end_mix(
+        &mut self,
+        prepared: &Prepared,
+        part: usize,
+        (mix, run): (&Mix, u64),
+        requests: u64,
+    ) {
+        let Target { address, host, .. } = self.target.clone();
+        let Some(origin) = self.own_origin() else { return };
+        origin.end(mix, run, requests);
         for class in &prepared.suite.parts[part].workload.classes {
             for number in 0..class.requests() {
                 let (path, length) = (class.path(number), class.body_bytes() as usize);
-                let Target { address, host, .. } = &self.target;
-                let answer = probe::get(*address, host, &path, length, REQUEST_TIME_LIMIT);
+                let answer = probe::get(address, &host, &path, length, REQUEST_TIME_LIMIT);
                 origin.count(&class.name, answer.is_ok_and(|answer| answer.status == 200 && answer.hit));
             }
         }
     }
 
     fn processes(&self) -> impl Iterator<Item = &SystemProcess> {
-        let origin = self.origin.iter().map(|origin| &origin.process);
-        self.process.iter().chain(&self.companions).chain(origin)
+        let here = match &self.runs {
+            Runs::Here { launched, origin } => Some((launched, origin)),
+            Runs::There(_) | Runs::Already => None,
+        };
+        here.into_iter().flat_map(|(launched, origin)| {
+            let origin = origin.iter().map(|origin| &origin.process);
+            std::iter::once(&launched.process).chain(&launched.companions).chain(origin)
+        })
     }
 
     /// Its part of the result, before anything was measured.
     pub(super) fn empty_result(&self, suite: &Suite) -> SystemResult {
         SystemResult {
             command: self.command.clone(),
-            cpus: self.cpus.clone(),
+            cpus: self.entrant.cpus.clone(),
+            machine: match &self.entrant.kind {
+                EntrantKind::Remote { found, .. } => Some(found.machine.clone()),
+                EntrantKind::Started { .. } | EntrantKind::Running { .. } => None,
+            },
             configuration: self.configuration.clone(),
             origin: self.origin(),
             ..not_measured(&self.entrant, suite)
@@ -220,10 +286,10 @@ impl Contender {
             }
             if problem.answered {
                 let first = *first_answer.get_or_insert_with(Instant::now);
-                if first.elapsed() > WRONG_ANSWER_TIME_LIMIT || self.process.is_none() {
+                if first.elapsed() > WRONG_ANSWER_TIME_LIMIT || !self.was_started() {
                     return Err(Refusal::Part(problem.text));
                 }
-            } else if started.elapsed() > START_TIME_LIMIT || self.process.is_none() {
+            } else if started.elapsed() > START_TIME_LIMIT || !self.was_started() {
                 return Err(Refusal::Part(problem.text));
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -255,7 +321,8 @@ impl Contender {
                 })?;
         let wrong = |text: String| Err(Problem { text, answered: true });
         if answer.status != 200 {
-            return wrong(format!("answered {} to a request for {path}", answer.status));
+            let text = format!("answered {} to a request for {path}", answer.status);
+            return Err(Problem { text, answered: answer.status != SERVICE_UNAVAILABLE });
         }
         let expected = expected(workload, class_index, class, number);
         if expected == Expected::Page && memmem::find(&answer.body, DIRECTIVE).is_some() {
@@ -266,7 +333,7 @@ impl Contender {
             return wrong(format!("answered {path} with {found} bytes; there should be {length}"));
         }
         // What was started here was given the tree; another server may have one of the same shape.
-        let comparable = self.process.is_some() && !self.entrant.is_limit;
+        let comparable = self.was_started() && !self.entrant.is_limit;
         match expected {
             Expected::Bytes(bytes) if comparable && answer.body != bytes => {
                 wrong(format!("answered {path} with other bytes than the file's"))
@@ -278,7 +345,7 @@ impl Contender {
     /// Why it cannot be measured, with what it printed or what to do.
     fn refusal(&self, problem: &str) -> BenchError {
         let title = &self.entrant.title;
-        if self.process.is_none() {
+        if !self.was_started() {
             return BenchError::Refused(format!(
                 "{title} {problem}. The workload's files must be served there (`touchstone suites NAME --tree DIR` \
                  writes them), and the programs of its interfaces at their paths."
@@ -294,7 +361,7 @@ impl Contender {
 
 struct Problem {
     text: String,
-    /// Whether it answered at all.
+    /// Whether it answered, and with more than that it cannot yet.
     answered: bool,
 }
 
@@ -322,8 +389,12 @@ pub(super) fn not_measured(entrant: &Entrant, suite: &Suite) -> SystemResult {
         is_limit: entrant.is_limit,
         command: Vec::new(),
         cpus: Vec::new(),
+        machine: None,
         configuration: Vec::new(),
         mixes: Vec::new(),
+        loads: Vec::new(),
+        peaks: Vec::new(),
+        search: Vec::new(),
         skipped: entrant.skipped(suite),
         origin: None,
         last_words: None,
@@ -335,82 +406,65 @@ fn limit_body_bytes(prepared: &Prepared) -> u64 {
     prepared.suite.first_part().workload.mean_body_bytes().round() as u64
 }
 
-fn launch(entrant: Entrant, target: Target, place: usize, prepared: &Prepared) -> Result<Contender, String> {
+/// Starts a system here, after its origin where it has one.
+fn start_here(entrant: Entrant, place: usize, prepared: &Prepared) -> Result<Contender, String> {
     let EntrantKind::Started { definition, installed, port } = &entrant.kind else {
         return Err("only a system that is defined can be started".to_string());
     };
-    let failed = |what: &str, error: std::io::Error| format!("{}: {what}: {error}", entrant.title);
     let directory = prepared.directory.system_directory(&entrant.name).map_err(|error| error.to_string())?;
     let user = prepared.user.as_ref();
     let sockets = SocketDirectory::make(user)
-        .map_err(|error| failed("a directory for its sockets cannot be made", error))?;
-    let cpus = &prepared.placement.system;
+        .map_err(|error| format!("{}: a directory for its sockets cannot be made: {error}", entrant.title))?;
     let needs = entrant.needs(&prepared.suite);
-    let start_origin = |name: &String| Origin::start(name, &entrant.name, &needs, sockets.path(), prepared);
-    let origin = definition.origin.as_ref().map(start_origin).transpose()?;
-    let filled = definition.prepare(&Values {
-        executable: &installed.executable,
-        root: &prepared.tree,
-        directory: &directory,
-        port: *port,
-        origin_port: origin.as_ref().map_or(0, |origin| origin.port),
-        cores: cpus.len(),
-        mean_body_bytes: limit_body_bytes(prepared),
+    let mut ground = Ground {
+        tree: &prepared.tree,
         programs: &prepared.programs.directory,
-        sockets: sockets.path(),
-        user: user.map_or("", |user| &user.name),
-        group: user.map_or("", |user| &user.group),
-        as_root: user.is_some(),
-        needs: &needs,
-    });
-    filled.write_files(&directory).map_err(|error| failed("its configuration cannot be written", error))?;
-    let mut companions = Vec::new();
-    for companion in &filled.companions {
-        let started = companion.start(cpus, &directory.join("companions.log"), sockets.path(), user);
-        companions.extend(started.map_err(|error| {
-            failed(&format!("{} cannot be started beside it", companion.command[0]), error)
-        })?);
-    }
-    let process = SystemProcess::start(Start {
-        command: &filled.command,
-        environment: &filled.environment,
-        cpus,
+        jars: prepared.programs.jars.as_deref(),
         directory: &directory,
-        output: &directory.join(OUTPUT_FILE),
-        socket: None,
-        user: None,
-    })
-    .map_err(|error| failed(&format!("{} cannot be started", filled.command[0]), error))?;
-    let mut configuration = with_companions(filled.files, &filled.companions, cpus.len());
+        address: Ipv4Addr::LOCALHOST.into(),
+        port: *port,
+        origin_port: 0,
+        cpus: &entrant.cpus,
+        user,
+        mean_body_bytes: limit_body_bytes(prepared),
+        needs: &needs,
+    };
+    let start_origin = |name: &String| Origin::start(name, &entrant.name, &ground, prepared);
+    let origin = definition.origin.as_ref().map(start_origin).transpose()?;
+    ground.origin_port = origin.as_ref().map_or(0, |origin| origin.port);
+    let launched = launch(definition, installed, sockets, &ground)
+        .map_err(|problem| format!("{}: {problem}", entrant.title))?;
+    let mut configuration = launched.configuration.clone();
     configuration.extend(origin.iter().flat_map(|origin| origin.configuration.clone()));
     Ok(Contender {
-        target,
+        target: entrant.target(),
         place,
-        process: Some(process),
-        companions,
-        origin,
-        command: filled.command,
+        command: launched.command.clone(),
         configuration,
-        cpus: cpus.clone(),
-        _sockets: Some(sockets),
+        runs: Runs::Here { launched: Box::new(launched), origin },
         entrant,
     })
 }
 
-/// What ran beside a system belongs to how it was configured.
-fn with_companions(
-    mut files: Vec<ConfigurationFile>,
-    companions: &[PreparedCompanion],
-    processes: usize,
-) -> Vec<ConfigurationFile> {
-    let line = |companion: &PreparedCompanion| {
-        format!("{} x {} (listens at {})\n", processes, companion.command.join(" "), companion.socket)
+/// Starts a system on another machine.
+fn start_there(entrant: Entrant, place: usize, prepared: &Prepared) -> Result<Contender, String> {
+    let EntrantKind::Remote { session, found, .. } = &entrant.kind else {
+        return Err("only a system on another machine is started there".to_string());
     };
-    if !companions.is_empty() {
-        let text = companions.iter().map(line).collect();
-        files.push(ConfigurationFile { name: "programs that ran beside it".to_string(), text });
-    }
-    files
+    let session = session.clone();
+    let needs = entrant.needs(&prepared.suite);
+    let (tree, programs) = (&prepared.tree, &prepared.programs.directory);
+    let (command, configuration) = session
+        .start(found, tree, programs, &needs, limit_body_bytes(prepared))
+        .map_err(|problem| format!("{}: {problem}", entrant.title))?;
+    Ok(Contender {
+        target: entrant.target(),
+        place,
+        command,
+        configuration,
+        runs: Runs::There(session),
+        entrant,
+    })
 }
 
 fn check_interrupt(interrupt: &AtomicBool, title: &str) -> Result<(), BenchError> {

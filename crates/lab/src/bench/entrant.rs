@@ -1,8 +1,11 @@
 //! The systems of a run: found by their names, told which parts of the suite they can do, and given their ports.
 
 use super::{Options, origin};
+use crate::placement::Placement;
 use crate::programs::{self, Programs};
+use crate::remote::{Found, Host, Session};
 use crate::result::SkippedInterface;
+use crate::speedup;
 use crate::suite::{Part, Suite};
 use crate::system::url::SystemUrl;
 use crate::system::{Definition, Installed};
@@ -21,6 +24,8 @@ pub struct Entrant {
     pub is_limit: bool,
     /// Whether and how it is started.
     pub kind: EntrantKind,
+    /// The processors that it gets; empty: it runs already, on its own.
+    pub cpus: Vec<usize>,
     /// What becomes of each part of the suite on it.
     pub parts: Vec<PartState>,
 }
@@ -48,6 +53,15 @@ pub enum EntrantKind {
         /// On which port of 127.0.0.1.
         port: u16,
     },
+    /// It is started on another machine, over ssh.
+    Remote {
+        /// The way to the probe there.
+        session: Session,
+        /// What was found there.
+        found: Box<Found>,
+        /// How it is started.
+        definition: Box<Definition>,
+    },
     /// It runs already.
     Running {
         /// Where.
@@ -57,16 +71,27 @@ pub enum EntrantKind {
     },
 }
 
-/// The systems that the options name, with what they can do of the suite, and the programs that it takes.
-pub(super) fn enter(options: &Options, suite: &Suite) -> Result<(Vec<Entrant>, Programs), String> {
-    let mut entrants = entrants(options)?;
+/// What the options name.
+pub(super) struct Entered {
+    /// The systems, with what they can do of the suite.
+    pub(super) entrants: Vec<Entrant>,
+    /// The programs that the suite takes.
+    pub(super) programs: Programs,
+    /// The systems' ports, so that nobody else gets one before its system is started.
+    pub(super) held_ports: Vec<TcpListener>,
+}
+
+/// The systems that the options name, with what running them takes.
+pub(super) fn enter(options: &Options, suite: &Suite, placement: &Placement) -> Result<Entered, String> {
+    let entrants = entrants(options, placement)?;
+    let mut entrants = on_processors(entrants, &options.processors, placement)?;
     let programs = needed_programs(suite, &entrants);
     for entrant in &mut entrants {
         entrant.parts = part_states(suite, entrant, &programs);
     }
     refuse_if_nothing_runs(&entrants)?;
-    give_ports(&mut entrants, options.port)?;
-    Ok((entrants, programs))
+    let held_ports = give_ports(&mut entrants, options.port)?;
+    Ok(Entered { entrants, programs, held_ports })
 }
 
 impl Entrant {
@@ -74,6 +99,7 @@ impl Entrant {
     pub fn is_on_this_machine(&self) -> bool {
         match &self.kind {
             EntrantKind::Started { .. } => true,
+            EntrantKind::Remote { found, .. } => crate::system::url::is_own_address(found.address),
             EntrantKind::Running { url, .. } => url.is_this_machine(),
         }
     }
@@ -110,22 +136,42 @@ impl Entrant {
                 let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
                 Target::plain(address, &address.to_string())
             }
+            EntrantKind::Remote { found, .. } => {
+                let address = SocketAddr::from((found.address, found.port));
+                Target::plain(address, &address.to_string())
+            }
             EntrantKind::Running { url, .. } => url.target.clone(),
+        }
+    }
+
+    /// How it is started, where it is.
+    fn definition(&self) -> Option<&Definition> {
+        match &self.kind {
+            EntrantKind::Started { definition, .. } | EntrantKind::Remote { definition, .. } => {
+                Some(definition)
+            }
+            EntrantKind::Running { .. } => None,
         }
     }
 }
 
-fn entrants(options: &Options) -> Result<Vec<Entrant>, String> {
+fn entrants(options: &Options, placement: &Placement) -> Result<Vec<Entrant>, String> {
     let own = ["touchstone".to_string()];
     let words = if options.systems.is_empty() { &own[..] } else { &options.systems[..] };
-    let urls = words.iter().filter(|word| SystemUrl::looks_like(word)).count();
+    let is_url = |word: &&String| !Host::looks_like(word) && SystemUrl::looks_like(word);
+    let urls = words.iter().filter(is_url).count();
     if let Some(pid) = options.pid {
         check_pid(pid, urls)?;
     }
     let mut entrants: Vec<Entrant> = Vec::with_capacity(words.len());
     for word in words {
-        let mut entrant =
-            if SystemUrl::looks_like(word) { running(word, options.pid)? } else { to_be_started(word)? };
+        let mut entrant = if Host::looks_like(word) {
+            remote(word, options, placement)?
+        } else if SystemUrl::looks_like(word) {
+            running(word, options.pid)?
+        } else {
+            to_be_started(word)?
+        };
         let before = entrants.iter().filter(|other| same_system(&other.name, &entrant.name)).count();
         if before > 0 {
             entrant.name = format!("{}#{}", entrant.name, before + 1);
@@ -134,6 +180,44 @@ fn entrants(options: &Options) -> Result<Vec<Entrant>, String> {
         entrants.push(entrant);
     }
     Ok(entrants)
+}
+
+/// Gives the entrants their processors: all that systems get or, where numbers of them are named, each entrant once with the first
+/// so many.
+fn on_processors(
+    entrants: Vec<Entrant>,
+    numbers: &[usize],
+    placement: &Placement,
+) -> Result<Vec<Entrant>, String> {
+    let started = |entrant: &Entrant| matches!(entrant.kind, EntrantKind::Started { .. });
+    if numbers.len() < 2 {
+        let with_all = |entrant: Entrant| match started(&entrant) {
+            true => Entrant { cpus: placement.system.clone(), ..entrant },
+            false => entrant,
+        };
+        return Ok(entrants.into_iter().map(with_all).collect());
+    }
+    let mut placed = Vec::new();
+    for entrant in entrants {
+        if !started(&entrant) {
+            return Err(format!(
+                "{} runs already: it cannot be given one number of processors after the other (--cores)",
+                entrant.name
+            ));
+        }
+        for &number in numbers {
+            let cpus = placement.system.get(..number).filter(|cpus| !cpus.is_empty());
+            let cpus = cpus.ok_or_else(|| format!("--cores: {number} processors cannot be had"))?;
+            let of = if number == 1 { "1 processor".to_string() } else { format!("{number} processors") };
+            placed.push(Entrant {
+                name: speedup::name_on(&entrant.name, number),
+                title: format!("{}, {of}", entrant.title),
+                cpus: cpus.to_vec(),
+                ..entrant.clone()
+            });
+        }
+    }
+    Ok(placed)
 }
 
 /// Whether a name is this one, or this one with a number.
@@ -161,6 +245,25 @@ fn running(url: &str, pid: Option<u32>) -> Result<Entrant, String> {
         title: url.url.clone(),
         is_limit: false,
         kind: EntrantKind::Running { url, pid },
+        cpus: Vec::new(),
+        parts: Vec::new(),
+    })
+}
+
+/// A system on another machine: this program is brought there as its probe, and looks for it.
+fn remote(word: &str, options: &Options, placement: &Placement) -> Result<Entrant, String> {
+    let (host, name) = Host::parse(word)?;
+    let definition = Definition::find(&name)?;
+    let session = Session::open(&options.ssh, &host)?;
+    // Where the other machine is this one, its processors are shared out like those of systems that are started here.
+    let cpus = host.is_this_machine().then(|| placement.system.clone());
+    let found = session.find(&name, &Definition::text_of(&name)?, cpus)?;
+    Ok(Entrant {
+        name: format!("{}@{}", definition.name, host.name),
+        title: format!("{} on {}", found.title, host.name),
+        is_limit: definition.is_limit,
+        cpus: found.cpus.clone(),
+        kind: EntrantKind::Remote { session, found: Box::new(found), definition: Box::new(definition) },
         parts: Vec::new(),
     })
 }
@@ -178,6 +281,7 @@ fn to_be_started(word: &str) -> Result<Entrant, String> {
         title: definition.title_with(installed.version.as_deref()),
         is_limit: definition.is_limit,
         kind: EntrantKind::Started { definition: Box::new(definition), installed, port: 0 },
+        cpus: Vec::new(),
         parts: Vec::new(),
     })
 }
@@ -185,10 +289,8 @@ fn to_be_started(word: &str) -> Result<Entrant, String> {
 /// Finds or builds the programs that the suite's interfaces call on the systems that are started here.
 fn needed_programs(suite: &Suite, entrants: &[Entrant]) -> Programs {
     let can = |part: &&Part| {
-        entrants.iter().any(|entrant| match &entrant.kind {
-            EntrantKind::Started { definition, .. } => definition.lacks(&part.needs(), "").is_none(),
-            EntrantKind::Running { .. } => false,
-        })
+        let has_it = |definition: &Definition| definition.lacks(&part.needs(), "").is_none();
+        entrants.iter().filter_map(Entrant::definition).any(has_it)
     };
     let mut names: Vec<&str> = suite.parts.iter().filter(can).flat_map(Part::programs).collect();
     names.sort_unstable();
@@ -198,10 +300,9 @@ fn needed_programs(suite: &Suite, entrants: &[Entrant]) -> Programs {
 
 /// What becomes of each part of the suite on a system, as far as it is known before it is started.
 fn part_states(suite: &Suite, entrant: &Entrant, programs: &Programs) -> Vec<PartState> {
-    let definition = match &entrant.kind {
-        EntrantKind::Started { definition, .. } => definition,
+    let Some(definition) = entrant.definition() else {
         // What runs already is asked, and then its answers tell.
-        EntrantKind::Running { .. } => return vec![PartState::Runs; suite.parts.len()],
+        return vec![PartState::Runs; suite.parts.len()];
     };
     if definition.is_limit {
         // It answers anything with the same bytes, so it is only held against what the others are held against.
@@ -244,8 +345,9 @@ fn refuse_if_nothing_runs(entrants: &[Entrant]) -> Result<(), String> {
     Err(format!("nothing can be measured: {}", reasons.join("; ")))
 }
 
-/// Finds a free port for every system that is started. All are held until all are found, so that no two get the same.
-fn give_ports(entrants: &mut [Entrant], first: Option<u16>) -> Result<(), String> {
+/// Finds a free port for every system that is started. Each is held until its system is: others of this machine, and the
+/// connections of the load engine, are given ports meanwhile.
+fn give_ports(entrants: &mut [Entrant], first: Option<u16>) -> Result<Vec<TcpListener>, String> {
     let mut held = Vec::new();
     let mut next = first;
     for entrant in entrants {
@@ -266,13 +368,12 @@ fn give_ports(entrants: &mut [Entrant], first: Option<u16>) -> Result<(), String
             None => None,
         };
     }
-    Ok(())
+    Ok(held)
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use std::path::PathBuf;
 
     /// The definition of a system with these capabilities, whose executable is there.
     pub(crate) fn system(place: &Path, name: &str, capabilities: &str) -> String {
@@ -291,7 +392,7 @@ pub(super) mod tests {
         let place = tempfile::tempdir().unwrap();
         let entrant = to_be_started(&system(place.path(), "all", "\"files\", \"cgi\"")).unwrap();
         let missing = [("cgi".to_string(), "there is no cc".to_string())].into();
-        let programs = Programs { directory: PathBuf::new(), missing };
+        let programs = Programs { missing, ..Programs::default() };
         let states = part_states(&suite, &entrant, &programs);
         assert_eq!(states, [PartState::NotAsked, PartState::Skipped("CGI: there is no cc".to_string())]);
     }

@@ -4,6 +4,7 @@
 use super::contender::Contender;
 use super::event::{Event, Observer, Tick, Turn};
 use crate::monitor::{Exporter, Monitor, Recording, Watch};
+use crate::remote::Session;
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -22,6 +23,7 @@ pub(super) struct Measurement<'a> {
     pub(super) pids: Vec<u32>,
     pub(super) period: Duration,
     pub(super) exporter: Option<Exporter>,
+    pub(super) session: Option<Session>,
     pub(super) turn: Turn<'a>,
     /// What the rest of the run takes after this mix.
     pub(super) seconds_after: f64,
@@ -67,6 +69,7 @@ impl Measurement<'_> {
             window_end: self.plan.length.saturating_sub(self.plan.ramp_down),
             cpus: self.plan.cores.clone(),
             exporter: self.exporter.clone(),
+            session: self.session.clone(),
         })
         .map_err(|error| format!("the monitor cannot be started: {error}"))?;
         let (outcome, ending) = std::thread::scope(|scope| {

@@ -1,9 +1,9 @@
 //! A bench run: a suite on one or more systems under test, on one machine.
 //!
 //! Everything that can be refused is refused before anything starts ([`prepare`]): names, packages, ports,
-//! descriptors, the place for the result. Then all systems are started, checked and warmed, and the mixes run; for
-//! each mix the systems take turns, with each interface of the suite, in an order that rotates, so that noise falls on all
-//! alike. A system that dies,
+//! descriptors, the place for the result. Then all systems are started, checked and warmed, and the mixes run in blocks, one for
+//! each run of the suite; within a block, for each mix, the systems take turns, with each interface of the suite, in an order
+//! that rotates, so that noise falls on all alike. A system that dies,
 //! or an interrupt, ends the run; what was measured until then is kept and marked.
 
 mod contender;
@@ -14,6 +14,7 @@ mod measure;
 mod origin;
 mod prepare;
 mod record;
+mod search;
 mod warnings;
 
 pub use entrant::{Entrant, EntrantKind, PartState};
@@ -22,6 +23,7 @@ pub use interrupt::interrupt_on_signals;
 pub use prepare::{Prepared, prepare};
 pub(crate) use record::latency_record;
 
+use crate::derived;
 use crate::output::{LoggedHistogram, ResultDirectory};
 use crate::placement::{self, Wishes};
 use crate::raw::{RawMix, RawPlace};
@@ -46,6 +48,16 @@ pub struct Options {
     pub systems: Vec<String>,
     /// The short form.
     pub quick: bool,
+    /// How often each mix is run on each system; absent: three times, once in the short form.
+    pub runs: Option<u64>,
+    /// The time within which 95 of 100 answers must come for a load to be useful.
+    pub p95: Option<Duration>,
+    /// Whether the loads are searched for instead of taken from the suite.
+    pub search: bool,
+    /// The command that reaches other machines, with its options.
+    pub ssh: Vec<String>,
+    /// Each system is measured on each of these numbers of processors; empty: once, on those of `placement`.
+    pub processors: Vec<usize>,
     /// The directory for the result; absent: one below `results/`, named by the time and the suite.
     pub output: Option<PathBuf>,
     /// These numbers of clients instead of the suite's mixes.
@@ -147,6 +159,7 @@ impl<'a> Run<'a> {
         for (place, entrant) in entrants.into_iter().enumerate() {
             if entrant.runs() {
                 observer.event(Event::Starting { system: &entrant.title });
+                prepared.let_go_of_port(&entrant);
                 let contender = Contender::start(entrant, place, &prepared, interrupt)?;
                 observer.event(Event::Ready { system: &contender.entrant.title });
                 systems[place] = contender.empty_result(&prepared.suite);
@@ -162,9 +175,14 @@ impl<'a> Run<'a> {
     }
 
     fn carry_out(mut self) -> Result<Finished, BenchError> {
-        let status = self.run_mixes();
+        let found = if self.prepared.search { self.search() } else { Ok(()) };
+        let status = match found {
+            Ok(()) => self.run_mixes(),
+            Err(reason) => RunStatus::Incomplete(reason),
+        };
         self.stop_systems();
-        let result = self.result(status);
+        let mut result = self.result(status);
+        derived::make(&mut result);
         let directory = &self.prepared.directory;
         directory
             .write(&result, &self.histograms)
@@ -194,18 +212,20 @@ impl<'a> Run<'a> {
         RunStatus::Complete
     }
 
-    /// What is measured when. Within a mix each part has its turn, and within a part each system; the order rotates, so that
-    /// each is first, second and last equally often.
+    /// What is measured when. Each run is a block. In it, within a mix each part has its turn, and within a part each system; the
+    /// order rotates, so that each is first, second and last equally often.
     fn turns(&self) -> Vec<PlannedTurn> {
         let (parts, count) = (self.prepared.suite.parts.len(), self.contenders.len());
         let mut turns = Vec::new();
-        for mix in 0..self.prepared.mixes.len() {
-            for offset in 0..parts {
-                let part = (mix + offset) % parts;
-                for place in 0..count {
-                    let contender = (mix + offset + place) % count;
-                    if self.contenders[contender].runs(part) {
-                        turns.push(PlannedTurn { mix, part, contender });
+        for run in 0..self.prepared.method.runs as usize {
+            for mix in 0..self.prepared.mixes.len() {
+                for offset in 0..parts {
+                    let part = (run + mix + offset) % parts;
+                    for place in 0..count {
+                        let contender = (run + mix + offset + place) % count;
+                        if self.contenders[contender].runs(part) {
+                            turns.push(PlannedTurn { run, mix, part, contender });
+                        }
                     }
                 }
             }
@@ -213,11 +233,17 @@ impl<'a> Run<'a> {
         turns
     }
 
+    /// The choice of requests: the same for every system, another one for every mix and run.
+    fn seed(&self, run: usize, mix: usize) -> u64 {
+        self.prepared.seed.wrapping_add((run * self.prepared.mixes.len() + mix) as u64)
+    }
+
     /// One mix of one part on one system. An error is the reason why the run ends here.
     fn run_turn(&mut self, turns: &[PlannedTurn], number: usize) -> Result<(), String> {
         let turn = turns[number];
-        let title = self.title(turn);
+        let title = self.title(turn.contender, turn.part);
         let mix = self.prepared.mixes[turn.mix].clone();
+        let seed = self.seed(turn.run, turn.mix);
         let contender = &mut self.contenders[turn.contender];
         if self.interrupt.load(Ordering::Relaxed) {
             return Err(format!("it was interrupted before the mix {} on {title}", mix.name));
@@ -230,8 +256,7 @@ impl<'a> Run<'a> {
             target: contender.target.clone(),
             path_prefix: contender.path_prefix(),
             cores: &prepared.placement.load,
-            // The same choice of requests for every system, another one for every mix.
-            seed: prepared.seed.wrapping_add(turn.mix as u64),
+            seed,
             check_lengths: !contender.entrant.is_limit,
         };
         let later = turns[number + 1..].iter();
@@ -240,6 +265,7 @@ impl<'a> Run<'a> {
             pids: contender.pids(),
             period: if prepared.quick { Duration::from_millis(500) } else { Duration::from_secs(1) },
             exporter: prepared.exporter.clone(),
+            session: contender.session(),
             turn: event::Turn {
                 system: &title,
                 mix: &mix.name,
@@ -252,14 +278,15 @@ impl<'a> Run<'a> {
         let contender = &mut self.contenders[turn.contender];
         contender.begin_mix();
         let measured = measurement.take(contender, self.observer, self.interrupt)?;
-        contender.end_mix(&self.prepared, turn.part, &mix, measured.outcome.total_requests);
+        let run = turn.run as u64 + 1;
+        contender.end_mix(&self.prepared, turn.part, (&mix, run), measured.outcome.total_requests);
         self.keep(turn, &title, &mix, measured)
     }
 
-    /// The name for people of what a turn measures.
-    fn title(&self, turn: PlannedTurn) -> String {
-        let system = &self.contenders[turn.contender].entrant.title;
-        match &self.prepared.suite.parts[turn.part].interface {
+    /// The name for people of a part of the suite on a system.
+    fn title(&self, contender: usize, part: usize) -> String {
+        let system = &self.contenders[contender].entrant.title;
+        match &self.prepared.suite.parts[part].interface {
             Some(interface) => format!("{system}, {}", interface.title),
             None => system.clone(),
         }
@@ -271,6 +298,7 @@ impl<'a> Run<'a> {
         let part = &self.prepared.suite.parts[turn.part];
         let place = record::Place {
             interface: part.name(),
+            run: turn.run as u64 + 1,
             load_cpus: &self.prepared.placement.load,
             cpus: contender.cpus(),
             uncounted: contender.does_not_count(&part.needs()),
@@ -290,7 +318,8 @@ impl<'a> Run<'a> {
         let raw = RawMix::of(&place, &measured.outcome, &measured.recording);
         let kept = self.prepared.directory.append_raw(&raw);
         kept.map_err(|error| unwritable(&self.prepared.directory, &error))?;
-        let names = [&contender.entrant.name, part.name(), &mix.name];
+        let run = if turn.run == 0 { String::new() } else { format!("run{}", turn.run + 1) };
+        let names = [&contender.entrant.name, part.name(), &mix.name, &run];
         let tag: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
         self.histograms.push(LoggedHistogram {
             tag: tag.join("/"),
@@ -336,9 +365,12 @@ impl<'a> Run<'a> {
             command_line: prepared.command_line.clone(),
             status,
             suite: prepared.suite.record(prepared.quick, prepared.seed),
+            method: prepared.method,
             machine: prepared.machine.clone(),
             systems: self.systems.clone(),
             spice: Vec::new(),
+            comparisons: Vec::new(),
+            speedups: Vec::new(),
             warnings: self.warnings.clone(),
         };
         result.spice = spice::rows(&result);
@@ -349,9 +381,10 @@ impl<'a> Run<'a> {
     }
 }
 
-/// One mix of one part of the suite on one system, by their places.
+/// One run of one mix of one part of the suite on one system, by their places.
 #[derive(Debug, Clone, Copy)]
 struct PlannedTurn {
+    run: usize,
     mix: usize,
     part: usize,
     contender: usize,

@@ -5,14 +5,15 @@ use super::prepare::Prepared;
 use crate::monitor::processes::ProcessTree;
 use crate::result::{ClassHits, ConfigurationFile, OriginResult, OriginUse};
 use crate::suite::Mix;
-use crate::system::process::{OUTPUT_FILE, Start, SystemProcess};
-use crate::system::{Definition, Installed, Values};
+use crate::system::companion::{Companion, SocketDirectory};
+use crate::system::launch::{Ground, launch};
+use crate::system::process::SystemProcess;
+use crate::system::{Definition, Installed};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long an origin may take until it accepts connections.
-const START_TIME_LIMIT: Duration = Duration::from_secs(10);
+const START_TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// An origin that runs. Dropping it stops it.
 #[derive(Debug)]
@@ -25,60 +26,39 @@ pub(super) struct Origin {
     tree: ProcessTree,
     /// The processor time when the mix began, seconds.
     cpu_s_before: f64,
+    /// Kept as long as the process: taken away when this is dropped.
+    _sockets: SocketDirectory,
 }
 
 impl Origin {
-    /// Starts it and waits until it accepts connections. `sockets` is the directory of its accelerator's sockets.
+    /// Starts it for what its accelerator is started for, and waits until it accepts connections.
     pub(super) fn start(
         name: &str,
         accelerator: &str,
-        needs: &[&str],
-        sockets: &Path,
+        ground: &Ground<'_>,
         prepared: &Prepared,
     ) -> Result<Origin, String> {
         let (definition, installed) = find(name, accelerator)?;
         let title = definition.title_with(installed.version.as_deref());
         let failed = |error: std::io::Error| format!("{title}, the origin of {accelerator}: {error}");
-        if let Some(reason) = definition.lacks(needs, &title) {
+        if let Some(reason) = definition.lacks(ground.needs, &title) {
             return Err(format!("{reason}, and is the origin of {accelerator}"));
         }
-        let directory =
-            prepared.directory.system_directory(&format!("{accelerator}-origin")).map_err(failed)?;
-        let port = free_port().map_err(failed)?;
-        let (cpus, user) = (&prepared.placement.system, prepared.user.as_ref());
-        let filled = definition.prepare(&Values {
-            executable: &installed.executable,
-            root: &prepared.tree,
-            directory: &directory,
-            port,
-            origin_port: 0,
-            cores: cpus.len(),
-            mean_body_bytes: prepared.suite.first_part().workload.mean_body_bytes().round() as u64,
-            programs: &prepared.programs.directory,
-            sockets,
-            user: user.map_or("", |user| &user.name),
-            group: user.map_or("", |user| &user.group),
-            as_root: user.is_some(),
-            needs,
-        });
-        if definition.origin.is_some() || !filled.companions.is_empty() {
+        let asks = |companion: &Companion| ground.needs.contains(&companion.needs.as_str());
+        if definition.origin.is_some() || definition.companions.iter().any(asks) {
             return Err(format!(
                 "{title} cannot be the origin of {accelerator}: others run beside it, which is not supported"
             ));
         }
-        filled.write_files(&directory).map_err(failed)?;
-        let output = directory.join(OUTPUT_FILE);
-        let mut process = SystemProcess::start(Start {
-            command: &filled.command,
-            environment: &filled.environment,
-            cpus,
-            directory: &directory,
-            output: &output,
-            socket: None,
-            user: None,
-        })
-        .map_err(failed)?;
-        wait_until_it_accepts(&mut process, port).map_err(|problem| {
+        let directory =
+            prepared.directory.system_directory(&format!("{accelerator}-origin")).map_err(failed)?;
+        let port = free_port().map_err(failed)?;
+        let sockets = SocketDirectory::make(ground.user).map_err(failed)?;
+        let ground = Ground { directory: &directory, port, ..*ground };
+        let mut launched = launch(&definition, &installed, sockets, &ground)
+            .map_err(|problem| format!("{title}, the origin of {accelerator}: {problem}"))?;
+        let process = &mut launched.process;
+        wait_until_it_accepts(process, port).map_err(|problem| {
             format!(
                 "{title}, the origin of {accelerator}, {problem}. {}",
                 process.last_words().unwrap_or_default()
@@ -87,16 +67,24 @@ impl Origin {
         let tree = ProcessTree::of(&[process.pid()]);
         let mut configuration = vec![ConfigurationFile {
             name: "origin: command".to_string(),
-            text: filled.command.join(" ") + "\n",
+            text: launched.command.join(" ") + "\n",
         }];
         configuration.extend(
-            filled
-                .files
+            launched
+                .configuration
                 .into_iter()
                 .map(|file| ConfigurationFile { name: format!("origin: {}", file.name), ..file }),
         );
         let result = OriginResult { name: definition.name, title, mixes: Vec::new(), hits: Vec::new() };
-        Ok(Origin { process, port, configuration, result, tree, cpu_s_before: 0.0 })
+        Ok(Origin {
+            process: launched.process,
+            port,
+            configuration,
+            result,
+            tree,
+            cpu_s_before: 0.0,
+            _sockets: launched.sockets,
+        })
     }
 
     /// A mix begins.
@@ -105,10 +93,11 @@ impl Origin {
     }
 
     /// A mix has ended, in which the accelerator gave so many valid answers.
-    pub(super) fn end(&mut self, mix: &Mix, requests: u64) {
+    pub(super) fn end(&mut self, mix: &Mix, run: u64, requests: u64) {
         let cpu_s = (self.cpu_s() - self.cpu_s_before).max(0.0);
         self.result.mixes.push(OriginUse {
             mix: mix.name.clone(),
+            run,
             clients: mix.clients as u64,
             cpu_s,
             length_s: mix.length_s,

@@ -2,15 +2,18 @@
 //! and the place for the result are had. Whatever is wrong is refused here, with what to do about it.
 
 use super::Options;
-use super::entrant::{self, Entrant, EntrantKind};
+use super::entrant::{self, Entered, Entrant, EntrantKind};
+use super::search;
 use crate::machine;
 use crate::monitor::Exporter;
 use crate::output::ResultDirectory;
 use crate::placement::{self, Placement};
 use crate::programs::Programs;
-use crate::result::{MachineFacts, ToolFacts};
+use crate::result::{MachineFacts, MethodRecord, ToolFacts};
+use crate::statistics::useful_peak::Criteria;
 use crate::suite::{Drive, Mix, Suite, tree};
 use crate::system::user::{self, User};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use time::OffsetDateTime;
@@ -18,6 +21,10 @@ use time::macros::format_description;
 
 /// Descriptors that a bench needs beside those of the load engine: the output files of the systems, the monitor.
 const OTHER_OPEN_FILES: u64 = 64;
+/// Runs of each mix in the suite's whole form: the fewest of which a result can be certified.
+const RUNS: u64 = 3;
+/// The most runs of each mix.
+const RUNS_MAX: u64 = 1000;
 
 /// A run that can start.
 #[derive(Debug)]
@@ -28,8 +35,14 @@ pub struct Prepared {
     pub mixes: Vec<Mix>,
     /// Whether it is the short form.
     pub quick: bool,
+    /// How often each mix is run, and what makes a load useful.
+    pub method: MethodRecord,
+    /// Whether the loads are searched for before they are measured.
+    pub search: bool,
     /// The systems, in the order in which they were named.
     pub entrants: Vec<Entrant>,
+    /// Their ports, each held until its system is started.
+    pub(super) held_ports: Vec<TcpListener>,
     /// Which processors go to whom.
     pub placement: Placement,
     /// The workload's files.
@@ -56,13 +69,26 @@ pub struct Prepared {
     pub warnings: Vec<String>,
 }
 
+impl Prepared {
+    /// Lets the system have its port.
+    pub(super) fn let_go_of_port(&mut self, entrant: &Entrant) {
+        if let EntrantKind::Started { port, .. } = entrant.kind {
+            let is_another =
+                |held: &TcpListener| held.local_addr().is_ok_and(|address| address.port() != port);
+            self.held_ports.retain(is_another);
+        }
+    }
+}
+
 /// Understands the options and takes what the run needs; the text of a refusal says what is wrong and what to do.
 pub fn prepare(options: Options) -> Result<Prepared, String> {
     let suite = Suite::find(&options.suite).map_err(|error| error.to_string())?;
     let mixes = mixes(&suite, &options)?;
+    let method = method(&options)?;
     let placement = placement::place(&options.placement)?;
-    let (entrants, programs) = entrant::enter(&options, &suite)?;
-    provide_open_files(&mixes)?;
+    let Entered { entrants, programs, held_ports } = entrant::enter(&options, &suite, &placement)?;
+    let searched = if options.search { search::CLIENTS_MAX } else { 0 };
+    provide_open_files(mixes.iter().map(|mix| mix.clients).max().unwrap_or(0).max(searched))?;
     let mut warnings: Vec<String> = placement.warning().into_iter().collect();
     for entrant in &entrants {
         warnings.extend(entrant_warnings(entrant, &suite, &mixes, &placement)?);
@@ -76,7 +102,10 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
         exporter,
         mixes,
         quick: options.quick,
+        method,
+        search: options.search,
         entrants,
+        held_ports,
         placement,
         tree,
         programs,
@@ -118,8 +147,23 @@ fn mixes(suite: &Suite, options: &Options) -> Result<Vec<Mix>, String> {
     Ok(mixes)
 }
 
+/// How often each mix is run, and what makes a load useful: where a mix is run less than three times, as many runs as there are.
+fn method(options: &Options) -> Result<MethodRecord, String> {
+    let runs = options.runs.unwrap_or(if options.quick { 1 } else { RUNS });
+    if !(1..=RUNS_MAX).contains(&runs) {
+        return Err(format!("--runs must be from 1 to {RUNS_MAX}"));
+    }
+    let usual = Criteria::default();
+    let useful = Criteria {
+        runs_min: usual.runs_min.min(runs as usize),
+        p95_max_us: options.p95.map(|time| time.as_secs_f64() * 1e6),
+        ..usual
+    };
+    Ok(MethodRecord { runs, useful })
+}
+
 /// One mix for each number of clients, with the times of the suite's first.
-fn mixes_with(numbers: &[usize], first: &Mix) -> Result<Vec<Mix>, String> {
+pub(super) fn mixes_with(numbers: &[usize], first: &Mix) -> Result<Vec<Mix>, String> {
     let mut mixes: Vec<Mix> = Vec::with_capacity(numbers.len());
     for &clients in numbers {
         if mixes.iter().any(|mix| mix.clients == clients) {
@@ -133,7 +177,7 @@ fn mixes_with(numbers: &[usize], first: &Mix) -> Result<Vec<Mix>, String> {
 /// The exporter, when it answers as one.
 fn exporter(url: Option<&str>, entrants: &[Entrant]) -> Result<Option<Exporter>, String> {
     let Some(url) = url else { return Ok(None) };
-    if entrants.iter().any(|entrant| matches!(entrant.kind, EntrantKind::Started { .. })) {
+    if entrants.iter().any(|entrant| !matches!(entrant.kind, EntrantKind::Running { .. })) {
         return Err(
             "--exporter is for systems that run on another machine: name them by their URL".to_string()
         );
@@ -145,9 +189,9 @@ fn exporter(url: Option<&str>, entrants: &[Entrant]) -> Result<Option<Exporter>,
 
 /// Raises the limit of open files as far as it may be, for this process and the servers that it starts; a server needs
 /// as many as there are clients, too.
-fn provide_open_files(mixes: &[Mix]) -> Result<(), String> {
+fn provide_open_files(clients: usize) -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let most = mixes.iter().map(|mix| mix.clients).max().unwrap_or(0) as u64;
+    let most = clients as u64;
     let needed = most + OTHER_OPEN_FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -220,7 +264,6 @@ mod tests {
     use super::super::entrant::PartState;
     use super::super::entrant::tests::system;
     use super::*;
-    use std::net::TcpListener;
 
     fn options(systems: &[&str]) -> Options {
         Options {

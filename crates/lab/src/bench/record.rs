@@ -1,10 +1,13 @@
 //! From what the load engine and the monitor saw to the row of a mix in the result file.
 
 use super::measure::{Ending, Measured};
+use crate::engine_seconds::{self, Second};
+use crate::loads;
 use crate::monitor::Recording;
 use crate::result::{
     ClientRow, ErrorRecord, LatencyRecord, LoadUse, MachineUse, MixResult, ProcessUse, TimelineRow,
 };
+use crate::statistics::taint::{self, Sign};
 use crate::suite::Mix;
 use hdrhistogram::{Counter, Histogram};
 use touchstone_load::{ErrorCounts, Interval, Outcome, Saturation};
@@ -18,6 +21,8 @@ const CURVE_POINTS_MAX: usize = 100;
 pub(super) struct Place<'a> {
     /// The interface's name; empty where the suite has one workload for all.
     pub(super) interface: &'a str,
+    /// Which run of the mix it is, from 1.
+    pub(super) run: u64,
     /// The processors of the load engine.
     pub(super) load_cpus: &'a [usize],
     /// The processors of the system; empty: not pinned.
@@ -33,9 +38,10 @@ pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> M
     let machine = recording.machine_use();
     let window_s = outcome.window.as_secs_f64();
     let latency = latency_record(&outcome.latency_ns);
-    MixResult {
+    let result = MixResult {
         name: mix.name.clone(),
         interface: place.interface.to_string(),
+        run: place.run,
         clients: mix.clients as u64,
         load_cpus: place.load_cpus.to_vec(),
         ramp_up_s: mix.ramp_up_s,
@@ -68,9 +74,25 @@ pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> M
             Saturation::Clear => None,
             Saturation::Saturated(sign) => Some(sign.clone()),
         },
+        taint: taint(mix, place, outcome, recording),
+        fairness: None,
         complete: *ending == Ending::Whole && !outcome.interrupted,
         total_requests: outcome.total_requests,
-    }
+    };
+    MixResult { fairness: loads::fairness_of(&result), ..result }
+}
+
+/// The signs of an engine at its limit, by the seconds of the counted window.
+fn taint(mix: &Mix, place: &Place<'_>, outcome: &Outcome, recording: &Recording) -> Vec<Sign> {
+    let second = |interval: &Interval| Second {
+        start_s: interval.start_s,
+        length_s: interval.length_s,
+        errors: interval.errors,
+    };
+    let window_s = (mix.ramp_up_s, mix.length_s - mix.ramp_down_s);
+    let seconds = outcome.intervals.iter().map(second);
+    let (load_cpus, cpus) = (place.load_cpus.len(), place.cpus.len());
+    taint::signs(&engine_seconds::of(seconds, window_s, recording, load_cpus, cpus))
 }
 
 /// The use with the time that the system's processors were busy in the place of that of its processes.

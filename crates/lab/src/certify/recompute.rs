@@ -4,9 +4,12 @@
 //! and not passed over in silence.
 
 use crate::bench::latency_record;
+use crate::derived;
+use crate::engine_seconds::{self, Second};
 use crate::raw::{RawHistogram, RawInterval, RawMix};
 use crate::result::{CpuShares, MachineUse, MixResult, ProcessUse, ResultFile};
 use crate::series;
+use crate::statistics::{fairness, taint};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -56,7 +59,7 @@ pub fn result(result: &ResultFile, raw: &[RawMix]) -> Recomputed {
             }
         }
     }
-    comparison.spice(result);
+    comparison.derived(result);
     if used < raw.len() {
         comparison.differ(format!("the raw data has {} mixes, and the result {used} of them", raw.len()));
     }
@@ -84,11 +87,25 @@ impl Comparison {
         }
     }
 
-    /// The SPICE measures follow from the mixes, which were compared before.
-    fn spice(&mut self, result: &ResultFile) {
-        let stated = serde_json::to_value(&result.spice).unwrap_or_default();
-        let expected = serde_json::to_value(crate::spice::rows(result)).unwrap_or_default();
-        self.value("the SPICE measures", &stated, &expected);
+    /// What follows from the mixes, which were compared before: the SPICE measures, and of a run that came to its end the runs
+    /// taken together, peaks, comparisons and speedups.
+    fn derived(&mut self, result: &ResultFile) {
+        let mut again = result.clone();
+        derived::make(&mut again);
+        // What can be written can be made a value.
+        self.value("the SPICE measures", &json!(result.spice), &json!(again.spice));
+        let is_derived = |result: &ResultFile| {
+            !result.comparisons.is_empty() || result.systems.iter().any(|system| !system.peaks.is_empty())
+        };
+        if !is_derived(result) {
+            return;
+        }
+        for (stated, again) in result.systems.iter().zip(&again.systems) {
+            self.value(&format!("{}, loads", stated.name), &json!(stated.loads), &json!(again.loads));
+            self.value(&format!("{}, peaks", stated.name), &json!(stated.peaks), &json!(again.peaks));
+        }
+        self.value("comparisons", &json!(result.comparisons), &json!(again.comparisons));
+        self.value("speedups", &json!(result.speedups), &json!(again.speedups));
     }
 
     fn value(&mut self, place: &str, stated: &Value, expected: &Value) {
@@ -161,6 +178,7 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
         raw.clients.iter().enumerate().map(|(index, _)| client(raw, index)).collect();
     let timeline: Result<Vec<Value>, String> =
         raw.intervals.iter().map(|interval| second(raw, interval)).collect();
+    let clients = clients?;
     let machine = raw.recording.machine_use();
     let engine = raw.engine;
     Ok(json!({
@@ -176,7 +194,8 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
         "littles_law_clients": rate * latency.mean_us / 1e6,
         "latency": latency,
         "connect": (!connect.is_empty()).then(|| latency_record(&connect)),
-        "client_rows": clients?,
+        "fairness": fairness(&clients),
+        "client_rows": clients,
         "server": server(raw, machine.as_ref(), stated),
         "machine": machine,
         "load": {
@@ -187,8 +206,33 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
         },
         "timeline": timeline?,
         "generator_saturated": raw.generator_saturated,
+        "taint": taint(raw, stated),
         "total_requests": raw.total_requests,
     }))
+}
+
+/// How alike the clients were served.
+fn fairness(clients: &[Value]) -> Option<fairness::Fairness> {
+    let of = |client: &Value, name: &str| client[name].as_f64().unwrap_or(0.0);
+    let answered: Vec<f64> = clients.iter().map(|client| of(client, "requests")).collect();
+    let waited: Vec<f64> = clients
+        .iter()
+        .filter(|client| of(client, "requests") > 0.0)
+        .map(|client| of(client, "mean_us"))
+        .collect();
+    fairness::of_clients(&answered, &waited)
+}
+
+/// The signs of a load engine at its limit.
+fn taint(raw: &RawMix, stated: &Value) -> Vec<taint::Sign> {
+    let set = |name: &str| stated[name].as_f64().unwrap_or(0.0);
+    let window_s = (set("ramp_up_s"), set("length_s") - set("ramp_down_s"));
+    let seconds = raw.intervals.iter().map(|interval| Second {
+        start_s: interval.start_s,
+        length_s: interval.length_s,
+        errors: interval.errors,
+    });
+    taint::signs(&engine_seconds::of(seconds, window_s, &raw.recording, raw.load_cpus.len(), raw.cpus.len()))
 }
 
 /// The errors by kind. A kind that never came need not stand in the result.

@@ -1,11 +1,11 @@
-//! The summary as comma-separated values (RFC 4180): a row for each mix of each system.
+//! The summary as comma-separated values (RFC 4180): a row for each run of each mix of each system.
 
 use crate::output::csv_text;
 use crate::result::{MixResult, ResultFile, SystemResult};
 use std::fmt::Write as _;
 
 /// The names of the columns, with their units.
-const COLUMNS: &str = "system,interface,mix,clients,window_s,requests,errors,requests_per_second,bytes_per_second,mean_body_bytes,\
+const COLUMNS: &str = "system,interface,mix,run,clients,window_s,requests,errors,requests_per_second,bytes_per_second,mean_body_bytes,\
 mean_us,p50_us,p95_us,p99_us,max_us,server_cpu_us_per_request,server_cpu_share,load_cpu_us_per_request,complete,\
 generator_saturated";
 
@@ -28,7 +28,7 @@ fn write_row(text: &mut String, system: &SystemResult, mix: &MixResult) -> std::
         mix.server.as_ref().map(|server| figure(server).to_string()).unwrap_or_default()
     };
     write!(text, "{},{},", csv_text(&system.title), csv_text(&mix.interface))?;
-    write!(text, "{},{},", csv_text(&mix.name), mix.clients)?;
+    write!(text, "{},{},{},", csv_text(&mix.name), mix.run, mix.clients)?;
     write!(text, "{},{},{},", mix.window_s, mix.requests, mix.errors.total())?;
     write!(text, "{},{},{},", mix.requests_per_second, mix.bytes_per_second, mix.mean_body_bytes)?;
     write!(text, "{},{},{},", latency.mean_us, latency.p50_us, latency.p95_us)?;
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(text.matches("\r\n").count(), 1 + 9);
         let columns = COLUMNS.matches(',').count();
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[1].starts_with("\"a, \"\"b\"\"\",,1_client,1,5,75000,0,15000,"), "{}", lines[1]);
+        assert!(lines[1].starts_with("\"a, \"\"b\"\"\",,1_client,1,1,5,75000,0,15000,"), "{}", lines[1]);
         assert!(lines[4..].iter().all(|line| line.matches(',').count() == columns));
         assert!(lines[4].contains(",,"), "{}", lines[4]);
     }

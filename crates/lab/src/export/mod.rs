@@ -1,14 +1,16 @@
-//! A result in other forms: WebBench's workbook, WebStone's text, CSV, and JUnit for continuous integration.
+//! A result in other forms: WebBench's workbook, WebStone's text, CSV, Markdown, and JUnit for continuous integration.
 //!
 //! Each is made from the result alone, like the report, so it can be made at any time (`touchstone report --format`).
 
 mod csv;
 mod junit;
+mod markdown;
 mod webstone;
 mod workbook;
 
 pub use csv::csv;
 pub use junit::junit;
+pub use markdown::markdown;
 pub use webstone::{WebStone, webstone};
 pub use workbook::workbook;
 
@@ -23,6 +25,8 @@ pub enum Format {
     Csv,
     /// Run rules and mixes as tests.
     Junit,
+    /// The peaks side by side, and how each system was started, in Markdown.
+    Markdown,
     /// The run report of WebStone 2.0, one for each mix.
     Webstone,
 }
@@ -34,6 +38,7 @@ impl Format {
             Format::Xlsx => "report.xlsx",
             Format::Csv => "summary.csv",
             Format::Junit => "junit.xml",
+            Format::Markdown => "summary.md",
             Format::Webstone => "webstone.txt",
         }
     }
@@ -44,6 +49,7 @@ impl Format {
             Format::Xlsx => workbook(result),
             Format::Csv => Ok(csv(result).into_bytes()),
             Format::Junit => Ok(junit(result).into_bytes()),
+            Format::Markdown => Ok(markdown(result).into_bytes()),
             Format::Webstone => Ok(webstone(result).into_bytes()),
         }
     }

@@ -30,6 +30,7 @@ pub use scheduler::{ControlGroupReading, DiskReading, SchedulerReading};
 pub use usage::{DiskUse, LinkUse, ProcessRow, ThreadUse, Usage};
 
 use crate::placement::pin_this_thread;
+use crate::remote::Session;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -52,6 +53,8 @@ pub struct Watch {
     pub cpus: Vec<usize>,
     /// The exporter of the system's own machine, where it is not this one: then that machine is watched.
     pub exporter: Option<Exporter>,
+    /// The way to the probe on the system's own machine, where it was started over ssh: then that machine is watched.
+    pub session: Option<Session>,
 }
 
 /// A monitor at work.
@@ -126,9 +129,13 @@ fn record(watch: &Watch, stopped: &Receiver<()>, latest: &Mutex<Latest>) -> Reco
     let mut tree = (!watch.pids.is_empty()).then(|| ProcessTree::of(&watch.pids));
     let mut recording = Recording::default();
     let mut take = |recording: &mut Recording| {
-        let snapshot = match &watch.exporter {
-            None => Snapshot::take(watch.start, tree.as_mut()),
-            Some(exporter) => Snapshot::of_exporter(watch.start, exporter, recording.snapshots.last()),
+        let last = recording.snapshots.last();
+        let snapshot = match (&watch.session, &watch.exporter) {
+            (Some(session), _) => Snapshot::of_another(watch.start, last, || session.look(watch.start).ok()),
+            (None, Some(exporter)) => Snapshot::of_another(watch.start, last, || {
+                exporter.read(watch.start).or_else(|_| exporter.read(watch.start)).ok()
+            }),
+            (None, None) => Snapshot::take(watch.start, tree.as_mut()),
         };
         recording.snapshots.push(snapshot);
         *latest.lock().unwrap_or_else(PoisonError::into_inner) = Latest::of(recording);
@@ -201,6 +208,7 @@ mod tests {
             window_end: Duration::from_millis(1100),
             cpus: Vec::new(),
             exporter: None,
+            session: None,
         }
     }
 

@@ -1,6 +1,5 @@
 //! What the monitor saw, and the figures that follow from it.
 
-use super::exporter::Exporter;
 use super::kernel::{CpuTimes, MachineReading};
 use super::memory::MemoryReading;
 use super::network::NetworkReading;
@@ -65,7 +64,7 @@ pub struct Window<'a> {
 
 impl Snapshot {
     /// Takes one now.
-    pub(super) fn take(start: Instant, mut tree: Option<&mut ProcessTree>) -> Snapshot {
+    pub(crate) fn take(start: Instant, mut tree: Option<&mut ProcessTree>) -> Snapshot {
         let before_s = seconds_of(ClockId::ThreadCPUTime);
         // The tree is read next to the clock: its times decide the processor time for each request.
         let at = start.elapsed();
@@ -92,16 +91,20 @@ impl Snapshot {
         snapshot
     }
 
-    /// Takes one of another machine. One that cannot be had is asked for once more; then the last one stands in its
-    /// place, as of a counter that did not move.
-    pub(super) fn of_exporter(start: Instant, exporter: &Exporter, last: Option<&Snapshot>) -> Snapshot {
+    /// Takes one of another machine. Where it cannot be had, the last one stands in its place, as of counters that did not
+    /// move.
+    pub(super) fn of_another(
+        start: Instant,
+        last: Option<&Snapshot>,
+        read: impl FnOnce() -> Option<Snapshot>,
+    ) -> Snapshot {
         let before_s = seconds_of(ClockId::ThreadCPUTime);
-        let read = exporter.read(start).or_else(|_| exporter.read(start));
+        let read = read();
         let at = start.elapsed();
         let mut snapshot = match (read, last) {
-            (Ok(snapshot), _) => snapshot,
-            (Err(_), Some(last)) => Snapshot { at, ..last.clone() },
-            (Err(_), None) => Snapshot { at, ..Snapshot::default() },
+            (Some(snapshot), _) => snapshot,
+            (None, Some(last)) => Snapshot { at, ..last.clone() },
+            (None, None) => Snapshot { at, ..Snapshot::default() },
         };
         snapshot.own_cpu_s = seconds_of(ClockId::ProcessCPUTime);
         snapshot.cost_us = (seconds_of(ClockId::ThreadCPUTime) - before_s) * 1e6;

@@ -6,6 +6,7 @@
 use super::Assumptions;
 use super::bottleneck::{Bottleneck, Verdict};
 use super::mva::{self, Outcome};
+use crate::acceleration;
 use crate::figures::{rate, significant};
 use crate::monitor::Usage;
 use crate::result::{MixResult, ResultFile, SystemResult};
@@ -144,6 +145,14 @@ fn accelerator_us(situation: &Situation<'_>) -> Option<(f64, String)> {
     if let Some(us) = situation.assumed.accelerator_us {
         return Some((us, "as you said".to_owned()));
     }
+    let of_accelerator = acceleration::of(situation.result).into_iter().find_map(|it| {
+        let peak = crate::verdict::peak(it.accelerated)?;
+        let with_origin = peak.server.as_ref()?.cpu_us_per_request;
+        Some(with_origin - it.origin_at_peak()?.cpu_us_per_request).filter(|us| *us > 0.0)
+    });
+    if let Some(us) = of_accelerator {
+        return Some((us, "as the accelerator does here".to_owned()));
+    }
     let cost = |system: &SystemResult| {
         let alike = system.mixes.iter().filter(|mix| mix.interface == situation.peak.interface);
         let peak = crate::verdict::peak_of(alike)?;
@@ -155,8 +164,31 @@ fn accelerator_us(situation: &Situation<'_>) -> Option<(f64, String)> {
         .map(|us| (us, "as touchstone does here".to_owned()))
 }
 
+/// The accelerators that this result measured before the system: what they gave.
+fn measured_accelerators(situation: &Situation<'_>) -> Vec<Advice> {
+    let before = |it: &acceleration::Acceleration<'_>| {
+        it.alone.is_some_and(|alone| std::ptr::eq(alone, situation.system))
+    };
+    let row = |it: acceleration::Acceleration<'_>| {
+        let (factors, peak) = (it.factors()?, crate::verdict::peak(it.accelerated)?);
+        let most = peak.requests_per_second;
+        let gives =
+            format!("{} times, {} requests/s, measured in this run", significant(factors.rate), rate(most));
+        Some(change(&format!("{} in front", it.accelerated.title), gives, Some(most)))
+    };
+    acceleration::of(situation.result).into_iter().filter(before).filter_map(row).collect()
+}
+
 /// The accelerator on the same processors: of a hit it spends its own time, of a miss that and the system's.
 fn accelerator(situation: &Situation<'_>) -> Vec<Advice> {
+    // Before an accelerator another one has nothing to do.
+    if situation.system.origin.is_some() {
+        return Vec::new();
+    }
+    let measured = measured_accelerators(situation);
+    if !measured.is_empty() {
+        return measured;
+    }
     let limited_by_work = matches!(
         situation.bottleneck.verdict,
         Verdict::ServerCpu | Verdict::SingleCore | Verdict::Disk | Verdict::LocksOrOther | Verdict::Memory
@@ -213,6 +245,15 @@ mod tests {
             row.gives.contains("at most") && (row.rate.unwrap() / 60_000.0 - 2.0).abs() < 1e-9,
             "{row:?}"
         );
+    }
+
+    #[test]
+    fn an_accelerator_that_was_measured_says_what_it_gave() {
+        let result = crate::acceleration::tests::accelerated();
+        let plans = plan(&result, &[], &Assumptions::default());
+        let before = plans[0].advice.iter().find(|it| it.change == "accelerator 1.0 in front").unwrap();
+        assert!(before.gives.starts_with("6.50 times, 390,000 requests/s, measured"), "{before:?}");
+        assert!(plans[1].advice.iter().all(|it| !it.change.contains("accelerator")));
     }
 
     #[test]

@@ -14,12 +14,12 @@ pub mod usl;
 
 pub use text::text;
 
+use crate::loads;
 use crate::monitor::Usage;
 use crate::raw::RawMix;
 use crate::result::{MixResult, ResultFile, SystemResult};
 use crate::series::{self, Series};
-use crate::statistics::fairness;
-use crate::statistics::useful_peak::{self, Criteria, Run, UsefulPeak};
+use crate::statistics::useful_peak::{Criteria, UsefulPeak};
 use advice::Advice;
 use bottleneck::{Bottleneck, Observed, Verdict};
 use mva::Station;
@@ -113,9 +113,12 @@ fn of_series(
         peak_clients: peak.clients,
         peak_rate: peak.requests_per_second,
         peak_latency_us: peak.latency.mean_us,
-        useful_peak: useful_peak::find(
-            &runs(&complete),
-            &Criteria { p95_max_us: assumed.p95_max_us, ..Criteria::default() },
+        useful_peak: loads::useful_peak(
+            series.runs.iter().copied(),
+            &Criteria {
+                p95_max_us: assumed.p95_max_us.or(result.method.useful.p95_max_us),
+                ..result.method.useful
+            },
         ),
         bottleneck,
         usl: usl::of(&points),
@@ -182,28 +185,6 @@ fn stations(system: &SystemResult, mixes: &[&MixResult]) -> Vec<Station> {
 fn measured(mixes: &[&MixResult]) -> Vec<mva::Measured> {
     let clients = |mix: &MixResult| u32::try_from(mix.clients).unwrap_or(u32::MAX);
     mixes.iter().map(|mix| (clients(mix), mix.requests_per_second, mix.latency.mean_us / 1e6)).collect()
-}
-
-fn runs(mixes: &[&MixResult]) -> Vec<Run> {
-    let run = |mix: &&MixResult| {
-        let failed = mix.errors.total() as f64;
-        let answered: Vec<f64> = mix.client_rows.iter().map(|client| client.requests as f64).collect();
-        let waited: Vec<f64> = mix
-            .client_rows
-            .iter()
-            .filter(|client| client.requests > 0)
-            .map(|client| client.mean_us)
-            .collect();
-        Run {
-            load: mix.clients as f64,
-            rate: mix.requests_per_second,
-            errors: failed / (failed + mix.requests as f64).max(1.0),
-            p95_us: mix.latency.p95_us,
-            fairness: fairness::of_clients(&answered, &waited),
-            tainted: mix.generator_saturated.is_some(),
-        }
-    };
-    mixes.iter().map(run).collect()
 }
 
 #[cfg(test)]

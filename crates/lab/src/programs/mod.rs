@@ -6,6 +6,7 @@
 //! directory with `cc`, or with `javac` for web applications, under a name made of the sources, so that changed sources are
 //! compiled anew.
 
+mod jars;
 mod web_application;
 
 use crate::cache;
@@ -102,6 +103,8 @@ pub struct Programs {
     pub directory: PathBuf,
     /// Those that are not there, with the reason.
     pub missing: BTreeMap<String, String>,
+    /// A copy of the jars of the server's own servlets, where the user whom it becomes cannot read those beside this program.
+    pub jars: Option<PathBuf>,
 }
 
 /// The names of all programs.
@@ -109,26 +112,42 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     RECIPES.iter().map(|recipe| recipe.name)
 }
 
-/// Finds or builds the programs of these names.
+/// Finds or builds the programs of these names, and sees to it that the server can run those in Java.
 pub fn prepare(names: &[&str]) -> Programs {
     let recipes: Vec<&Recipe> = RECIPES.iter().filter(|recipe| names.contains(&recipe.name)).collect();
+    let mut programs = find_or_build(&recipes);
+    let in_java = recipes.iter().filter(|recipe| matches!(recipe.tool, Tool::Java { .. }));
+    let in_java: Vec<&str> =
+        in_java.map(|recipe| recipe.name).filter(|name| !programs.missing.contains_key(*name)).collect();
+    if !in_java.is_empty() {
+        match jars::copy_for_all() {
+            Ok(jars) => programs.jars = jars,
+            Err(reason) => {
+                programs.missing.extend(in_java.iter().map(|name| (name.to_string(), reason.clone())));
+            }
+        }
+    }
+    programs
+}
+
+fn find_or_build(recipes: &[&Recipe]) -> Programs {
     let stated = std::env::var_os("TOUCHSTONE_PROGRAMS").filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(directory) = stated {
-        let missing = absent(&recipes, &directory);
+        let missing = absent(recipes, &directory);
         let reason = |name: &str| {
             (name.to_string(), format!("it is not in {} (TOUCHSTONE_PROGRAMS)", directory.display()))
         };
-        return Programs { missing: missing.into_iter().map(reason).collect(), directory };
+        let missing = missing.into_iter().map(reason).collect();
+        return Programs { missing, directory, jars: None };
     }
-    if let Some(directory) = installed_directory().filter(|directory| absent(&recipes, directory).is_empty())
-    {
-        return Programs { directory, missing: BTreeMap::new() };
+    if let Some(directory) = installed_directory().filter(|directory| absent(recipes, directory).is_empty()) {
+        return Programs { directory, ..Programs::default() };
     }
-    cache::prepare(|cache| build_all(&recipes, &cache.join("programs").join(digest()))).unwrap_or_else(
+    cache::prepare(|cache| build_all(recipes, &cache.join("programs").join(digest()))).unwrap_or_else(
         |refusals| {
             let reason = format!("no place to build it ({refusals}); set TOUCHSTONE_CACHE");
             let missing = recipes.iter().map(|recipe| (recipe.name.to_string(), reason.clone())).collect();
-            Programs { directory: PathBuf::new(), missing }
+            Programs { missing, ..Programs::default() }
         },
     )
 }
@@ -144,7 +163,7 @@ fn build_all(recipes: &[&Recipe], directory: &Path) -> io::Result<Programs> {
             missing.insert(recipe.name.to_string(), reason);
         }
     }
-    Ok(Programs { directory: directory.to_path_buf(), missing })
+    Ok(Programs { directory: directory.to_path_buf(), missing, jars: None })
 }
 
 impl Recipe {

@@ -58,15 +58,11 @@ fn run(mut command: Command, tool: &str) -> Result<(), String> {
 
 /// A class path with the servlet API: the jars of the server's own servlets, or those of a Tomcat whose script is on the PATH.
 fn servlet_api() -> Option<PathBuf> {
-    let program = std::env::current_exe().ok()?;
-    let beside = ["../java", "../../java", "../share/touchstone/java"];
-    let own = beside.iter().filter_map(|place| Some(program.parent()?.join(place)));
-    let own = own.filter(|directory| directory.join("touchstone-servlet.jar").is_file());
     let path = std::env::var_os("PATH").unwrap_or_default();
     let of_tomcat = std::env::split_paths(&path).filter_map(|directory| {
         // What is on the PATH is a link into Tomcat's own directory.
         let script = directory.join("catalina.sh").canonicalize().ok()?;
         Some(script.parent()?.parent()?.join("lib")).filter(|lib| lib.join("servlet-api.jar").is_file())
     });
-    own.chain(of_tomcat).next().map(|directory| directory.join("*"))
+    super::jars::beside_the_program().into_iter().chain(of_tomcat).next().map(|directory| directory.join("*"))
 }

@@ -9,6 +9,7 @@ use super::view::View;
 use super::words;
 use crate::planning::bottleneck::Evidence;
 use crate::planning::{Plan, mva, users, usl};
+use crate::result::SpeedupRow;
 use crate::statistics::useful_peak::{Criteria, UsefulPeak};
 
 /// The most characters of a reason in a cell.
@@ -28,6 +29,7 @@ pub(super) fn section(view: &View) -> Markup {
                 (peaks(&plans).write())
                 (people(&plans).write())
                 (laws(&plans).write())
+                @if !view.result.speedups.is_empty() { (speedups(view).write()) }
                 h3 { "What to change, and what it would give" }
                 (advice(&plans).write())
             }
@@ -131,6 +133,30 @@ fn people(plans: &[(&str, &Plan)]) -> Table {
         parts: plans.iter().map(part).collect(),
         ..Table::default()
     }
+}
+
+/// More processors beside fewer: the 1P and 2P tables of the reports.
+fn speedups(view: &View) -> Table {
+    let row = |row: &SpeedupRow| {
+        let interface = crate::series::interface(view.result, &row.interface);
+        let of = interface.map(|interface| format!(", {}", words::line(&interface.title, 60)));
+        let title = format!("{}{}", view.system_label(&row.system), of.unwrap_or_default());
+        Row::new(
+            title,
+            vec![
+                number::count(row.base_processors),
+                number::rate(row.base_peak.requests_per_second.median),
+                number::count(row.processors),
+                number::rate(row.peak.requests_per_second.median),
+                number::grouped(row.speedup, 2),
+                number::percent(row.efficiency),
+            ],
+        )
+    };
+    let columns =
+        ["System", "processors", "peak, requests/s", "processors", "peak, requests/s", "speedup", "efficiency"];
+    let rows = view.result.speedups.iter().map(row).collect();
+    Table::new("Speedup: the peak on more processors beside that on the fewest", &columns, rows).with_words(&[0])
 }
 
 /// What describes the curves, or why nothing does.

@@ -3,8 +3,8 @@
 
 use crate::result::{
     ClassRecord, ClientRow, ConfigurationFile, CpuShares, ErrorRecord, InterfaceRecord, LatencyRecord,
-    LoadUse, MachineFacts, MachineUse, MixResult, ProcessUse, ReportFigures, ResultFile, RunStatus,
-    SCHEMA_VERSION, SkippedInterface, SuiteRecord, SystemResult, TimelineRow, ToolFacts,
+    LoadUse, MachineFacts, MachineUse, MethodRecord, MixResult, ProcessUse, ReportFigures, ResultFile,
+    RunStatus, SCHEMA_VERSION, SkippedInterface, SuiteRecord, SystemResult, TimelineRow, ToolFacts,
 };
 
 const CLIENTS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
@@ -37,6 +37,7 @@ pub(super) fn full() -> ResultFile {
             is_limit,
             command: ["/usr/sbin/server", "--config", "/tmp/run 1/server.conf"].map(str::to_owned).to_vec(),
             cpus: vec![0],
+            machine: None,
             configuration: vec![ConfigurationFile {
                 name: "server.conf".to_owned(),
                 text:
@@ -44,6 +45,9 @@ pub(super) fn full() -> ResultFile {
                         .to_owned(),
             }],
             mixes: CLIENTS.iter().zip(rates).map(|(&clients, rate)| mix(name, clients, rate)).collect(),
+            loads: Vec::new(),
+            peaks: Vec::new(),
+            search: Vec::new(),
             skipped: Vec::new(),
             origin: None,
             last_words: None,
@@ -65,7 +69,10 @@ pub(super) fn full() -> ResultFile {
         suite: suite(),
         machine: machine(),
         systems,
+        method: MethodRecord::default(),
         spice: Vec::new(),
+        comparisons: Vec::new(),
+        speedups: Vec::new(),
         warnings: vec![
             "Load and servers shared two processors; a server that leaves more of them to the load engine looks better."
                 .to_owned(),
@@ -307,6 +314,7 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
     MixResult {
         name: format!("{clients}_clients"),
         interface: String::new(),
+        run: 1,
         clients,
         load_cpus: vec![1],
         ramp_up_s: 1.0,
@@ -345,6 +353,8 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
         },
         timeline: timeline(rate, share, mean_us, tail),
         generator_saturated: None,
+        taint: Vec::new(),
+        fairness: None,
         complete: true,
         total_requests: (rate * 7.4) as u64,
     }

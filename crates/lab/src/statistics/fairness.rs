@@ -2,10 +2,10 @@
 //! the report of 2000 calls its peak then not a useful one.
 
 use super::quantile::median;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How alike the clients of one run were served.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Fairness {
     /// Jain's index of the clients' answers: 1 all alike, 1/n one client had them all.
     pub jain: f64,

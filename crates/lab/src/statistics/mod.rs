@@ -19,7 +19,7 @@ pub mod useful_peak;
 pub mod warm_up;
 
 /// A figure with what it may be in truth.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Interval {
     /// The lower end.
     pub low: f64,

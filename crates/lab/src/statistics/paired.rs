@@ -8,7 +8,7 @@
 use super::Interval;
 use super::bootstrap;
 use super::quantile::normal_quantile;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A difference below this is of no use to anybody.
 pub const PRACTICAL_BAND: f64 = 0.01;
@@ -18,7 +18,7 @@ pub const FEWEST_PAIRS: usize = 5;
 const EXACT_PAIRS_MAX: usize = 25;
 
 /// What came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Conclusion {
     /// The first is higher.
@@ -32,7 +32,7 @@ pub enum Conclusion {
 }
 
 /// A comparison.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Pairs of runs.
     pub pairs: usize,

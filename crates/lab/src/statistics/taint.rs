@@ -3,7 +3,7 @@
 //! Each second is looked at for the signs of an engine, or of its machine, at its limit. A run in which a sign shows in
 //! more than one second of a hundred is tainted: its rate is a lower bound, and its latencies hold some of the engine's.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A sign counts when it shows in more than this share of the seconds.
 pub const SHARE_MAX: f64 = 0.01;
@@ -49,10 +49,10 @@ pub struct EngineSecond {
 }
 
 /// A sign that showed too often.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sign {
     /// What it is, in words.
-    pub what: &'static str,
+    pub what: String,
     /// In which share of the seconds.
     pub seconds_share: f64,
     /// Its worst figure.
@@ -86,7 +86,7 @@ pub fn signs(seconds: &[EngineSecond]) -> Vec<Sign> {
         let worse = |left: f64, right: f64| if limit == SENT_MIN { left.min(right) } else { left.max(right) };
         let worst = figures.iter().copied().reduce(worse)?;
         let seconds_share = figures.len() as f64 / seconds.len() as f64;
-        (seconds_share > SHARE_MAX).then_some(Sign { what, seconds_share, worst, limit })
+        (seconds_share > SHARE_MAX).then(|| Sign { what: what.to_owned(), seconds_share, worst, limit })
     };
     RULES.into_iter().filter_map(found).collect()
 }

@@ -7,10 +7,10 @@
 
 use super::fairness::Fairness;
 use super::quantile::median;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What people are content with.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Criteria {
     /// The fewest runs.
     pub runs_min: usize,

@@ -5,6 +5,7 @@
 //! ([`url::SystemUrl`]) and nothing is started.
 
 pub mod companion;
+pub mod launch;
 pub mod process;
 mod read;
 mod template;
@@ -23,15 +24,24 @@ use companion::{Companion, PreparedCompanion};
 pub use template::Values;
 
 /// The systems that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 10] = [
+const BUILT_IN: [(&str, &str); 19] = [
     ("touchstone", include_str!("../../../../systems/touchstone.toml")),
     ("touchstone-accelerator", include_str!("../../../../systems/touchstone-accelerator.toml")),
+    ("touchstone-proxy", include_str!("../../../../systems/touchstone-proxy.toml")),
     ("limit", include_str!("../../../../systems/limit.toml")),
     ("nginx", include_str!("../../../../systems/nginx.toml")),
     ("h2o", include_str!("../../../../systems/h2o.toml")),
     ("lighttpd", include_str!("../../../../systems/lighttpd.toml")),
     ("apache", include_str!("../../../../systems/apache.toml")),
+    ("caddy", include_str!("../../../../systems/caddy.toml")),
+    ("haproxy", include_str!("../../../../systems/haproxy.toml")),
+    ("haproxy-cache", include_str!("../../../../systems/haproxy-cache.toml")),
+    ("nginx-cache", include_str!("../../../../systems/nginx-cache.toml")),
+    ("varnish", include_str!("../../../../systems/varnish.toml")),
+    ("trafficserver", include_str!("../../../../systems/trafficserver.toml")),
+    ("squid", include_str!("../../../../systems/squid.toml")),
     ("tomcat", include_str!("../../../../systems/tomcat.toml")),
+    ("jetty", include_str!("../../../../systems/jetty.toml")),
     ("apache-ajp", include_str!("../../../../systems/apache-ajp.toml")),
     ("touchstone-ajp", include_str!("../../../../systems/touchstone-ajp.toml")),
 ];
@@ -39,8 +49,8 @@ const BUILT_IN: [(&str, &str); 10] = [
 /// Where servers are installed that are not on an ordinary user's PATH.
 const SYSTEM_DIRECTORIES: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin"];
 
-/// How long a server may take to print its version.
-const VERSION_TIME_LIMIT: Duration = Duration::from_secs(5);
+/// How long a server may take to print its version; one in Java starts Java for it.
+const VERSION_TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// How a system under test is found, configured and started.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,15 +117,20 @@ impl Definition {
 
     /// A built-in system by name, or a definition by the path of its file.
     pub fn find(name_or_path: &str) -> Result<Definition, String> {
-        if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
-            return Definition::read(name, text).map_err(|error| error.to_string());
+        let text = Definition::text_of(name_or_path)?;
+        Definition::read(name_or_path, &text).map_err(|error| error.to_string())
+    }
+
+    /// The TOML text of what [`Definition::find`] finds.
+    pub fn text_of(name_or_path: &str) -> Result<String, String> {
+        if let Some((_, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
+            return Ok((*text).to_owned());
         }
         if !name_or_path.contains('/') && !name_or_path.ends_with(".toml") {
             return Err(unknown_system(name_or_path));
         }
-        let text = std::fs::read_to_string(name_or_path)
-            .map_err(|error| format!("definition of a system, {name_or_path}: {error}"))?;
-        Definition::read(name_or_path, &text).map_err(|error| error.to_string())
+        std::fs::read_to_string(name_or_path)
+            .map_err(|error| format!("definition of a system, {name_or_path}: {error}"))
     }
 
     /// Reads a system's TOML text; `file` names it in messages.
@@ -254,11 +269,13 @@ mod tests {
             executable: Path::new("/usr/sbin/server"),
             root: Path::new("/tree"),
             directory,
+            address: std::net::Ipv4Addr::LOCALHOST.into(),
             port: 8080,
             origin_port: 8081,
             cores: 3,
             mean_body_bytes: 8348,
             programs: Path::new("/programs"),
+            jars: Some(Path::new("/jars")),
             sockets: Path::new("/tmp/sockets"),
             user: "nobody",
             group: "nogroup",
@@ -311,7 +328,9 @@ mod tests {
                 .starts_with("there is no system `ngnix`; did you mean `nginx`?")
         );
         assert!(
-            Definition::find("zzz").unwrap_err().contains("known: touchstone, touchstone-accelerator, limit")
+            Definition::find("zzz")
+                .unwrap_err()
+                .contains("known: touchstone, touchstone-accelerator, touchstone-proxy, limit")
         );
         assert!(Definition::find("/nowhere/x.toml").unwrap_err().contains("/nowhere/x.toml"));
     }

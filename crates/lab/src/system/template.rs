@@ -2,23 +2,26 @@
 //! for, between `{?name}` and `{/name}`.
 //!
 //! Only braces around lower-case letters and underscores are placeholders, so that the braces of configuration
-//! languages stand as they are. The name of a part is a capability that the run needs of the system, or `as_root` where this
-//! program runs as root.
+//! languages stand as they are. The name of a part is a capability that the run needs of the system, `as_root` where this
+//! program runs as root, or `jars` where those of the server's own servlets were copied.
 
 use crate::capability;
 use crate::definition::nearest;
+use std::net::IpAddr;
 use std::path::Path;
 
 /// The placeholders that there are.
-pub(super) const PLACEHOLDERS: [&str; 11] = [
+pub(super) const PLACEHOLDERS: [&str; 13] = [
     "executable",
     "root",
     "directory",
+    "address",
     "port",
     "origin_port",
     "cores",
     "mean_body_bytes",
     "programs",
+    "jars",
     "sockets",
     "user",
     "group",
@@ -26,6 +29,8 @@ pub(super) const PLACEHOLDERS: [&str; 11] = [
 
 /// The part that stands where this program runs as root.
 const AS_ROOT: &str = "as_root";
+/// The part that stands where the jars of servlets were copied, and the placeholder of the copy.
+const JARS: &str = "jars";
 
 /// What stands for the placeholders.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +41,8 @@ pub struct Values<'a> {
     pub root: &'a Path,
     /// The system's own directory: its configuration, its output, its temporary files.
     pub directory: &'a Path,
+    /// The address to listen on.
+    pub address: IpAddr,
     /// The port to listen on.
     pub port: u16,
     /// The port that its origin listens on; 0 where it has none.
@@ -46,6 +53,8 @@ pub struct Values<'a> {
     pub mean_body_bytes: u64,
     /// The directory of the SPICE programs.
     pub programs: &'a Path,
+    /// A copy of the jars of the server's own servlets; absent: it reads those beside the program.
+    pub jars: Option<&'a Path>,
     /// A directory with a short path, for unix sockets.
     pub sockets: &'a Path,
     /// The user without rights of its own whom servers become that are started by root; otherwise this program's.
@@ -63,10 +72,11 @@ impl Values<'_> {
     pub(super) fn fill(&self, template: &str) -> String {
         // A template that cannot be taken apart is refused when it is read.
         let pieces = pieces(template).unwrap_or_default();
-        let stands = |piece: &&Piece<'_>| {
-            piece
-                .only_with
-                .is_none_or(|name| if name == AS_ROOT { self.as_root } else { self.needs.contains(&name) })
+        let stands = |piece: &&Piece<'_>| match piece.only_with {
+            None => true,
+            Some(AS_ROOT) => self.as_root,
+            Some(JARS) => self.jars.is_some(),
+            Some(capability) => self.needs.contains(&capability),
         };
         pieces.iter().filter(stands).map(|piece| self.fill_placeholders(piece.text)).collect()
     }
@@ -91,11 +101,15 @@ impl Values<'_> {
             "executable" => self.executable.display().to_string(),
             "root" => self.root.display().to_string(),
             "directory" => self.directory.display().to_string(),
+            // In brackets where it has colons, so that a port can follow.
+            "address" if self.address.is_ipv6() => format!("[{}]", self.address),
+            "address" => self.address.to_string(),
             "port" => self.port.to_string(),
             "origin_port" => self.origin_port.to_string(),
             "cores" => self.cores.to_string(),
             "mean_body_bytes" => self.mean_body_bytes.to_string(),
             "programs" => self.programs.display().to_string(),
+            JARS => self.jars.map_or_else(String::new, |jars| jars.display().to_string()),
             "sockets" => self.sockets.display().to_string(),
             "user" => self.user.to_string(),
             "group" => self.group.to_string(),
@@ -110,9 +124,9 @@ pub(super) fn problem(template: &str) -> Option<String> {
         Ok(pieces) => pieces,
         Err(problem) => return Some(problem),
     };
-    let known_part = |name: &str| name == AS_ROOT || capability::is_known(name);
+    let known_part = |name: &str| [AS_ROOT, JARS].contains(&name) || capability::is_known(name);
     if let Some(unknown) = pieces.iter().filter_map(|piece| piece.only_with).find(|name| !known_part(name)) {
-        let known: Vec<&str> = capability::names().chain([AS_ROOT]).collect();
+        let known: Vec<&str> = capability::names().chain([AS_ROOT, JARS]).collect();
         return Some(format!("there is no part {{?{unknown}}}; known: {}", known.join(", ")));
     }
     let unknown = pieces.iter().find_map(|piece| unknown_placeholder(piece.text))?;
@@ -230,11 +244,13 @@ mod tests {
             executable: Path::new("/bin/server"),
             root: Path::new("/tree"),
             directory: Path::new("/results"),
+            address: std::net::Ipv4Addr::LOCALHOST.into(),
             port: 80,
             origin_port: 81,
             cores: 2,
             mean_body_bytes: 8348,
             programs: Path::new("/programs"),
+            jars: None,
             sockets: Path::new("/tmp/s"),
             user: "nobody",
             group: "nogroup",
@@ -256,6 +272,11 @@ mod tests {
         assert_eq!(values().fill(template), "a\n  cgi 80\nx;\n");
         let root = Values { as_root: true, needs: &["nsapi"], ..values() };
         assert_eq!(root.fill(template), "a\nnsapi {\n}\nx root;\n");
+        assert_eq!(problem(template), None);
+        let template = "{?jars}[java]\nlibrary = '{jars}'\n{/jars}x\n";
+        assert_eq!(values().fill(template), "x\n");
+        let copied = Values { jars: Some(Path::new("/jars")), ..values() };
+        assert_eq!(copied.fill(template), "[java]\nlibrary = '/jars'\nx\n");
         assert_eq!(problem(template), None);
     }
 

@@ -40,7 +40,7 @@ impl SystemUrl {
 }
 
 /// Only an address of this machine can be bound here.
-fn is_own_address(address: IpAddr) -> bool {
+pub(crate) fn is_own_address(address: IpAddr) -> bool {
     address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::curve::Stage;
 use crate::machine::allowed_cores;
-use crate::plan::{Session, TimeSpread};
+use crate::plan::{Recorded, Session, TimeSpread};
 use crate::target::TlsTarget;
 
 fn plan() -> Plan {
@@ -184,4 +184,44 @@ fn tls_must_be_possible() {
         plan.target.tls = Some(TlsTarget { trust, ..TlsTarget::new("localhost") });
     });
     assert!(text.contains("holds no certificate"), "{text}");
+}
+
+#[test]
+fn pages_must_end_and_what_is_on_none_must_be_chosen() {
+    let page = |plan: &mut Plan, then: Vec<usize>| {
+        plan.requests.push(PlannedRequest { weight: 0.0, ..PlannedRequest::get("/on-the-page") });
+        plan.requests[0].then = then;
+    };
+    let mut good = plan();
+    page(&mut good, vec![1, 1]);
+    assert_eq!(good.check(), Ok(Vec::new()));
+    assert!(refusal(|plan| page(plan, vec![2])).contains("has the request number 2, and there are 2"));
+    assert!(refusal(|plan| page(plan, vec![1, 0])).contains("has a page in it"));
+    assert!(refusal(|plan| page(plan, vec![])).contains("weights are numbers above 0"));
+}
+
+#[test]
+fn recorded_requests_have_an_order_and_nothing_else_that_starts_them() {
+    let at = |after_s, request| Recorded { after: Duration::from_secs(after_s), request };
+    let mut good = plan();
+    good.recorded = vec![at(0, 0), at(0, 0), at(3, 0)].into();
+    assert_eq!(good.check(), Ok(Vec::new()));
+    assert!(refusal(|plan| plan.recorded = vec![at(1, 0), at(0, 0)].into()).contains("must be in order"));
+    assert!(refusal(|plan| plan.recorded = vec![at(1, 1)].into()).contains("request number 1 is recorded"));
+    let spoilt = |change: fn(&mut Plan)| {
+        refusal(|plan| {
+            plan.recorded = vec![at(0, 0)].into();
+            change(plan);
+        })
+    };
+    assert!(spoilt(|plan| plan.rate = Some(1.0)).contains("have their own moments"));
+    assert!(spoilt(|plan| plan.think_time = Duration::from_secs(1)).contains("have their own moments"));
+}
+
+#[test]
+fn only_http_1_0_does_without_the_usual_fields() {
+    assert!(refusal(|plan| plan.usual_fields = false).contains("asks for a Host field"));
+    let mut plan = plan();
+    (plan.usual_fields, plan.version) = (false, HttpVersion::Http10);
+    assert_eq!(plan.check(), Ok(Vec::new()));
 }

@@ -13,7 +13,9 @@ use bytes::Bytes;
 use touchstone_interfaces::answer::{Answer, Part};
 use touchstone_interfaces::cgi::handler::{CgiHandler, CgiInterface};
 use touchstone_interfaces::cgi::resolve::Resolved;
-use touchstone_interfaces::handler::{Handled, Handler, Interface, Level, OnCore, OnDisk, Server, Show};
+use touchstone_interfaces::handler::{
+    AtOnce, Handled, Handler, Interface, Level, OnCore, OnDisk, Server, Show,
+};
 use touchstone_interfaces::pipe::{self, Receiver};
 use touchstone_interfaces::request::{PlainGet, Protocol, Request};
 
@@ -188,8 +190,8 @@ impl Handler for OnThisCore {
         Box::pin(async move { self.in_child(request).await })
     }
 
-    fn answer_at_once(&self, request: &PlainGet<'_>) -> Answer {
-        let Runs::Here(engine) = &self.runs else { return Answer::error(500) };
+    fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>) -> AtOnce {
+        let Runs::Here(engine) = &self.runs else { return AtOnce::Handle };
         let mut exchange = self.exchanges.borrow_mut().pop().unwrap_or_else(Exchange::new);
         with_host_get(request, |asked| exchange.begin(engine, asked));
         let mut gathered = Gathered::default();
@@ -199,7 +201,7 @@ impl Handler for OnThisCore {
         self.log.write_to(&*self.server);
         // Asked for only where every function may run here.
         let outcome = outcome.unwrap_or(Outcome::Close);
-        self.answer_now(outcome, gathered)
+        AtOnce::Answer(self.answer_now(outcome, gathered))
     }
 }
 
@@ -438,9 +440,7 @@ fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>)
 
 /// The same for one that is answered where it lies.
 fn with_host_get<T>(request: &PlainGet<'_>, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
-    let buffer = request.buffer;
-    let fields: Vec<(&[u8], &[u8])> =
-        request.head.fields.iter().map(|line| (line.name.of(buffer), line.value.of(buffer))).collect();
+    let fields: Vec<(&[u8], &[u8])> = request.fields().collect();
     let asked = HostRequest {
         method: b"GET",
         path: request.path,
@@ -453,7 +453,7 @@ fn with_host_get<T>(request: &PlainGet<'_>, use_it: impl FnOnce(&HostRequest<'_>
         client: request.client.unwrap_or(NOBODY),
         local: request.server,
         tls: request.tls.map(tls_facts),
-        user: request.user,
+        user: request.user.map(str::as_bytes),
         keep_alive: true,
         body_length: Some(0),
         has_body: false,

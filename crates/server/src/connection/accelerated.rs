@@ -40,7 +40,7 @@ impl Connection {
             accelerator::ready(front, site_now, &view, fields, is_secure, (variant, &date))?;
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         if last && hot.gathered.is_empty() {
-            match self.transport.try_send(first, second) {
+            match self.send_answer(first, second, variant) {
                 Ok(sent) if sent == first.len() + second.len() => {}
                 Ok(sent) => return Some(Hit::Partly { prepared: prepared.clone(), sent }),
                 Err(_) => return Some(Hit::Broken),

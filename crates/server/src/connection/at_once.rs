@@ -1,18 +1,22 @@
 //! Programs that answer in passing, on an HTTP/1 connection: a plain GET that lies in the connection's buffer is given
-//! to the handler there, and the answer leaves in the same turn.
+//! to the handler there. The answer leaves in the same turn, or when it comes (see [`begun`](super::begun)).
 //!
 //! Only where nothing but the program stands between request and answer: no rewrites, fields or error pages of the
 //! site's own, nothing that access rules would have to wait for. Everything else takes the exchange.
 
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use touchstone_files::cache::Variant;
-use touchstone_http::request::{FieldLine, Parsed, RequestHead};
+use touchstone_http::request::FieldLine;
 use touchstone_http::trace_context;
 use touchstone_interfaces::answer::{Answer, Framing, Part};
-use touchstone_interfaces::request::{PlainGet, ReceivedHead};
+use touchstone_interfaces::handler::AtOnce;
+use touchstone_interfaces::request::PlainGet;
 
+use super::begun::Waits;
 use super::request_body::BodyFeed;
 use super::response::TOGETHER_BYTES;
 use super::{Connection, Hit, Next, protocol_of};
@@ -20,12 +24,27 @@ use crate::access::{HeadFields, RequestView};
 use crate::account::{self, Account};
 use crate::core::Hot;
 use crate::exchange::{self, Answered, Progress};
+use crate::site::Snapshot;
 
 /// An answer that a program has made, and what it was made for.
 pub struct Made {
-    answered: Answered,
-    progress: Progress,
-    started: Instant,
+    /// The answer.
+    pub answered: Answered,
+    /// How the request stands.
+    pub progress: Rc<Progress>,
+    /// When it was there.
+    pub started: Instant,
+    /// The configuration that it is answered by.
+    pub snapshot: Arc<Snapshot>,
+}
+
+impl Made {
+    /// With what the site says of all its answers.
+    fn with_site_fields(mut self) -> Made {
+        let site = self.progress.site.get().unwrap_or_default();
+        self.answered.answer.fields.extend_from_slice(&self.snapshot.sites[site].fields);
+        self
+    }
 }
 
 impl Connection {
@@ -72,7 +91,18 @@ impl Connection {
         let Some(admitted) = program.admit(&view) else { return Hit::Not };
         let started = Instant::now();
         let tls = self.tls_facts();
-        let answer = handler.answer_at_once(&PlainGet {
+        let user: Option<Box<str>> =
+            admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into());
+        let under_way = self.begin_request(&snapshot, b"GET", target);
+        let progress = Progress::of_program(&snapshot, self.peer, under_way, site, program.route);
+        progress.with(program.interface.name());
+        if hot.log.wants_request_id() {
+            let config = &snapshot.config.request_id;
+            let id = hot.request_ids.of(config, progress.is_from_proxy, &fields);
+            *progress.id.borrow_mut() = Some(id);
+        }
+        let id = progress.id.borrow();
+        let made = handler.clone().answer_at_once(&PlainGet {
             head,
             buffer: bytes,
             protocol: protocol_of(head),
@@ -83,44 +113,48 @@ impl Connection {
             client,
             server: self.listener,
             tls: tls.as_deref(),
-            user: admitted.user.as_ref().map(|user| user.name()),
+            user: user.as_deref(),
+            id: id.as_ref().map_or("", |id| id.as_str()),
             unix_seconds: self.core.clock.second().unix_seconds,
+            received_at: started,
         });
-        let mut answered = Answered {
-            answer,
-            client: client.map(|client| client.ip()),
-            user: admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into()),
+        drop(id);
+        let answered = Answered { answer: Answer::new(200), client: client.map(|client| client.ip()), user };
+        let made = match made {
+            AtOnce::Answer(answer) => {
+                Made { answered: Answered { answer, ..answered }, progress, started, snapshot }
+            }
+            waits => {
+                let made = Made { answered, progress, started, snapshot };
+                return Hit::Waits(Box::new(Waits::new(made, handler, waits)));
+            }
         };
-        answered.answer.fields.extend_from_slice(&site_now.fields);
-        let progress = Progress::default();
-        progress.site.set(Some(site));
-        progress.route.set(Some(program.route));
-        progress.handler.set(program.interface.name());
-        let made = Made { answered, progress, started };
-        let variant = self.variant(hot);
         match whole_body(&made.answered.answer) {
-            Some(body) => self.give_now(hot, bytes, &made, body, variant, last),
-            None => Hit::Made(Box::new(made)),
+            Some(body) => self.give_now(hot, bytes, made, &body, last),
+            None => Hit::Made(Box::new(made.with_site_fields())),
         }
     }
 
-    /// Sends an answer whose whole body is there, or gathers it with others.
-    fn give_now(
+    /// Sends an answer whose whole body is `body`, or gathers it with others.
+    pub(super) fn give_now(
         &mut self,
         hot: &mut Hot,
         bytes: &[u8],
-        made: &Made,
-        body: Bytes,
-        variant: Variant,
+        made: Made,
+        body: &[u8],
         last: bool,
     ) -> Hit {
+        let made = made.with_site_fields();
+        let variant = self.variant(hot);
         let answer = &made.answered.answer;
-        let framing = answer.framing(true);
-        let body = if framing == Framing::None { Bytes::new() } else { body };
+        let (framing, body) = match answer.framing(true) {
+            Framing::None => (Framing::None, &[][..]),
+            _ => (Framing::Length(body.len() as u64), body),
+        };
         let date = self.core.clock.second();
         if last && hot.gathered.is_empty() && body.len() > TOGETHER_BYTES {
             let head = answer.head(&date, variant, framing);
-            match self.transport.try_send(&head, &body) {
+            match self.send_answer(&head, body, variant) {
                 Ok(sent) if sent == head.len() + body.len() => {}
                 Ok(sent) => {
                     self.output.extend_from_slice(head.get(sent..).unwrap_or_default());
@@ -130,16 +164,15 @@ impl Connection {
             }
         } else {
             answer.append_head(&date, variant, framing, &mut hot.gathered);
-            hot.gathered.extend_from_slice(&body);
+            hot.gathered.extend_from_slice(body);
         }
         self.requests += 1;
         let received = std::mem::take(&mut hot.head);
-        let table = hot.snapshot.route_table.clone();
         let account = Account {
             origin: self.origin(protocol_of(&received)),
             received: Some((&received, bytes)),
             unread_line: &[],
-            table: &table,
+            table: &made.snapshot.route_table,
             progress: &made.progress,
             client: made.answered.client,
             user: made.answered.user.as_deref(),
@@ -148,21 +181,15 @@ impl Connection {
             started: made.started,
         };
         account::note(hot, account);
+        *made.progress.under_way.borrow_mut() = None;
         hot.head = received;
         Hit::Answered { persistent: variant != Variant::Close }
     }
 
     /// Gives an answer that was made in passing and could not be given so: its body is still to come.
     pub(super) async fn give_made(&mut self, made: Made) -> Next {
-        let (snapshot, limits) = {
-            let hot = self.core.hot.borrow();
-            (hot.snapshot.clone(), hot.limits)
-        };
-        let mut head = RequestHead::new();
-        // It was whole when the answer was made, and nothing has taken from the input since.
-        let Ok(Parsed::Complete(length)) = head.parse(&self.input, &limits) else { return Next::Close };
-        let received = ReceivedHead { head, buffer: self.input.drain(..length).collect() };
-        let Made { answered, progress, started } = made;
+        let Some(received) = self.take_head() else { return Next::Close };
+        let Made { answered, progress, started, snapshot } = made;
         self.give_answer(&snapshot, answered, &received, BodyFeed::none(), &progress, started).await
     }
 }

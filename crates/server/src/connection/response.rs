@@ -32,7 +32,7 @@ const FILE_TURN_BYTES: usize = 256 * 1024;
 pub(super) const TOGETHER_BYTES: usize = 16 * 1024;
 
 /// What logs say of a request whose client left before its answer, as nginx does.
-const CLIENT_LEFT: u16 = 499;
+pub(super) const CLIENT_LEFT: u16 = 499;
 
 /// What came of waiting for a piece of a body.
 enum Waited {
@@ -125,7 +125,7 @@ impl Connection {
     }
 
     /// Runs a handler and brings it the body; `None` when the client leaves before.
-    async fn drive<T>(
+    pub(super) async fn drive<T>(
         &mut self,
         mut future: Pin<&mut impl Future<Output = T>>,
         feed: &mut BodyFeed,
@@ -214,7 +214,7 @@ impl Connection {
     }
 
     /// Counts and logs an answer.
-    fn note_answer(
+    pub(super) fn note_answer(
         &mut self,
         snapshot: &Snapshot,
         received: &ReceivedHead,

@@ -198,7 +198,8 @@ impl SiteRules {
         let route = self.routes.as_ref()?.find(request)?;
         let RouteInterface { interface, cache } = self.route_interfaces.get(route.index)?;
         let interface = interface.as_ref()?;
-        let says_nothing_else = matches!(route.action, Action::Files) && route.fields.is_empty();
+        let says_nothing_else =
+            matches!(route.action, Action::Files) && route.fields.is_empty() && route.early_hints.is_empty();
         says_nothing_else.then(|| ProgramAtOnce {
             route: route.index,
             interface,

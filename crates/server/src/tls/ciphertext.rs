@@ -45,6 +45,12 @@ impl CiphertextBuffer {
         self.clear();
     }
 
+    /// Adds bytes that were made before.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
+        self.fill(bytes.len());
+    }
+
     /// Room for at least `least` more bytes, to be written into and then [`CiphertextBuffer::fill`]ed.
     #[inline]
     pub(super) fn room(&mut self, least: usize) -> &mut [u8] {
@@ -83,22 +89,17 @@ impl CiphertextBuffer {
 mod tests {
     use super::*;
 
-    fn put(buffer: &mut CiphertextBuffer, bytes: &[u8]) {
-        buffer.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
-        buffer.fill(bytes.len());
-    }
-
     #[test]
     fn bytes_come_out_in_order() {
         let mut buffer = CiphertextBuffer::default();
         assert!(buffer.is_empty());
-        put(&mut buffer, b"one");
-        put(&mut buffer, &[7; 10_000]);
-        put(&mut buffer, b"two");
+        buffer.extend(b"one");
+        buffer.extend(&[7; 10_000]);
+        buffer.extend(b"two");
         assert_eq!(buffer.as_slice().len(), 10_006);
         assert!(buffer.as_slice().starts_with(b"one\x07") && buffer.as_slice().ends_with(b"\x07two"));
         buffer.clear();
-        put(&mut buffer, b"three");
+        buffer.extend(b"three");
         assert_eq!(buffer.as_slice(), b"three");
         let mut unsent = b"before ".to_vec();
         buffer.clear_into(2, &mut unsent);
@@ -111,11 +112,11 @@ mod tests {
     #[test]
     fn a_large_buffer_is_let_go() {
         let mut buffer = CiphertextBuffer::default();
-        put(&mut buffer, &vec![1; 3 * MOST_KEPT_BYTES]);
+        buffer.extend(&vec![1; 3 * MOST_KEPT_BYTES]);
         assert_eq!(buffer.as_slice().len(), 3 * MOST_KEPT_BYTES);
         buffer.clear();
         assert!(buffer.bytes.capacity() <= MOST_KEPT_BYTES);
-        put(&mut buffer, b"again");
+        buffer.extend(b"again");
         assert_eq!(buffer.as_slice(), b"again");
     }
 }

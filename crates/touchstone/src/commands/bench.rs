@@ -30,14 +30,27 @@ pub struct Arguments {
     #[arg(value_name = "SUITE")]
     suite: String,
 
-    /// A system (touchstone systems), the URL of a server that runs already, or the path of a definition; several
-    /// separated by commas or by repeating the option [default: touchstone]
+    /// A system (touchstone systems), the path of a definition, ssh://[USER@]HOST[:PORT]/SYSTEM to start one on another
+    /// machine, or the URL of a server that runs already; several separated by commas or by repeating the option
+    /// [default: touchstone]
     #[arg(long = "sut", value_name = "NAME|URL", value_delimiter = ',')]
     systems: Vec<String>,
 
     /// The suite's short form: about a minute for each system
     #[arg(long)]
     quick: bool,
+
+    /// How often each mix is run on each system, in blocks in which all systems take turns [default: 3, with --quick 1]
+    #[arg(long, value_name = "N")]
+    runs: Option<u64>,
+
+    /// Search for each system's peak with short trials, and measure the loads around it instead of the suite's mixes
+    #[arg(long, conflicts_with = "clients")]
+    find_peak: bool,
+
+    /// The time within which 95 of 100 answers must come for a load to be useful, for example 50ms
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    p95: Option<Duration>,
 
     /// The directory for the result; it must be new or empty [default: results/<UTC time>-<suite>]
     #[arg(long, value_name = "DIR")]
@@ -59,9 +72,10 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ramp_down: Option<Duration>,
 
-    /// How many processors the system under test gets [default: half of them]
-    #[arg(long, value_name = "N")]
-    cores: Option<usize>,
+    /// How many processors the system under test gets; several numbers measure each system on each of them, for the
+    /// speedup [default: half of them]
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    cores: Vec<usize>,
 
     /// Exactly these processors for the system under test, for example 0,2-3
     #[arg(long, value_name = "LIST", conflicts_with = "cores")]
@@ -83,6 +97,10 @@ pub struct Arguments {
     /// node_exporter, for example http://server:9100/metrics
     #[arg(long, value_name = "URL")]
     exporter: Option<String>,
+
+    /// The command that reaches the machines of systems named ssh://HOST/SYSTEM, with its options
+    #[arg(long, value_name = "COMMAND", default_value = "ssh")]
+    ssh: String,
 
     /// Seed of the choice of requests
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -161,13 +179,18 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         suite: arguments.suite,
         systems: arguments.systems,
         quick: arguments.quick,
+        runs: arguments.runs,
+        search: arguments.find_peak,
+        p95: arguments.p95,
+        ssh: arguments.ssh.split_whitespace().map(str::to_string).collect(),
+        processors: processors(&arguments.cores)?,
         output: arguments.output,
         clients: arguments.clients,
         length: arguments.length,
         ramp_up: arguments.ramp_up,
         ramp_down: arguments.ramp_down,
         placement: Wishes {
-            cores: arguments.cores,
+            cores: arguments.cores.iter().copied().max(),
             system: list("--sut-cores", arguments.sut_cores)?,
             load: list("--load-cores", arguments.load_cores)?,
         },
@@ -178,6 +201,18 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         report: !arguments.no_report,
         command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
     })
+}
+
+/// The numbers of processors on which each system is measured; one number, or none, is no speedup.
+fn processors(numbers: &[usize]) -> Result<Vec<usize>, String> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    match sorted.len() {
+        found if found < numbers.len() => Err("--cores names a number twice".to_string()),
+        0 | 1 => Ok(Vec::new()),
+        _ => Ok(sorted),
+    }
 }
 
 /// Reads `10s`, `500ms`, `2m`, `1h`, or a number of seconds.
@@ -257,6 +292,8 @@ fn summary_json(finished: &Finished) -> Value {
         "answers": answers(result, &finished.directory),
         "verdict": verdict::sentences(result),
         "spice": result.spice,
+        "comparisons": result.comparisons,
+        "speedups": result.speedups,
         "warnings": result.warnings,
         "systems": result.systems.iter().map(system_json).collect::<Vec<_>>(),
     })
@@ -269,6 +306,9 @@ fn system_json(system: &SystemResult) -> Value {
         "is_limit": system.is_limit,
         "peak": verdict::peak(system).map(mix_json),
         "mixes": system.mixes.iter().map(mix_json).collect::<Vec<_>>(),
+        "loads": system.loads,
+        "peaks": system.peaks,
+        "search": system.search,
         "skipped": system.skipped,
         "last_words": system.last_words,
     })
@@ -278,6 +318,7 @@ fn mix_json(mix: &MixResult) -> Value {
     json!({
         "name": mix.name,
         "interface": mix.interface,
+        "run": mix.run,
         "clients": mix.clients,
         "window_s": mix.window_s,
         "requests": mix.requests,

@@ -12,6 +12,7 @@ mod load;
 mod nsapi_host;
 mod plan;
 mod print;
+mod probe;
 mod purge;
 mod reload;
 mod report;
@@ -68,6 +69,9 @@ pub enum Command {
     Systems(systems::Arguments),
     /// Measure this machine's limits: what any server could do at best
     Limit(limit::Arguments),
+    /// Answer a bench on another machine, which starts this over ssh
+    #[command(hide = true)]
+    Probe(probe::Arguments),
     /// Start programs for the server that started this
     #[command(hide = true)]
     Spawner(spawner::Arguments),
@@ -102,6 +106,7 @@ impl Command {
             Command::Suites(arguments) => suites::run(arguments),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Limit(arguments) => limit::run(arguments),
+            Command::Probe(arguments) => probe::run(&arguments),
             Command::Spawner(arguments) => spawner::run(arguments),
             Command::NsapiHost(arguments) => nsapi_host::run(arguments),
             Command::ServletHost(arguments) => servlet_host::run(arguments),

@@ -27,7 +27,7 @@ pub struct Arguments {
 
     /// The form: the page, WebBench's workbook, a summary as comma-separated values, tests for continuous integration, or
     /// WebStone's text; but for the page, of one result at a time
-    #[arg(long, value_name = "FORM", default_value = "html", value_parser = ["html", "xlsx", "csv", "junit", "webstone"])]
+    #[arg(long, value_name = "FORM", default_value = "html", value_parser = ["html", "xlsx", "csv", "junit", "markdown", "webstone"])]
     format: String,
 
     /// A page that puts one result beside the reports of 1996 to 2000, instead
@@ -99,6 +99,7 @@ fn other_form(
     let format = match arguments.format.as_str() {
         "xlsx" => Some(Format::Xlsx),
         "csv" => Some(Format::Csv),
+        "markdown" => Some(Format::Markdown),
         "junit" => Some(Format::Junit),
         "webstone" => Some(Format::Webstone),
         _ => None,

@@ -182,7 +182,7 @@ fn waiting_origin() -> (SocketAddr, Receiver<&'static str>, Sender<()>) {
     (address, said, go)
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_program_whose_client_leaves_is_told() {

@@ -13,12 +13,12 @@ use super::response::{AnswerTo, Response, parse_one};
 use super::shown;
 
 /// Longer than any timeout that the tests give the server: an answer that takes this long is not coming.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why no answer could be read.
 #[derive(Debug)]
 pub(crate) enum Broken {
-    /// Nothing more came in the time that a read waits (ten seconds, unless set).
+    /// Nothing more came in the time that a read waits (a minute, unless set).
     Silent { received: Vec<u8> },
     /// The server closed the connection (FIN) before the answer was whole.
     Closed { received: Vec<u8> },

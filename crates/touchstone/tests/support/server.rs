@@ -18,8 +18,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Client, Response};
 
-/// Far longer than a start or a stop takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Far longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Far longer than a stop takes on a busy machine, and shorter than the server waits for what is under way (`drain_timeout`, 30
+/// seconds unless it is set): a stop that waits for nothing is not to pass for a good one.
+const STOP_PATIENCE: Duration = Duration::from_secs(25);
 
 /// A running server.
 pub(crate) struct Server {
@@ -139,14 +143,14 @@ impl Server {
 
     /// Waits for its end.
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        let status = wait_for_exit(&mut self.child, PATIENCE);
+        let status = wait_for_exit(&mut self.child, STOP_PATIENCE);
         // A process that has taken over writes to the same output.
         if self.pid_file.is_none() {
             for reader in self.readers.drain(..) {
                 reader.join().expect("the reader of the server's output");
             }
         }
-        status.unwrap_or_else(|| panic!("the server did not end in {PATIENCE:?}\n{}", self.error_text()))
+        status.unwrap_or_else(|| panic!("the server did not end in {STOP_PATIENCE:?}\n{}", self.error_text()))
     }
 
     /// Stops it with SIGTERM and fails the test unless it ends with exit code 0.

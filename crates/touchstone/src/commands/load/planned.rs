@@ -184,7 +184,7 @@ fn target(arguments: &Arguments, url: &HttpUrl, trust: &Trust) -> Result<Target,
                 .map_err(|error| format!("--connect-to: {error}"))?;
             let address = place.resolve().map_err(|error| error.0)?.address;
             let tls = url.is_secure.then(|| TlsTarget::new(&url.host));
-            Target { address, host: url.host_field(), tls }
+            Target { address, host: url.host_field(), tls, version: None }
         }
     };
     if let Some(tls) = &mut target.tls {

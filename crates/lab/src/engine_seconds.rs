@@ -1,0 +1,87 @@
+//! The seconds of a mix as the load engine spent them, from what the monitor and the engine left: what
+//! [`crate::statistics::taint`] looks at.
+
+use crate::monitor::Recording;
+use crate::statistics::taint::EngineSecond;
+
+/// A server that uses this share of its processors sets the rate: an engine that is busy beside it does not.
+const SERVER_FULL: f64 = 0.95;
+
+/// One second of a mix.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Second {
+    /// Its beginning, seconds from the mix's start.
+    pub(crate) start_s: f64,
+    /// Its length, seconds.
+    pub(crate) length_s: f64,
+    /// Errors in it.
+    pub(crate) errors: u64,
+}
+
+/// The seconds that lie wholly between the two moments. Of a machine that both share, softirqs, pressure and the network are
+/// no sign of the engine's alone, and are left out.
+pub(crate) fn of(
+    seconds: impl Iterator<Item = Second>,
+    window_s: (f64, f64),
+    recording: &Recording,
+    load_cpus: usize,
+    server_cpus: usize,
+) -> Vec<EngineSecond> {
+    let inside = |second: &Second| {
+        second.start_s >= window_s.0 - 1e-6 && second.start_s + second.length_s <= window_s.1 + 1e-6
+    };
+    let of = |second: Second| {
+        let (from_s, to_s) = (second.start_s, second.start_s + second.length_s);
+        let server_full = recording
+            .server_cpus(from_s, to_s)
+            .is_some_and(|used| server_cpus > 0 && used / server_cpus as f64 >= SERVER_FULL);
+        EngineSecond {
+            busiest_thread: recording
+                .load_cpus(from_s, to_s)
+                .filter(|_| load_cpus > 0 && !server_full)
+                .map(|used| used / load_cpus as f64),
+            failing: second.errors > 0,
+            ..EngineSecond::default()
+        }
+    };
+    seconds.filter(inside).map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::{Snapshot, TreeReading};
+    use std::time::Duration;
+
+    fn recording(server: f64, engine: f64) -> Recording {
+        let snapshot = |at: u64| Snapshot {
+            at: Duration::from_secs(at),
+            own_cpu_s: engine * at as f64,
+            tree: Some(TreeReading {
+                user_s: server * at as f64,
+                system_s: 0.0,
+                resident_bytes: 0,
+                processes: 1,
+                threads: 1,
+            }),
+            ..Snapshot::default()
+        };
+        Recording { snapshots: (0..=6).map(snapshot).collect(), window_start: Some(1), window_end: Some(5) }
+    }
+
+    fn seconds() -> impl Iterator<Item = Second> {
+        (0..6).map(|start| Second { start_s: f64::from(start), length_s: 1.0, errors: 0 })
+    }
+
+    #[test]
+    fn a_busy_engine_is_seen_unless_the_server_is_full() {
+        let found = of(seconds(), (1.0, 5.0), &recording(0.5, 1.8), 2, 1);
+        assert_eq!(found.len(), 4);
+        assert!(found.iter().all(|second| (second.busiest_thread.unwrap() - 0.9).abs() < 1e-9));
+        let full = of(seconds(), (1.0, 5.0), &recording(0.99, 1.8), 2, 1);
+        assert!(full.iter().all(|second| second.busiest_thread.is_none()));
+        // Of a server that is not watched or not pinned nothing is known.
+        let unknown = of(seconds(), (1.0, 5.0), &recording(0.99, 1.8), 2, 0);
+        assert!(unknown.iter().all(|second| second.busiest_thread.is_some()));
+    }
+}

@@ -1,0 +1,105 @@
+//! Speedup over processors: the same system on one and on several, as the reports' tables of one and two processors have it.
+//!
+//! A system that is measured on several numbers of processors takes part once for each, named `nginx@1p` and `nginx@2p`.
+
+use crate::figures::{count, percent, rate, significant};
+use crate::result::{PeakResult, ResultFile, SpeedupRow, SystemResult};
+
+/// The name of a system on so many processors.
+pub fn name_on(name: &str, processors: usize) -> String {
+    format!("{name}@{processors}p")
+}
+
+/// The system's own name, and the number of processors that its name states.
+fn own_name(name: &str) -> Option<(&str, u64)> {
+    let (own, suffix) = name.rsplit_once('@')?;
+    Some((own, suffix.strip_suffix('p')?.parse().ok()?))
+}
+
+/// Every system on more processors beside itself on the fewest, for each interface that both were measured with.
+pub fn rows(result: &ResultFile) -> Vec<SpeedupRow> {
+    let sized: Vec<(&str, u64, &SystemResult)> = result
+        .systems
+        .iter()
+        .filter_map(|system| own_name(&system.name).map(|(own, processors)| (own, processors, system)))
+        .collect();
+    let mut rows = Vec::new();
+    for (own, processors, system) in &sized {
+        let fewest = sized.iter().filter(|(other, ..)| other == own).min_by_key(|(_, fewest, _)| *fewest);
+        let Some((_, base_processors, base)) = fewest.filter(|(_, fewest, _)| fewest < processors) else {
+            continue;
+        };
+        let row = |peak: &PeakResult| {
+            let base_peak = base.peaks.iter().find(|other| other.interface == peak.interface)?.peak;
+            let speedup = peak.peak.requests_per_second.median / base_peak.requests_per_second.median;
+            speedup.is_finite().then(|| SpeedupRow {
+                base: base.name.clone(),
+                system: system.name.clone(),
+                interface: peak.interface.clone(),
+                base_processors: *base_processors,
+                processors: *processors,
+                base_peak,
+                peak: peak.peak,
+                speedup,
+                efficiency: speedup * *base_processors as f64 / *processors as f64,
+            })
+        };
+        rows.extend(system.peaks.iter().filter_map(row));
+    }
+    rows
+}
+
+/// What they say, a sentence each.
+pub(crate) fn sentences(result: &ResultFile) -> Vec<String> {
+    let sentence = |row: &SpeedupRow| {
+        let title =
+            result.systems.iter().find(|system| system.name == row.base).map_or("", |base| &base.title);
+        let interface = match row.interface.as_str() {
+            "" => String::new(),
+            name => format!(", {name}"),
+        };
+        format!(
+            "{title}{interface}: on {} processors {} times as many requests/s ({} instead of {}), {} of what they could \
+             bring.",
+            count(row.processors),
+            significant(row.speedup),
+            rate(row.peak.requests_per_second.median),
+            rate(row.base_peak.requests_per_second.median),
+            percent(row.efficiency),
+        )
+    };
+    result.speedups.iter().map(sentence).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_on_two_processors_is_held_against_itself_on_one() {
+        let mut result = crate::sample::result();
+        result.systems.truncate(2);
+        result.systems[1] = result.systems[0].clone();
+        for (system, processors) in result.systems.iter_mut().zip([1, 2]) {
+            system.name = name_on("nginx", processors);
+            system.title = format!("nginx, {processors} p");
+        }
+        for mix in &mut result.systems[1].mixes {
+            mix.requests_per_second *= 1.8;
+        }
+        crate::derived::make(&mut result);
+        assert_eq!(result.speedups.len(), 1);
+        let row = &result.speedups[0];
+        assert_eq!((row.base.as_str(), row.system.as_str(), row.processors), ("nginx@1p", "nginx@2p", 2));
+        assert!((row.speedup - 1.8).abs() < 1e-9 && (row.efficiency - 0.9).abs() < 1e-9);
+        assert!(sentences(&result)[0].contains("nginx, 1 p: on 2 processors 1.80 times as many"));
+        // What was measured on one number only has no speedup, nor has another system.
+        result.systems[1].name = name_on("h2o", 2);
+        crate::derived::make(&mut result);
+        assert!(result.speedups.is_empty());
+        assert_eq!(
+            (own_name("http://a@b"), own_name("x@2"), own_name("x@y@2p")),
+            (None, None, Some(("x@y", 2)))
+        );
+    }
+}

@@ -1,0 +1,176 @@
+//! Waits for the answer to a request that a program was given where it lay, on an HTTP/1 connection.
+//!
+//! The request stays at the start of the input meanwhile. An answer that is there as a whole leaves as one that was made
+//! in passing does; for any other a request is made of the head, and goes on as if the exchange had given it to the
+//! program.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use touchstone_http::request::{Parsed, RequestHead};
+use touchstone_interfaces::answer::Answer;
+use touchstone_interfaces::handler::{AtOnce, Begun, Handler};
+use touchstone_interfaces::request::ReceivedHead;
+
+use super::at_once::Made;
+use super::request_body::BodyFeed;
+use super::response::CLIENT_LEFT;
+use super::{Connection, Hit, Next, protocol_of};
+use crate::exchange::{self, Arrival, ForProgram};
+
+/// A request whose answer is waited for.
+pub struct Waits {
+    /// What is known; its answer is none yet.
+    made: Made,
+    handler: Rc<dyn Handler>,
+    /// What the handler has begun; `None`: it must have the request.
+    begun: Option<Box<dyn Begun>>,
+}
+
+/// What came of waiting.
+enum Came {
+    /// The answer, which was given.
+    Given(Next),
+    /// It must go on in the usual way.
+    GoOn(Made),
+    /// The client left.
+    Left(Made),
+}
+
+impl Waits {
+    /// What `handler` has made of a request.
+    pub fn new(made: Made, handler: Rc<dyn Handler>, at_once: AtOnce) -> Waits {
+        let begun = if let AtOnce::Begun(begun) = at_once { Some(begun) } else { None };
+        Waits { made, handler, begun }
+    }
+}
+
+impl Connection {
+    /// Waits for the answer to the request at the start of the input, and gives it.
+    pub(super) async fn wait_for(&mut self, waits: Box<Waits>) -> Next {
+        let Waits { made, handler, begun } = *waits;
+        let Some(mut begun) = begun else {
+            return Box::pin(self.go_on(made, handler, None)).await;
+        };
+        self.set_deadline(begun.limit());
+        let mut made = Some(made);
+        let came = poll_fn(|context| self.poll_begun(&mut *begun, &mut made, context)).await;
+        self.forget_deadline();
+        match came {
+            Came::Given(next) => next,
+            Came::GoOn(made) => Box::pin(self.go_on(made, handler, Some(begun))).await,
+            Came::Left(made) => {
+                drop(begun);
+                self.note_departure(&made)
+            }
+        }
+    }
+
+    fn poll_begun(
+        &mut self,
+        begun: &mut dyn Begun,
+        made: &mut Option<Made>,
+        context: &mut Context<'_>,
+    ) -> Poll<Came> {
+        let mut given = None;
+        let polled = begun.poll_answer(context, &mut |answer, body| {
+            given = made.take().map(|made| self.give_begun(made, answer, body));
+        });
+        if let Some(next) = given {
+            return Poll::Ready(Came::Given(next));
+        }
+        let is_over = polled.is_ready() || self.deadline_expired(context);
+        let has_left = !is_over && BodyFeed::none().poll(self, true, context).is_ready();
+        if !is_over && !has_left {
+            return Poll::Pending;
+        }
+        match made.take() {
+            Some(made) if is_over => Poll::Ready(Came::GoOn(made)),
+            Some(made) => Poll::Ready(Came::Left(made)),
+            // It was given, and nobody polls after that.
+            None => Poll::Ready(Came::Given(Next::Close)),
+        }
+    }
+
+    /// Gives an answer that is there as a whole.
+    fn give_begun(&mut self, mut made: Made, answer: Answer, body: &[u8]) -> Next {
+        made.answered.answer = answer;
+        let core = self.core.clone();
+        let hot = &mut *core.hot.borrow_mut();
+        let mut input = std::mem::take(&mut self.input);
+        // It was whole when it was begun, and nothing has taken from the input since.
+        let Ok(Parsed::Complete(length)) = hot.head.parse(&input, &hot.limits) else { return Next::Close };
+        if self.generation != hot.generation {
+            self.take_up(hot);
+        }
+        let last = length == input.len();
+        let hit = self.give_now(hot, &input, made, body, last);
+        input.drain(..length);
+        self.input = input;
+        let next = match hit {
+            Hit::Answered { persistent: true } if last => Next::Receive,
+            Hit::Answered { persistent: true } => Next::Buffered,
+            Hit::Answered { persistent: false } if !last => Next::Linger,
+            _ => Next::Close,
+        };
+        self.send_gathered(hot, next)
+    }
+
+    /// Makes a request of the head, and has the program answer that.
+    async fn go_on(&mut self, made: Made, handler: Rc<dyn Handler>, begun: Option<Box<dyn Begun>>) -> Next {
+        let Made { answered, progress, started, snapshot } = made;
+        let Some(received) = self.take_head() else { return Next::Close };
+        let received = Rc::new(received);
+        let sites = self.listener_index.and_then(|index| snapshot.listeners.get(index));
+        let arrival = Arrival {
+            protocol: protocol_of(&received.head),
+            peer: self.known_peer(),
+            listener: self.listener,
+            tls: self.tls_facts(),
+        };
+        let mut feed = BodyFeed::none();
+        let answered = match exchange::begin(&snapshot, sites, arrival, received.clone(), |_| true, None) {
+            Ok(mut request) => {
+                request.user = answered.user;
+                request.id = progress.id.borrow().as_ref().map_or("".into(), |id| id.as_str().into());
+                let variant = self.answer_variant(&received.head, true);
+                let asked = ForProgram { request, handler, begun };
+                let core = self.core.clone();
+                let answer =
+                    exchange::answer_by_program(core, snapshot.clone(), asked, variant, progress.clone());
+                let takes_interim = received.head.version == touchstone_http::request::Version::Http11;
+                match self.drive(std::pin::pin!(answer), &mut feed, &progress, takes_interim).await {
+                    Some(answered) => answered,
+                    None => {
+                        let given = (CLIENT_LEFT, 0);
+                        let answered = Answer::new(CLIENT_LEFT).into();
+                        self.note_answer(&snapshot, &received, &progress, given, started, &answered);
+                        return Next::Close;
+                    }
+                }
+            }
+            // What was found when it was begun is gone since: a reload has removed the address.
+            Err(answer) => answer.into(),
+        };
+        self.give_answer(&snapshot, answered, &received, feed, &progress, started).await
+    }
+
+    /// The client has left before its answer.
+    fn note_departure(&mut self, made: &Made) -> Next {
+        if let Some(received) = self.take_head() {
+            let answered = Answer::new(CLIENT_LEFT).into();
+            let given = (CLIENT_LEFT, 0);
+            self.note_answer(&made.snapshot, &received, &made.progress, given, made.started, &answered);
+        }
+        Next::Close
+    }
+
+    /// Takes the head at the start of the input, which was whole when it was looked at before.
+    pub(super) fn take_head(&mut self) -> Option<ReceivedHead> {
+        let limits = self.core.hot.borrow().limits;
+        let mut head = RequestHead::new();
+        let Ok(Parsed::Complete(length)) = head.parse(&self.input, &limits) else { return None };
+        Some(ReceivedHead { head, buffer: self.input.drain(..length).collect() })
+    }
+}

@@ -1,0 +1,22 @@
+//! `touchstone probe`: this program on the machine of a system under test. A bench elsewhere starts it over ssh.
+
+#![allow(clippy::print_stderr)]
+
+use crate::exit::Exit;
+use std::io::BufReader;
+use touchstone_lab::remote::probe;
+
+/// The arguments of `touchstone probe`.
+#[derive(clap::Args)]
+pub struct Arguments {}
+
+/// Answers until it is told to stop, or nobody asks any more.
+pub fn run(_: &Arguments) -> Exit {
+    match probe::answer(&mut BufReader::new(std::io::stdin()), &mut std::io::stdout()) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            eprintln!("touchstone probe: {error}");
+            Exit::Failed
+        }
+    }
+}
