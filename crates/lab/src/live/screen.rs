@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn the_screen_says_what_runs_how_fast_and_how_long() {
-        let text = drawn(&state(), 100, 30);
+        let text = drawn(&state(), 120, 30);
         for words in [
             "touchstone bench spice",
             "8 s left",

@@ -387,7 +387,7 @@ fn spice_stands_in_the_verdict_with_every_form_and_the_reports() {
     let tokens = tokens(&page);
     let verdict = elements(&tokens, "section")
         .into_iter()
-        .find(|section| value(&section[0], "aria-labelledby") == Some("verdict"))
+        .find(|section| value(&section[0], "aria-labelledby") == Some("in-words"))
         .expect("a verdict");
     let table = elements(verdict, "table").into_iter().next().expect("a table in the verdict");
     let rows: Vec<Vec<String>> = elements(table, "tbody")
@@ -443,7 +443,13 @@ fn fixture_of_two() -> ResultFile {
 
 #[test]
 fn the_first_screen_answers_five_questions_and_says_how_far_to_trust_them() {
-    for result in [fixture::full(), fixture::spice(), crate::acceleration::tests::accelerated()] {
+    // The figures of the accelerated sample do not obey Little's law, so that it is invalid.
+    let of_class = [
+        (fixture::full(), "Indicative: compare the systems of this run"),
+        (fixture::spice(), "Indicative: compare the systems of this run"),
+        (crate::acceleration::tests::accelerated(), "Invalid: nothing of it may be quoted"),
+    ];
+    for (result, class) in of_class {
         let page = html(&result);
         let tokens = tokens(&page);
         let first = elements(&tokens, "section").into_iter().next().expect("a section");
@@ -461,11 +467,7 @@ fn the_first_screen_answers_five_questions_and_says_how_far_to_trust_them() {
             assert!(!text(strong).is_empty() && text(answer).len() > text(strong).len(), "{}", text(answer));
         }
         let words = text(first);
-        assert!(words.contains("Indicative: compare the systems of this run"), "{words}");
-        assert!(
-            words.contains("Load and server shared one machine") || words.contains("no raw data"),
-            "{words}"
-        );
+        assert!(words.contains(class), "{words}");
     }
 }
 

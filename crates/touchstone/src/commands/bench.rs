@@ -113,7 +113,7 @@ pub struct Arguments {
 
     /// Show the run while it goes on as a page of this machine as well, for example 8089 or 127.0.0.1:8089; with port 0
     /// at any port that is free
-    #[arg(long, value_name = "[ADDR:]PORT", value_parser = live_address)]
+    #[arg(long, value_name = "PORT", value_parser = live_address)]
     live: Option<std::net::SocketAddr>,
 
     /// Print where the result is and its summary as JSON
