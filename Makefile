@@ -30,7 +30,7 @@ programs: ## Build the SPICE programs: target/programs
 	@scripts/java.sh --brief && . scripts/environment.sh && $(MAKE) --no-print-directory -C programs/servlet && \
 	    $(MAKE) --no-print-directory -C programs/jsp || [ $$? = 3 ]
 
-demo: ## Measure touchstone and its interfaces beside nginx and the kernel's limit
+demo: ## Measure every interface of touchstone beside other servers, and the accelerator
 	@scripts/setup.sh --brief
 	@scripts/demo.sh
 

@@ -1,28 +1,34 @@
 #!/usr/bin/env bash
-# Builds, then runs two suites in their short forms, with `touchstone serve`, nginx where it is installed, and the limit of
-# this machine's kernel: the static files of WebBench 1.1, and SPICE, which holds every interface that a server has against
-# its static files. Each leaves a report; where they are is said at the end. Options go to both runs of `touchstone bench`.
+# Builds, then runs SPICE in its short form: every interface of `touchstone serve` against its static files, beside nginx and
+# Apache httpd with the interfaces that they share, the accelerator before that Apache, and the limit of this machine's kernel.
+# Three runs of each mix, so that the report has intervals and a useful peak; in all under six minutes on two cores. It leaves
+# one report, whose first screen says which server, which interface, how many users, what breaks first and what to change.
+# Options go to `touchstone bench`, for example --live 8089 to watch it in a browser.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-systems=touchstone,nginx,limit
-if ! command -v nginx >/dev/null; then
-    echo "demo: nginx is not installed, so it is left out (apt-get install nginx)"
-    systems=touchstone,limit
-fi
+systems=touchstone
+# program | the systems that need it
+while read -r program needed_by; do
+    if command -v "$program" >/dev/null; then
+        systems+=,$needed_by
+    else
+        echo "demo: $program is not installed, so $needed_by is left out (make setup installs it)"
+    fi
+done <<'END'
+nginx nginx
+apache2 apache,touchstone-accelerator
+END
 cargo build --release --locked -p touchstone
 # Its servlets take Java; where that is missing they are left out, and the report says so.
 scripts/java.sh --brief || [ $? = 3 ]
 
 results=results/$(date --utc +%Y%m%dT%H%M%SZ)-demo
 failed=0
-for suite in webbench-1.1-static spice; do
-    # One suite that fails does not hide the other; what it measured is in its report.
-    "$target/release/touchstone" bench "$suite" --quick --sut "$systems" --output "$results/$suite" "$@" || failed=$?
-done
+"$target/release/touchstone" bench spice --quick --runs 3 --clients 8,32 --length 1800ms --ramp-up 300ms --ramp-down 100ms \
+    --sut "$systems,limit" --output "$results" "$@" || failed=$?
 
 echo
-echo "demo: which server, with files of all sizes:    $PWD/$results/webbench-1.1-static/report.html"
-echo "demo: which interface, and what each one costs: $PWD/$results/spice/report.html"
+[ ! -e "$results/report.html" ] || echo "demo: the report is $PWD/$results/report.html"
 exit "$failed"

@@ -36,7 +36,7 @@ testing|strace|strace|counting system calls
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests, gRPC
 testing|node|nodejs|the public tests for HTTP caches
-testing|npm|npm|the public tests for HTTP caches
+testing|npm|npm|the public tests for HTTP caches, and the report's accessibility
 testing|java|default-jre-headless|servlet containers
 testing|minisign|minisign|signatures of certified results
 testing|soffice libreoffice|libreoffice-calc|opening the workbook
@@ -86,6 +86,7 @@ main() {
     if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-grpc.sh; else scripts/setup-grpc.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-cache-tests.sh; else scripts/setup-cache-tests.sh --brief; fi || true
+    if [ $brief = no ]; then scripts/setup-axe.sh; else scripts/setup-axe.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
     if [ $rivals = yes ]; then scripts/setup-jetty.sh; fi || true
     if [ $brief = no ]; then scripts/setup-java.sh; else scripts/setup-java.sh --brief; fi || true

@@ -4,6 +4,7 @@
 use crate::figures::{percent, significant};
 use crate::reference::{self, Printed};
 use crate::result::{MixResult, OriginResult, OriginUse, ResultFile, SystemResult};
+use crate::series::{self, Series};
 use crate::verdict::peak;
 
 /// An accelerated system beside its origin, measured alone.
@@ -48,6 +49,28 @@ pub fn of(result: &ResultFile) -> Vec<Acceleration<'_>> {
     accelerations.collect()
 }
 
+/// The peaks of an accelerated system and of its origin alone, with one interface.
+#[derive(Debug, Clone, Copy)]
+pub struct Pair<'a> {
+    /// The interface's name for people; absent where the suite compares none.
+    pub interface: Option<&'a str>,
+    /// Accelerated.
+    pub accelerated: &'a MixResult,
+    /// Alone.
+    pub alone: &'a MixResult,
+}
+
+impl Pair<'_> {
+    /// How many times faster.
+    pub fn factors(&self) -> Option<Factors> {
+        let ratio = |dividend: f64, divisor: f64| Some(dividend / divisor).filter(|ratio| ratio.is_finite());
+        Some(Factors {
+            rate: ratio(self.accelerated.requests_per_second, self.alone.requests_per_second)?,
+            throughput: ratio(self.accelerated.bytes_per_second, self.alone.bytes_per_second)?,
+        })
+    }
+}
+
 impl<'a> Acceleration<'a> {
     /// The peaks: accelerated, and alone.
     pub fn peaks(&self) -> Option<(&'a MixResult, &'a MixResult)> {
@@ -57,11 +80,20 @@ impl<'a> Acceleration<'a> {
     /// The factors between the peaks.
     pub fn factors(&self) -> Option<Factors> {
         let (accelerated, alone) = self.peaks()?;
-        let ratio = |dividend: f64, divisor: f64| Some(dividend / divisor).filter(|ratio| ratio.is_finite());
-        Some(Factors {
-            rate: ratio(accelerated.requests_per_second, alone.requests_per_second)?,
-            throughput: ratio(accelerated.bytes_per_second, alone.bytes_per_second)?,
-        })
+        Pair { interface: None, accelerated, alone }.factors()
+    }
+
+    /// The peaks of each interface that both were measured with; one pair without an interface where the suite compares none.
+    pub fn pairs(&self, result: &'a ResultFile) -> Vec<Pair<'a>> {
+        let Some(alone) = self.alone else { return Vec::new() };
+        let alone = series::of_system(result, alone);
+        let pair = |fast: Series<'a>| {
+            let name = |series: &Series<'_>| series.interface.map(|interface| interface.name.clone());
+            let same = alone.iter().find(|alone| name(alone) == name(&fast))?;
+            let interface = fast.interface.map(|interface| interface.title.as_str());
+            Some(Pair { interface, accelerated: fast.peak()?, alone: same.peak()? })
+        };
+        series::of_system(result, self.accelerated).into_iter().filter_map(pair).collect()
     }
 
     /// What the origin used in the mix in which the accelerator reached its peak.
@@ -71,7 +103,11 @@ impl<'a> Acceleration<'a> {
     }
 
     /// The share of requests that would be answered from what is stored: of each class what was found stored, by its weight.
+    /// Absent where the suite compares interfaces, which have no weights.
     pub fn hit_share(&self, result: &ResultFile) -> Option<f64> {
+        if result.suite.classes.is_empty() {
+            return None;
+        }
         let of_class = |class: &crate::result::ClassRecord| {
             let hits = self.origin.hits.iter().find(|hits| hits.class == class.name && hits.asked > 0)?;
             Some(class.weight_percent / 100.0 * hits.hits as f64 / hits.asked as f64)

@@ -60,6 +60,12 @@ pub fn list(names: &[String]) -> String {
     }
 }
 
+/// Seconds until an end, as a person reads them: `42 s`, `1 min 32 s`.
+pub fn time_left(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).ceil() as u64;
+    if seconds < 60 { format!("{seconds} s") } else { format!("{} min {} s", seconds / 60, seconds % 60) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

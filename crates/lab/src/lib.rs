@@ -9,6 +9,7 @@
 //! they can be made again at any time.
 
 pub mod acceleration;
+pub mod answers;
 pub mod bench;
 mod cache;
 pub mod capability;
@@ -21,6 +22,7 @@ pub mod export;
 pub mod figures;
 pub mod import;
 pub mod limit;
+pub mod live;
 pub mod loads;
 pub mod machine;
 pub mod monitor;

@@ -118,7 +118,8 @@ fn which_server(result: &ResultFile, all: &[Series<'_>]) -> Option<String> {
     let mut parts = Vec::new();
     for interface in &result.suite.interfaces {
         let has = |series: &&Series<'_>| {
-            !series.system.is_limit && series.interface.is_some_and(|own| own.name == interface.name)
+            let is_server = !series.system.is_limit && series.system.origin.is_none();
+            is_server && series.interface.is_some_and(|own| own.name == interface.name)
         };
         let mut peaks: Vec<(&SystemResult, f64)> = all
             .iter()

@@ -120,6 +120,10 @@ pub(crate) struct Engine<'a> {
     /// When this thread saw that the run had begun; 0 before.
     started_ns: u64,
     pub(crate) published: Published,
+    /// Its place among the threads.
+    pub(crate) thread: usize,
+    /// When it hands its latest latencies over.
+    pub(crate) hand_over_ns: u64,
     pub(crate) window_start: Option<ThreadTime>,
     pub(crate) window_end: Option<ThreadTime>,
 }
@@ -179,6 +183,8 @@ impl<'a> Engine<'a> {
             sweep_ns: 0,
             started_ns: 0,
             published: Published::default(),
+            thread: part.thread,
+            hand_over_ns: 0,
             window_start: None,
             window_end: None,
         };

@@ -4,6 +4,7 @@ use crate::client::ClientState;
 use crate::clock::ThreadTime;
 use crate::engine::Engine;
 use crate::outcome::ErrorKind;
+use crate::recent::HAND_OVER_NS;
 use crate::record::nanoseconds;
 use std::sync::atomic::Ordering;
 
@@ -85,5 +86,9 @@ impl Engine<'_> {
         progress.errors.fetch_add(now.errors - before.errors, Ordering::Relaxed);
         progress.bytes.fetch_add(now.bytes - before.bytes, Ordering::Relaxed);
         self.published = now;
+        if self.now_ns >= self.hand_over_ns {
+            self.hand_over_ns = self.now_ns + HAND_OVER_NS;
+            progress.recent.hand_over(self.thread, &self.record);
+        }
     }
 }

@@ -32,6 +32,7 @@ mod parts;
 mod plan;
 mod portion;
 mod quic;
+mod recent;
 mod record;
 mod request;
 mod run;
@@ -61,6 +62,7 @@ pub use plan::{
     PlannedRequest, Progress, Recorded, Session, TimeSpread,
 };
 pub use portion::Portion;
+pub use recent::RecentLatency;
 pub use run::{Ready, run};
 pub use target::{Target, TlsTarget, TlsVersions, Trust};
 pub use url::{HttpUrl, MAXIMUM_URL_BYTES, UrlError};

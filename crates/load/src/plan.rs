@@ -266,6 +266,8 @@ pub struct Progress {
     pub errors: AtomicU64,
     /// Bytes received so far, ramps included.
     pub bytes: AtomicU64,
+    /// The latencies of the last second or two.
+    pub recent: crate::recent::RecentLatency,
     /// Set by the caller to end the run: what was measured is kept and marked interrupted.
     pub stop: AtomicBool,
 }

@@ -418,7 +418,7 @@ fn whole_histogram() -> Histogram<u64> {
 }
 
 /// Two significant digits, for one client or one interval.
-fn small_histogram() -> Histogram<u32> {
+pub(crate) fn small_histogram() -> Histogram<u32> {
     Histogram::new(2).expect("two digits are within the limits")
 }
 
@@ -426,7 +426,7 @@ fn note<T: Counter>(histogram: &mut Histogram<T>, value_ns: u64) {
     histogram.record(value_ns).expect("a histogram that resizes itself takes any value");
 }
 
-fn add<T: Counter>(sum: &mut Histogram<T>, other: &Histogram<T>) {
+pub(crate) fn add<T: Counter>(sum: &mut Histogram<T>, other: &Histogram<T>) {
     sum.add(other).expect("a histogram that resizes itself takes in any other");
 }
 

@@ -1,6 +1,8 @@
 //! What a bench run says of itself while it goes on, for whoever shows it.
 
+use crate::monitor::Latest;
 use crate::result::MixResult;
+use hdrhistogram::Histogram;
 
 /// Shows a run.
 pub trait Observer {
@@ -63,6 +65,20 @@ pub struct Tick<'a> {
     pub requests_per_second: f64,
     /// Errors so far.
     pub errors: u64,
+    /// Bytes received a second, lately.
+    pub bytes_per_second: f64,
+    /// Latencies of the last second or two, nanoseconds; absent before the first answers.
+    pub latency_ns: Option<&'a Histogram<u32>>,
+    /// What the monitor saw last.
+    pub monitor: Latest,
+    /// Seconds since the mix began.
+    pub elapsed_s: f64,
+    /// The mix's whole length, its ramp up and its ramp down, seconds.
+    pub length_s: f64,
+    /// Ramp up, seconds, not counted.
+    pub ramp_up_s: f64,
+    /// Ramp down, seconds, not counted.
+    pub ramp_down_s: f64,
     /// Seconds until the end of the whole run.
     pub seconds_left: f64,
 }

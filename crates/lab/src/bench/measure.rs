@@ -5,6 +5,7 @@ use super::contender::Contender;
 use super::event::{Event, Observer, Tick, Turn};
 use crate::monitor::{Exporter, Monitor, Recording, Watch};
 use crate::remote::Session;
+use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use touchstone_load::{Outcome, Plan, Progress};
@@ -106,7 +107,7 @@ impl Lookout<'_> {
         interrupt: &AtomicBool,
     ) -> Ending {
         let mut ending = Ending::Whole;
-        let mut rate = LiveRate::starting(self.start);
+        let mut rates = [LiveRate::starting(self.start), LiveRate::starting(self.start)];
         let mut next_tick = self.start + TICK_PERIOD;
         while !engine_has_ended() {
             std::thread::sleep(LOOK_PERIOD);
@@ -120,18 +121,31 @@ impl Lookout<'_> {
             let now = Instant::now();
             if now >= next_tick {
                 next_tick = now + TICK_PERIOD;
-                observer.event(Event::Tick(self.tick(now, &mut rate)));
+                let latency_ns = self.progress.recent.histogram();
+                observer.event(Event::Tick(self.tick(now, &mut rates, latency_ns.as_ref())));
             }
         }
         ending
     }
 
-    fn tick(&self, now: Instant, rate: &mut LiveRate) -> Tick<'_> {
+    fn tick<'t>(
+        &'t self,
+        now: Instant,
+        [requests, bytes]: &mut [LiveRate; 2],
+        latency_ns: Option<&'t Histogram<u32>>,
+    ) -> Tick<'t> {
         let Measurement { plan, turn, seconds_after, .. } = self.measurement;
         Tick {
             turn: *turn,
-            requests_per_second: rate.at(now, self.progress.requests.load(Ordering::Relaxed)),
+            requests_per_second: requests.at(now, self.progress.requests.load(Ordering::Relaxed)),
             errors: self.progress.errors.load(Ordering::Relaxed),
+            bytes_per_second: bytes.at(now, self.progress.bytes.load(Ordering::Relaxed)),
+            latency_ns,
+            monitor: self.monitor.latest(),
+            elapsed_s: (now - self.start).as_secs_f64(),
+            length_s: plan.length.as_secs_f64(),
+            ramp_up_s: plan.ramp_up.as_secs_f64(),
+            ramp_down_s: plan.ramp_down.as_secs_f64(),
             seconds_left: plan.length.saturating_sub(now - self.start).as_secs_f64() + seconds_after,
         }
     }

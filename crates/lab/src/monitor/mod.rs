@@ -32,6 +32,7 @@ pub use usage::{DiskUse, LinkUse, ProcessRow, ThreadUse, Usage};
 use crate::placement::pin_this_thread;
 use crate::remote::Session;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -60,7 +61,34 @@ pub struct Watch {
 #[derive(Debug)]
 pub struct Monitor {
     stop: Sender<()>,
+    latest: Arc<Mutex<Latest>>,
     thread: JoinHandle<Recording>,
+}
+
+/// What the last two snapshots say, for whoever shows a run while it goes on.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Latest {
+    /// Processors that the system under test used; absent when it is not watched.
+    pub server_cpus: Option<f64>,
+    /// Its resident memory, bytes.
+    pub server_resident_bytes: Option<u64>,
+    /// Processors that the load engine used.
+    pub load_cpus: Option<f64>,
+    /// The whole machine's processor use, 0 to 1.
+    pub machine_share: Option<f64>,
+}
+
+impl Latest {
+    fn of(recording: &Recording) -> Latest {
+        let [.., before, last] = &recording.snapshots[..] else { return Latest::default() };
+        let (from_s, to_s) = (before.at.as_secs_f64(), last.at.as_secs_f64());
+        Latest {
+            server_cpus: recording.server_cpus(from_s, to_s),
+            server_resident_bytes: recording.server_resident_bytes(to_s),
+            load_cpus: recording.load_cpus(from_s, to_s),
+            machine_share: recording.machine_cpu_share(from_s, to_s),
+        }
+    }
 }
 
 impl Monitor {
@@ -68,8 +96,15 @@ impl Monitor {
     pub fn start(watch: Watch) -> std::io::Result<Monitor> {
         let (stop, stopped) = channel();
         let builder = std::thread::Builder::new().name("monitor".to_string());
-        let thread = builder.spawn(move || record(&watch, &stopped))?;
-        Ok(Monitor { stop, thread })
+        let latest = Arc::new(Mutex::new(Latest::default()));
+        let shown = Arc::clone(&latest);
+        let thread = builder.spawn(move || record(&watch, &stopped, &shown))?;
+        Ok(Monitor { stop, latest, thread })
+    }
+
+    /// What the last two snapshots say.
+    pub fn latest(&self) -> Latest {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the watch now: nothing that comes later is looked at. If the window had begun and not ended, it ends, too.
@@ -86,7 +121,7 @@ impl Monitor {
 }
 
 /// The monitor's thread.
-fn record(watch: &Watch, stopped: &Receiver<()>) -> Recording {
+fn record(watch: &Watch, stopped: &Receiver<()>, latest: &Mutex<Latest>) -> Recording {
     if !watch.cpus.is_empty() {
         // Where it cannot be pinned it still watches; its cost then falls where the kernel puts it.
         let _ = pin_this_thread(&watch.cpus);
@@ -103,6 +138,7 @@ fn record(watch: &Watch, stopped: &Receiver<()>) -> Recording {
             (None, None) => Snapshot::take(watch.start, tree.as_mut()),
         };
         recording.snapshots.push(snapshot);
+        *latest.lock().unwrap_or_else(PoisonError::into_inner) = Latest::of(recording);
         recording.snapshots.len() - 1
     };
     take(&mut recording);

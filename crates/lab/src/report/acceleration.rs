@@ -21,7 +21,7 @@ pub(super) fn section(view: &View) -> Markup {
     }
     html! {
         (factors(view, &all))
-        (origin(&all))
+        (origin(view, &all))
         (hits(view, &all))
     }
 }
@@ -34,16 +34,18 @@ fn factor(value: f64) -> String {
 fn factors(view: &View, all: &[Acceleration<'_>]) -> Markup {
     let mut rows: Vec<Row> = Vec::new();
     for acceleration in all {
-        let (Some(factors), Some((fast, alone))) = (acceleration.factors(), acceleration.peaks()) else {
-            continue;
-        };
-        let cells = vec![
-            number::rate(alone.requests_per_second),
-            number::rate(fast.requests_per_second),
-            factor(factors.rate),
-            factor(factors.throughput),
-        ];
-        rows.push(Row::new(words::line(&acceleration.accelerated.title, CELL_LIMIT), cells).strong(true));
+        for pair in acceleration.pairs(view.result) {
+            let Some(factors) = pair.factors() else { continue };
+            let cells = vec![
+                number::rate(pair.alone.requests_per_second),
+                number::rate(pair.accelerated.requests_per_second),
+                factor(factors.rate),
+                factor(factors.throughput),
+            ];
+            let title = words::line(&acceleration.accelerated.title, CELL_LIMIT);
+            let of = pair.interface.map(|interface| format!(", {}", words::line(interface, CELL_LIMIT)));
+            rows.push(Row::new(title + &of.unwrap_or_default(), cells).strong(true));
+        }
     }
     for reported in acceleration::reported(&view.result.suite.name) {
         let times = |text: &str| format!("{text}\u{a0}times");
@@ -61,12 +63,21 @@ fn factors(view: &View, all: &[Acceleration<'_>]) -> Markup {
 }
 
 /// What the origin spends alone, and what is left behind the accelerator, at each number of clients.
-fn origin(all: &[Acceleration<'_>]) -> Markup {
+fn origin(view: &View, all: &[Acceleration<'_>]) -> Markup {
     let mut rows = Vec::new();
     for acceleration in all {
-        for left in &acceleration.origin.mixes {
-            let alone =
-                acceleration.alone.and_then(|alone| alone.mixes.iter().find(|mix| mix.name == left.mix));
+        // What is left for the origin stands in the order of the accelerated mixes; of several runs that one is told which
+        // stands for the mix.
+        let accelerated = acceleration.accelerated;
+        let told = |mix: &MixResult| {
+            let own = view.systems.iter().filter(|system| std::ptr::eq(system.system, accelerated));
+            own.flat_map(|system| &system.mixes).any(|shown| std::ptr::eq(*shown, mix))
+        };
+        for (left, mix) in
+            acceleration.origin.mixes.iter().zip(&accelerated.mixes).filter(|(_, mix)| told(mix))
+        {
+            let same = |other: &&MixResult| other.name == mix.name && other.interface == mix.interface;
+            let alone = acceleration.alone.and_then(|alone| alone.mixes.iter().find(same));
             let server = alone.and_then(|mix: &MixResult| mix.server.as_ref());
             let cells = vec![
                 number::optional(server, |server| number::percent(server.cpu_share)),
@@ -75,7 +86,12 @@ fn origin(all: &[Acceleration<'_>]) -> Markup {
                 number::grouped(left.cpu_us_per_request, 2),
             ];
             let title = words::line(&acceleration.origin.title, CELL_LIMIT);
-            rows.push(Row::new(format!("{title}, {}", words::clients(left.clients)), cells));
+            let interface = crate::series::interface(view.result, &mix.interface);
+            let of = interface.map(|interface| format!(", {}", words::line(&interface.title, CELL_LIMIT)));
+            rows.push(Row::new(
+                format!("{title}{}, {}", of.unwrap_or_default(), words::clients(left.clients)),
+                cells,
+            ));
         }
     }
     let mut table = Table::new(
@@ -95,16 +111,17 @@ fn hits(view: &View, all: &[Acceleration<'_>]) -> Markup {
             let share = if hits.asked > 0 { hits.hits as f64 / hits.asked as f64 } else { 0.0 };
             let class = view.result.suite.classes.iter().find(|class| class.name == hits.class);
             let cells = vec![
-                number::optional(class, |class| number::percent(class.weight_percent / 100.0)),
+                class.map_or_else(String::new, |class| number::percent(class.weight_percent / 100.0)),
                 number::count(hits.asked),
                 number::count(hits.hits),
                 number::percent(share),
             ];
             rows.push(Row::new(words::line(&hits.class, CELL_LIMIT), cells));
         }
-        let share = number::optional(acceleration.hit_share(view.result), number::percent);
-        let cells = vec![number::percent(1.0), String::new(), String::new(), share];
-        rows.push(Row::new("All, by their weights", cells).strong(true));
+        if let Some(share) = acceleration.hit_share(view.result) {
+            let cells = vec![number::percent(1.0), String::new(), String::new(), number::percent(share)];
+            rows.push(Row::new("All, by their weights", cells).strong(true));
+        }
     }
     Table::new(
         "Hits per class: after each mix everything was asked for once",
@@ -121,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_report_shows_factors_the_origin_and_hits() {
-        let page = super::super::html(&accelerated());
+        let page = super::super::html(&accelerated(), None);
         for text in [
             "6.50\u{a0}times",
             "12.4\u{a0}times",
@@ -132,6 +149,6 @@ mod tests {
         ] {
             assert!(page.contains(text), "{text} is not in the report");
         }
-        assert!(!super::super::html(&crate::sample::result()).contains("Hits per class"));
+        assert!(!super::super::html(&crate::sample::result(), None).contains("Hits per class"));
     }
 }

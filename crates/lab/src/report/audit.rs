@@ -124,7 +124,7 @@ pub fn audit_outcomes(result: &ResultFile) -> Vec<AuditOutcome> {
 }
 
 fn mixes<'v>(view: &'v View) -> impl Iterator<Item = (&'v SystemView<'v>, &'v MixResult)> {
-    view.systems.iter().flat_map(|system| system.mixes.iter().map(move |mix| (system, *mix)))
+    view.systems.iter().flat_map(|system| system.runs.iter().flatten().map(move |mix| (system, *mix)))
 }
 
 fn overall(findings: &[(String, Finding)]) -> String {
@@ -172,7 +172,7 @@ fn every_mix(view: &View, suite: &SuiteRecord) -> Table {
     };
     let part = |system: &SystemView| Part {
         heading: Some(system.label.clone()),
-        rows: system.mixes.iter().map(|mix| row(mix)).collect(),
+        rows: system.runs.iter().flatten().map(|mix| row(mix)).collect(),
     };
     Table {
         caption: "The audit of every mix".to_owned(),

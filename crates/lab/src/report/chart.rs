@@ -3,6 +3,7 @@
 
 use maud::{Markup, html};
 
+use super::interval::Ends;
 use super::scale::{ClientScale, NinesScale, Spacing, ValueScale, spread};
 use super::style::{Style, pixel};
 use super::words::{fitted, width};
@@ -66,6 +67,8 @@ pub(super) struct Point {
     pub(super) words: Option<String>,
     /// The figure is only a lower bound: the marker is hollow.
     pub(super) lower_bound: bool,
+    /// What it may be in truth: a bar through the marker.
+    pub(super) interval: Option<Ends>,
 }
 
 /// The paper to draw on, pixels.
@@ -105,11 +108,22 @@ const TOP: f64 = 30.0;
 const BOTTOM: f64 = 48.0;
 /// The least distance of two names at the line ends.
 const LABEL_GAP: f64 = 17.0;
+/// With more curves than these no bands are drawn: they would hide each other. The bars stay.
+const BANDS_MAX: usize = 4;
+/// Half the width of the ends of a bar.
+const BAR_END: f64 = 4.0;
+/// An interval of less height than this would hide behind its marker.
+const BAR_MIN: f64 = 1.0;
 
 impl LineChart {
     /// True when there is nothing to draw.
     pub(super) fn is_empty(&self) -> bool {
         self.series.iter().all(|series| series.points.iter().all(|point| point.value.is_none()))
+    }
+
+    /// Whether some point has an interval.
+    pub(super) fn has_intervals(&self) -> bool {
+        self.series.iter().any(|series| series.points.iter().any(|point| point.interval.is_some()))
     }
 
     /// Whether the names fit at the line ends of this canvas; if not, the chart needs a legend there.
@@ -130,6 +144,9 @@ impl LineChart {
                 desc id={ (name) "-words" } { (self.description) }
                 (self.value_axis(&frame))
                 (self.across_axis(&frame))
+                @if self.series.len() <= BANDS_MAX {
+                    @for series in self.series.iter().rev() { (self.band(series, &frame)) }
+                }
                 @for series in self.series.iter().rev() { (self.curve(series, &frame)) }
                 (self.names(&frame))
             }
@@ -197,6 +214,7 @@ impl LineChart {
                     path class=(line) stroke-dasharray=[Some(style.dashes).filter(|dashes| !dashes.is_empty())]
                         d=(stretch) {}
                 }
+                @for point in &series.points { (self.bar(point, frame)) }
                 @for point in &series.points {
                     @if let (Some(value), Some(words)) = (point.value, &point.words) {
                         @let (x, y) = self.place(point.across, value, frame);
@@ -206,6 +224,40 @@ impl LineChart {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /// The ground between the ends of the intervals.
+    fn band(&self, series: &Series, frame: &Frame) -> Markup {
+        let ends: Vec<(f64, Ends)> =
+            series.points.iter().filter_map(|point| Some((point.across, point.interval?))).collect();
+        let at = |&(across, value): &(f64, f64)| {
+            let (x, y) = self.place(across, value, frame);
+            format!("{} {}", pixel(x), pixel(y))
+        };
+        let above = ends.iter().map(|&(across, ends)| (across, ends.high));
+        let below = ends.iter().rev().map(|&(across, ends)| (across, ends.low));
+        let outline: Vec<String> = above.chain(below).map(|corner| at(&corner)).collect();
+        html! {
+            @if ends.len() > 1 {
+                path class={ "band " (series.style.class) } aria-hidden="true" d={ "M" (outline.join("L")) "Z" } {}
+            }
+        }
+    }
+
+    /// The bar from one end of an interval to the other.
+    fn bar(&self, point: &Point, frame: &Frame) -> Markup {
+        let ends = point.interval.map(|ends| {
+            let (x, low) = self.place(point.across, ends.low, frame);
+            (x, low, self.place(point.across, ends.high, frame).1)
+        });
+        html! {
+            @if let Some((x, low, high)) = ends.filter(|(_, low, high)| low - high >= BAR_MIN) {
+                @let (left, right) = (pixel(x - BAR_END), pixel(x + BAR_END));
+                path class="interval" aria-hidden="true"
+                    d={ "M" (left) " " (pixel(low)) "H" (right) "M" (pixel(x)) " " (pixel(low)) "V" (pixel(high))
+                        "M" (left) " " (pixel(high)) "H" (right) } {}
             }
         }
     }

@@ -4,10 +4,11 @@
 use maud::{Markup, html};
 
 use super::chart::{Across, Canvas, LineChart, Point, Series, Upward};
+use super::interval::{self, Ends};
 use super::number::{self, NOT_MEASURED};
 use super::scale::ValueScale;
 use super::table::{Part, Row, Table};
-use super::view::{View, drawable, is_lower_bound};
+use super::view::{SystemView, View, drawable, is_lower_bound};
 use super::words;
 use crate::result::MixResult;
 
@@ -75,6 +76,8 @@ pub(super) struct Measure<'a> {
     pub(super) write: fn(f64) -> String,
     /// What is said of the limit's line, where there is one.
     pub(super) of_the_limit: &'a str,
+    /// Whether it is in proportion to the rate, whose seconds tell an interval of a lone run.
+    pub(super) follows_rate: bool,
 }
 
 /// Which value of a curve its caption tells.
@@ -93,6 +96,10 @@ impl Measure<'_> {
         let mut caption = format!("{} {}", self.meaning, chart.description);
         if view.limit().is_some() {
             caption.push_str(self.of_the_limit);
+        }
+        if chart.has_intervals() {
+            caption.push(' ');
+            caption.push_str(&interval::in_words(view));
         }
         if view.has_lower_bounds() {
             caption.push_str(
@@ -116,10 +123,11 @@ impl Measure<'_> {
             .map(|system| Series {
                 label: system.label.clone(),
                 style: system.style,
-                points: system.mixes.iter().map(|mix| self.point(&system.label, mix)).collect(),
+                points: system.mixes.iter().map(|mix| self.point(system, mix)).collect(),
             })
             .collect();
-        let values = series.iter().flat_map(|series| &series.points).filter_map(|point| point.value);
+        let points = series.iter().flat_map(|series| &series.points);
+        let values = points.filter_map(|point| point.interval.map(|ends| ends.high).or(point.value));
         let scale = ValueScale::from_zero(values.fold(0.0, f64::max), 6);
         LineChart {
             id: self.id.to_owned(),
@@ -135,12 +143,23 @@ impl Measure<'_> {
         }
     }
 
-    fn point(&self, label: &str, mix: &MixResult) -> Point {
+    fn point(&self, system: &SystemView, mix: &MixResult) -> Point {
         let value = (self.value)(mix).and_then(drawable);
         let words = value.map(|value| {
-            format!("{label}, {}: {} {}", words::clients(mix.clients), (self.write)(value), self.unit)
+            format!(
+                "{}, {}: {} {}",
+                system.label,
+                words::clients(mix.clients),
+                (self.write)(value),
+                self.unit
+            )
         });
-        Point { across: mix.clients as f64, value, words, lower_bound: is_lower_bound(mix) }
+        let interval = value.and_then(|_| self.interval(system, mix));
+        Point { across: mix.clients as f64, value, words, lower_bound: is_lower_bound(mix), interval }
+    }
+
+    fn interval(&self, system: &SystemView, mix: &MixResult) -> Option<Ends> {
+        interval::of_runs(system.runs_of(mix), self.value, self.follows_rate)
     }
 
     /// The best value of every curve, in a sentence; of many curves those of the first and the last.
@@ -174,12 +193,16 @@ impl Measure<'_> {
 
     fn table(&self, view: &View) -> Table {
         let systems = &view.systems;
-        let units = 1 + usize::from(self.second.is_some());
+        // A column for the intervals, where some figure has one.
+        let with_intervals =
+            systems.iter().any(|system| system.mixes.iter().any(|mix| self.interval(system, mix).is_some()));
+        let units = 1 + usize::from(self.second.is_some()) + usize::from(with_intervals);
         let mut columns = vec!["Clients".to_owned()];
         let mut groups = vec![(String::new(), 1)];
         for system in systems {
             groups.push((system.label.clone(), units));
             columns.push(self.unit.to_owned());
+            columns.extend(with_intervals.then(|| "interval".to_owned()));
             columns.extend(self.second.map(|(unit, _)| unit.to_owned()));
         }
         let rows = view
@@ -188,8 +211,15 @@ impl Measure<'_> {
             .map(|key| {
                 let mut cells = Vec::new();
                 for system in systems {
-                    let value = system.mix(key).and_then(|mix| (self.value)(mix)).and_then(drawable);
+                    let mix = system.mix(key);
+                    let value = mix.and_then(|mix| (self.value)(mix)).and_then(drawable);
                     cells.push(number::optional(value, self.write));
+                    if with_intervals {
+                        let ends = mix.and_then(|mix| self.interval(system, mix));
+                        cells.push(ends.map_or_else(String::new, |ends| {
+                            format!("{} to {}", (self.write)(ends.low), (self.write)(ends.high))
+                        }));
+                    }
                     if let Some((_, factor)) = self.second {
                         cells.push(number::optional(value, |value| number::grouped(value * factor, 2)));
                     }

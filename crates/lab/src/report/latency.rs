@@ -5,6 +5,7 @@ use maud::{Markup, html};
 
 use super::chart::{Across, Canvas, LineChart, Point, Series, Upward};
 use super::figure::{Figure, both, legend};
+use super::interval::{self, Ends};
 use super::number;
 use super::scale::{NinesScale, ValueScale};
 use super::table::{Part, Row, Table};
@@ -75,7 +76,7 @@ pub(super) fn section(view: &View) -> Markup {
 fn largest(view: &View) -> f64 {
     view.systems
         .iter()
-        .flat_map(|system| &system.mixes)
+        .flat_map(|system| system.runs.iter().flatten())
         .flat_map(|mix| DRAWN.iter().map(|(_, figure)| figure(&mix.latency)))
         .filter_map(drawable)
         .fold(0.0, f64::max)
@@ -88,7 +89,7 @@ fn by_clients(view: &View, index: usize, system: &SystemView, unit: &Unit, canva
         .map(|(number, (name, figure))| Series {
             label: (*name).to_owned(),
             style: system.style.variant(number),
-            points: system.mixes.iter().map(|mix| point(name, mix, figure(&mix.latency), unit)).collect(),
+            points: system.mixes.iter().map(|mix| point(name, system, mix, *figure, unit)).collect(),
         })
         .collect();
     let chart = LineChart {
@@ -113,8 +114,15 @@ fn by_clients(view: &View, index: usize, system: &SystemView, unit: &Unit, canva
     }
 }
 
-fn point(name: &str, mix: &MixResult, microseconds: f64, unit: &Unit) -> Point {
-    let value = drawable(microseconds);
+fn point(
+    name: &str,
+    system: &SystemView,
+    mix: &MixResult,
+    figure: fn(&LatencyRecord) -> f64,
+    unit: &Unit,
+) -> Point {
+    let value = drawable(figure(&mix.latency));
+    let scaled = |ends: Ends| Ends { low: ends.low / unit.microseconds, high: ends.high / unit.microseconds };
     Point {
         across: mix.clients as f64,
         value: value.map(|value| value / unit.microseconds),
@@ -122,6 +130,8 @@ fn point(name: &str, mix: &MixResult, microseconds: f64, unit: &Unit) -> Point {
             format!("{name}, {}: {} ms", words::clients(mix.clients), number::milliseconds(value))
         }),
         lower_bound: is_lower_bound(mix),
+        interval: interval::of_runs(system.runs_of(mix), &|run| Some(figure(&run.latency)), false)
+            .map(scaled),
     }
 }
 
@@ -215,6 +225,7 @@ fn distribution(system: &SystemView, peak: &MixResult, unit: &Unit) -> Series {
         value: Some(value / unit.microseconds),
         words: None,
         lower_bound: false,
+        interval: None,
     };
     let mut points: Vec<Point> = curve(latency).into_iter().map(bare).collect();
     for (percentile, (name, figure)) in MARKED {
@@ -231,6 +242,7 @@ fn distribution(system: &SystemView, peak: &MixResult, unit: &Unit) -> Series {
             value: Some(value / unit.microseconds),
             words: Some(words),
             lower_bound: is_lower_bound(peak),
+            interval: None,
         });
     }
     points.sort_by(|a, b| {

@@ -1,4 +1,5 @@
-//! The report: one self-contained HTML file made from a [`ResultFile`] alone.
+//! The report: one self-contained HTML file made from a [`ResultFile`], and from the raw data beside it where that is there:
+//! it tells what held a system back, and whether every figure follows from what was measured.
 //!
 //! It needs no network and no script: the charts are SVG drawn here, with their numbers as a table under each. Whatever
 //! comes from outside (what a system printed, names, URLs, configuration files) is escaped by the templates and has
@@ -7,21 +8,28 @@
 //! look like, what are the numbers, how do I repeat it.
 
 mod acceleration;
+#[cfg(test)]
+mod accessibility;
 mod appendix;
 mod audit;
+mod capacity;
 mod chart;
+mod compared;
 mod disclosure;
 mod fairness;
 mod figure;
 #[cfg(test)]
 mod fixture;
+mod interval;
 mod latency;
 mod number;
 mod page;
+mod questions;
 mod rates;
 mod read;
 mod reference;
 mod resources;
+mod run_rules;
 mod scale;
 mod side_by_side;
 mod spice;
@@ -42,22 +50,27 @@ use std::path::{Path, PathBuf};
 pub use audit::{AuditOutcome, audit_outcomes};
 pub use read::{ReadError, read};
 pub use reference::{REFERENCE_FILE_NAME, reference_html};
-pub use side_by_side::{SuitesDiffer, side_by_side};
+pub use side_by_side::{Side, SuitesDiffer, side_by_side};
 
+use crate::certify::recompute;
+use crate::certify::rules::{self, Class, Evidence, Rule};
+use crate::planning::{self, Assumptions};
+use crate::raw::{self, RawMix};
 use crate::result::{MachineFacts, ResultFile, RunStatus, ToolFacts};
 
 /// The name of the report in a result directory.
 pub const FILE_NAME: &str = "report.html";
 
-/// The report of one result, as HTML.
-pub fn html(result: &ResultFile) -> String {
-    page::page(result, &[Source::of("", result)])
+/// The report of one result, as HTML. With its raw data the report also tells what only that shows.
+pub fn html(result: &ResultFile, raw: Option<&[RawMix]>) -> String {
+    let plans = planning::plan(result, raw.unwrap_or_default(), &Assumptions::default());
+    page::page(result, &[Source::of("", result, raw)], &plans)
 }
 
-/// Writes the report of a result as `report.html` into a directory, all of it or nothing. Gives its path.
+/// Writes the report of the result of a directory as `report.html` into it, all of it or nothing. Gives its path.
 pub fn write_html(result: &ResultFile, directory: &Path) -> io::Result<PathBuf> {
     let path = directory.join(FILE_NAME);
-    write_file(&path, &html(result))?;
+    write_file(&path, &html(result, raw::read(directory).ok().as_deref()))?;
     Ok(path)
 }
 
@@ -88,11 +101,20 @@ struct Source {
     status: RunStatus,
     machine: MachineFacts,
     tool: ToolFacts,
+    /// The run rules and what came of them.
+    rules: Vec<Rule>,
+    /// The class that follows.
+    class: Class,
 }
 
 impl Source {
-    fn of(label: &str, result: &ResultFile) -> Source {
+    fn of(label: &str, result: &ResultFile, raw: Option<&[RawMix]>) -> Source {
+        let recomputed = raw.map(|raw| recompute::result(result, raw));
+        let audit = audit_outcomes(result);
+        let rules = rules::rules(&Evidence { result, recomputed: recomputed.as_ref(), audit: &audit });
         Source {
+            class: rules::class(&rules),
+            rules,
             label: label.to_owned(),
             started_at: result.started_at.clone(),
             finished_at: result.finished_at.clone(),

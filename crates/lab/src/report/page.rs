@@ -5,9 +5,10 @@ use sha2::{Digest, Sha256};
 
 use super::view::View;
 use super::{
-    Source, appendix, audit, disclosure, fairness, latency, rates, resources, tables, timeline, verdict_box,
-    words,
+    Source, appendix, audit, capacity, compared, disclosure, fairness, latency, rates, resources, run_rules,
+    tables, timeline, verdict_box, words,
 };
+use crate::planning::Plan;
 use crate::result::ResultFile;
 
 /// The style sheet, and the script that adds tooltips to charts that are complete without them.
@@ -15,7 +16,7 @@ const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
 
 /// The sections in their order, for the contents.
-const CONTENTS: [(&str, &str); 18] = [
+const CONTENTS: [(&str, &str); 21] = [
     ("verdict", "Verdict"),
     ("disclosure", "Disclosure"),
     ("rates", "Requests and throughput"),
@@ -23,10 +24,13 @@ const CONTENTS: [(&str, &str); 18] = [
     ("processor", "Processor and memory"),
     ("time", "Over time"),
     ("fair", "Fairness"),
+    ("capacity", "Capacity"),
+    ("bottleneck", "Bottleneck"),
     ("summary-report", "Summary Report"),
     ("client-data-report", "Client Data Report"),
     ("errors", "Errors"),
     ("audit", "Audit"),
+    ("rules", "Run rules"),
     ("workload", "Workload"),
     ("mixes", "Mixes"),
     ("systems", "Systems"),
@@ -37,8 +41,8 @@ const CONTENTS: [(&str, &str); 18] = [
 ];
 
 /// The whole page for a result and the runs that it came from.
-pub(super) fn page(result: &ResultFile, sources: &[Source]) -> String {
-    let view = View::new(result, sources);
+pub(super) fn page(result: &ResultFile, sources: &[Source], plans: &[Plan]) -> String {
+    let view = View::new(result, sources, plans);
     let title = title(&view);
     html! {
         (DOCTYPE)
@@ -60,7 +64,7 @@ pub(super) fn page(result: &ResultFile, sources: &[Source]) -> String {
                 footer {
                     p {
                         "Made by " (words::line(&result.tool.name, 60)) " " (words::line(&result.tool.version, 60))
-                        " from the result alone. This page loads nothing from any network."
+                        " from what was measured alone. This page loads nothing from any network."
                     }
                 }
                 script { (PreEscaped(SCRIPT)) }
@@ -117,10 +121,13 @@ fn sections(view: &View) -> Markup {
         (resources::section(view))
         (timeline::section(view))
         (fairness::section(view))
+        (capacity::section(view))
+        (compared::section(view))
         (tables::summary_report(view))
         (tables::client_data_report(view))
         (tables::errors(view))
         (audit::section(view))
+        (run_rules::section(view))
         (appendix::workload(view))
         (tables::mixes(view))
         (appendix::systems(view))

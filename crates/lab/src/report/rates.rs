@@ -37,6 +37,7 @@ fn requests() -> Measure<'static> {
         value: &|mix| Some(mix.requests_per_second),
         write: number::rate,
         of_the_limit: LIMIT,
+        follows_rate: true,
     }
 }
 
@@ -53,5 +54,6 @@ fn throughput() -> Measure<'static> {
         value: &|mix| Some(mix.megabits_per_second),
         write: |value| number::grouped(value, 2),
         of_the_limit: LIMIT,
+        follows_rate: true,
     }
 }

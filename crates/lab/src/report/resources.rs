@@ -46,6 +46,7 @@ fn cost() -> Measure<'static> {
         value: &|mix| mix.server.as_ref().map(|server| server.cpu_us_per_request),
         write: |value| number::grouped(value, 2),
         of_the_limit: " The thin dashed line is the limit: the least that any server could spend.",
+        follows_rate: false,
     }
 }
 
@@ -60,6 +61,7 @@ fn share() -> Measure<'static> {
         value: &|mix| mix.server.as_ref().map(|server| server.cpu_share * 100.0),
         write: |value| number::grouped(value, 1),
         of_the_limit: "",
+        follows_rate: false,
     }
 }
 
@@ -74,6 +76,7 @@ fn load() -> Measure<'static> {
         value: &|mix| Some(mix.load.busiest_thread * 100.0),
         write: |value| number::grouped(value, 1),
         of_the_limit: "",
+        follows_rate: false,
     }
 }
 
@@ -88,6 +91,7 @@ fn memory() -> Measure<'static> {
         value: &|mix| mix.server.as_ref().map(|server| server.resident_bytes_max as f64 / MEBIBYTE),
         write: |value| number::grouped(value, 1),
         of_the_limit: "",
+        follows_rate: false,
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use super::{Source, page, words};
+use crate::planning::{self, Assumptions};
+use crate::raw::RawMix;
 use crate::result::{ResultFile, RunStatus, SuiteRecord};
 
 /// Two results cannot stand side by side, as they are of different suites.
@@ -28,38 +30,55 @@ impl fmt::Display for SuitesDiffer {
 
 impl std::error::Error for SuitesDiffer {}
 
-/// One report of several results, each with the label that tells it from the others. Systems of the same name get
-/// their result's label with it.
-pub fn side_by_side(results: &[(String, ResultFile)]) -> Result<String, SuitesDiffer> {
-    let Some(((first_label, first), others)) = results.split_first() else {
+/// One of several results.
+#[derive(Debug, Clone)]
+pub struct Side {
+    /// What tells it from the others.
+    pub label: String,
+    /// What was measured.
+    pub result: ResultFile,
+    /// Its raw data, where it is there.
+    pub raw: Option<Vec<RawMix>>,
+}
+
+/// One report of several results. Systems of the same name get their result's label with it.
+pub fn side_by_side(sides: &[Side]) -> Result<String, SuitesDiffer> {
+    let Some((first, others)) = sides.split_first() else {
         return Ok(String::new());
     };
-    for (label, other) in others {
-        if let Some(difference) = difference(&first.suite, &other.suite) {
-            return Err(SuitesDiffer { first: first_label.clone(), second: label.clone(), difference });
+    for other in others {
+        if let Some(difference) = difference(&first.result.suite, &other.result.suite) {
+            return Err(SuitesDiffer { first: first.label.clone(), second: other.label.clone(), difference });
         }
     }
     if others.is_empty() {
-        return Ok(super::html(first));
+        return Ok(super::html(&first.result, first.raw.as_deref()));
     }
-    let sources: Vec<Source> = results.iter().map(|(label, result)| Source::of(label, result)).collect();
-    Ok(page::page(&merged(results, first), &sources))
+    let sources: Vec<Source> =
+        sides.iter().map(|side| Source::of(&side.label, &side.result, side.raw.as_deref())).collect();
+    let (whole, raw) = merged(sides, &first.result);
+    let plans = planning::plan(&whole, &raw, &Assumptions::default());
+    Ok(page::page(&whole, &sources, &plans))
 }
 
-/// The results as one, with every system under a name of its own.
-fn merged(results: &[(String, ResultFile)], first: &ResultFile) -> ResultFile {
-    let all = || results.iter().flat_map(|(_, result)| &result.systems);
+/// The results as one, with every system under a name of its own, in the raw data as well.
+fn merged(sides: &[Side], first: &ResultFile) -> (ResultFile, Vec<RawMix>) {
+    let all = || sides.iter().flat_map(|side| &side.result.systems);
     let mut whole = ResultFile { systems: Vec::new(), warnings: Vec::new(), ..first.clone() };
+    let mut all_raw = Vec::new();
     let mut reasons = Vec::new();
-    for (label, result) in results {
+    for Side { label, result, raw } in sides {
         for system in &result.systems {
             let mut system = system.clone();
             if all().filter(|other| other.title == system.title).count() > 1 {
                 system.title = format!("{} ({label})", system.title);
             }
+            let own_name = system.name.clone();
             if all().filter(|other| other.name == system.name).count() > 1 {
                 system.name = format!("{} ({label})", system.name);
             }
+            let own = raw.iter().flatten().filter(|raw| raw.system == own_name);
+            all_raw.extend(own.map(|raw| RawMix { system: system.name.clone(), ..raw.clone() }));
             whole.systems.push(system);
         }
         whole.warnings.extend(result.warnings.iter().map(|warning| format!("{label}: {warning}")));
@@ -70,19 +89,19 @@ fn merged(results: &[(String, ResultFile)], first: &ResultFile) -> ResultFile {
     if !reasons.is_empty() {
         whole.status = RunStatus::Incomplete(reasons.join("; "));
     }
-    whole.machine.same_host = results.iter().any(|(_, result)| result.machine.same_host);
-    whole.warnings.extend(machines_differ(results));
-    whole
+    whole.machine.same_host = sides.iter().any(|side| side.result.machine.same_host);
+    whole.warnings.extend(machines_differ(sides));
+    (whole, all_raw)
 }
 
 /// A warning where the results are not of one machine.
-fn machines_differ(results: &[(String, ResultFile)]) -> Option<String> {
+fn machines_differ(sides: &[Side]) -> Option<String> {
     let place = |result: &ResultFile| {
         let machine = &result.machine;
         (machine.host.clone(), machine.kernel.clone(), machine.cpu_model.clone(), machine.cpus)
     };
-    let first = place(&results.first()?.1);
-    results.iter().any(|(_, result)| place(result) != first).then(|| {
+    let first = place(&sides.first()?.result);
+    sides.iter().any(|side| place(&side.result) != first).then(|| {
         "The results are from different machines or kernels: a difference between systems may be one between machines."
             .to_owned()
     })

@@ -28,12 +28,13 @@ const ERROR_KINDS: [ErrorKind; 8] = [
 /// The Summary Report.
 pub(super) fn summary_report(view: &View) -> Markup {
     let remarked = view.has_lower_bounds();
+    let several = view.most_runs() > 1;
     let parts = view
         .systems
         .iter()
         .map(|system| Part {
             heading: Some(system.label.clone()),
-            rows: system.mixes.iter().map(|mix| summary_row(system, mix, remarked)).collect(),
+            rows: system.mixes.iter().map(|mix| summary_row(system, mix, several, remarked)).collect(),
         })
         .collect();
     let mut columns = [
@@ -50,11 +51,14 @@ pub(super) fn summary_report(view: &View) -> Markup {
     ]
     .map(str::to_owned)
     .to_vec();
+    columns.extend(several.then(|| "Runs".to_owned()));
+    columns.extend(several.then(|| "Requests per second, lowest to highest run".to_owned()));
     columns.extend(remarked.then(|| "Remark".to_owned()));
+    let runs = if several { ", the run of the median rate of each" } else { "" };
     let table = Table {
-        caption: "Summary Report: every mix of every system; the peak of each in bold".to_owned(),
+        caption: format!("Summary Report: every mix of every system{runs}; the peak of each system in bold"),
+        words: vec![0, columns.len() - usize::from(remarked)],
         columns,
-        words: vec![0, 10],
         parts,
         ..Table::default()
     };
@@ -70,7 +74,7 @@ pub(super) fn summary_report(view: &View) -> Markup {
     }
 }
 
-fn summary_row(system: &SystemView, mix: &MixResult, remarked: bool) -> Row {
+fn summary_row(system: &SystemView, mix: &MixResult, several: bool, remarked: bool) -> Row {
     let latency = &mix.latency;
     let mut cells = vec![
         number::count(mix.clients),
@@ -83,6 +87,13 @@ fn summary_row(system: &SystemView, mix: &MixResult, remarked: bool) -> Row {
         number::count(errors_total(&mix.errors)),
         number::optional(mix.server.as_ref(), |server| number::grouped(server.cpu_us_per_request, 2)),
     ];
+    if several {
+        let runs = system.runs_of(mix);
+        let rates = || runs.iter().map(|run| run.requests_per_second);
+        let (low, high) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+        cells.push(number::count(runs.len() as u64));
+        cells.push(format!("{} to {}", number::rate(low), number::rate(high)));
+    }
     cells.extend(remarked.then(|| remark(mix)));
     Row::new(words::line(&mix.name, 40), cells).strong(system.is_peak(mix))
 }

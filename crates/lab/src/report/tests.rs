@@ -4,8 +4,23 @@
 use std::collections::HashSet;
 
 use super::fixture;
-use super::{SuitesDiffer, html, side_by_side, write_html};
+use super::{Side, SuitesDiffer, write_html};
 use crate::result::{MachineFacts, ResultFile};
+
+/// The report without raw data.
+fn html(result: &ResultFile) -> String {
+    super::html(result, None)
+}
+
+/// The report of several results without raw data.
+fn side_by_side(results: &[(String, ResultFile)]) -> Result<String, SuitesDiffer> {
+    let side = |(label, result): &(String, ResultFile)| Side {
+        label: label.clone(),
+        result: result.clone(),
+        raw: None,
+    };
+    super::side_by_side(&results.iter().map(side).collect::<Vec<_>>())
+}
 
 /// A tag of the page, or the text between two.
 #[derive(Debug, Clone, PartialEq)]
@@ -372,7 +387,7 @@ fn spice_stands_in_the_verdict_with_every_form_and_the_reports() {
     let tokens = tokens(&page);
     let verdict = elements(&tokens, "section")
         .into_iter()
-        .find(|section| value(&section[0], "aria-labelledby") == Some("verdict"))
+        .find(|section| value(&section[0], "aria-labelledby") == Some("in-words"))
         .expect("a verdict");
     let table = elements(verdict, "table").into_iter().next().expect("a table in the verdict");
     let rows: Vec<Vec<String>> = elements(table, "tbody")
@@ -424,6 +439,71 @@ fn fixture_of_two() -> ResultFile {
     let mut result = crate::sample::result();
     result.systems.truncate(2);
     result
+}
+
+#[test]
+fn the_first_screen_answers_five_questions_and_says_how_far_to_trust_them() {
+    // The figures of the accelerated sample do not obey Little's law, so that it is invalid.
+    let of_class = [
+        (fixture::full(), "Indicative: compare the systems of this run"),
+        (fixture::spice(), "Indicative: compare the systems of this run"),
+        (crate::acceleration::tests::accelerated(), "Invalid: nothing of it may be quoted"),
+    ];
+    for (result, class) in of_class {
+        let page = html(&result);
+        let tokens = tokens(&page);
+        let first = elements(&tokens, "section").into_iter().next().expect("a section");
+        let terms: Vec<String> = elements(first, "dt").into_iter().map(text).collect();
+        let questions = [
+            "Which server?",
+            "Which interface?",
+            "How many users?",
+            "What breaks first?",
+            "What to change first?",
+        ];
+        assert_eq!(terms, questions);
+        for answer in elements(first, "dd") {
+            let strong = elements(answer, "strong").into_iter().next().expect("an answer");
+            assert!(!text(strong).is_empty() && text(answer).len() > text(strong).len(), "{}", text(answer));
+        }
+        let words = text(first);
+        assert!(words.contains(class), "{words}");
+    }
+}
+
+#[test]
+fn several_runs_of_a_mix_are_one_point_with_a_bar() {
+    let mut result = fixture::full();
+    for system in &mut result.systems {
+        let once = system.mixes.clone();
+        for factor in [0.9, 1.1] {
+            system.mixes.extend(once.iter().cloned().map(|mut mix| {
+                mix.requests_per_second *= factor;
+                mix
+            }));
+        }
+    }
+    let page = html(&result);
+    let tokens = tokens(&page);
+    let figure = |id| {
+        elements(&tokens, "figure").into_iter().find(|it| value(&it[0], "id") == Some(id)).expect("a figure")
+    };
+    let bars = figure("requests").iter().filter(|token| value(token, "class") == Some("interval")).count();
+    // Three systems of seven mixes, drawn for two widths.
+    assert_eq!(bars, 2 * 3 * 7);
+    let words = text(figure("requests"));
+    assert!(words.contains("from the lowest to the highest of them"), "{words}");
+    // 55,943 is the median of the runs of the peak.
+    assert!(words.contains("50,349 to 61,537") && words.contains("55,943"), "{words}");
+    let summary = elements(&tokens, "table")
+        .into_iter()
+        .find(|table| text(table).contains("Summary Report: every mix"))
+        .expect("the Summary Report");
+    assert_eq!(
+        elements(summary, "tbody").into_iter().map(|part| elements(part, "tr").len() - 1).sum::<usize>(),
+        21
+    );
+    assert!(text(summary).contains("lowest to highest run"));
 }
 
 #[test]

@@ -449,8 +449,8 @@ mod tests {
             ..template.clone()
         };
         result.systems[0].mixes[0].timeline = (0..600).map(row).collect();
-        let sources = [super::super::Source::of("", &result)];
-        let view = View::new(&result, &sources);
+        let sources = [super::super::Source::of("", &result, None)];
+        let view = View::new(&result, &sources, &[]);
         let step = step_length(&view.systems[0]);
         assert_eq!(step, 10.0);
         let strip = Strip::new(&result.systems[0].mixes[0], step);
@@ -466,8 +466,8 @@ mod tests {
             let counted = row.at_s > 0.9 && row.at_s < 6.9;
             row.requests_per_second = if counted { 55_000.0 + row.at_s.round() } else { 1.0 };
         }
-        let sources = [super::super::Source::of("", &result)];
-        let view = View::new(&result, &sources);
+        let sources = [super::super::Source::of("", &result, None)];
+        let view = View::new(&result, &sources, &[]);
         let sentence = steadiness(&view.systems[0]);
         assert!(sentence.contains("between 55,001 and 55,006 requests/s"), "{sentence}");
     }

@@ -1,10 +1,11 @@
-//! The first thing that a reader sees: the verdict in words, then each system's peak rate as a large figure over a bar, or
-//! what each interface costs where several were measured.
+//! The first thing that a reader sees: the answers to the five questions, then the verdict in words, with each system's peak
+//! rate as a large figure over a bar, or what each interface costs where several were measured.
 
 use maud::{Markup, html};
 
 use super::acceleration;
 use super::number;
+use super::questions;
 use super::spice;
 use super::style::pixel;
 use super::view::{SystemView, View, drawable, is_lower_bound};
@@ -22,6 +23,10 @@ pub(super) fn section(view: &View) -> Markup {
     html! {
         section class="verdict" aria-labelledby="verdict" {
             h2 id="verdict" { "Verdict" }
+            (questions::panel(view))
+        }
+        section class="verdict details" aria-labelledby="in-words" {
+            h2 id="in-words" { "In words and figures" }
             @if let Some(first) = sentences.first() { p class=(first_class(first)) { (first) } }
             @if view.result.suite.interfaces.is_empty() { (peaks(view)) } @else { (spice::section(view)) }
             (acceleration::section(view))

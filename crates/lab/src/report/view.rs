@@ -5,8 +5,10 @@ use super::scale::ClientScale;
 use super::style::Style;
 use super::words;
 use super::{Source, number};
+use crate::planning::Plan;
 use crate::result::{InterfaceRecord, MixResult, ResultFile, SystemResult};
 use crate::series;
+use crate::verdict::peak_of;
 
 /// The most characters of a system's name in the report's text; the whole of it stands among the systems.
 const LABEL_LIMIT: usize = 60;
@@ -17,6 +19,8 @@ pub(super) struct View<'a> {
     pub(super) result: &'a ResultFile,
     /// The runs that it came from.
     pub(super) sources: &'a [Source],
+    /// What each system is planned from.
+    pub(super) plans: &'a [Plan],
     /// The systems, in the result's order; where several interfaces were measured, an entry for each.
     pub(super) systems: Vec<SystemView<'a>>,
     /// The numbers of clients of all mixes.
@@ -39,15 +43,20 @@ pub(super) struct SystemView<'a> {
     pub(super) label: String,
     /// Its looks in every chart.
     pub(super) style: Style,
-    /// Its mixes by rising numbers of clients.
+    /// Its mixes by rising numbers of clients; of a mix that was run several times the run of the median rate, so that all
+    /// its figures are of one run.
     pub(super) mixes: Vec<&'a MixResult>,
+    /// Every run of each of them, in the order of `mixes`.
+    pub(super) runs: Vec<Vec<&'a MixResult>>,
     /// The mix with its highest rate.
     pub(super) peak: Option<&'a MixResult>,
+    /// What is planned from it; absent where nothing was measured, and of the limit.
+    pub(super) plan: Option<&'a Plan>,
 }
 
 impl<'a> View<'a> {
     /// Looks at a result.
-    pub(super) fn new(result: &'a ResultFile, sources: &'a [Source]) -> View<'a> {
+    pub(super) fn new(result: &'a ResultFile, sources: &'a [Source], plans: &'a [Plan]) -> View<'a> {
         let labels = unique_labels(result);
         let mut rivals = 0;
         let mut systems: Vec<SystemView> = Vec::new();
@@ -66,9 +75,11 @@ impl<'a> View<'a> {
                     }
                     None => system_label.clone(),
                 };
-                let peak = series.peak();
-                let mut mixes = series.mixes;
-                mixes.sort_by_key(|mix| mix.clients);
+                let plan = plans.iter().find(|plan| plan.system == series.title && !system.is_limit);
+                let interface = series.mixes.first().map_or("", |mix| mix.interface.as_str());
+                let runs = runs_of(system.mixes.iter().filter(|mix| mix.interface == interface));
+                let mixes: Vec<&MixResult> = runs.iter().filter_map(|runs| median_run(runs)).collect();
+                let peak = peak_of(mixes.iter().copied());
                 systems.push(SystemView {
                     system,
                     interface: series.interface,
@@ -77,13 +88,15 @@ impl<'a> View<'a> {
                     label,
                     style,
                     mixes,
+                    runs,
                     peak,
+                    plan,
                 });
             }
         }
         let clients =
             ClientScale::new(result.systems.iter().flat_map(|system| &system.mixes).map(|mix| mix.clients));
-        View { result, sources, systems, clients, labels }
+        View { result, sources, plans, systems, clients, labels }
     }
 
     /// Each system once.
@@ -121,6 +134,11 @@ impl<'a> View<'a> {
         self.systems.iter().any(|system| system.mixes.iter().any(|mix| is_lower_bound(mix)))
     }
 
+    /// The most runs of a mix.
+    pub(super) fn most_runs(&self) -> usize {
+        self.systems.iter().flat_map(|system| &system.runs).map(Vec::len).max().unwrap_or(0)
+    }
+
     /// The first limit that was measured.
     pub(super) fn limit(&self) -> Option<&SystemView<'a>> {
         self.systems.iter().find(|system| system.system.is_limit && system.peak.is_some())
@@ -133,10 +151,39 @@ impl<'a> SystemView<'a> {
         self.mixes.iter().find(|mix| MixKey::of(mix) == *key).copied()
     }
 
+    /// Every run of a mix of it.
+    pub(super) fn runs_of(&self, mix: &MixResult) -> &[&'a MixResult] {
+        let place = self.mixes.iter().position(|own| std::ptr::eq(*own, mix));
+        place.and_then(|place| self.runs.get(place)).map_or(&[], Vec::as_slice)
+    }
+
     /// Whether a mix is its peak.
     pub(super) fn is_peak(&self, mix: &MixResult) -> bool {
         self.peak.is_some_and(|peak| std::ptr::eq(peak, mix))
     }
+}
+
+/// The mixes by rising numbers of clients, the runs of each together.
+fn runs_of<'a>(mixes: impl Iterator<Item = &'a MixResult>) -> Vec<Vec<&'a MixResult>> {
+    let mut runs: Vec<Vec<&MixResult>> = Vec::new();
+    for mix in mixes {
+        match runs.iter_mut().find(|runs| MixKey::of(runs[0]) == MixKey::of(mix)) {
+            Some(runs) => runs.push(mix),
+            None => runs.push(vec![mix]),
+        }
+    }
+    runs.sort_by_key(|runs| runs[0].clients);
+    runs
+}
+
+/// The run of the median rate, of an even number the lower of the two; one that was cut short only where no other is there.
+fn median_run<'a>(runs: &[&'a MixResult]) -> Option<&'a MixResult> {
+    let of = |complete: bool| {
+        let mut runs: Vec<&MixResult> = runs.iter().copied().filter(|mix| mix.complete == complete).collect();
+        runs.sort_by(|left, right| left.requests_per_second.total_cmp(&right.requests_per_second));
+        runs.get(runs.len().saturating_sub(1) / 2).copied()
+    };
+    of(true).or_else(|| of(false))
 }
 
 /// Which mix: the number of its clients, and its name.

@@ -1,17 +1,21 @@
 //! `touchstone bench`: runs a suite on one or more systems under test, and leaves a result and its report.
 #![allow(clippy::print_stderr)]
 
+mod display;
+
 use super::print::print;
 use crate::exit::Exit;
+use display::{Display, Form};
 use serde_json::{Value, json};
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
-use touchstone_lab::bench::{self, BenchError, Event, Finished, Observer, Options, Tick, Turn};
-use touchstone_lab::figures::{clients, count, milliseconds, rate};
+use touchstone_lab::answers::{self, Answer};
+use touchstone_lab::bench::{self, BenchError, Finished, Options};
+use touchstone_lab::live::web::Bound;
 use touchstone_lab::placement::{Wishes, parse_list};
-use touchstone_lab::result::{MixResult, RunStatus, SystemResult};
-use touchstone_lab::{table, verdict};
+use touchstone_lab::planning::{self, Assumptions};
+use touchstone_lab::result::{MixResult, ResultFile, RunStatus, SystemResult};
+use touchstone_lab::{raw, table, verdict};
 
 /// The arguments of `touchstone bench`.
 #[derive(clap::Args)]
@@ -102,6 +106,16 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
+    /// How to show the run while it goes on: the whole screen, one line that changes, or plain lines [default: the screen
+    /// on a terminal, plain lines elsewhere]
+    #[arg(long, value_name = "FORM", value_parser = ["screen", "line", "plain"])]
+    progress: Option<String>,
+
+    /// Show the run while it goes on as a page of this machine as well, for example 8089 or 127.0.0.1:8089; with port 0
+    /// at any port that is free
+    #[arg(long, value_name = "PORT", value_parser = live_address)]
+    live: Option<std::net::SocketAddr>,
+
     /// Print where the result is and its summary as JSON
     #[arg(long)]
     json: bool,
@@ -114,6 +128,11 @@ pub struct Arguments {
 /// Runs the suite.
 pub fn run(arguments: Arguments) -> Exit {
     let as_json = arguments.json;
+    let form = Form::of(arguments.progress.as_deref());
+    let page = match arguments.live.map(Bound::to).transpose() {
+        Ok(page) => page,
+        Err(message) => return refuse(&message),
+    };
     let options = match options(arguments) {
         Ok(options) => options,
         Err(message) => return refuse(&message),
@@ -122,9 +141,15 @@ pub fn run(arguments: Arguments) -> Exit {
         Ok(interrupt) => interrupt,
         Err(error) => return refuse(&format!("signals cannot be handled: {error}")),
     };
-    let mut display = Display::new();
+    let mut display = Display::new(form, &options.suite, page);
     let finished = bench::run(options, &mut display, &interrupt);
-    display.clear();
+    display.end(&match &finished {
+        Ok(Finished { result, directory, .. }) => match &result.status {
+            RunStatus::Complete => format!("done: {}", directory.display()),
+            RunStatus::Incomplete(reason) => format!("ended early: {reason}"),
+        },
+        Err(error) => error.to_string(),
+    });
     match finished {
         Ok(finished) => {
             print(&if as_json { format!("{:#}", summary_json(&finished)) } else { summary(&finished) });
@@ -210,6 +235,13 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Err("a time is from 0 to 24h".to_string())
 }
 
+/// Reads `8089` or `127.0.0.1:8089`.
+fn live_address(text: &str) -> Result<std::net::SocketAddr, String> {
+    let port = text.parse::<u16>().map(|port| (std::net::Ipv4Addr::LOCALHOST, port).into());
+    port.or_else(|_| text.parse())
+        .map_err(|_| "write a port, or an address with one such as 127.0.0.1:8089".to_owned())
+}
+
 /// What is printed at the end: the table, the verdict, what to beware of, and where everything is.
 fn summary(finished: &Finished) -> String {
     let result = &finished.result;
@@ -224,7 +256,10 @@ fn summary(finished: &Finished) -> String {
         text.push_str("Efficiency against the static file, by rate / latency\n\n");
         text.push_str(&spice);
     }
-    text.push_str("Verdict\n");
+    for answer in answers(result, &finished.directory) {
+        text.push_str(&format!("{:<23}{}\n{:<23}{}\n", answer.question, answer.answer, "", answer.because));
+    }
+    text.push_str("\nVerdict\n");
     verdict::sentences(result).iter().for_each(|sentence| text.push_str(&format!("  {sentence}\n")));
     if !result.warnings.is_empty() {
         text.push_str("\nBeware\n");
@@ -235,6 +270,12 @@ fn summary(finished: &Finished) -> String {
         text.push_str(&format!("report: {}\n", report.display()));
     }
     text
+}
+
+/// The five questions, with what the raw data says of them.
+fn answers(result: &ResultFile, directory: &std::path::Path) -> Vec<Answer> {
+    let raw = raw::read(directory).unwrap_or_default();
+    answers::of(result, &planning::plan(result, &raw, &Assumptions::default()))
 }
 
 fn indented(text: &str) -> String {
@@ -248,6 +289,7 @@ fn summary_json(finished: &Finished) -> Value {
         "report": finished.report.as_ref().map(|report| report.display().to_string()),
         "status": result.status,
         "suite": result.suite.name,
+        "answers": answers(result, &finished.directory),
         "verdict": verdict::sentences(result),
         "spice": result.spice,
         "comparisons": result.comparisons,
@@ -294,93 +336,6 @@ fn mix_json(mix: &MixResult) -> Value {
     })
 }
 
-/// Live progress on standard error: one line that changes on a terminal, plain lines elsewhere.
-struct Display {
-    terminal: bool,
-    /// Which mix goes on, for the line at its end.
-    place: String,
-}
-
-impl Display {
-    fn new() -> Display {
-        Display { terminal: std::io::stderr().is_terminal(), place: String::new() }
-    }
-
-    /// Puts the line in the place of the one before.
-    fn line(&self, text: &str) {
-        if self.terminal {
-            // Back to the first column, erase; no wrapping while it is written, so that it stays one line.
-            eprint!("\r\x1b[2K\x1b[?7l{text}\x1b[?7h");
-            let _ = std::io::stderr().flush();
-        }
-    }
-
-    fn plain(&self, text: &str) {
-        if !self.terminal {
-            eprintln!("{text}");
-        }
-    }
-
-    fn clear(&self) {
-        if self.terminal {
-            eprint!("\r\x1b[2K");
-        }
-    }
-}
-
-impl Observer for Display {
-    fn event(&mut self, event: Event<'_>) {
-        match event {
-            Event::Starting { system } => self.line(&format!("starting {system}")),
-            Event::Ready { system } => {
-                self.line(&format!("{system} is ready"));
-                self.plain(&format!("{system} is ready"));
-            }
-            Event::Skipped { reason } => {
-                self.clear();
-                eprintln!("not measured: {reason}");
-            }
-            Event::MixStarted(turn) => {
-                self.place = place(&turn);
-                self.line(&self.place);
-            }
-            Event::Tick(tick) => self.line(&tick_line(&tick)),
-            Event::MixFinished { result, .. } => self.plain(&finished_line(&self.place, result)),
-        }
-    }
-}
-
-fn place(turn: &Turn<'_>) -> String {
-    let width = turn.of.to_string().len();
-    format!("[{:>width$}/{}] {}, {}", turn.number, turn.of, turn.system, clients(turn.clients as u64))
-}
-
-fn tick_line(tick: &Tick<'_>) -> String {
-    format!(
-        "{}: {} requests/s, {} errors, {} left",
-        place(&tick.turn),
-        rate(tick.requests_per_second),
-        count(tick.errors),
-        time_left(tick.seconds_left)
-    )
-}
-
-fn finished_line(place: &str, mix: &MixResult) -> String {
-    let cut = if mix.complete { "" } else { " (cut short)" };
-    format!(
-        "{place}: {} requests/s, mean {} ms, p99 {} ms, {} errors{cut}",
-        rate(mix.requests_per_second),
-        milliseconds(mix.latency.mean_us),
-        milliseconds(mix.latency.p99_us),
-        count(mix.errors.total())
-    )
-}
-
-fn time_left(seconds: f64) -> String {
-    let seconds = seconds.max(0.0).ceil() as u64;
-    if seconds < 60 { format!("{seconds} s") } else { format!("{} min {} s", seconds / 60, seconds % 60) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -396,14 +351,5 @@ mod tests {
         for bad in ["", "s", "-1s", "10x", "1e9h", "nan", "25h"] {
             assert!(duration(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn progress_lines_say_where_and_how_fast() {
-        let turn = Turn { system: "nginx 1.22.1", mix: "16_clients", clients: 16, number: 5, of: 21 };
-        let tick = Tick { turn, requests_per_second: 41_234.4, errors: 3, seconds_left: 91.2 };
-        let expected = "[ 5/21] nginx 1.22.1, 16 clients: 41,234 requests/s, 3 errors, 1 min 32 s left";
-        assert_eq!(tick_line(&tick), expected);
-        assert_eq!(time_left(0.2), "1 s");
     }
 }

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use touchstone_lab::export::Format;
 use touchstone_lab::output::write_atomically;
-use touchstone_lab::report::{self, ReadError};
+use touchstone_lab::raw;
+use touchstone_lab::report::{self, ReadError, Side};
 use touchstone_lab::result::ResultFile;
 
 use super::print::print;
@@ -73,7 +74,7 @@ fn write(arguments: &Arguments) -> Result<PathBuf, Failure> {
         return Ok(target);
     }
     let page = match results.as_slice() {
-        [(result, _)] => report::html(result),
+        [(result, directory)] => report::html(result, raw::read(directory).ok().as_deref()),
         _ => report::side_by_side(&labelled(&arguments.results, &results))
             .map_err(|error| Failure(Exit::Usage, error.to_string()))?,
     };
@@ -118,11 +119,16 @@ fn other_form(
 
 /// The results with labels that tell them apart: the names of their directories, or the whole paths where two of the
 /// names are the same.
-fn labelled(paths: &[PathBuf], results: &[(ResultFile, PathBuf)]) -> Vec<(String, ResultFile)> {
+fn labelled(paths: &[PathBuf], results: &[(ResultFile, PathBuf)]) -> Vec<Side> {
     let short: Vec<String> = results.iter().map(|(_, directory)| directory_name(directory)).collect();
     let unique = short.iter().enumerate().all(|(index, name)| !short[..index].contains(name));
     let labels = if unique { short } else { paths.iter().map(|path| path.display().to_string()).collect() };
-    labels.into_iter().zip(results).map(|(label, (result, _))| (label, result.clone())).collect()
+    let side = |(label, (result, directory)): (String, &(ResultFile, PathBuf))| Side {
+        label,
+        result: result.clone(),
+        raw: raw::read(directory).ok(),
+    };
+    labels.into_iter().zip(results).map(side).collect()
 }
 
 fn directory_name(directory: &Path) -> String {

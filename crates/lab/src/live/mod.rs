@@ -1,0 +1,406 @@
+//! A run while it goes on: what is known of it as one [`State`], kept by an [`Observer`] and shown on a terminal ([`screen`])
+//! and as a page of this machine ([`web`]).
+//!
+//! Whoever shows it runs on the load engine's processors, as the bench thread does, and never on those of the system under
+//! test: a look costs well below a millisecond, four times a second.
+
+pub mod screen;
+pub mod web;
+
+use crate::bench::{Event, Observer, Tick, Turn};
+use crate::result::MixResult;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The ticks that are kept for drawing: a minute of four a second.
+const HISTORY: usize = 240;
+/// The mixes that are kept for the list, the latest.
+const FINISHED_MAX: usize = 200;
+/// The notes that are kept, the latest.
+const NOTES_MAX: usize = 20;
+
+/// What is known of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct State {
+    /// The suite's name.
+    pub suite: String,
+    /// What goes on, in words.
+    pub doing: String,
+    /// Whether the run is over.
+    pub ended: bool,
+    /// The mix that runs.
+    pub mix: Option<Mix>,
+    /// Its figures; absent until the first are there.
+    pub now: Option<Now>,
+    /// The machines that send load, one row each.
+    pub load_machines: Vec<LoadMachine>,
+    /// The last minute, the oldest first.
+    pub history: VecDeque<Point>,
+    /// The mixes that are done, the latest last.
+    pub finished: VecDeque<Finished>,
+    /// How many are done in all.
+    pub finished_count: usize,
+    /// What was left out, and why.
+    pub notes: VecDeque<String>,
+    /// Seconds until the end of the whole run.
+    pub seconds_left: Option<f64>,
+}
+
+/// The mix that runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Mix {
+    /// The system, with the interface where there are several.
+    pub system: String,
+    /// The mix's name.
+    pub name: String,
+    /// Virtual clients.
+    pub clients: u64,
+    /// Its place in the whole run, from 1.
+    pub number: usize,
+    /// All mixes of the run, each of each system counted.
+    pub of: usize,
+    /// Seconds since its beginning.
+    pub elapsed_s: f64,
+    /// Its whole length, seconds; 0 until it is known.
+    pub length_s: f64,
+    /// `ramp up`, `counted`, `ramp down`.
+    pub phase: &'static str,
+}
+
+/// The figures of the moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Now {
+    /// Valid answers a second, over about the last second.
+    pub requests_per_second: f64,
+    /// Bytes received a second.
+    pub bytes_per_second: f64,
+    /// Errors of this mix so far.
+    pub errors: u64,
+    /// Median latency of the last second or two, microseconds.
+    pub p50_us: Option<f64>,
+    /// 95th percentile.
+    pub p95_us: Option<f64>,
+    /// 99th percentile.
+    pub p99_us: Option<f64>,
+    /// Processors that the system under test uses; absent when it is not watched.
+    pub server_cpus: Option<f64>,
+    /// Its resident memory, bytes.
+    pub server_resident_bytes: Option<u64>,
+    /// The whole machine's processor use, 0 to 1.
+    pub machine_share: Option<f64>,
+}
+
+/// A machine that sends load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct LoadMachine {
+    /// Its name.
+    pub name: String,
+    /// Valid answers a second.
+    pub requests_per_second: f64,
+    /// Errors so far.
+    pub errors: u64,
+    /// Processors that its load engine uses.
+    pub cpus: Option<f64>,
+}
+
+/// One tick of the last minute.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Point {
+    /// Valid answers a second.
+    pub requests_per_second: f64,
+    /// 99th percentile of the latency, microseconds.
+    pub p99_us: Option<f64>,
+}
+
+/// A mix that is done.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Finished {
+    /// The system, with the interface where there are several.
+    pub system: String,
+    /// Virtual clients.
+    pub clients: u64,
+    /// Valid answers a second.
+    pub requests_per_second: f64,
+    /// 99th percentile of the latency, microseconds.
+    pub p99_us: f64,
+    /// Errors.
+    pub errors: u64,
+    /// Processor time of a request, microseconds.
+    pub cpu_us_per_request: Option<f64>,
+    /// False when it was cut short.
+    pub complete: bool,
+}
+
+impl State {
+    /// A run that has not begun. `machine` is the name of the one that sends load.
+    pub fn new(suite: &str, machine: &str) -> State {
+        State {
+            suite: suite.to_owned(),
+            doing: "looking at what is needed".to_owned(),
+            load_machines: vec![LoadMachine { name: machine.to_owned(), ..LoadMachine::default() }],
+            ..State::default()
+        }
+    }
+
+    /// Takes in what happened.
+    pub fn apply(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Starting { system } => self.doing = format!("starting {system}"),
+            Event::Ready { system } => self.doing = format!("{system} is ready"),
+            Event::Skipped { reason } => push(&mut self.notes, (*reason).to_owned(), NOTES_MAX),
+            Event::MixStarted(turn) => self.begin(turn),
+            Event::Tick(tick) => self.tick(tick),
+            Event::MixFinished { system, result } => self.finish(system, result),
+        }
+    }
+
+    /// The run is over: `words` say how.
+    pub fn end(&mut self, words: &str) {
+        self.ended = true;
+        self.seconds_left = Some(0.0);
+        words.clone_into(&mut self.doing);
+    }
+
+    fn begin(&mut self, turn: &Turn<'_>) {
+        self.doing = format!("measuring {}", turn.system);
+        self.mix = Some(Mix {
+            system: turn.system.to_owned(),
+            name: turn.mix.to_owned(),
+            clients: turn.clients as u64,
+            number: turn.number,
+            of: turn.of,
+            phase: "ramp up",
+            ..Mix::default()
+        });
+        self.now = None;
+    }
+
+    fn tick(&mut self, tick: &Tick<'_>) {
+        if let Some(mix) = &mut self.mix {
+            mix.elapsed_s = tick.elapsed_s;
+            mix.length_s = tick.length_s;
+            mix.phase = match tick.elapsed_s {
+                at if at < tick.ramp_up_s => "ramp up",
+                at if at < tick.length_s - tick.ramp_down_s => "counted",
+                _ => "ramp down",
+            };
+        }
+        let quantile_us =
+            |quantile| tick.latency_ns.map(|all| all.value_at_quantile(quantile) as f64 / 1000.0);
+        self.now = Some(Now {
+            requests_per_second: tick.requests_per_second,
+            bytes_per_second: tick.bytes_per_second,
+            errors: tick.errors,
+            p50_us: quantile_us(0.5),
+            p95_us: quantile_us(0.95),
+            p99_us: quantile_us(0.99),
+            server_cpus: tick.monitor.server_cpus,
+            server_resident_bytes: tick.monitor.server_resident_bytes,
+            machine_share: tick.monitor.machine_share,
+        });
+        // Load comes from this machine alone; the rows of others would follow it.
+        if let Some(own) = self.load_machines.first_mut() {
+            own.requests_per_second = tick.requests_per_second;
+            own.errors = tick.errors;
+            own.cpus = tick.monitor.load_cpus;
+        }
+        let point = Point { requests_per_second: tick.requests_per_second, p99_us: quantile_us(0.99) };
+        push(&mut self.history, point, HISTORY);
+        self.seconds_left = Some(tick.seconds_left.max(0.0));
+    }
+
+    fn finish(&mut self, system: &str, result: &MixResult) {
+        self.finished_count += 1;
+        let finished = Finished {
+            system: system.to_owned(),
+            clients: result.clients,
+            requests_per_second: result.requests_per_second,
+            p99_us: result.latency.p99_us,
+            errors: result.errors.total(),
+            cpu_us_per_request: result.server.as_ref().map(|server| server.cpu_us_per_request),
+            complete: result.complete,
+        };
+        push(&mut self.finished, finished, FINISHED_MAX);
+    }
+
+    /// How far the whole run is, 0 to 1, by mixes and the time of the one that runs.
+    pub fn progress(&self) -> f64 {
+        let Some(mix) = self.mix.as_ref().filter(|mix| mix.of > 0) else {
+            return f64::from(u8::from(self.ended));
+        };
+        if self.ended {
+            return self.finished_count as f64 / mix.of as f64;
+        }
+        let done = if self.finished_count >= mix.number || mix.length_s <= 0.0 {
+            0.0
+        } else {
+            (mix.elapsed_s / mix.length_s).min(1.0)
+        };
+        ((self.finished_count as f64 + done) / mix.of as f64).clamp(0.0, 1.0)
+    }
+}
+
+fn push<T>(queue: &mut VecDeque<T>, item: T, limit: usize) {
+    if queue.len() == limit {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}
+
+/// Where a state is kept for those who wait for its next change.
+#[derive(Debug, Default)]
+pub struct Hub {
+    kept: Mutex<Kept>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    version: u64,
+    state: State,
+}
+
+impl Hub {
+    /// A hub with a first state.
+    pub fn new(state: State) -> Arc<Hub> {
+        Arc::new(Hub { kept: Mutex::new(Kept { version: 1, state }), changed: Condvar::new() })
+    }
+
+    /// Changes the state and tells all who wait.
+    pub fn update(&self, change: impl FnOnce(&mut State)) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut kept.state);
+        kept.version += 1;
+        self.changed.notify_all();
+    }
+
+    /// The state as it is.
+    pub fn state(&self) -> State {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).state.clone()
+    }
+
+    /// The first version after `seen`, or the same again when the time limit is over.
+    pub fn wait(&self, seen: u64, limit: Duration) -> (u64, State) {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(kept, limit, |kept| kept.version == seen);
+        let kept = waited.unwrap_or_else(PoisonError::into_inner).0;
+        (kept.version, kept.state.clone())
+    }
+}
+
+/// Keeps a hub's state from the events of a run.
+#[derive(Debug)]
+pub struct Live {
+    hub: Arc<Hub>,
+    page: Option<web::Bound>,
+    serving: Option<web::Serving>,
+}
+
+impl Live {
+    /// Keeps the state of a hub; `page` is served from the first event on, by threads of the processors of the load engine.
+    pub fn new(hub: Arc<Hub>, page: Option<web::Bound>) -> Live {
+        Live { hub, page, serving: None }
+    }
+
+    /// Tells everybody that the run is over, and lets them read it.
+    pub fn end(&mut self, words: &str) {
+        self.hub.update(|state| state.end(words));
+        if let Some(serving) = self.serving.take() {
+            serving.end();
+        }
+    }
+}
+
+impl Observer for Live {
+    fn event(&mut self, event: Event<'_>) {
+        // The bench thread keeps to the load engine's processors by now, and what it starts does as well.
+        if let Some(page) = self.page.take() {
+            self.serving = page.serve(Arc::clone(&self.hub)).ok();
+        }
+        self.hub.update(|state| state.apply(&event));
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::monitor::Latest;
+    use hdrhistogram::Histogram;
+
+    /// A run in its second mix.
+    pub(crate) fn state() -> State {
+        let mut state = State::new("spice", "lab-1");
+        let mut latency: Histogram<u32> = Histogram::new(2).unwrap();
+        (1..=1000).for_each(|value| latency.record(value * 1000).unwrap());
+        let turn =
+            |number| Turn { system: "touchstone 0.1.0, CGI", mix: "8_clients", clients: 8, number, of: 4 };
+        state.apply(&Event::Starting { system: "touchstone 0.1.0" });
+        state.apply(&Event::Skipped { reason: "nginx 1.22.1 does not run CGI programs" });
+        state.apply(&Event::MixStarted(turn(1)));
+        state.apply(&Event::MixFinished {
+            system: "touchstone 0.1.0, static file",
+            result: &crate::sample::mix(8, 41_234.0),
+        });
+        state.apply(&Event::MixStarted(turn(2)));
+        for step in 1..=6 {
+            state.apply(&Event::Tick(Tick {
+                turn: turn(2),
+                requests_per_second: 1200.0 * f64::from(step),
+                errors: 3,
+                bytes_per_second: 7.5e6,
+                latency_ns: Some(&latency),
+                monitor: Latest {
+                    server_cpus: Some(0.97),
+                    server_resident_bytes: Some(12 << 20),
+                    load_cpus: Some(0.42),
+                    machine_share: Some(0.7),
+                },
+                elapsed_s: 0.25 * f64::from(step),
+                length_s: 3.0,
+                ramp_up_s: 0.5,
+                ramp_down_s: 0.5,
+                seconds_left: 7.5,
+            }));
+        }
+        state
+    }
+
+    #[test]
+    fn events_become_a_state() {
+        let state = state();
+        let mix = state.mix.as_ref().unwrap();
+        assert_eq!((mix.number, mix.of, mix.clients, mix.phase), (2, 4, 8, "counted"));
+        let now = state.now.unwrap();
+        assert_eq!((now.requests_per_second, now.errors, now.server_cpus), (7200.0, 3, Some(0.97)));
+        let close = |value: Option<f64>, expected: f64| (value.unwrap() / expected - 1.0).abs() < 0.02;
+        assert!(close(now.p50_us, 500.0) && close(now.p99_us, 990.0), "{now:?}");
+        assert_eq!((state.load_machines.len(), state.load_machines[0].cpus), (1, Some(0.42)));
+        assert_eq!((state.history.len(), state.finished.len(), state.notes.len()), (6, 1, 1));
+        // One of four mixes is done, and half of the second.
+        assert!((state.progress() - 0.375).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_kept_has_a_limit() {
+        let mut queue = VecDeque::new();
+        (0..10).for_each(|number| push(&mut queue, number, 3));
+        assert_eq!(queue, [7, 8, 9]);
+    }
+
+    #[test]
+    fn those_who_wait_get_the_next_change_and_the_end() {
+        let hub = Hub::new(State::new("spice", "lab-1"));
+        let (first, state) = hub.wait(0, Duration::ZERO);
+        assert!(!state.ended);
+        let waiting = std::thread::spawn({
+            let hub = Arc::clone(&hub);
+            move || hub.wait(first, Duration::from_secs(60))
+        });
+        hub.update(|state| state.end("done"));
+        let (next, state) = waiting.join().unwrap();
+        assert!(next > first && state.ended && state.doing == "done");
+        assert_eq!(hub.wait(next, Duration::ZERO).0, next);
+    }
+}

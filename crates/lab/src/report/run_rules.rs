@@ -1,0 +1,91 @@
+//! The run rules: whether the result is certified, indicative or invalid, which rule decides, and what was found for each.
+
+use maud::{Markup, html};
+
+use super::Source;
+use super::table::{Row, Table};
+use super::view::View;
+use super::words;
+use crate::certify::{Class, Outcome, Rule};
+
+/// What a class allows, for somebody who has not read the rules.
+fn meaning(class: Class) -> &'static str {
+    match class {
+        Class::Certified => {
+            "every rule is fulfilled; its figures may be quoted once it is signed (touchstone certify)"
+        }
+        Class::Indicative => "compare the systems of this run with each other, and quote no absolute figure",
+        Class::Invalid => "nothing of it may be quoted",
+    }
+}
+
+/// The class in a line, with the rules that decide it: for the first screen.
+pub(super) fn line(view: &View) -> Markup {
+    html! {
+        @for source in view.sources {
+            p class={ "class " (source.class.name()) } {
+                strong { (capitalised(source.class.name())) }
+                @if view.sources.len() > 1 { " (" (words::line(&source.label, 80)) ")" }
+                ": " (meaning(source.class)) "."
+                @let reasons = deciding(source);
+                @if !reasons.is_empty() {
+                    " " (capitalised(&reasons.join("; "))) ". "
+                }
+                " " a href="#rules" { "All run rules" }
+            }
+        }
+    }
+}
+
+/// What the rules that decide the class found.
+fn deciding(source: &Source) -> Vec<String> {
+    let wanted = match source.class {
+        Class::Certified => return Vec::new(),
+        Class::Indicative => Outcome::Indicative,
+        Class::Invalid => Outcome::Broken,
+    };
+    let rules = source.rules.iter().filter(|rule| rule.outcome == wanted);
+    rules.map(|rule| words::line(&rule.finding, 160)).collect()
+}
+
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
+/// The section with every rule.
+pub(super) fn section(view: &View) -> Markup {
+    html! {
+        section aria-labelledby="rules" {
+            h2 id="rules" { "Run rules" }
+            p class="lead" {
+                "They decide whether a result is certified, indicative or invalid; the worst outcome decides. "
+                code { "touchstone verify" } " applies them again, and computes every figure from the raw data."
+            }
+            @for source in view.sources { (table(source).write()) }
+        }
+    }
+}
+
+fn table(source: &Source) -> Table {
+    let row = |rule: &Rule| {
+        let outcome = match rule.outcome {
+            Outcome::Held => "ok",
+            Outcome::Indicative => "indicative",
+            Outcome::Broken => "invalid",
+        };
+        Row::new(rule.rule, vec![outcome.to_owned(), words::line(&rule.finding, 400)])
+            .strong(rule.outcome != Outcome::Held)
+    };
+    let of = if source.label.is_empty() {
+        String::new()
+    } else {
+        format!(" of {}", words::line(&source.label, 80))
+    };
+    Table::new(
+        format!("The run rules{of}: {}", source.class.name()),
+        &["Rule", "Outcome", "What was found"],
+        source.rules.iter().map(row).collect(),
+    )
+    .with_words(&[0, 1, 2])
+}

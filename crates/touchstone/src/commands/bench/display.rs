@@ -1,0 +1,185 @@
+//! A run while it goes on, on standard error: the whole screen of a terminal, one line that changes, or plain lines; and beside
+//! it the live page, where it was asked for.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use touchstone_lab::bench::{Event, Observer, Tick, Turn};
+use touchstone_lab::figures::{clients, count, milliseconds, rate, time_left};
+use touchstone_lab::live::screen::Screen;
+use touchstone_lab::live::web::Bound;
+use touchstone_lab::live::{Hub, Live, State};
+use touchstone_lab::machine;
+use touchstone_lab::result::MixResult;
+
+/// How a run is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The whole screen.
+    Screen,
+    /// One line that changes.
+    Line,
+    /// Plain lines.
+    Plain,
+}
+
+impl Form {
+    /// The form that was asked for, or the one that suits where standard error goes.
+    pub(super) fn of(wanted: Option<&str>) -> Form {
+        match wanted {
+            Some("screen") => Form::Screen,
+            Some("line") => Form::Line,
+            Some(_) => Form::Plain,
+            None if std::io::stderr().is_terminal() => Form::Screen,
+            None => Form::Plain,
+        }
+    }
+}
+
+/// Shows a run.
+pub(super) struct Display {
+    form: Form,
+    screen: Option<Screen>,
+    hub: Arc<Hub>,
+    live: Live,
+    /// Which mix goes on, for the line at its end.
+    place: String,
+}
+
+impl Display {
+    /// Takes the screen, where that is the form and it can be had; otherwise a line.
+    pub(super) fn new(wanted: Form, suite: &str, page: Option<Bound>) -> Display {
+        if let Some(page) = &page {
+            eprintln!("live page: http://{}/", page.address());
+        }
+        let screen = (wanted == Form::Screen).then(Screen::take).and_then(Result::ok);
+        let form = if wanted == Form::Screen && screen.is_none() { Form::Line } else { wanted };
+        let hub = Hub::new(State::new(suite, &machine::facts(true).host));
+        let mut display =
+            Display { form, screen, live: Live::new(Arc::clone(&hub), page), hub, place: String::new() };
+        display.draw();
+        display
+    }
+
+    /// The run is over; `words` say how. The terminal is as it was before.
+    pub(super) fn end(&mut self, words: &str) {
+        let on_screen = self.screen.take().is_some();
+        self.live.end(words);
+        if self.form == Form::Line {
+            eprint!("\r\x1b[2K");
+        }
+        if on_screen {
+            // What was told on the screen is gone with it.
+            self.hub.state().notes.iter().for_each(|note| eprintln!("not measured: {note}"));
+        }
+    }
+
+    fn draw(&mut self) {
+        if let Some(screen) = &mut self.screen {
+            screen.draw(&self.hub.state());
+        }
+    }
+
+    /// Puts the line in the place of the one before.
+    fn line(&self, text: &str) {
+        if self.form == Form::Line {
+            // Back to the first column, erase; no wrapping while it is written, so that it stays one line.
+            eprint!("\r\x1b[2K\x1b[?7l{text}\x1b[?7h");
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    fn plain(&self, text: &str) {
+        if self.form == Form::Plain {
+            eprintln!("{text}");
+        }
+    }
+
+    fn skipped(&self, reason: &str) {
+        match self.form {
+            Form::Screen => {}
+            Form::Line => eprintln!("\r\x1b[2Knot measured: {reason}"),
+            Form::Plain => eprintln!("not measured: {reason}"),
+        }
+    }
+}
+
+impl Observer for Display {
+    fn event(&mut self, event: Event<'_>) {
+        self.live.event(event);
+        self.draw();
+        match event {
+            Event::Starting { system } => self.line(&format!("starting {system}")),
+            Event::Ready { system } => {
+                self.line(&format!("{system} is ready"));
+                self.plain(&format!("{system} is ready"));
+            }
+            Event::Skipped { reason } => self.skipped(reason),
+            Event::MixStarted(turn) => {
+                self.place = place(&turn);
+                self.line(&self.place);
+            }
+            Event::Tick(tick) => self.line(&tick_line(&tick)),
+            Event::MixFinished { result, .. } => self.plain(&finished_line(&self.place, result)),
+        }
+    }
+}
+
+fn place(turn: &Turn<'_>) -> String {
+    let width = turn.of.to_string().len();
+    format!("[{:>width$}/{}] {}, {}", turn.number, turn.of, turn.system, clients(turn.clients as u64))
+}
+
+fn tick_line(tick: &Tick<'_>) -> String {
+    format!(
+        "{}: {} requests/s, {} errors, {} left",
+        place(&tick.turn),
+        rate(tick.requests_per_second),
+        count(tick.errors),
+        time_left(tick.seconds_left)
+    )
+}
+
+fn finished_line(place: &str, mix: &MixResult) -> String {
+    let cut = if mix.complete { "" } else { " (cut short)" };
+    format!(
+        "{place}: {} requests/s, mean {} ms, p99 {} ms, {} errors{cut}",
+        rate(mix.requests_per_second),
+        milliseconds(mix.latency.mean_us),
+        milliseconds(mix.latency.p99_us),
+        count(mix.errors.total())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use touchstone_lab::monitor::Latest;
+
+    #[test]
+    fn progress_lines_say_where_and_how_fast() {
+        let turn = Turn { system: "nginx 1.22.1", mix: "16_clients", clients: 16, number: 5, of: 21 };
+        let tick = Tick {
+            turn,
+            requests_per_second: 41_234.4,
+            errors: 3,
+            bytes_per_second: 0.0,
+            latency_ns: None,
+            monitor: Latest::default(),
+            elapsed_s: 1.0,
+            length_s: 5.0,
+            ramp_up_s: 1.0,
+            ramp_down_s: 1.0,
+            seconds_left: 91.2,
+        };
+        let expected = "[ 5/21] nginx 1.22.1, 16 clients: 41,234 requests/s, 3 errors, 1 min 32 s left";
+        assert_eq!(tick_line(&tick), expected);
+        assert_eq!(time_left(0.2), "1 s");
+    }
+
+    #[test]
+    fn a_form_that_is_named_is_taken() {
+        assert_eq!(Form::of(Some("line")), Form::Line);
+        assert_eq!(Form::of(Some("screen")), Form::Screen);
+        assert_eq!(Form::of(Some("plain")), Form::Plain);
+    }
+}
