@@ -41,6 +41,8 @@ testing|soffice libreoffice|libreoffice-calc|opening the workbook
 testing|chromium chromium-browser google-chrome|chromium|looking at the report
 testing|h2o|h2o|a system under test
 testing|lighttpd|lighttpd|a system under test
+testing|ip|iproute2|load machines in network namespaces
+testing|slurmctld|slurm-wlm munge|load machines under Slurm
 rival|varnishd|varnish|a system under test
 rival|haproxy|haproxy|a system under test
 rival|ab|apache2-utils|a load generator
@@ -53,6 +55,7 @@ go_programs() {
     cat <<'END'
 pebble|github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1|certificates by ACME
 pebble-challtestsrv|github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v2.10.1|certificates by ACME
+nats-server|github.com/nats-io/nats-server/v2@v2.15.2|the fleet's broker
 END
 }
 
@@ -256,11 +259,12 @@ allow_services() {
 # Nor shall a server that came only to be measured start with the machine from now on.
 disable_new_services() {
     local service services=${1/varnish/varnish varnishncsa}
+    services=${services/slurm-wlm/slurmctld slurmd}
     # Its service has a version in its name.
     case " $1 " in *" php-fpm "*) services+=" $(cd /lib/systemd/system 2>/dev/null && ls php*-fpm.service 2>/dev/null)" ;; esac
     for service in $services; do
         service=${service%.service}
-        case $service in nginx | h2o | lighttpd | apache2 | varnish | varnishncsa | haproxy | php?*-fpm) ;; *) continue ;; esac
+        case $service in nginx | h2o | lighttpd | apache2 | varnish | varnishncsa | haproxy | php?*-fpm | slurmctld | slurmd | munge) ;; *) continue ;; esac
         [ -e "/lib/systemd/system/$service.service" ] || [ -e "/etc/init.d/$service" ] || continue
         if command -v systemctl >/dev/null; then
             as_root systemctl disable --quiet "$service" >/dev/null 2>&1 </dev/null || true

@@ -118,6 +118,7 @@ pub(crate) fn mix(clients: u64, rate: f64) -> MixResult {
         generator_saturated: None,
         complete: true,
         total_requests: requests + 2 * rate as u64,
+        fleet: None,
     }
 }
 

@@ -9,6 +9,7 @@
 mod contender;
 mod entrant;
 mod event;
+mod generator;
 mod interrupt;
 mod measure;
 mod origin;
@@ -18,6 +19,7 @@ mod warnings;
 
 pub use entrant::{Entrant, EntrantKind, PartState};
 pub use event::{Event, Observer, Tick, Turn};
+pub use generator::{Generated, LoadGenerator, LoadMachine, OneMachine, PreparedLoad};
 pub use interrupt::interrupt_on_signals;
 pub use prepare::{Prepared, prepare};
 pub(crate) use record::latency_record;
@@ -102,8 +104,18 @@ pub struct Finished {
     pub report: Option<PathBuf>,
 }
 
-/// Runs a suite from its options to its report. `interrupt` ends it early when it becomes true.
+/// Runs a suite from its options to its report, with the load of this machine. `interrupt` ends it early when it becomes true.
 pub fn run(
+    options: Options,
+    observer: &mut dyn Observer,
+    interrupt: &AtomicBool,
+) -> Result<Finished, BenchError> {
+    run_with(&OneMachine, options, observer, interrupt)
+}
+
+/// The same with the load of another generator.
+pub fn run_with(
+    generator: &dyn LoadGenerator,
     options: Options,
     observer: &mut dyn Observer,
     interrupt: &AtomicBool,
@@ -112,7 +124,7 @@ pub fn run(
     let directory = prepared.directory.clone();
     // From here on this thread, and whatever it starts that is not the server, keeps to the load engine's processors.
     let pin = PinnedThread::to(&prepared.placement.load);
-    let finished = Run::start(prepared, observer, interrupt).and_then(|run| run.carry_out());
+    let finished = Run::start(prepared, generator, observer, interrupt).and_then(|run| run.carry_out());
     drop(pin);
     if finished.is_err() {
         directory.remove_if_empty();
@@ -128,6 +140,7 @@ struct Run<'a> {
     histograms: Vec<LoggedHistogram>,
     warnings: Vec<String>,
     started_at: OffsetDateTime,
+    generator: &'a dyn LoadGenerator,
     observer: &'a mut dyn Observer,
     interrupt: &'a AtomicBool,
 }
@@ -136,6 +149,7 @@ impl<'a> Run<'a> {
     /// Starts, checks and warms every system.
     fn start(
         mut prepared: Prepared,
+        generator: &'a dyn LoadGenerator,
         observer: &'a mut dyn Observer,
         interrupt: &'a AtomicBool,
     ) -> Result<Run<'a>, BenchError> {
@@ -158,7 +172,17 @@ impl<'a> Run<'a> {
         }
         let warnings = std::mem::take(&mut prepared.warnings);
         let histograms = Vec::new();
-        Ok(Run { prepared, contenders, systems, histograms, warnings, started_at, observer, interrupt })
+        Ok(Run {
+            prepared,
+            contenders,
+            systems,
+            histograms,
+            warnings,
+            started_at,
+            generator,
+            observer,
+            interrupt,
+        })
     }
 
     fn carry_out(mut self) -> Result<Finished, BenchError> {
@@ -251,7 +275,7 @@ impl<'a> Run<'a> {
         };
         let contender = &mut self.contenders[turn.contender];
         contender.begin_mix();
-        let measured = measurement.take(contender, self.observer, self.interrupt)?;
+        let measured = measurement.take(self.generator, contender, self.observer, self.interrupt)?;
         contender.end_mix(&self.prepared, turn.part, &mix, measured.outcome.total_requests);
         self.keep(turn, &title, &mix, measured)
     }
@@ -269,9 +293,14 @@ impl<'a> Run<'a> {
     fn keep(&mut self, turn: PlannedTurn, title: &str, mix: &Mix, measured: Measured) -> Result<(), String> {
         let contender = &self.contenders[turn.contender];
         let part = &self.prepared.suite.parts[turn.part];
+        // Where other machines made the load, this one's processors had no part in it.
+        let load_cpus = match measured.fleet {
+            None => &self.prepared.placement.load[..],
+            Some(_) => &[],
+        };
         let place = record::Place {
             interface: part.name(),
-            load_cpus: &self.prepared.placement.load,
+            load_cpus,
             cpus: contender.cpus(),
             uncounted: contender.does_not_count(&part.needs()),
         };
@@ -284,8 +313,9 @@ impl<'a> Run<'a> {
             system: &contender.entrant.name,
             row: self.systems[contender.place].mixes.len(),
             mix: &mix.name,
-            load_cpus: &self.prepared.placement.load,
+            load_cpus,
             cpus: contender.cpus(),
+            fleet: measured.fleet.as_ref(),
         };
         let raw = RawMix::of(&place, &measured.outcome, &measured.recording);
         let kept = self.prepared.directory.append_raw(&raw);
@@ -309,6 +339,9 @@ impl<'a> Run<'a> {
                 Err(format!("{title} ended in the mix {} ({end})", mix.name))
             }
             Ending::Interrupted => Err(format!("it was interrupted in the mix {} on {title}", mix.name)),
+            Ending::LoadFailed(reason) => {
+                Err(format!("the mix {} on {title} is not valid: {reason}", mix.name))
+            }
             Ending::Whole if unanswered => {
                 system.last_words = contender.last_words();
                 Err(format!("{title} gave no valid answer in the mix {}", mix.name))

@@ -347,6 +347,7 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
         generator_saturated: None,
         complete: true,
         total_requests: (rate * 7.4) as u64,
+        fleet: None,
     }
 }
 

@@ -5,9 +5,11 @@ use super::print::print;
 use crate::exit::Exit;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use touchstone_lab::bench::{self, BenchError, Event, Finished, Observer, Options, Tick, Turn};
+use touchstone_fleet::{Controller, ControllerOptions, Deployment, FleetFile};
+use touchstone_lab::bench::{self, BenchError, Event, Finished, LoadMachine, Observer, Options, Tick, Turn};
 use touchstone_lab::figures::{clients, count, milliseconds, rate};
 use touchstone_lab::placement::{Wishes, parse_list};
 use touchstone_lab::result::{MixResult, RunStatus, SystemResult};
@@ -80,6 +82,22 @@ pub struct Arguments {
     #[arg(long, value_name = "URL")]
     exporter: Option<String>,
 
+    /// Have a fleet make the load: its directory, or its name below fleets/ (touchstone fleet)
+    #[arg(long, value_name = "FLEET", conflicts_with = "load_cores")]
+    fleet: Option<String>,
+
+    /// With --fleet: how long its agents may take until all have come
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s", requires = "fleet")]
+    fleet_wait: Duration,
+
+    /// With --fleet: go on when an agent is lost, with its part left out and marked, instead of ending an invalid run
+    #[arg(long, requires = "fleet")]
+    exploratory: bool,
+
+    /// With --fleet: end the run when more than this share of a mix's requests are errors, percent
+    #[arg(long, value_name = "PERCENT", requires = "fleet", value_parser = percent)]
+    abort_errors: Option<f64>,
+
     /// Seed of the choice of requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -96,6 +114,12 @@ pub struct Arguments {
 /// Runs the suite.
 pub fn run(arguments: Arguments) -> Exit {
     let as_json = arguments.json;
+    let fleet = arguments.fleet.as_ref().map(|word| FleetFile::directory(word));
+    let fleet_options = ControllerOptions {
+        wait: arguments.fleet_wait,
+        exploratory: arguments.exploratory,
+        abort_error_share: arguments.abort_errors.map(|percent| percent / 100.0),
+    };
     let options = match options(arguments) {
         Ok(options) => options,
         Err(message) => return refuse(&message),
@@ -105,7 +129,10 @@ pub fn run(arguments: Arguments) -> Exit {
         Err(error) => return refuse(&format!("signals cannot be handled: {error}")),
     };
     let mut display = Display::new();
-    let finished = bench::run(options, &mut display, &interrupt);
+    let finished = match fleet {
+        None => bench::run(options, &mut display, &interrupt),
+        Some(directory) => with_fleet(&directory, fleet_options, options, &mut display, &interrupt),
+    };
     display.clear();
     match finished {
         Ok(finished) => {
@@ -121,6 +148,23 @@ pub fn run(arguments: Arguments) -> Exit {
             Exit::Failed
         }
     }
+}
+
+/// The same with a fleet, which is started where its file says how.
+fn with_fleet(
+    directory: &Path,
+    fleet: ControllerOptions,
+    options: Options,
+    display: &mut Display,
+    interrupt: &AtomicBool,
+) -> Result<Finished, BenchError> {
+    let deployment = Deployment::start(directory).map_err(BenchError::Refused)?;
+    let controller = Controller::open(directory, fleet, interrupt);
+    let controller = controller.map_err(|error| BenchError::Refused(error.to_string()))?;
+    let finished = bench::run_with(&controller, options, display, interrupt);
+    drop(controller);
+    drop(deployment);
+    finished
 }
 
 fn refuse(message: &str) -> Exit {
@@ -153,6 +197,13 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         report: !arguments.no_report,
         command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
     })
+}
+
+/// Reads a share in percent.
+fn percent(text: &str) -> Result<f64, String> {
+    let percent: f64 =
+        text.trim_end_matches('%').parse().map_err(|_| "write a number such as 5".to_string())?;
+    if (0.0..=100.0).contains(&percent) { Ok(percent) } else { Err("a share is from 0 to 100".to_string()) }
 }
 
 /// Reads `10s`, `500ms`, `2m`, `1h`, or a number of seconds.
@@ -258,11 +309,13 @@ struct Display {
     terminal: bool,
     /// Which mix goes on, for the line at its end.
     place: String,
+    /// Load machines whose loss was told.
+    lost: Vec<String>,
 }
 
 impl Display {
     fn new() -> Display {
-        Display { terminal: std::io::stderr().is_terminal(), place: String::new() }
+        Display { terminal: std::io::stderr().is_terminal(), place: String::new(), lost: Vec::new() }
     }
 
     /// Puts the line in the place of the one before.
@@ -277,6 +330,17 @@ impl Display {
     fn plain(&self, text: &str) {
         if !self.terminal {
             eprintln!("{text}");
+        }
+    }
+
+    /// Says once which load machine is lost.
+    fn lost(&mut self, machines: &[LoadMachine]) {
+        for machine in machines.iter().filter(|machine| machine.state == "lost" || machine.state == "gone") {
+            if !self.lost.contains(&machine.name) {
+                self.lost.push(machine.name.clone());
+                self.clear();
+                eprintln!("agent {} is {}", machine.name, machine.state);
+            }
         }
     }
 
@@ -304,6 +368,7 @@ impl Observer for Display {
                 self.line(&self.place);
             }
             Event::Tick(tick) => self.line(&tick_line(&tick)),
+            Event::LoadMachines(machines) => self.lost(machines),
             Event::MixFinished { result, .. } => self.plain(&finished_line(&self.place, result)),
         }
     }
