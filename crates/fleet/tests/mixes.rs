@@ -1,5 +1,5 @@
 //! Whole mixes of a controller and its agents in one process, over both engines: the embedded one and a real nats-server.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
