@@ -343,7 +343,8 @@ impl<'a> Engine<'a> {
 
     /// Setting the timer again also clears what it brought, so that it need not be read.
     fn set_timer(&mut self, at_ns: u64) -> Result<(), PlanError> {
-        let once = Itimerspec { it_interval: NO_WAIT, it_value: timespec(at_ns) };
+        // 0 would not be a moment long ago but a timer that is off.
+        let once = Itimerspec { it_interval: NO_WAIT, it_value: timespec(at_ns.max(1)) };
         self.timer_ns = at_ns;
         match timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once) {
             Ok(_) => Ok(()),
