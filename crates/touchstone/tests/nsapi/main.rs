@@ -247,7 +247,7 @@ fn the_nsapi_send_programs_answer_with_6250_bytes() {
             for (target, expected) in [
                 ("/", 6_250),
                 ("/x.dyn-send?size=100000", 100_000),
-                ("/?size=99999999", 204_800),
+                ("/?size=99999999", 8_388_608),
                 ("/?size=0", 0),
             ] {
                 let answer = client.ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
