@@ -153,10 +153,18 @@ fn speedups(view: &View) -> Table {
             ],
         )
     };
-    let columns =
-        ["System", "processors", "peak, requests/s", "processors", "peak, requests/s", "speedup", "efficiency"];
+    let columns = [
+        "System",
+        "processors",
+        "peak, requests/s",
+        "processors",
+        "peak, requests/s",
+        "speedup",
+        "efficiency",
+    ];
     let rows = view.result.speedups.iter().map(row).collect();
-    Table::new("Speedup: the peak on more processors beside that on the fewest", &columns, rows).with_words(&[0])
+    Table::new("Speedup: the peak on more processors beside that on the fewest", &columns, rows)
+        .with_words(&[0])
 }
 
 /// What describes the curves, or why nothing does.
