@@ -154,6 +154,7 @@ fn two_agents_in_one_process_make_the_whole_plan() {
 }
 
 #[test]
+#[ignore = "needs a nats-server: with --ignored"]
 fn two_agents_over_a_real_broker_make_the_whole_plan() {
     let Some((place, directory)) = broker_place(&["a", "b"]) else { return };
     let _broker = Broker::start(&directory).unwrap();

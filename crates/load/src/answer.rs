@@ -8,9 +8,6 @@ use crate::body::BodySink;
 use touchstone_http::chunked::ChunkedDecoder;
 use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
 
-/// The longest head that the parser takes by its default limits, in bytes.
-const MAXIMUM_HEAD_BYTES: usize = 64 * 1024;
-
 /// The answer is not HTTP, or not what HTTP allows here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
@@ -125,12 +122,9 @@ impl AnswerReader {
         let parsed = if before == 0 {
             parse_response_head(bytes, head)
         } else {
+            // From its beginning each time: what is malformed is so at once, in whichever piece it comes, and the
+            // parser's limit bounds how much is read again.
             self.partial_head.extend_from_slice(bytes);
-            // A head ends with a line feed, so without one among the new bytes there is no need to look, but for
-            // the parser's limit.
-            if !bytes.contains(&b'\n') && self.partial_head.len() < MAXIMUM_HEAD_BYTES {
-                return Ok(None);
-            }
             parse_response_head(&self.partial_head, head)
         };
         match parsed.map_err(|_| Malformed)? {

@@ -58,6 +58,11 @@ pub fn http2_answers(bytes: &[u8], piece: usize) {
 mod tests {
     use proptest::prelude::*;
 
+    #[test]
+    fn malformed_bytes_without_a_line_end_are_so_in_pieces_too() {
+        super::http1_answer(b"H\0", 1, false);
+    }
+
     proptest! {
         #[test]
         fn the_targets_hold_for_any_bytes(

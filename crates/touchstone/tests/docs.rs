@@ -159,11 +159,17 @@ fn headings_become_anchors_as_on_github() {
 fn command_lines_end_at_comments_and_pipes() {
     let block = Block {
         info: "console".into(),
-        text: "$ touchstone load http://127.0.0.1/ \\\n    --json | jq .\nnot a command\n$ A=1 make test # all\n".into(),
+        text: "$ touchstone load http://127.0.0.1/ \\\n    --json | jq .\nnot a command\n$ A=1 make test # all\n\
+               $ touchstone import curl \"curl -X PUT '/'\" --name a\n"
+            .into(),
     };
     assert_eq!(
         command_lines(&block),
-        [vec!["touchstone", "load", "http://127.0.0.1/", "--json"], vec!["make", "test"]]
+        [
+            vec!["touchstone", "load", "http://127.0.0.1/", "--json"],
+            vec!["make", "test"],
+            vec!["touchstone", "import", "curl", "\"curl -X PUT '/'\"", "--name", "a"],
+        ]
     );
 }
 
@@ -330,7 +336,7 @@ fn command_lines(block: &Block) -> Vec<Vec<String>> {
     });
     typed
         .map(|line| {
-            line.split_whitespace()
+            words(line)
                 .skip_while(|word| word.contains('=') && !word.starts_with('-') || *word == "sudo")
                 .take_while(|word| !word.starts_with(['#', '|', '>', '&', ';']) && !word.starts_with("2>"))
                 .map(str::to_string)
@@ -338,6 +344,20 @@ fn command_lines(block: &Block) -> Vec<Vec<String>> {
         })
         .filter(|words| words.first().is_some_and(|word| word == "make" || program(word) == "touchstone"))
         .collect()
+}
+
+/// The words of a line; what stands between quotation marks is one, or a part of one.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let mut open = None;
+    let divides = move |character: char| {
+        match open {
+            Some(mark) if mark == character => open = None,
+            None if matches!(character, '"' | '\'') => open = Some(character),
+            _ => {}
+        }
+        open.is_none() && character.is_whitespace()
+    };
+    line.split(divides).filter(|word| !word.is_empty())
 }
 
 /// The last part of a path.

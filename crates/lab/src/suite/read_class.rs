@@ -175,3 +175,205 @@ fn files(table: &Table<'_>, class: &str, seed: u64) -> Result<Content, Definitio
 pub(super) fn seed_of(name: &str) -> u64 {
     u64::from_str_radix(&crate::machine::sha256(name.as_bytes())[..16], 16).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::read::suite;
+    use super::super::{Class, Content, Drive, Lengths, Suite};
+    use crate::definition::DefinitionError;
+    use proptest::prelude::*;
+    use touchstone_load::{HttpVersion, Target};
+
+    const HEAD: &str = "name = \"s\"\ntitle = \"s\"\ndescription = \"s\"\nsource = \"s\"\nmixes = [{ clients = 1, length_s = 1 }]\n\
+                        [client]\nuse_keep_alives = true\nhttp_version = \"1.1\"\n[workload]\nname = \"W\"\n";
+
+    fn with(classes: &str) -> Result<Suite, DefinitionError> {
+        suite("s.toml", &format!("{HEAD}{classes}"))
+    }
+
+    fn class(keys: &str) -> Result<Class, String> {
+        let read = with(&format!("[[workload.class]]\nname = \"C\"\nweight = 1\n{keys}\n"));
+        read.map(|suite| suite.first_part().workload.classes[0].clone()).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn weights_are_all_relative_or_all_percent() {
+        let classes = |first: &str, second: &str| {
+            let class = |name: &str, weight: &str| {
+                format!("[[workload.class]]\nname = \"{name}\"\n{weight}\nfiles = 1\nfile_bytes = 10\n")
+            };
+            with(&(class("A", first) + &class("B", second)))
+        };
+        let suite = classes("weight = 1", "weight = 3").unwrap();
+        let weights: Vec<f64> =
+            suite.first_part().workload.classes.iter().map(|class| class.weight_percent).collect();
+        assert_eq!(weights, [25.0, 75.0]);
+        for (first, second, said) in [
+            ("weight = 1", "weight_percent = 3", "some classes have a `weight` and some a `weight_percent`"),
+            (
+                "weight = 1\nweight_percent = 1",
+                "weight = 1",
+                "a class has a `weight` or a `weight_percent`, not both",
+            ),
+            ("weight = 0", "weight = 1", "never asked for"),
+            ("weight_percent = 50", "weight_percent = 49", "must sum to 100; they sum to 99"),
+        ] {
+            let message = classes(first, second).unwrap_err().message;
+            assert!(message.contains(said), "{message}");
+        }
+    }
+
+    #[test]
+    fn classes_ask_for_files_interfaces_requests_or_pages() {
+        let files = class("files = 3\nsuffix = \".js\"\ndirectory = \"D\"\nsizes = { spread = \"even\", from_bytes = 1, to_bytes = 3 }").unwrap();
+        assert_eq!(
+            (files.path(2), files.mean_body_bytes(), files.tree_bytes()),
+            ("/D/2.js".to_string(), 2.0, 6)
+        );
+        let asked = class("interface = \"cgi-send\"\nbody_bytes = 77").unwrap();
+        assert_eq!((asked.path(0), asked.body_bytes(0)), ("/cgi-bin/send?size=77".to_string(), Some(77)));
+        let own = class(
+            "requests = [{ path = \"/a\", body_bytes = 10, weight = 3 }, { path = \"/b\", file_bytes = 30 }]",
+        )
+        .unwrap();
+        assert_eq!((own.requests(), own.mean_body_bytes(), own.page_requests()), (2, 15.0, 1));
+        let page =
+            class("page = [{ path = \"/a\", body_bytes = 10 }, { path = \"/b\", body_bytes = 30 }]").unwrap();
+        assert_eq!((page.page_requests(), page.mean_body_bytes()), (2, 20.0));
+        let zipf = class(
+            "zipf = 1\nrequests = [{ path = \"/a\", body_bytes = 0 }, { path = \"/b\", body_bytes = 30 }]",
+        )
+        .unwrap();
+        assert!((zipf.mean_body_bytes() - 10.0).abs() < 1e-9);
+        assert!(
+            !class("tls = true\nfiles = 1\nfile_bytes = 1").unwrap().endpoint.version.name().contains('2')
+        );
+        let http2 = class("tls = true\nhttp_version = \"2\"\nfiles = 1\nfile_bytes = 1").unwrap();
+        assert_eq!((http2.endpoint.is_secure, http2.endpoint.version), (true, HttpVersion::Http2));
+    }
+
+    #[test]
+    fn what_cannot_be_says_why() {
+        for (keys, said) in [
+            ("http_version = \"2\"\nfiles = 1\nfile_bytes = 1", "it takes `tls = true`"),
+            ("files = 1\nfile_bytes = 1\nsuffix = \"html\"", "`suffix` is a dot, letters and digits"),
+            ("files = 1\nfile_bytes = 1\nheaders = [\"a b: c\"]", "is no header field"),
+            (
+                "files = 2\nsizes = { spread = \"even\", from_bytes = 9, to_bytes = 3 }",
+                "the first is the smaller",
+            ),
+            ("files = 2\nsizes = { spread = \"normal\" }", "there is no spread \"normal\""),
+            (
+                "files = 2\nsizes = { spread = \"quantiles\", percent = [0, 90], bytes = [1, 2] }",
+                "`percent` rises from 0 to 100",
+            ),
+            (
+                "files = 2\nsizes = { spread = \"quantiles\", percent = [0, 100], bytes = [2, 1] }",
+                "`bytes` rises",
+            ),
+            (
+                "files = 2\nsizes = { spread = \"quantiles\", percent = [0, 100], bytes = [2] }",
+                "they have 2 and 1",
+            ),
+            (
+                "interface = \"cgi\"\nbody_bytes = 7",
+                "`cgi` is not asked for a size; it answers with 6250 bytes",
+            ),
+            ("interface = \"application\"\nrequests = [{ path = \"/x\" }]", "/x is not below /application/"),
+            ("requests = [{ path = \"/x\" }]\npage = [{ path = \"/y\" }]", "not both"),
+            ("requests = [{ path = \"x\" }]", "does not begin with"),
+            ("requests = [{ path = \"/x\", method = \"a b\" }]", "a method is a word"),
+            ("requests = [{ path = \"/x\", status = [99] }]", "a list of numbers from 200 to 599"),
+            ("requests = [{ path = \"/x\", body = \"a\", send_bytes = 3 }]", "not both"),
+            ("requests = [{ path = \"/x\", body_bytes = 1, file_bytes = 3 }]", "not both"),
+            ("page = [{ path = \"/x\", weight = 3 }]", "unknown key `weight`"),
+            ("zipf = 1\npage = [{ path = \"/x\" }]", "`zipf` has no meaning here"),
+            (
+                "requests = [{ path = \"/x\", body_bytes = 1 }, { path = \"/x\", body_bytes = 2 }]",
+                "/x is there with 1 bytes and with 2",
+            ),
+        ] {
+            match class(keys) {
+                Ok(_) => panic!("{keys} is taken"),
+                Err(message) => {
+                    assert!(message.contains(said) || message.contains("is there with"), "{keys}: {message}")
+                }
+            }
+        }
+        let twice = "[[workload.class]]\nname = \"A\"\nweight = 1\ndirectory = \"D\"\nfiles = 1\nfile_bytes = 1\n\
+                     [[workload.class]]\nname = \"B\"\nweight = 1\ndirectory = \"D\"\nfiles = 1\nfile_bytes = 2\n";
+        assert!(with(twice).unwrap_err().message.contains("two classes have the directory D"));
+    }
+
+    /// Any class that can be.
+    fn classes() -> impl Strategy<Value = String> {
+        let sizes = prop_oneof![
+            (1u64..100_000).prop_map(|bytes| format!("file_bytes = {bytes}")),
+            (1u64..1000, 1u64..100).prop_map(|(from, times)| format!(
+                "sizes = {{ spread = \"geometric\", from_bytes = {from}, to_bytes = {} }}",
+                from * times
+            )),
+            (1u64..1000, 1u64..100).prop_map(|(from, times)| format!(
+                "sizes = {{ spread = \"pareto\", shape = 1.2, from_bytes = {from}, to_bytes = {} }}",
+                from * times
+            )),
+        ];
+        let files = (1u64..50, sizes, 0.0f64..2.0)
+            .prop_map(|(files, sizes, zipf)| format!("files = {files}\n{sizes}\nzipf = {zipf}"));
+        let own = prop::collection::vec((0u64..5000, 0.1f64..9.0), 1..10).prop_map(|requests| {
+            let line = |(place, (bytes, weight)): (usize, &(u64, f64))| {
+                format!("{{ path = \"/own/{place}\", body_bytes = {bytes}, weight = {weight} }}")
+            };
+            format!("requests = [{}]", requests.iter().enumerate().map(line).collect::<Vec<_>>().join(", "))
+        });
+        let page = prop::collection::vec(1u64..5000, 1..10).prop_map(|requests| {
+            let line = |(place, bytes): (usize, &u64)| {
+                format!("{{ path = \"/page/{place}\", body_bytes = {bytes} }}")
+            };
+            format!("page = [{}]", requests.iter().enumerate().map(line).collect::<Vec<_>>().join(", "))
+        });
+        prop_oneof![files, own, page]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_asked_for_is_what_the_suite_states(contents in prop::collection::vec((classes(), 0.1f64..100.0), 1..6)) {
+            // Each kind of request has its paths once.
+            let own = |keys: &str| keys.starts_with("requests") || keys.starts_with("page");
+            let mut seen = Vec::new();
+            let mut text = String::new();
+            for (number, (keys, weight)) in contents.iter().enumerate() {
+                let kind = keys.split(' ').next().unwrap_or_default().to_string();
+                if own(keys) && seen.contains(&kind) { continue; }
+                seen.push(kind);
+                text += &format!("[[workload.class]]\nname = \"C{number}\"\nweight = {weight}\n{keys}\n");
+            }
+            let suite = with(&text).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
+            let part = suite.first_part();
+            let target = Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1");
+            let drive = Drive { target, tls_target: None, path_prefix: "", cores: &[], seed: 1, lengths: Lengths::OfTree };
+            let plan = suite.plan(part, &suite.mixes[0], &drive);
+            let (mut bytes, mut requests, mut chosen) = (0.0, 0.0, 0.0);
+            for request in &plan.requests {
+                chosen += request.weight;
+                for asked in request.then.iter().map(|next| &plan.requests[*next]).chain([request]) {
+                    requests += request.weight;
+                    bytes += request.weight * asked.expected_body_bytes.unwrap_or(0) as f64;
+                }
+            }
+            prop_assert!((chosen - 100.0).abs() < 1e-6, "{chosen}");
+            let mean = part.workload.mean_body_bytes();
+            prop_assert!((bytes / requests - mean).abs() <= 1e-9 * mean.max(1.0), "{} and not {mean}", bytes / requests);
+            // The record of the result says the same.
+            let record = suite.record(false, 1);
+            let recorded: f64 = record.classes.iter().map(|class| class.weight_percent / 100.0 * class.mean_bytes()).sum();
+            prop_assert!((recorded - mean).abs() <= 1e-9 * mean.max(1.0));
+            let tree: f64 = record.classes.iter().map(crate::result::ClassRecord::tree_bytes).sum();
+            prop_assert_eq!(tree as u64, part.workload.tree_bytes());
+            for class in &part.workload.classes {
+                let is_page = matches!(class.content, Content::Requests { is_page: true, .. });
+                prop_assert_eq!(class.is_page(), is_page);
+            }
+        }
+    }
+}

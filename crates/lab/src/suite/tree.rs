@@ -40,6 +40,8 @@ pub fn prepare(suite: &Suite) -> io::Result<PathBuf> {
 
 /// Makes the tree below `root`, or makes it whole where it is there already.
 pub fn write(suite: &Suite, root: &Path) -> io::Result<()> {
+    // A suite that asks programs alone has no files, and a server has a root all the same.
+    fs::create_dir_all(root)?;
     for workload in suite.parts.iter().map(|part| &part.workload) {
         for (index, class) in workload.classes.iter().enumerate() {
             match &class.content {
@@ -182,6 +184,14 @@ mod tests {
         assert_eq!(fs::read(&damaged).unwrap(), before);
         assert_eq!(fs::metadata(place.path().join("CLASS_1K/0.html")).unwrap().len(), 1024);
         assert_eq!(fs::metadata(&whole).unwrap().ino(), inode);
+    }
+
+    #[test]
+    fn a_suite_without_files_has_a_root() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("tree");
+        write(&Suite::find("api-json").unwrap(), &root).unwrap();
+        assert_eq!(fs::read_dir(root).unwrap().count(), 0);
     }
 
     #[test]

@@ -95,6 +95,9 @@ fn interim_answers_are_passed_over() {
 fn what_is_not_http_or_too_long_is_malformed() {
     for text in [
         "SSH-2.0-OpenSSH_9.2p1\r\n",
+        // Before any line has ended.
+        "H\0",
+        "HTTP/1.1 200 OK\r\nX: \0",
         "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabc",
         "HTTP/1.1 204 No Content\r\n\r\nabc",
@@ -103,7 +106,8 @@ fn what_is_not_http_or_too_long_is_malformed() {
     ] {
         assert_eq!(whole(text), Err(Malformed), "{text:?}");
     }
-    let endless = format!("HTTP/1.1 200 OK\r\nX: {}", "y".repeat(MAXIMUM_HEAD_BYTES));
+    let maximum = touchstone_http::response::ResponseLimits::default().head_bytes as usize;
+    let endless = format!("HTTP/1.1 200 OK\r\nX: {}", "y".repeat(maximum));
     assert_eq!(read(endless.as_bytes(), &[1000]), Err(Malformed));
 }
 

@@ -5,6 +5,7 @@
 mod json;
 mod planned;
 mod progress;
+mod replay;
 mod text;
 mod url_list;
 mod values;
@@ -33,7 +34,7 @@ use values::{
 #[derive(clap::Args)]
 pub struct Arguments {
     /// What to load: http://HOST[:PORT][/PATH], or https://
-    #[arg(value_name = "URL", required_unless_present = "urls")]
+    #[arg(value_name = "URL", required_unless_present_any = ["urls", "replay"])]
     url: Option<String>,
 
     /// Virtual clients; with --rate the most that have a request under way
@@ -99,6 +100,14 @@ pub struct Arguments {
     /// Popularity by the place in the list: the weight of number n is 1/n^S (web caches see 0.6 to 0.8)
     #[arg(long, value_name = "S", requires = "urls", help_heading = "Requests")]
     zipf: Option<f64>,
+
+    /// Make a recorded load again, each request at its own moment: an access log or a HAR
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "rate", "rate_stages", "stages", "poisson", "session", "delay", "think_time", "method", "body", "body_file", "body_size"], help_heading = "Requests")]
+    replay: Option<PathBuf>,
+
+    /// So many times as fast as it was recorded
+    #[arg(long, value_name = "X", default_value_t = 1.0, requires = "replay", help_heading = "Requests")]
+    speed: f64,
 
     /// The method [default: GET, with a body POST]
     #[arg(long, short = 'X', value_name = "METHOD", help_heading = "Requests")]

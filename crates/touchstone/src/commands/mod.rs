@@ -9,6 +9,7 @@ mod certify;
 mod check;
 mod compare;
 mod fleet;
+mod import;
 mod limit;
 mod load;
 mod nsapi_host;
@@ -71,6 +72,8 @@ pub enum Command {
     Verify(verify::Arguments),
     /// List the suites that can be run, or print one
     Suites(suites::Arguments),
+    /// Make a suite of a HAR, an access log, a list of URLs, a WebStone file list or a curl command
+    Import(import::Arguments),
     /// List the systems that suites can be run against
     Systems(systems::Arguments),
     /// Measure this machine's limits: what any server could do at best
@@ -112,6 +115,7 @@ impl Command {
             Command::Certify(arguments) => certify::run(arguments),
             Command::Verify(arguments) => verify::run(arguments),
             Command::Suites(arguments) => suites::run(arguments),
+            Command::Import(arguments) => import::run(&arguments),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Limit(arguments) => limit::run(arguments),
             Command::Probe(arguments) => probe::run(&arguments),

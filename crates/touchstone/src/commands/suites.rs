@@ -6,7 +6,7 @@ use super::print::print;
 use crate::exit::Exit;
 use serde_json::json;
 use std::path::PathBuf;
-use touchstone_lab::suite::{Interface, Mix, Suite, tree};
+use touchstone_lab::suite::{Interface, Mix, Part, Suite, tree};
 
 /// The arguments of `touchstone suites`.
 #[derive(clap::Args)]
@@ -47,8 +47,10 @@ fn list(as_json: bool) -> Result<Exit, String> {
     for suite in &suites {
         let parts = suite.parts.len();
         let (mixes, quick) = (in_words(&suite.mixes, parts), in_words(&suite.quick_mixes, parts));
-        text +=
-            &format!("{}\n    {}.\n    {mixes}; with --quick {quick}.\n\n", suite.name, suite.description);
+        let (name, description, needs) = (&suite.name, &suite.description, needs(suite).join(", "));
+        text += &format!(
+            "{name}\n    {description}.\n    {mixes}; with --quick {quick}.\n    A system needs: {needs}.\n\n"
+        );
     }
     text +=
         "touchstone suites NAME prints a suite's TOML text; a copy of it, changed, is a suite of your own.";
@@ -105,12 +107,21 @@ fn to_json(suite: &Suite) -> serde_json::Value {
         "source": suite.source,
         "workload": workload.name,
         "mean_body_bytes": workload.mean_body_bytes(),
+        "needs": needs(suite),
         "files": workload.files(),
         "tree_bytes": workload.tree_bytes(),
         "interfaces": suite.parts.iter().filter_map(|part| part.interface.as_ref()).map(Interface::record).collect::<Vec<_>>(),
         "mixes": mixes(&suite.mixes),
         "quick_mixes": mixes(&suite.quick_mixes),
     })
+}
+
+/// The capabilities that a system must have for all of it, each once.
+fn needs(suite: &Suite) -> Vec<&str> {
+    let mut needs: Vec<&str> = suite.parts.iter().flat_map(Part::needs).collect();
+    needs.sort_unstable();
+    needs.dedup();
+    needs
 }
 
 /// For example `13 mixes of 1 to 144 clients, 26 min a system`; every mix is run for each part of the suite.

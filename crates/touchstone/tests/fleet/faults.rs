@@ -48,6 +48,7 @@ fn assert_lost(ended: &Ended, agent: &str) {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn a_killed_agent_makes_the_run_invalid_and_ends_it() {
     let Some(scene) = Scene::new() else { return };
     killed_agent(&scene);
@@ -63,6 +64,7 @@ fn killed_agent(scene: &Scene) {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn an_exploratory_run_goes_on_without_a_killed_agent() {
     let Some(scene) = Scene::new() else { return };
     let bench = scene.bench("10s", &["--exploratory"]);
@@ -83,6 +85,7 @@ fn an_exploratory_run_goes_on_without_a_killed_agent() {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn an_agent_that_stood_still_is_lost_and_stops_by_itself() {
     let Some(scene) = Scene::new() else { return };
     stopped_agent(&scene);
@@ -100,6 +103,7 @@ fn stopped_agent(scene: &Scene) {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn a_broker_that_is_killed_and_back_in_time_costs_nothing() {
     let Some(scene) = Scene::new() else { return };
     killed_broker(&scene);
@@ -114,6 +118,7 @@ fn killed_broker(scene: &Scene) {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn agents_stop_when_their_controller_is_killed_and_serve_the_next() {
     let Some(scene) = Scene::new() else { return };
     killed_controller(&scene);

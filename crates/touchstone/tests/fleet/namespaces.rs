@@ -58,6 +58,7 @@ fn as_words(words: &[String]) -> Vec<&str> {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn four_agents_in_namespaces_drive_a_server_in_a_fifth_with_one_command() {
     let Some(fleet) = local_fleet(FOUR, &["a", "b", "c", "d"]) else { return };
     // On a busy machine a thread may get its processor late: then the run says so, and is made again.
@@ -79,6 +80,7 @@ fn four_agents_in_namespaces_drive_a_server_in_a_fifth_with_one_command() {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn an_agent_whose_link_is_cut_is_lost() {
     let Some(fleet) = local_fleet(CUT, &["a", "b"]) else { return };
     let bench = fleet.bench(&as_words(&bench_words(CUT, "60s")));
@@ -101,6 +103,7 @@ fn an_agent_whose_link_is_cut_is_lost() {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn one_machine_and_a_fleet_agree_on_a_plan() {
     let Some(fleet) = local_fleet(AGREE, &["a", "b"]) else { return };
     // Think times set the rate, so that a busy machine does not.

@@ -27,6 +27,7 @@ fn assert_refused(ended: &Ended, words: &[&str]) {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn credentials_that_the_broker_does_not_know() {
     let Some(mut fleet) = fleet() else { return };
     let Some(other) = Fleet::new(&["load-2"]) else { return };
@@ -56,6 +57,7 @@ fn credentials_that_the_broker_does_not_know() {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn another_build_of_the_program() {
     let Some(mut fleet) = fleet() else { return };
     let copy = fleet.path("touchstone");
@@ -72,6 +74,7 @@ fn another_build_of_the_program() {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn a_target_that_is_not_on_an_agent_s_list_and_a_clock_that_is_mad() {
     let Some(mut fleet) = fleet() else { return };
     let mut command = Command::new(program());
@@ -89,6 +92,7 @@ fn a_target_that_is_not_on_an_agent_s_list_and_a_clock_that_is_mad() {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn a_disk_without_room_for_a_result() {
     let Some(mut fleet) = fleet() else { return };
     let spool = fleet.path("small");
@@ -107,6 +111,7 @@ fn a_disk_without_room_for_a_result() {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn a_broker_that_is_away() {
     let Some(mut fleet) = fleet() else { return };
     fleet.start_agent("load-2", &[]);
@@ -119,6 +124,7 @@ fn a_broker_that_is_away() {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn two_controllers_and_two_agents_of_one_name() {
     let Some(mut fleet) = fleet() else { return };
     fleet.start_agent("load-2", &[]);

@@ -167,6 +167,7 @@ impl Drop for Cluster {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn slurm_starts_the_agents_of_a_fleet_on_two_nodes() {
     let Some(cluster) = Cluster::start() else { return };
     let host = format!("10.213.{NETWORK}.1");

@@ -22,6 +22,7 @@ pub(crate) fn whole_is_sum(mix: &Value) {
 }
 
 #[test]
+#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn two_agents_make_the_load_of_one_plan() {
     let Some(mut fleet) = Fleet::new(&["load-1", "load-2"]) else { return };
     fleet.start_agent("load-1", &[]);

@@ -244,10 +244,12 @@ fn the_nsapi_send_programs_answer_with_6250_bytes() {
             );
             let server = Server::configured(&tree.root(), &config);
             let mut client = server.connect();
+            // WebStone asks nsapi-send for files of megabytes; the report's versions have theirs on the stack.
+            let most = if function == "nsapi-send" { 8_388_608 } else { 204_800 };
             for (target, expected) in [
                 ("/", 6_250),
                 ("/x.dyn-send?size=100000", 100_000),
-                ("/?size=99999999", 204_800),
+                ("/?size=99999999", most),
                 ("/?size=0", 0),
             ] {
                 let answer = client.ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));

@@ -86,7 +86,9 @@ fn planned(plan: &Plan) -> Value {
         "http_version": plan.version.name().trim_start_matches("HTTP/"),
         "streams": plan.streams,
         "rate": plan.rate,
+        "recorded_requests": (!plan.recorded.is_empty()).then_some(plan.recorded.len()),
         "arrivals": match plan.arrivals {
+            _ if !plan.recorded.is_empty() => "recorded",
             Arrivals::Constant => "constant",
             Arrivals::Poisson => "poisson",
         },
@@ -111,10 +113,10 @@ fn planned(plan: &Plan) -> Value {
 
 /// The load model, which says how the figures are to be read.
 fn model(plan: &Plan) -> &'static str {
-    match (plan.rate, plan.session) {
-        (None, _) => "closed",
-        (Some(_), None) => "open",
-        (Some(_), Some(_)) => "partly-open",
+    match (plan.is_open(), plan.session) {
+        (false, _) => "closed",
+        (true, None) => "open",
+        (true, Some(_)) => "partly-open",
     }
 }
 

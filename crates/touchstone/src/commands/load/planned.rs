@@ -1,5 +1,6 @@
 //! From the command line to the plan of the load engine.
 
+use super::replay;
 use super::url_list::{self, Entry};
 use super::{Arguments, StageList};
 use std::path::Path;
@@ -20,8 +21,19 @@ const MAXIMUM_LIST_BYTES: u64 = 64 * 1024 * 1024;
 /// What is loaded in words, and the plan.
 pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
     let base = arguments.url.as_deref().map(HttpUrl::parse).transpose().map_err(|error| error.0)?;
-    let (subject, entries) = entries(arguments, base.as_ref())?;
-    let (targets, requests) = requests(arguments, &entries)?;
+    let replay = arguments.replay.as_deref().map(|path| replay::read(arguments, path)).transpose()?;
+    let (subject, targets, requests) = match &replay {
+        Some(replay) => {
+            let server = replay::server(replay, base.as_ref())?;
+            let targets = vec![target(arguments, &server, &trust(arguments)?)?];
+            (replay.subject.clone(), targets, replay.requests.clone())
+        }
+        None => {
+            let (subject, entries) = entries(arguments, base.as_ref())?;
+            let (targets, requests) = requests(arguments, &entries)?;
+            (subject, targets, requests)
+        }
+    };
     let mut targets = targets.into_iter();
     let target = targets.next().ok_or("there is nothing to load")?;
     let stages = arguments.stages.as_ref().or(arguments.rate_stages.as_ref());
@@ -53,11 +65,15 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
         length: match (&stages[..], arguments.duration, arguments.requests) {
             ([_, ..], _, _) => stages.iter().map(|stage| stage.length).sum(),
             (_, Some(duration), _) => duration,
+            (_, None, _) if replay.is_some() => {
+                replay.as_ref().map_or(USUAL_DURATION, |replay| replay.length)
+            }
             (_, None, Some(_)) => LONG_ENOUGH,
             (_, None, None) => USUAL_DURATION,
         },
         ramp_down: arguments.ramp_down,
         rate: arguments.rate.or(arguments.rate_stages.as_ref().map(|StageList(stages)| most(stages))),
+        recorded: replay.as_ref().map_or_else(|| Arc::new([]) as Arc<[_]>, |replay| replay.recorded.clone()),
         arrivals: if arguments.poisson { Arrivals::Poisson } else { Arrivals::Constant },
         session: arguments.session.map(|session| Session { requests: session.value, spread: session.spread }),
         stages,
@@ -166,7 +182,7 @@ fn generated(bytes: usize) -> Vec<u8> {
 }
 
 /// A whole file, of at most so many bytes.
-fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+pub(super) fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let length = std::fs::metadata(path).map_err(failed)?.len();
     if length > most {

@@ -58,6 +58,12 @@ fn what_was_done(plan: &Plan, outcome: &Outcome) -> String {
 fn load_of(plan: &Plan) -> String {
     let stages = if plan.stages.is_empty() { "" } else { " at most" };
     let clients = clients(plan.clients as u64);
+    if !plan.recorded.is_empty() {
+        return format!(
+            "open: {} recorded requests at their moments, by at most {clients}",
+            count(plan.recorded.len() as u64)
+        );
+    }
     let Some(planned) = plan.rate else { return format!("closed loop: {clients}{stages}") };
     let spread = if plan.arrivals == Arrivals::Poisson { ", at random" } else { "" };
     let planned = rate(planned);
@@ -160,7 +166,7 @@ fn times(plan: &Plan, outcome: &Outcome) -> String {
         text.push('\n');
     };
     row("latency", TimeSummary::of(&outcome.latency_ns));
-    if plan.rate.is_some() {
+    if plan.is_open() {
         row("service", TimeSummary::of(&outcome.service_ns));
     }
     row("connect", TimeSummary::of(&outcome.connect_ns));

@@ -1,0 +1,159 @@
+//! `touchstone import`: a suite of one's own from what other tools have recorded or listed.
+
+#![allow(clippy::print_stderr)]
+
+use super::print::print;
+use crate::exit::Exit;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use touchstone_lab::import::suite_text::{SuiteWishes, suite_name};
+use touchstone_lab::import::{
+    FILE_BYTES_MAX, Recording, access_log, curl, filelist, har, suite_text, url_list,
+};
+use touchstone_lab::suite::Suite;
+use touchstone_load::HttpUrl;
+
+/// The arguments of `touchstone import`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// What the file is
+    #[arg(value_name = "FORMAT")]
+    format: Format,
+
+    /// The file; `-` reads standard input. Of `curl` the command line itself, in quotes
+    #[arg(value_name = "FILE")]
+    input: String,
+
+    /// Write the suite to this file, which must not be there yet [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// The suite's name [default: that of the file]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Take over at most this many different requests, those that were made most
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=65_536))]
+    most: usize,
+
+    /// Of a HAR, take over the requests to this server [default: that of the first request]
+    #[arg(long, value_name = "URL")]
+    origin: Option<String>,
+
+    /// Take over cookies and credentials, too; they stand in the suite as they are
+    #[arg(long)]
+    with_secrets: bool,
+}
+
+/// What can be imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// A HAR recording of a browser or a proxy
+    Har,
+    /// An access log: Common, Combined, or JSON as `touchstone serve` writes it
+    Log,
+    /// A list of URLs or paths, one a line, after a weight and a method if it has them
+    Urls,
+    /// A file list of WebStone, 1.x (with pages) or 2.x
+    Webstone,
+    /// A curl command line
+    Curl,
+}
+
+/// Reads, converts, and writes or prints the suite.
+pub fn run(arguments: &Arguments) -> Exit {
+    import(arguments).unwrap_or_else(|message| {
+        eprintln!("touchstone import: {message}");
+        Exit::Usage
+    })
+}
+
+fn import(arguments: &Arguments) -> Result<Exit, String> {
+    let (file, recording) = recording(arguments)?;
+    let name = match (&arguments.name, arguments.format) {
+        (Some(name), _) => name.clone(),
+        (None, Format::Curl) => "curl".to_string(),
+        (None, _) => suite_name(&file),
+    };
+    let wishes = SuiteWishes { name, source: format!("imported from {file}"), most: arguments.most };
+    let (text, notes) = suite_text(&recording, &wishes);
+    // What was just written is read as any suite is, so that nothing is said to be one that is none.
+    let suite = Suite::read("the suite", &text).map_err(|error| error.message)?;
+    for note in &notes {
+        eprintln!("touchstone import: {note}.");
+    }
+    let Some(path) = &arguments.output else {
+        print(text.trim_end());
+        return Ok(Exit::Done);
+    };
+    write(path, &text)?;
+    let workload = &suite.first_part().workload;
+    let pages = workload.classes.iter().filter(|class| class.is_page()).count();
+    let pages = if pages > 0 { format!(" on {pages} pages") } else { String::new() };
+    print(&format!(
+        "{}: {} requests, {} different ones{pages}. Run it with: touchstone bench {} --quick --sut {}",
+        path.display(),
+        recording.requests.len(),
+        workload.files(),
+        as_argument(path),
+        recording.origin.as_deref().unwrap_or("touchstone"),
+    ));
+    Ok(Exit::Done)
+}
+
+/// The name of what is read for messages, and what is in it.
+fn recording(arguments: &Arguments) -> Result<(String, Recording), String> {
+    if arguments.format == Format::Curl && arguments.input != "-" {
+        let file = "the command".to_string();
+        let read = curl::read(&file, &arguments.input, arguments.with_secrets);
+        return Ok((file, read.map_err(|error| error.to_string())?));
+    }
+    let (file, text) = text(&arguments.input)?;
+    let read = match arguments.format {
+        Format::Har => {
+            let origin = arguments.origin.as_deref().map(HttpUrl::parse).transpose();
+            let origin = origin.map_err(|error| format!("--origin: {error}"))?.map(|url| url.origin());
+            har::read(&file, &text, &har::Wishes { origin, with_secrets: arguments.with_secrets })
+        }
+        Format::Log => access_log::read(&file, &text),
+        Format::Urls => url_list::read(&file, &text),
+        Format::Webstone => filelist::read(&file, &text),
+        Format::Curl => curl::read(&file, &text, arguments.with_secrets),
+    };
+    Ok((file, read.map_err(|error| error.to_string())?))
+}
+
+/// The whole text of a file, or of standard input.
+fn text(input: &str) -> Result<(String, String), String> {
+    let (name, reader): (String, Box<dyn Read>) = match input {
+        "-" => ("standard input".to_string(), Box::new(std::io::stdin())),
+        path => {
+            let file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;
+            (path.to_string(), Box::new(file))
+        }
+    };
+    let mut bytes = Vec::new();
+    reader.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| format!("{name}: {error}"))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("{name}: more than {FILE_BYTES_MAX} bytes; import a part of it"));
+    }
+    // Logs hold what clients sent: a byte that is no text is one of a request that is none.
+    Ok((name, String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            format!("{} is there already; name another file with --output", path.display())
+        }
+        _ => format!("{}: {error}", path.display()),
+    };
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)
+}
+
+/// The file as `bench` takes a suite of one's own: by its path.
+fn as_argument(path: &Path) -> String {
+    let text = path.display().to_string();
+    if text.contains('/') || text.ends_with(".toml") { text } else { format!("./{text}") }
+}

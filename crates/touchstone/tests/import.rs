@@ -1,0 +1,147 @@
+//! `touchstone import` and `touchstone load --replay` from the outside: what other tools wrote becomes a suite that runs, and a
+//! recorded load is made again at its moments.
+
+// A test fails by panicking, in its helpers too.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use support::{Server, Tree};
+
+const HAR: &str = r#"{"log":{"version":"1.2","entries":[
+{"startedDateTime":"2026-11-22T08:00:00.000Z","request":{"method":"GET","url":"ORIGIN/alphabet.txt","httpVersion":"HTTP/1.1","headers":[{"name":"Cookie","value":"id=1"}]},"response":{"status":200,"bodySize":26,"content":{"mimeType":"text/plain"}}},
+{"startedDateTime":"2026-11-22T08:00:00.300Z","request":{"method":"GET","url":"ORIGIN/none","httpVersion":"HTTP/1.1","headers":[]},"response":{"status":404,"bodySize":9,"content":{"mimeType":"text/html"}}}
+]}}"#;
+
+fn touchstone(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_touchstone")).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn bench(place: &Path, suite: &str, system: &str) -> Value {
+    let result = place.join("result");
+    let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+        .args([
+            "bench",
+            suite,
+            "--quick",
+            "--sut",
+            system,
+            "--clients",
+            "2",
+            "--length",
+            "1s",
+            "--ramp-up",
+            "100ms",
+        ])
+        .args(["--ramp-down", "50ms", "--output"])
+        .arg(&result)
+        .env("TOUCHSTONE_CACHE", place.join("cache"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_str(&fs::read_to_string(result.join("result.json")).unwrap()).unwrap()
+}
+
+fn assert_clean(result: &Value) {
+    for system in result["systems"].as_array().unwrap() {
+        let mix = &system["mixes"][0];
+        assert!(mix["requests"].as_u64().unwrap() > 0, "{mix}");
+        let errors: u64 = mix["errors"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+        assert_eq!(errors, 0, "{}", mix["errors"]);
+    }
+}
+
+#[test]
+fn a_log_becomes_a_suite_that_runs_on_files_of_the_same_sizes() {
+    let place = tempfile::tempdir().unwrap();
+    let log = place.path().join("access.log");
+    let line = |path: &str, bytes: u64| {
+        format!("10.0.0.1 - - [10/Oct/2000:13:55:36 -0700] \"GET {path} HTTP/1.1\" 200 {bytes} \"-\" \"-\"\n")
+    };
+    fs::write(&log, line("/a.html", 1000).repeat(3) + &line("/img/b.png", 5000)).unwrap();
+    let suite = place.path().join("mine.toml");
+    let (log, suite) = (log.display().to_string(), suite.display().to_string());
+    let output = touchstone(&["import", "log", &log, "--output", &suite]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("4 requests, 2 different ones"), "{}", text(&output.stdout));
+    let result = bench(place.path(), &suite, "touchstone");
+    assert_clean(&result);
+    let mean = result["suite"]["mean_body_bytes"].as_f64().unwrap();
+    assert!((mean - 2000.0).abs() < 1e-6, "{mean}");
+    // It is not written over.
+    let again = touchstone(&["import", "log", &log, "--output", &suite]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("is there already"), "{}", text(&again.stderr));
+}
+
+#[test]
+fn a_har_is_run_and_replayed_against_its_server() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = Tree::standard();
+    let server = Server::quick(&tree.root());
+    let origin = format!("http://{}", server.address());
+    let har = place.path().join("x.har");
+    fs::write(&har, HAR.replace("ORIGIN", &origin)).unwrap();
+    let (har, suite) = (har.display().to_string(), place.path().join("x.toml").display().to_string());
+    let output = touchstone(&["import", "har", &har, "--output", &suite]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("name a server that answers them by its URL"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(!fs::read_to_string(&suite).unwrap().contains("id=1"));
+    assert_clean(&bench(place.path(), &suite, &origin));
+
+    let output = touchstone(&["load", "--replay", &har, "--speed", "2", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&value["requests"], &value["errors"]), (&2.into(), &0.into()), "{value:#}");
+    assert_eq!((&value["plan"]["model"], &value["plan"]["arrivals"]), (&"open".into(), &"recorded".into()));
+    assert_eq!((&value["arrivals"]["due"], &value["plan"]["recorded_requests"]), (&2.into(), &2.into()));
+}
+
+#[test]
+fn lists_and_commands_become_suites() {
+    let place = tempfile::tempdir().unwrap();
+    let list = place.path().join("filelist");
+    fs::write(&list, "1\n100 2\n/file1k.html\n/file500.html\n").unwrap();
+    let output = touchstone(&["import", "webstone", &list.display().to_string()]);
+    assert!(output.status.success() && text(&output.stdout).contains("page = ["), "{}", text(&output.stdout));
+    let command = "curl -X PUT http://127.0.0.1:8080/things/1 --json '{\"a\":1}'";
+    let output = touchstone(&["import", "curl", command]);
+    let suite = text(&output.stdout);
+    assert!(output.status.success() && suite.contains("method = \"PUT\""), "{suite}{}", text(&output.stderr));
+    let urls = place.path().join("urls.txt");
+    fs::write(&urls, "70 /a\n30 /b\n").unwrap();
+    let output = touchstone(&["import", "urls", &urls.display().to_string(), "--name", "mine"]);
+    assert!(text(&output.stdout).contains("name = \"mine\"\n"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn what_cannot_be_imported_says_where_and_what_to_do() {
+    let place = tempfile::tempdir().unwrap();
+    let urls = place.path().join("urls.txt");
+    fs::write(&urls, "/a\nftp://x/\n").unwrap();
+    let urls = urls.display().to_string();
+    for (arguments, said) in [
+        (vec!["import", "urls", &urls], "urls.txt:2: "),
+        (vec!["import", "log", &urls], "there is no request in it that can be taken over"),
+        (vec!["import", "har", "/nowhere/x.har"], "/nowhere/x.har: "),
+        (vec!["import", "curl", "curl http://h/ -d @f"], "put the data into the command"),
+        (vec!["load", "--replay", &urls], "there is no request in it"),
+    ] {
+        let output = touchstone(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(said), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
