@@ -44,6 +44,8 @@ testing|chromium chromium-browser google-chrome|chromium|looking at the report, 
 testing|/usr/sbin/sshd|openssh-server openssh-client|systems on another machine
 testing|h2o|h2o|a system under test
 testing|lighttpd|lighttpd|a system under test
+testing|ip|iproute2|load machines in network namespaces
+testing|slurmctld|slurm-wlm munge|load machines under Slurm
 rival|varnishd|varnish|a system under test
 rival|haproxy|haproxy|a system under test
 rival|caddy|caddy|a system under test
@@ -59,6 +61,7 @@ go_programs() {
     cat <<'END'
 pebble|github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1|certificates by ACME
 pebble-challtestsrv|github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v2.10.1|certificates by ACME
+nats-server|github.com/nats-io/nats-server/v2@v2.15.2|the fleet's broker
 END
 }
 
@@ -269,11 +272,12 @@ disable_new_services() {
     local service services=${1/varnish/varnish varnishncsa}
     services=${services/caddy/caddy caddy-api}
     services=${services/openssh-server/openssh-server ssh}
+    services=${services/slurm-wlm/slurmctld slurmd}
     # Its service has a version in its name.
     case " $1 " in *" php-fpm "*) services+=" $(cd /lib/systemd/system 2>/dev/null && ls php*-fpm.service 2>/dev/null)" ;; esac
     for service in $services; do
         service=${service%.service}
-        case $service in nginx | h2o | lighttpd | apache2 | varnish | varnishncsa | haproxy | caddy | caddy-api | ssh | trafficserver | squid | php?*-fpm) ;; *) continue ;; esac
+        case $service in nginx | h2o | lighttpd | apache2 | varnish | varnishncsa | haproxy | caddy | caddy-api | ssh | trafficserver | squid | slurmctld | slurmd | munge | php?*-fpm) ;; *) continue ;; esac
         [ -e "/lib/systemd/system/$service.service" ] || [ -e "/etc/init.d/$service" ] || continue
         if command -v systemctl >/dev/null; then
             as_root systemctl disable --quiet "$service" >/dev/null 2>&1 </dev/null || true

@@ -5,6 +5,7 @@
 //! again by anybody, and `touchstone verify` does.
 
 use crate::monitor::Recording;
+use crate::result::FleetUse;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
@@ -67,6 +68,9 @@ pub struct RawMix {
     pub engine: RawEngine,
     /// By what sign the load engine was at its limit.
     pub generator_saturated: Option<String>,
+    /// The load machines, where there were several: what each told of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetUse>,
     /// What the monitor saw.
     pub recording: Recording,
 }
@@ -132,6 +136,8 @@ pub struct RawPlace<'a> {
     pub load_cpus: &'a [usize],
     /// Processors of the system under test.
     pub cpus: &'a [usize],
+    /// The load machines, where there were several.
+    pub fleet: Option<&'a FleetUse>,
 }
 
 impl RawMix {
@@ -185,6 +191,7 @@ impl RawMix {
                 Saturation::Clear => None,
                 Saturation::Saturated(sign) => Some(sign.clone()),
             },
+            fleet: place.fleet.cloned(),
             recording: recording.clone(),
         }
     }

@@ -467,6 +467,51 @@ pub struct MixResult {
     pub complete: bool,
     /// Every valid answer, ramps included: the server's log must show as many.
     pub total_requests: u64,
+    /// The load machines, where there were several.
+    #[serde(default)]
+    pub fleet: Option<FleetUse>,
+}
+
+/// The load machines of a mix.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct FleetUse {
+    /// From the first agent's start to the last one's, as each saw it against the moment that was agreed upon, microseconds.
+    pub start_spread_us: f64,
+    /// What controller and agents said to each other, bytes a second of the mix, both ways together.
+    pub control_bytes_per_second: f64,
+    /// One row an agent that had a part of the mix.
+    pub agents: Vec<AgentUse>,
+}
+
+/// A load machine in a mix. What its result would have told is absent where that did not come.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct AgentUse {
+    /// Its name.
+    pub name: String,
+    /// Virtual clients that were its part.
+    pub clients: u64,
+    /// Engine threads that were its part.
+    pub threads: u64,
+    /// Valid answers in the window.
+    pub requests: Option<u64>,
+    /// Errors in the window.
+    pub errors: Option<u64>,
+    /// Valid answers, ramps included.
+    pub total_requests: Option<u64>,
+    /// Its busiest engine thread's share of one processor, 0 to 1.
+    pub busiest_thread: Option<f64>,
+    /// How long after the moment that was agreed upon its last engine thread began, microseconds.
+    pub start_lateness_us: Option<f64>,
+    /// How far its clock of the day was ahead of the controller's, microseconds.
+    pub clock_offset_us: Option<f64>,
+    /// The offset is not wrong by more than this, microseconds.
+    pub clock_bound_us: Option<f64>,
+    /// Bytes that it sent to the controller in the mix, its result left out.
+    pub control_sent_bytes: u64,
+    /// Bytes that it received from the controller in the mix.
+    pub control_received_bytes: u64,
+    /// When it was lost, seconds from the start of the mix.
+    pub lost_at_s: Option<f64>,
 }
 
 /// A result from before mixes had runs has one run of each.

@@ -82,6 +82,27 @@ fn system(name: &str, title: &str, is_limit: bool, rate: f64) -> SystemResult {
     }
 }
 
+/// Two load machines, of which one was lost.
+pub(crate) fn fleet() -> FleetUse {
+    let agent = |name: &str, lost_at_s| AgentUse {
+        name: name.into(),
+        clients: 2,
+        threads: 1,
+        requests: Some(5_000),
+        errors: Some(0),
+        total_requests: Some(7_000),
+        busiest_thread: Some(0.6),
+        start_lateness_us: Some(120.0),
+        clock_offset_us: Some(-350.0),
+        clock_bound_us: Some(90.0),
+        control_sent_bytes: 9_000,
+        control_received_bytes: 4_000,
+        lost_at_s,
+    };
+    let agents = vec![agent("load-1", None), agent("load-2", Some(3.5))];
+    FleetUse { start_spread_us: 40.0, control_bytes_per_second: 3_700.0, agents }
+}
+
 /// A mix that obeys Little's law.
 pub(crate) fn mix(clients: u64, rate: f64) -> MixResult {
     let mean_us = clients as f64 * 1e6 / rate;
@@ -129,6 +150,7 @@ pub(crate) fn mix(clients: u64, rate: f64) -> MixResult {
         fairness: Some(Fairness { jain: 1.0, slowest_over_median: Some(1.0) }),
         complete: true,
         total_requests: requests + 2 * rate as u64,
+        fleet: None,
     }
 }
 

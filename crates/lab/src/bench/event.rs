@@ -1,5 +1,6 @@
 //! What a bench run says of itself while it goes on, for whoever shows it.
 
+use super::generator::LoadMachine;
 use crate::monitor::Latest;
 use crate::result::MixResult;
 use hdrhistogram::Histogram;
@@ -32,6 +33,8 @@ pub enum Event<'a> {
     MixStarted(Turn<'a>),
     /// A mix goes on; comes a few times a second.
     Tick(Tick<'a>),
+    /// How the machines are that make the load, where there are several; comes with each tick.
+    LoadMachines(&'a [LoadMachine]),
     /// A mix has ended on a system.
     MixFinished {
         /// Its name for people.

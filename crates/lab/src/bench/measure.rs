@@ -3,8 +3,10 @@
 
 use super::contender::Contender;
 use super::event::{Event, Observer, Tick, Turn};
+use super::generator::LoadGenerator;
 use crate::monitor::{Exporter, Monitor, Recording, Watch};
 use crate::remote::Session;
+use crate::result::FleetUse;
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -34,6 +36,8 @@ pub(super) struct Measured {
     pub(super) outcome: Outcome,
     pub(super) recording: Recording,
     pub(super) ending: Ending,
+    /// The load machines, where there are several.
+    pub(super) fleet: Option<FleetUse>,
     /// When the counted window began.
     pub(super) window_start: SystemTime,
 }
@@ -47,18 +51,22 @@ pub(super) enum Ending {
     Interrupted,
     /// The system ended; the text says how.
     SystemDied(String),
+    /// The load was not what it should have been; the text says why.
+    LoadFailed(String),
 }
 
 impl Measurement<'_> {
     /// Runs the mix. An error is the reason why it could not run at all.
     pub(super) fn take(
         &self,
+        generator: &dyn LoadGenerator,
         contender: &mut Contender,
         observer: &mut dyn Observer,
         interrupt: &AtomicBool,
     ) -> Result<Measured, String> {
         observer.event(Event::MixStarted(self.turn));
         let progress = Progress::default();
+        let load = generator.prepare(&self.plan, interrupt).map_err(|error| error.to_string())?;
         let start = Instant::now();
         let window_start = SystemTime::now() + self.plan.ramp_up;
         let monitor = Monitor::start(Watch {
@@ -72,25 +80,32 @@ impl Measurement<'_> {
             session: self.session.clone(),
         })
         .map_err(|error| format!("the monitor cannot be started: {error}"))?;
-        let (outcome, ending) = std::thread::scope(|scope| {
+        let (generated, ending) = std::thread::scope(|scope| {
             // Should the observer panic, the engine must not run on to the mix's end.
             let _stop = StopOnDrop(&progress);
-            let engine = scope.spawn(|| touchstone_load::run(&self.plan, &progress));
-            let lookout = Lookout { measurement: self, progress: &progress, monitor: &monitor, start };
+            let engine = scope.spawn(|| load.run(&progress));
+            let lookout =
+                Lookout { measurement: self, generator, progress: &progress, monitor: &monitor, start };
             let ending = lookout.until(&|| engine.is_finished(), contender, observer, interrupt);
             (engine.join(), ending)
         });
         let recording = monitor.finish();
-        let outcome = outcome
+        let generated = generated
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             .map_err(|error| error.to_string())?;
-        Ok(Measured { outcome, recording, ending, window_start })
+        let recording = generated.recording.unwrap_or(recording);
+        let ending = match (ending, generated.invalid) {
+            (Ending::Whole, Some(reason)) => Ending::LoadFailed(reason),
+            (ending, _) => ending,
+        };
+        Ok(Measured { outcome: generated.outcome, recording, ending, fleet: generated.fleet, window_start })
     }
 }
 
 /// Looks after a mix that goes on.
 struct Lookout<'a> {
     measurement: &'a Measurement<'a>,
+    generator: &'a dyn LoadGenerator,
     progress: &'a Progress,
     monitor: &'a Monitor,
     start: Instant,
@@ -123,6 +138,10 @@ impl Lookout<'_> {
                 next_tick = now + TICK_PERIOD;
                 let latency_ns = self.progress.recent.histogram();
                 observer.event(Event::Tick(self.tick(now, &mut rates, latency_ns.as_ref())));
+                let machines = self.generator.machines();
+                if !machines.is_empty() {
+                    observer.event(Event::LoadMachines(&machines));
+                }
             }
         }
         ending

@@ -11,6 +11,7 @@ mod certificate;
 mod contender;
 mod entrant;
 mod event;
+mod generator;
 mod interrupt;
 mod measure;
 mod origin;
@@ -21,6 +22,7 @@ mod warnings;
 
 pub use entrant::{Entrant, EntrantKind, PartState};
 pub use event::{Event, Observer, Tick, Turn};
+pub use generator::{Generated, LoadGenerator, LoadMachine, OneMachine, PreparedLoad};
 pub use interrupt::interrupt_on_signals;
 pub use prepare::{Prepared, prepare};
 pub(crate) use record::latency_record;
@@ -116,8 +118,18 @@ pub struct Finished {
     pub report: Option<PathBuf>,
 }
 
-/// Runs a suite from its options to its report. `interrupt` ends it early when it becomes true.
+/// Runs a suite from its options to its report, with the load of this machine. `interrupt` ends it early when it becomes true.
 pub fn run(
+    options: Options,
+    observer: &mut dyn Observer,
+    interrupt: &AtomicBool,
+) -> Result<Finished, BenchError> {
+    run_with(&OneMachine, options, observer, interrupt)
+}
+
+/// The same with the load of another generator.
+pub fn run_with(
+    generator: &dyn LoadGenerator,
     options: Options,
     observer: &mut dyn Observer,
     interrupt: &AtomicBool,
@@ -126,7 +138,7 @@ pub fn run(
     let directory = prepared.directory.clone();
     // From here on this thread, and whatever it starts that is not the server, keeps to the load engine's processors.
     let pin = PinnedThread::to(&prepared.placement.load);
-    let finished = Run::start(prepared, observer, interrupt).and_then(|run| run.carry_out());
+    let finished = Run::start(prepared, generator, observer, interrupt).and_then(|run| run.carry_out());
     drop(pin);
     if finished.is_err() {
         directory.remove_if_empty();
@@ -142,6 +154,7 @@ struct Run<'a> {
     histograms: Vec<LoggedHistogram>,
     warnings: Vec<String>,
     started_at: OffsetDateTime,
+    generator: &'a dyn LoadGenerator,
     observer: &'a mut dyn Observer,
     interrupt: &'a AtomicBool,
 }
@@ -150,6 +163,7 @@ impl<'a> Run<'a> {
     /// Starts, checks and warms every system.
     fn start(
         mut prepared: Prepared,
+        generator: &'a dyn LoadGenerator,
         observer: &'a mut dyn Observer,
         interrupt: &'a AtomicBool,
     ) -> Result<Run<'a>, BenchError> {
@@ -173,7 +187,17 @@ impl<'a> Run<'a> {
         }
         let warnings = std::mem::take(&mut prepared.warnings);
         let histograms = Vec::new();
-        Ok(Run { prepared, contenders, systems, histograms, warnings, started_at, observer, interrupt })
+        Ok(Run {
+            prepared,
+            contenders,
+            systems,
+            histograms,
+            warnings,
+            started_at,
+            generator,
+            observer,
+            interrupt,
+        })
     }
 
     fn carry_out(mut self) -> Result<Finished, BenchError> {
@@ -273,7 +297,7 @@ impl<'a> Run<'a> {
         };
         let contender = &mut self.contenders[turn.contender];
         contender.begin_mix();
-        let measured = measurement.take(contender, self.observer, self.interrupt)?;
+        let measured = measurement.take(self.generator, contender, self.observer, self.interrupt)?;
         let run = turn.run as u64 + 1;
         contender.end_mix(&self.prepared, turn.part, (&mix, run), measured.outcome.total_requests);
         self.keep(turn, &title, &mix, measured)
@@ -292,10 +316,15 @@ impl<'a> Run<'a> {
     fn keep(&mut self, turn: PlannedTurn, title: &str, mix: &Mix, measured: Measured) -> Result<(), String> {
         let contender = &self.contenders[turn.contender];
         let part = &self.prepared.suite.parts[turn.part];
+        // Where other machines made the load, this one's processors had no part in it.
+        let load_cpus = match measured.fleet {
+            None => &self.prepared.placement.load[..],
+            Some(_) => &[],
+        };
         let place = record::Place {
             interface: part.name(),
             run: turn.run as u64 + 1,
-            load_cpus: &self.prepared.placement.load,
+            load_cpus,
             cpus: contender.cpus(),
             uncounted: contender.does_not_count(&part.needs()),
         };
@@ -308,8 +337,9 @@ impl<'a> Run<'a> {
             system: &contender.entrant.name,
             row: self.systems[contender.place].mixes.len(),
             mix: &mix.name,
-            load_cpus: &self.prepared.placement.load,
+            load_cpus,
             cpus: contender.cpus(),
+            fleet: measured.fleet.as_ref(),
         };
         let raw = RawMix::of(&place, &measured.outcome, &measured.recording);
         let kept = self.prepared.directory.append_raw(&raw);
@@ -334,6 +364,9 @@ impl<'a> Run<'a> {
                 Err(format!("{title} ended in the mix {} ({end})", mix.name))
             }
             Ending::Interrupted => Err(format!("it was interrupted in the mix {} on {title}", mix.name)),
+            Ending::LoadFailed(reason) => {
+                Err(format!("the mix {} on {title} is not valid: {reason}", mix.name))
+            }
             Ending::Whole if unanswered => {
                 system.last_words = contender.last_words();
                 Err(format!("{title} gave no valid answer in the mix {}", mix.name))

@@ -33,7 +33,7 @@ pub(super) struct Place<'a> {
 
 /// The row of a mix.
 pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> MixResult {
-    let Measured { outcome, recording, ending, .. } = measured;
+    let Measured { outcome, recording, ending, fleet, .. } = measured;
     let server = recording.process_use(outcome.requests, place.cpus.len());
     let machine = recording.machine_use();
     let window_s = outcome.window.as_secs_f64();
@@ -78,6 +78,7 @@ pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> M
         fairness: None,
         complete: *ending == Ending::Whole && !outcome.interrupted,
         total_requests: outcome.total_requests,
+        fleet: fleet.clone(),
     };
     MixResult { fairness: loads::fairness_of(&result), ..result }
 }

@@ -124,12 +124,14 @@ impl Run<'_> {
             turn: Turn { system: &title, mix: &mix.name, clients, number, of: number },
             seconds_after: 0.0,
         };
-        let measured = measurement.take(own, self.observer, self.interrupt)?;
+        let measured = measurement.take(self.generator, own, self.observer, self.interrupt)?;
         if self.interrupt.load(Ordering::Relaxed) {
             return Err(format!("it was interrupted in the {title}"));
         }
-        if let Ending::SystemDied(end) = measured.ending {
-            return Err(format!("it ended in the {title} ({end})"));
+        match measured.ending {
+            Ending::SystemDied(end) => return Err(format!("it ended in the {title} ({end})")),
+            Ending::LoadFailed(reason) => return Err(format!("the load of the {title} failed: {reason}")),
+            Ending::Whole | Ending::Interrupted => {}
         }
         let outcome = measured.outcome;
         let failed = outcome.errors.total() as f64;

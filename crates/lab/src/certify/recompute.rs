@@ -85,6 +85,18 @@ impl Comparison {
             Err(message) => self.differ(format!("{place}: {message}")),
             Ok(expected) => self.value(place, &stated, &expected),
         }
+        self.sum_of_agents(place, raw);
+    }
+
+    /// The parts that the load machines tell of themselves must make the whole, where none was lost.
+    fn sum_of_agents(&mut self, place: &str, raw: &RawMix) {
+        let agents = raw.fleet.as_ref().map_or(&[][..], |fleet| &fleet.agents);
+        let sum: Option<u64> = agents.iter().map(|agent| agent.total_requests).sum();
+        let is_whole = !agents.is_empty() && agents.iter().all(|agent| agent.lost_at_s.is_none());
+        if let Some(sum) = sum.filter(|_| is_whole) {
+            let place = format!("{place}, total_requests of all agents");
+            self.value(&place, &json!(sum), &json!(raw.total_requests));
+        }
     }
 
     /// What follows from the mixes, which were compared before: the SPICE measures, and of a run that came to its end the runs
@@ -144,7 +156,8 @@ impl Comparison {
                 None => self.differ(format!("{place}: this program cannot compute it again")),
             }
         }
-        for name in expected.keys().filter(|name| !stated.contains_key(*name)) {
+        let is_missing = |(name, value): &(&String, &Value)| !stated.contains_key(*name) && !value.is_null();
+        for (name, _) in expected.iter().filter(is_missing) {
             self.differ(format!("{place}, {name}: it is missing"));
         }
     }
@@ -208,6 +221,7 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
         "generator_saturated": raw.generator_saturated,
         "taint": taint(raw, stated),
         "total_requests": raw.total_requests,
+        "fleet": raw.fleet,
     }))
 }
 
@@ -427,6 +441,7 @@ pub(super) mod tests {
                 longest_waiting_thread: 0.0,
             },
             generator_saturated: None,
+            fleet: None,
             recording: Recording {
                 snapshots: (0..=7).map(snapshot).collect(),
                 window_start: Some(1),

@@ -7,7 +7,7 @@
 pub mod screen;
 pub mod web;
 
-use crate::bench::{Event, Observer, Tick, Turn};
+use crate::bench::{self, Event, Observer, Tick, Turn};
 use crate::result::MixResult;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -101,8 +101,38 @@ pub struct LoadMachine {
     pub requests_per_second: f64,
     /// Errors so far.
     pub errors: u64,
-    /// Processors that its load engine uses.
+    /// Processors that its load engine uses; absent of a fleet's agent, which tells how busy its machine is.
     pub cpus: Option<f64>,
+    /// What a fleet's agent does, in a word or two.
+    pub state: Option<String>,
+    /// How busy the agent's machine is, 0 to 1.
+    pub busy: Option<f64>,
+    /// How far the agent's clock is ahead of this machine's, microseconds.
+    pub clock_offset_us: Option<f64>,
+}
+
+impl From<&bench::LoadMachine> for LoadMachine {
+    fn from(machine: &bench::LoadMachine) -> LoadMachine {
+        LoadMachine {
+            name: machine.name.clone(),
+            requests_per_second: machine.requests_per_second,
+            errors: machine.errors,
+            cpus: None,
+            state: Some(machine.state.clone()),
+            busy: Some(machine.cpu_share),
+            clock_offset_us: machine.clock_offset_us,
+        }
+    }
+}
+
+impl LoadMachine {
+    /// Its name, and what it does where that is known.
+    pub fn title(&self) -> String {
+        match &self.state {
+            Some(state) => format!("{} ({state})", self.name),
+            None => self.name.clone(),
+        }
+    }
 }
 
 /// One tick of the last minute.
@@ -152,6 +182,9 @@ impl State {
             Event::Skipped { reason } => push(&mut self.notes, (*reason).to_owned(), NOTES_MAX),
             Event::MixStarted(turn) => self.begin(turn),
             Event::Tick(tick) => self.tick(tick),
+            Event::LoadMachines(machines) => {
+                self.load_machines = machines.iter().map(LoadMachine::from).collect();
+            }
             Event::MixFinished { system, result } => self.finish(system, result),
         }
     }
@@ -200,8 +233,8 @@ impl State {
             server_resident_bytes: tick.monitor.server_resident_bytes,
             machine_share: tick.monitor.machine_share,
         });
-        // Load comes from this machine alone; the rows of others would follow it.
-        if let Some(own) = self.load_machines.first_mut() {
+        // The row of this machine, where load comes from it; those of a fleet come by themselves.
+        if let Some(own) = self.load_machines.first_mut().filter(|own| own.state.is_none()) {
             own.requests_per_second = tick.requests_per_second;
             own.errors = tick.errors;
             own.cpus = tick.monitor.load_cpus;
@@ -380,6 +413,24 @@ pub(crate) mod tests {
         assert_eq!((state.history.len(), state.finished.len(), state.notes.len()), (6, 1, 1));
         // One of four mixes is done, and half of the second.
         assert!((state.progress() - 0.375).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_agents_of_a_fleet_have_a_row_each() {
+        let mut state = state();
+        let agent = |name: &str, state: &str| bench::LoadMachine {
+            name: name.to_string(),
+            state: state.to_string(),
+            requests_per_second: 500.0,
+            errors: 1,
+            cpu_share: 0.25,
+            clock_offset_us: Some(12.0),
+            clock_bound_us: Some(40.0),
+        };
+        state.apply(&Event::LoadMachines(&[agent("load-1", "running"), agent("load-2", "lost")]));
+        let titles: Vec<String> = state.load_machines.iter().map(LoadMachine::title).collect();
+        assert_eq!(titles, ["load-1 (running)", "load-2 (lost)"]);
+        assert_eq!((state.load_machines[0].busy, state.load_machines[0].cpus), (Some(0.25), None));
     }
 
     #[test]

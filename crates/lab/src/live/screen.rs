@@ -199,15 +199,28 @@ fn curves_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
 fn machines_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let rows = state.load_machines.iter().map(|machine| {
         Row::new([
-            Cell::from(machine.name.clone()),
+            Cell::from(machine.title()),
             right(rate(machine.requests_per_second)),
             right(count(machine.errors)),
-            right(machine.cpus.map_or_else(|| "\u{2013}".to_owned(), |cpus| format!("{cpus:.2}"))),
+            right(match (machine.cpus, machine.busy) {
+                (Some(cpus), _) => format!("{cpus:.2}"),
+                (None, Some(busy)) => format!("{:.0} % busy", 100.0 * busy),
+                (None, None) => "\u{2013}".to_owned(),
+            }),
+            right(machine.clock_offset_us.map_or_else(String::new, |us| format!("{us:+.0} us"))),
         ])
     });
-    let widths =
-        [Constraint::Min(20), Constraint::Length(14), Constraint::Length(12), Constraint::Length(12)];
-    let header = Row::new([Cell::from("machine"), right("requests/s"), right("errors"), right("processors")]);
+    let widths = [
+        Constraint::Min(20),
+        Constraint::Length(12),
+        Constraint::Length(10),
+        Constraint::Length(12),
+        Constraint::Length(12),
+    ];
+    let is_fleet = state.load_machines.iter().any(|machine| machine.state.is_some());
+    let clock = if is_fleet { "clock" } else { "" };
+    let titles = [right("requests/s"), right("errors"), right("processors"), right(clock)];
+    let header = Row::new(std::iter::once(Cell::from("machine")).chain(titles));
     frame.render_widget(Table::new(rows, widths).header(header.style(soft())).block(titled(" load ")), area);
 }
 

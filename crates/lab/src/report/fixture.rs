@@ -360,6 +360,7 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
         fairness: None,
         complete: true,
         total_requests: (rate * 7.4) as u64,
+        fleet: None,
     }
 }
 

@@ -7,8 +7,10 @@ use super::print::print;
 use crate::exit::Exit;
 use display::{Display, Form};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use touchstone_fleet::{Controller, ControllerOptions, Deployment, FleetFile};
 use touchstone_lab::answers::{self, Answer};
 use touchstone_lab::bench::{self, BenchError, Finished, Options};
 use touchstone_lab::live::web::Bound;
@@ -102,6 +104,22 @@ pub struct Arguments {
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
     ssh: String,
 
+    /// Have a fleet make the load: its directory, or its name below fleets/ (touchstone fleet)
+    #[arg(long, value_name = "FLEET", conflicts_with = "load_cores")]
+    fleet: Option<String>,
+
+    /// With --fleet: how long its agents may take until all have come
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s", requires = "fleet")]
+    fleet_wait: Duration,
+
+    /// With --fleet: go on when an agent is lost, with its part left out and marked, instead of ending an invalid run
+    #[arg(long, requires = "fleet")]
+    exploratory: bool,
+
+    /// With --fleet: end the run when more than this share of a mix's requests are errors, percent
+    #[arg(long, value_name = "PERCENT", requires = "fleet", value_parser = percent)]
+    abort_errors: Option<f64>,
+
     /// Seed of the choice of requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -133,6 +151,12 @@ pub fn run(arguments: Arguments) -> Exit {
         Ok(page) => page,
         Err(message) => return refuse(&message),
     };
+    let fleet = arguments.fleet.as_ref().map(|word| FleetFile::directory(word));
+    let fleet_options = ControllerOptions {
+        wait: arguments.fleet_wait,
+        exploratory: arguments.exploratory,
+        abort_error_share: arguments.abort_errors.map(|percent| percent / 100.0),
+    };
     let options = match options(arguments) {
         Ok(options) => options,
         Err(message) => return refuse(&message),
@@ -142,7 +166,10 @@ pub fn run(arguments: Arguments) -> Exit {
         Err(error) => return refuse(&format!("signals cannot be handled: {error}")),
     };
     let mut display = Display::new(form, &options.suite, page);
-    let finished = bench::run(options, &mut display, &interrupt);
+    let finished = match fleet {
+        None => bench::run(options, &mut display, &interrupt),
+        Some(directory) => with_fleet(&directory, fleet_options, options, &mut display, &interrupt),
+    };
     display.end(&match &finished {
         Ok(Finished { result, directory, .. }) => match &result.status {
             RunStatus::Complete => format!("done: {}", directory.display()),
@@ -164,6 +191,23 @@ pub fn run(arguments: Arguments) -> Exit {
             Exit::Failed
         }
     }
+}
+
+/// The same with a fleet, which is started where its file says how.
+fn with_fleet(
+    directory: &Path,
+    fleet: ControllerOptions,
+    options: Options,
+    display: &mut Display,
+    interrupt: &AtomicBool,
+) -> Result<Finished, BenchError> {
+    let deployment = Deployment::start(directory).map_err(BenchError::Refused)?;
+    let controller = Controller::open(directory, fleet, interrupt);
+    let controller = controller.map_err(|error| BenchError::Refused(error.to_string()))?;
+    let finished = bench::run_with(&controller, options, display, interrupt);
+    drop(controller);
+    drop(deployment);
+    finished
 }
 
 fn refuse(message: &str) -> Exit {
@@ -213,6 +257,13 @@ fn processors(numbers: &[usize]) -> Result<Vec<usize>, String> {
         0 | 1 => Ok(Vec::new()),
         _ => Ok(sorted),
     }
+}
+
+/// Reads a share in percent.
+fn percent(text: &str) -> Result<f64, String> {
+    let percent: f64 =
+        text.trim_end_matches('%').parse().map_err(|_| "write a number such as 5".to_string())?;
+    if (0.0..=100.0).contains(&percent) { Ok(percent) } else { Err("a share is from 0 to 100".to_string()) }
 }
 
 /// Reads `10s`, `500ms`, `2m`, `1h`, or a number of seconds.

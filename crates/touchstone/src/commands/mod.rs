@@ -3,10 +3,12 @@
 use crate::exit::Exit;
 
 mod accelerate;
+mod agent;
 mod bench;
 mod certify;
 mod check;
 mod compare;
+mod fleet;
 mod import;
 mod limit;
 mod load;
@@ -54,6 +56,10 @@ pub enum Command {
     Load(Box<load::Arguments>),
     /// Run a suite on one or more systems under test and write a report
     Bench(Box<bench::Arguments>),
+    /// Take part in a fleet: make load on this machine for a controller elsewhere
+    Agent(agent::Arguments),
+    /// Make a fleet of load machines, and look after it
+    Fleet(fleet::Arguments),
     /// Make the report of a result again, or one of several results side by side
     Report(report::Arguments),
     /// Say whether systems or results differ by more than noise
@@ -101,6 +107,8 @@ impl Command {
             Command::Stop(arguments) => stop::run(&arguments),
             Command::Load(arguments) => load::run(*arguments),
             Command::Bench(arguments) => bench::run(*arguments),
+            Command::Agent(arguments) => agent::run(arguments),
+            Command::Fleet(arguments) => fleet::run(arguments),
             Command::Report(arguments) => report::run(arguments),
             Command::Compare(arguments) => compare::run(arguments),
             Command::Plan(arguments) => plan::run(arguments),

@@ -3,7 +3,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
-use touchstone_lab::bench::{Event, Observer, Tick, Turn};
+use touchstone_lab::bench::{Event, LoadMachine, Observer, Tick, Turn};
 use touchstone_lab::figures::{clients, count, milliseconds, rate, time_left};
 use touchstone_lab::live::screen::Screen;
 use touchstone_lab::live::web::Bound;
@@ -43,6 +43,8 @@ pub(super) struct Display {
     live: Live,
     /// Which mix goes on, for the line at its end.
     place: String,
+    /// Load machines whose loss was told.
+    lost: Vec<String>,
 }
 
 impl Display {
@@ -54,8 +56,8 @@ impl Display {
         let screen = (wanted == Form::Screen).then(Screen::take).and_then(Result::ok);
         let form = if wanted == Form::Screen && screen.is_none() { Form::Line } else { wanted };
         let hub = Hub::new(State::new(suite, &machine::facts(true).host));
-        let mut display =
-            Display { form, screen, live: Live::new(Arc::clone(&hub), page), hub, place: String::new() };
+        let live = Live::new(Arc::clone(&hub), page);
+        let mut display = Display { form, screen, live, hub, place: String::new(), lost: Vec::new() };
         display.draw();
         display
     }
@@ -94,6 +96,20 @@ impl Display {
         }
     }
 
+    /// Says once which load machine is lost; on the screen its row does.
+    fn lost(&mut self, machines: &[LoadMachine]) {
+        for machine in machines.iter().filter(|machine| machine.state == "lost" || machine.state == "gone") {
+            if !self.lost.contains(&machine.name) {
+                self.lost.push(machine.name.clone());
+                match self.form {
+                    Form::Screen => {}
+                    Form::Line => eprintln!("\r\x1b[2Kagent {} is {}", machine.name, machine.state),
+                    Form::Plain => eprintln!("agent {} is {}", machine.name, machine.state),
+                }
+            }
+        }
+    }
+
     fn skipped(&self, reason: &str) {
         match self.form {
             Form::Screen => {}
@@ -119,6 +135,7 @@ impl Observer for Display {
                 self.line(&self.place);
             }
             Event::Tick(tick) => self.line(&tick_line(&tick)),
+            Event::LoadMachines(machines) => self.lost(machines),
             Event::MixFinished { result, .. } => self.plain(&finished_line(&self.place, result)),
         }
     }

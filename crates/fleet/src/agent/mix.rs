@@ -1,0 +1,279 @@
+//! One mix on an agent, from the assignment to the result in the spool: a thread of its own, so that orders and beats never wait
+//! for it.
+
+use super::Notes;
+use crate::allow::AllowList;
+use crate::clock::monotonic_ns;
+use crate::embedded::sha256;
+use crate::fabric::Fabric;
+use crate::fold::Part;
+use crate::message::{AgentState, Report, Subjects};
+use crate::spool::Spool;
+use serde::Serialize;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use touchstone_lab::monitor::{Monitor, Watch};
+use touchstone_load::{HttpVersion, Plan, Portion, Progress, Ready};
+
+/// How long a target may take to accept a connection before the mix.
+const TARGET_TIME: Duration = Duration::from_millis(1500);
+/// What a result takes on the disk, at most: so much, and so much for each client.
+const RESULT_BYTES: u64 = 1024 * 1024;
+const CLIENT_RESULT_BYTES: u64 = 2048;
+/// How often a probe looks at its machine.
+const WATCH_PERIOD: Duration = Duration::from_secs(1);
+/// How often a mix that waits looks whether it was stopped.
+const LOOK_PERIOD: Duration = Duration::from_millis(10);
+
+/// What an agent has around it, whatever it does.
+pub(crate) struct Surroundings {
+    pub(crate) fabric: Arc<dyn Fabric>,
+    pub(crate) subjects: Subjects,
+    pub(crate) name: String,
+    pub(crate) cores: Vec<usize>,
+    pub(crate) pids: Vec<u32>,
+    pub(crate) allow: AllowList,
+    pub(crate) spool: Spool,
+    pub(crate) notes: Notes,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone)]
+pub(crate) struct Assignment {
+    pub(crate) run: String,
+    pub(crate) mix: u64,
+    pub(crate) plan_sha256: String,
+    /// Of a probe `None`.
+    pub(crate) portion: Option<Portion>,
+}
+
+/// A mix under way, as the agent's main thread sees it.
+pub(crate) struct MixTask {
+    assignment: Assignment,
+    shared: Arc<SharedTask>,
+    starter: Sender<u64>,
+    thread: JoinHandle<()>,
+}
+
+/// What the two threads share.
+struct SharedTask {
+    progress: Progress,
+    state: AtomicU8,
+    /// Why it was stopped; the first reason counts.
+    stopped: Mutex<Option<String>>,
+}
+
+const STATES: [AgentState; 4] =
+    [AgentState::Preparing, AgentState::Ready, AgentState::Running, AgentState::Reporting];
+
+impl MixTask {
+    pub(crate) fn begin(surroundings: Arc<Surroundings>, assignment: Assignment) -> std::io::Result<MixTask> {
+        let (starter, start) = channel();
+        let shared = Arc::new(SharedTask {
+            progress: Progress::default(),
+            state: AtomicU8::new(0),
+            stopped: Mutex::new(None),
+        });
+        let work = Work { surroundings, assignment: assignment.clone(), shared: Arc::clone(&shared), start };
+        let thread = std::thread::Builder::new().name("mix".to_string()).spawn(move || work.carry_out())?;
+        Ok(MixTask { assignment, shared, starter, thread })
+    }
+
+    pub(crate) fn run(&self) -> &str {
+        &self.assignment.run
+    }
+
+    pub(crate) fn mix(&self) -> u64 {
+        self.assignment.mix
+    }
+
+    pub(crate) fn is(&self, run: &str, mix: u64) -> bool {
+        self.assignment.run == run && self.assignment.mix == mix
+    }
+
+    /// The moment of the start on this machine's monotonic clock.
+    pub(crate) fn start(&self, at_monotonic_ns: u64) {
+        // A mix that has ended needs no start.
+        let _ = self.starter.send(at_monotonic_ns);
+    }
+
+    /// Ends it; what was measured until now is handed in.
+    pub(crate) fn stop(&self, reason: &str) {
+        let mut stopped = self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        stopped.get_or_insert_with(|| reason.to_string());
+        self.shared.progress.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    pub(crate) fn state(&self) -> AgentState {
+        STATES[usize::from(self.shared.state.load(Ordering::Relaxed)) % STATES.len()]
+    }
+
+    /// Valid answers, errors and bytes so far.
+    pub(crate) fn counters(&self) -> (u64, u64, u64) {
+        let progress = &self.shared.progress;
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        (read(&progress.requests), read(&progress.errors), read(&progress.bytes))
+    }
+
+    pub(crate) fn wait(self) {
+        // A panic was said on standard error; the controller hears that no result comes.
+        let _ = self.thread.join();
+    }
+}
+
+/// The mix's own thread.
+struct Work {
+    surroundings: Arc<Surroundings>,
+    assignment: Assignment,
+    shared: Arc<SharedTask>,
+    start: Receiver<u64>,
+}
+
+impl Work {
+    fn carry_out(self) {
+        let Assignment { run, mix, .. } = &self.assignment;
+        let outcome = self.measure();
+        let reason = self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(reason) = outcome.err().or(reason) {
+            self.surroundings.notes.add(format!("mix {mix}: {reason}"));
+            self.surroundings.tell(&Report::Failed { run: run.clone(), mix: *mix, reason });
+        }
+    }
+
+    fn enter(&self, state: AgentState) {
+        let place = STATES.iter().position(|other| *other == state).unwrap_or_default();
+        self.shared.state.store(place as u8, Ordering::Relaxed);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.shared.progress.stop.load(Ordering::Relaxed)
+    }
+
+    fn measure(&self) -> Result<(), String> {
+        let plan = self.plan()?;
+        match &self.assignment.portion {
+            Some(portion) => self.drive(plan, portion),
+            None => self.watch(&plan),
+        }
+    }
+
+    /// Carries a portion of the plan out.
+    fn drive(&self, plan: Plan, portion: &Portion) -> Result<(), String> {
+        let own = &self.surroundings.cores;
+        if portion.threads.len() > own.len() {
+            return Err(format!(
+                "{} threads are ordered for {} processors",
+                portion.threads.len(),
+                own.len()
+            ));
+        }
+        let plan = Plan { cores: own[..portion.threads.len()].to_vec(), ..plan };
+        self.check_targets(&plan)?;
+        let ready = Ready::new(&plan, portion.clone()).map_err(|error| error.to_string())?;
+        self.check_spool(RESULT_BYTES + portion.client_count(&plan) as u64 * CLIENT_RESULT_BYTES)?;
+        let Some(start_ns) = self.wait_for_start(ready.time_to_prepare_ns()) else { return Ok(()) };
+        let outcome = ready.run_at(start_ns, &self.shared.progress).map_err(|error| error.to_string())?;
+        self.hand_in(&outcome)
+    }
+
+    /// Watches this machine for as long as the plan takes.
+    fn watch(&self, plan: &Plan) -> Result<(), String> {
+        self.check_spool(RESULT_BYTES)?;
+        let Some(start_ns) = self.wait_for_start(0) else { return Ok(()) };
+        let start = Instant::now() - Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
+        let monitor = Monitor::start(Watch {
+            pids: self.surroundings.pids.clone(),
+            period: WATCH_PERIOD,
+            start,
+            window_start: plan.ramp_up,
+            window_end: plan.length.saturating_sub(plan.ramp_down),
+            cpus: Vec::new(),
+            exporter: None,
+            session: None,
+        })
+        .map_err(|error| format!("its monitor cannot be started: {error}"))?;
+        while !self.is_stopped() && start.elapsed() < plan.length {
+            std::thread::sleep(LOOK_PERIOD);
+        }
+        self.hand_in(&monitor.finish())
+    }
+
+    /// Puts a result into the spool, from where it is sent.
+    fn hand_in<T: Serialize>(&self, result: &T) -> Result<(), String> {
+        self.enter(AgentState::Reporting);
+        let Assignment { run, mix, .. } = &self.assignment;
+        let parts = Part::of_result(run, *mix, &self.surroundings.name, result)?;
+        let kept = parts.iter().try_for_each(|part| self.surroundings.spool.put(part));
+        kept.map_err(|error| format!("its result cannot be kept: {error}"))
+    }
+
+    /// The plan, as it was handed out.
+    fn plan(&self) -> Result<Plan, String> {
+        let plan_sha256 = &self.assignment.plan_sha256;
+        let document = self.surroundings.fabric.fetch(plan_sha256);
+        let document = document.map_err(|error| format!("the plan cannot be fetched: {error}"))?;
+        let found = sha256(&document);
+        if found != *plan_sha256 {
+            return Err(format!("the plan has the hash {found}, and should have {plan_sha256}"));
+        }
+        serde_json::from_slice(&document).map_err(|error| format!("the plan cannot be read: {error}"))
+    }
+
+    /// Every target is allowed, and there.
+    fn check_targets(&self, plan: &Plan) -> Result<(), String> {
+        if let Some(target) = plan.targets().find(|target| !self.surroundings.allow.allows(target.address)) {
+            return Err(format!(
+                "its machine does not allow load to {}: list it there with --allow, if load may go there",
+                target.address
+            ));
+        }
+        // What listens for HTTP/3 need not take TCP.
+        if plan.version == HttpVersion::Http3 {
+            return Ok(());
+        }
+        plan.targets().try_for_each(|target| {
+            TcpStream::connect_timeout(&target.address, TARGET_TIME).map(drop).map_err(|error| {
+                format!("the target {} cannot be reached from there: {error}", target.address)
+            })
+        })
+    }
+
+    fn check_spool(&self, bytes: u64) -> Result<(), String> {
+        self.surroundings.spool.check_room(bytes).map_err(|error| {
+            format!("its disk has no room for a result of up to {} KiB: {error}", bytes / 1024)
+        })
+    }
+
+    /// Says that everything is ready. The start, shortly before it; `None` when the mix was stopped.
+    fn wait_for_start(&self, time_to_prepare_ns: u64) -> Option<u64> {
+        let (run, mix) = (self.assignment.run.clone(), self.assignment.mix);
+        self.enter(AgentState::Ready);
+        self.surroundings.tell(&Report::Ready { run, mix, time_to_prepare_ns });
+        let start_ns = loop {
+            match self.start.recv_timeout(LOOK_PERIOD) {
+                Ok(start_ns) => break start_ns,
+                Err(RecvTimeoutError::Timeout) if !self.is_stopped() => {}
+                Err(_) => return None,
+            }
+        };
+        loop {
+            let left_ns = start_ns.saturating_sub(monotonic_ns()).saturating_sub(time_to_prepare_ns);
+            if self.is_stopped() {
+                return None;
+            }
+            if left_ns == 0 {
+                self.enter(AgentState::Running);
+                return Some(start_ns);
+            }
+            std::thread::sleep(Duration::from_nanos(left_ns).min(LOOK_PERIOD));
+        }
+    }
+}

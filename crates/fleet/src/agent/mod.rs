@@ -1,0 +1,343 @@
+//! The agent: the one process on a load machine. It calls the controller's broker, never the other way round; does what it is
+//! ordered to within what its own machine allows; says four times a second how it is; and stops by itself when it does not hear
+//! that its controller lives.
+
+mod mix;
+mod usage;
+
+use crate::allow::AllowList;
+use crate::clock::{Clock, monotonic_ns};
+use crate::fabric::{Fabric, FabricError, Message};
+use crate::message::{AgentFacts, AgentState, Beat, Order, PROTOCOL, Report, Role, Subjects, decode, encode};
+use crate::spool::Spool;
+use mix::{Assignment, MixTask, Surroundings};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use touchstone_lab::{machine, placement};
+use usage::ProcessorUse;
+
+/// An agent that does not hear for so long that its controller lives stops sending.
+pub const LEASE: Duration = Duration::from_secs(3);
+/// How often an agent says how it is.
+pub const BEAT_PERIOD: Duration = Duration::from_millis(250);
+/// How often orders, the lease and the interrupt are looked at, at least.
+const LOOK_PERIOD: Duration = Duration::from_millis(20);
+/// How often parts of results that the broker did not take are sent again.
+const REPLAY_PERIOD: Duration = Duration::from_millis(200);
+/// The lines that an agent remembers of what it has noted.
+const NOTED_LINES: usize = 500;
+
+/// How an agent is to be.
+pub struct AgentOptions {
+    /// Its name.
+    pub name: String,
+    /// What it is there for.
+    pub role: Role,
+    /// The processors for its engine; empty: all that it may use.
+    pub cores: Vec<usize>,
+    /// Where it may send load.
+    pub allow: AllowList,
+    /// The directory for results that the broker does not have yet.
+    pub spool: PathBuf,
+    /// The processes that a probe watches, with all that descend from them; empty: the machine alone.
+    pub pids: Vec<u32>,
+    /// Its clocks.
+    pub clock: Clock,
+}
+
+/// Why an agent ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentEnd {
+    /// The controller asked it to.
+    Drained,
+    /// The controller does not want it, for this reason.
+    Refused(String),
+    /// Its own machine asked it to.
+    Interrupted,
+}
+
+/// Serves a controller until it is told to end. `say` is told what happens, a line each.
+pub fn run_agent(
+    fabric: Arc<dyn Fabric>,
+    fleet: &str,
+    options: AgentOptions,
+    interrupt: &AtomicBool,
+    say: &mut dyn FnMut(&str),
+) -> Result<AgentEnd, FabricError> {
+    Agent::start(fabric, fleet, options)?.serve(interrupt, say)
+}
+
+/// What an agent has noted lately; its mixes note things, too.
+#[derive(Clone, Default)]
+pub(crate) struct Notes(Arc<Mutex<(u64, VecDeque<String>)>>);
+
+impl Notes {
+    pub(crate) fn add(&self, line: String) {
+        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.1.len() == NOTED_LINES {
+            notes.1.pop_front();
+        }
+        notes.1.push_back(line);
+        notes.0 += 1;
+    }
+
+    /// The lines that were added after so many.
+    fn since(&self, seen: u64) -> (u64, Vec<String>) {
+        let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = (notes.0 - seen).min(notes.1.len() as u64) as usize;
+        (notes.0, notes.1.iter().skip(notes.1.len() - new).cloned().collect())
+    }
+}
+
+struct Agent {
+    surroundings: Arc<Surroundings>,
+    clock: Clock,
+    facts: AgentFacts,
+    task: Option<MixTask>,
+    /// When the lease of the task's run was heard last.
+    lease_heard: Instant,
+    refused: Option<String>,
+    draining: bool,
+    processors: ProcessorUse,
+}
+
+impl Agent {
+    fn start(fabric: Arc<dyn Fabric>, fleet: &str, options: AgentOptions) -> Result<Agent, FabricError> {
+        let unusable = |what: String| FabricError::Failed(what);
+        let spool = Spool::open(&options.spool).map_err(|error| {
+            unusable(format!("the spool {} cannot be used: {error}", options.spool.display()))
+        })?;
+        let cores = match options.cores.is_empty() {
+            true => placement::allowed().map_err(|error| unusable(error.to_string()))?,
+            false => options.cores,
+        };
+        let facts = facts(options.role, &cores, &options.allow, &options.pids);
+        let surroundings = Arc::new(Surroundings {
+            fabric,
+            subjects: Subjects::of(fleet),
+            name: options.name,
+            cores,
+            pids: options.pids,
+            allow: options.allow,
+            spool,
+            notes: Notes::default(),
+        });
+        let sender = Arc::clone(&surroundings);
+        let builder = std::thread::Builder::new().name("spool".to_string());
+        builder.spawn(move || send_spooled(&sender)).map_err(|error| unusable(error.to_string()))?;
+        Ok(Agent {
+            surroundings,
+            clock: options.clock,
+            facts,
+            task: None,
+            lease_heard: Instant::now(),
+            refused: None,
+            draining: false,
+            processors: ProcessorUse::new(),
+        })
+    }
+
+    fn serve(mut self, interrupt: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<AgentEnd, FabricError> {
+        let own = self.surroundings.subjects.to(&self.surroundings.name);
+        let orders = self.surroundings.fabric.subscribe(&own)?;
+        let to_all = self.surroundings.fabric.subscribe(&self.surroundings.subjects.all())?;
+        self.tell(&Report::Here(Box::new(self.facts.clone())));
+        let (mut next_beat, mut last_turn, mut seen) = (Instant::now(), Instant::now(), 0);
+        loop {
+            // Orders to all are the lease and the call to muster: they can wait for a turn, clocks' questions cannot.
+            if let Some(message) = orders.next(LOOK_PERIOD) {
+                self.obey(&message);
+            }
+            while let Some(message) = to_all.next(Duration::ZERO) {
+                self.obey(&message);
+            }
+            let now = Instant::now();
+            self.look_at_lease(now, now - last_turn);
+            last_turn = now;
+            if now >= next_beat {
+                next_beat = now + BEAT_PERIOD;
+                self.beat();
+            }
+            let (noted, lines) = self.surroundings.notes.since(seen);
+            seen = noted;
+            lines.iter().for_each(|line| say(line));
+            let is_idle = self.task.as_ref().is_none_or(MixTask::has_ended);
+            let end = match self.refused.take() {
+                Some(reason) => Some(AgentEnd::Refused(reason)),
+                None if interrupt.load(Ordering::Relaxed) => Some(AgentEnd::Interrupted),
+                None if self.draining && is_idle && self.surroundings.spool.len() == 0 => {
+                    Some(AgentEnd::Drained)
+                }
+                None => None,
+            };
+            if let Some(end) = end {
+                return Ok(self.end(end));
+            }
+        }
+    }
+
+    /// Ends what is under way and says goodbye.
+    fn end(mut self, end: AgentEnd) -> AgentEnd {
+        if let Some(task) = self.task.take() {
+            task.stop("the agent was ended");
+            task.wait();
+        }
+        // One attempt for what is left: the rest is sent when the agent starts again.
+        let Surroundings { fabric, subjects, name, spool, .. } = &*self.surroundings;
+        if fabric.is_connected() {
+            let _ = spool.replay(&**fabric, subjects, name);
+        }
+        let reason = match &end {
+            AgentEnd::Drained => "it was drained".to_string(),
+            AgentEnd::Refused(reason) => reason.clone(),
+            AgentEnd::Interrupted => "it was ended on its own machine".to_string(),
+        };
+        self.tell(&Report::Gone { reason });
+        end
+    }
+
+    /// What cannot be sent now is not sent: the controller asks again, or notices.
+    fn tell(&self, report: &Report) {
+        self.surroundings.tell(report);
+    }
+
+    fn obey(&mut self, message: &Message) {
+        let Some(order) = decode::<Order>(&message.body) else {
+            self.surroundings.notes.add("an order that cannot be read was left out".to_string());
+            return;
+        };
+        match order {
+            Order::Lease { run } => {
+                if let Some(task) = &self.task {
+                    if task.run() == run {
+                        self.lease_heard = Instant::now();
+                    } else {
+                        task.stop("the controller has begun another run");
+                    }
+                }
+            }
+            Order::Muster => self.tell(&Report::Here(Box::new(self.facts.clone()))),
+            Order::Ping { exchange } => {
+                let answered = self.clock.now();
+                self.tell(&Report::Pong { exchange, came: message.received, answered });
+            }
+            Order::Prepare { run, mix, plan_sha256, portion } => {
+                self.prepare(Assignment { run, mix, plan_sha256, portion });
+            }
+            Order::Start { run, mix, at_monotonic_ns } => {
+                if let Some(task) = self.task.as_ref().filter(|task| task.is(&run, mix)) {
+                    task.start(at_monotonic_ns);
+                }
+            }
+            Order::Stop { run, mix } => {
+                if let Some(task) = self.task.as_ref().filter(|task| task.is(&run, mix)) {
+                    task.stop("the controller ended the mix");
+                }
+            }
+            Order::Refuse { reason } => {
+                self.surroundings.notes.add(format!("the controller refuses this agent: {reason}"));
+                self.refused = Some(reason);
+            }
+            Order::Drain => self.draining = true,
+            Order::Logs => {
+                let (_, lines) = self.surroundings.notes.since(0);
+                self.tell(&Report::Logs { lines });
+            }
+        }
+    }
+
+    fn prepare(&mut self, assignment: Assignment) {
+        if let Some(task) = self.task.take() {
+            if task.is(&assignment.run, assignment.mix) {
+                // Said twice.
+                self.task = Some(task);
+                return;
+            }
+            task.stop("another mix is to be made ready");
+            task.wait();
+        }
+        self.lease_heard = Instant::now();
+        let (run, mix) = (assignment.run.clone(), assignment.mix);
+        match MixTask::begin(Arc::clone(&self.surroundings), assignment) {
+            Ok(task) => self.task = Some(task),
+            Err(error) => self.tell(&Report::Failed { run, mix, reason: format!("no thread: {error}") }),
+        }
+    }
+
+    /// Ends the mix when the lease is over. An agent that stood still itself cannot know what was said meanwhile: it has lost its
+    /// lease as well.
+    fn look_at_lease(&self, now: Instant, stood_still: Duration) {
+        let Some(task) = self.task.as_ref().filter(|task| !task.has_ended()) else { return };
+        if stood_still > LEASE {
+            task.stop(&format!("this agent stood still for {:.1} s", stood_still.as_secs_f64()));
+        } else if now.duration_since(self.lease_heard) > LEASE {
+            task.stop(&format!("nothing was heard from the controller for {} s", LEASE.as_secs()));
+        }
+    }
+
+    fn beat(&mut self) {
+        let (requests, errors, bytes) = self.task.as_ref().map(MixTask::counters).unwrap_or_default();
+        let spooled = self.surroundings.spool.len();
+        let state = match &self.task {
+            Some(task) if !task.has_ended() => task.state(),
+            _ if spooled > 0 => AgentState::Reporting,
+            _ => AgentState::Idle,
+        };
+        let beat = Beat {
+            instance: self.facts.instance.clone(),
+            state,
+            mix: self.task.as_ref().map(|task| (task.run().to_string(), task.mix())),
+            requests,
+            errors,
+            bytes,
+            cpu_share: self.processors.since_last(),
+            traffic: self.surroundings.fabric.traffic(),
+            spooled,
+        };
+        self.tell(&Report::Beat(beat));
+    }
+}
+
+fn facts(role: Role, cores: &[usize], allow: &AllowList, pids: &[u32]) -> AgentFacts {
+    let (machine, tool) = (machine::facts(false), machine::tool());
+    AgentFacts {
+        instance: format!("{}-{:x}", std::process::id(), monotonic_ns()),
+        role,
+        protocol: PROTOCOL,
+        version: tool.version,
+        binary_sha256: tool.binary_sha256.unwrap_or_default(),
+        kernel: machine.kernel,
+        sysctls: machine.sysctls,
+        cores: cores.to_vec(),
+        memory_bytes: machine.memory_bytes,
+        open_files_limit: machine.open_files_limit,
+        allowed: allow.0.iter().map(ToString::to_string).collect(),
+        pids: pids.to_vec(),
+    }
+}
+
+/// Sends what lies in the spool whenever the broker can be reached, for as long as the process lives.
+fn send_spooled(surroundings: &Surroundings) {
+    let Surroundings { fabric, subjects, name, spool, .. } = surroundings;
+    loop {
+        std::thread::sleep(REPLAY_PERIOD / 4);
+        if spool.len() == 0 {
+            continue;
+        }
+        if !fabric.is_connected() || spool.replay(&**fabric, subjects, name).is_err() {
+            std::thread::sleep(REPLAY_PERIOD);
+        }
+    }
+}
+
+impl Surroundings {
+    /// Says something to the controller, if it can be said now.
+    pub(crate) fn tell(&self, report: &Report) {
+        let said = encode(report).and_then(|body| self.fabric.publish(&self.subjects.from(&self.name), body));
+        // Beats come again by themselves, and the controller notices what it does not hear.
+        drop(said);
+    }
+}

@@ -1,0 +1,104 @@
+//! The fleet's broker: nats-server, found on this machine, started with the fleet's configuration, and started again should it
+//! die. What it keeps is on its disk, so members find after a restart what they left.
+
+use crate::setup::BROKER_FILE;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The program.
+const PROGRAM: &str = "nats-server";
+/// How often its life is looked at.
+const LOOK_PERIOD: Duration = Duration::from_millis(50);
+/// A broker that dies sooner after its start than this is not started again: something is wrong with it.
+const SHORT_LIFE: Duration = Duration::from_secs(2);
+
+/// A broker that was started here; it ends when this is dropped.
+pub struct Broker {
+    child: Child,
+}
+
+impl Broker {
+    /// Starts the broker of a fleet's directory.
+    pub fn start(directory: &Path) -> Result<Broker, String> {
+        let program = Broker::program().ok_or_else(|| {
+            format!(
+                "{PROGRAM} is not on this machine: go install github.com/nats-io/nats-server/v2@v2.15.2 (make setup does \
+                 so where Go is), or from https://nats.io/download, 2.11 or later"
+            )
+        })?;
+        let configuration = directory.join(BROKER_FILE);
+        if !configuration.exists() {
+            return Err(format!(
+                "there is no fleet in {}: touchstone fleet init makes one",
+                directory.display()
+            ));
+        }
+        let log = directory.join("broker.log");
+        let child = Command::new(&program)
+            .arg("--config")
+            .arg(&configuration)
+            .arg("--log")
+            .arg(&log)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let child = child.map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
+        Ok(Broker { child })
+    }
+
+    /// Runs the broker until `interrupt`; tells what happens, a line each.
+    pub fn supervise(
+        directory: &Path,
+        interrupt: &AtomicBool,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<(), String> {
+        loop {
+            let started = Instant::now();
+            let mut broker = Broker::start(directory)?;
+            say(&format!("the broker of {} runs as process {}", directory.display(), broker.id()));
+            while !broker.has_ended() {
+                if interrupt.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                std::thread::sleep(LOOK_PERIOD);
+            }
+            if started.elapsed() < SHORT_LIFE {
+                return Err(format!(
+                    "the broker ended at once: {} says why",
+                    directory.join("broker.log").display()
+                ));
+            }
+            say("the broker has ended and is started again");
+        }
+    }
+
+    /// The program on the search path, or where Go installs programs.
+    pub fn program() -> Option<PathBuf> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let go = std::env::var_os("GOBIN").map(PathBuf::from);
+        let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join("go/bin"));
+        let directories = std::env::split_paths(&path).chain(go).chain(home);
+        directories.map(|directory| directory.join(PROGRAM)).find(|program| program.is_file())
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        // It writes everything at once: to be killed costs it nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,185 @@
+//! The controller: takes part in a bench in the place of the load engine, and has a fleet of agents do the work.
+//!
+//! It decides nothing while a mix runs: portions and the start are fixed before, and a portion is never given to another agent.
+//! What is left is to listen, and to say at once and by name when something is not as it should be.
+
+mod lease;
+mod member;
+mod mix;
+mod session;
+
+use crate::fabric::{Fabric, FabricError, Notice};
+use crate::message::Order;
+use crate::nats::Nats;
+use crate::setup::{AgentEntry, CONTROLLER, FleetFile};
+use crate::{clock::Clock, credentials::Credentials};
+use lease::Lease;
+pub use member::MemberView;
+use mix::PreparedMix;
+use session::Session;
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use touchstone_lab::bench::{LoadGenerator, LoadMachine, PreparedLoad};
+use touchstone_load::{Plan, PlanError};
+
+/// How a controller is to be.
+#[derive(Debug, Clone)]
+pub struct ControllerOptions {
+    /// How long agents may take until all of them have come.
+    pub wait: Duration,
+    /// The run goes on when an agent is lost, and its figures are marked; otherwise the run ends there and is not valid.
+    pub exploratory: bool,
+    /// A mix is ended when more than this share of the requests are errors.
+    pub abort_error_share: Option<f64>,
+}
+
+impl Default for ControllerOptions {
+    fn default() -> ControllerOptions {
+        ControllerOptions { wait: Duration::from_secs(10), exploratory: false, abort_error_share: None }
+    }
+}
+
+/// Why a fleet cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetError(pub String);
+
+impl fmt::Display for FleetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for FleetError {}
+
+impl From<FabricError> for FleetError {
+    fn from(error: FabricError) -> FleetError {
+        FleetError(error.to_string())
+    }
+}
+
+/// A fleet at the disposal of a bench. Dropping it ends the lease: agents at work stop.
+pub struct Controller {
+    session: Mutex<Session>,
+    /// The agents as they were when a mix looked last: while it goes on, it has the session.
+    shown: Mutex<Vec<LoadMachine>>,
+    _lease: Lease,
+}
+
+impl Controller {
+    /// Takes a fleet over by its directory: connects to the broker, and waits until every agent is there and fit.
+    pub fn open(
+        directory: &Path,
+        options: ControllerOptions,
+        interrupt: &AtomicBool,
+    ) -> Result<Controller, FleetError> {
+        let file = FleetFile::read(directory).map_err(FleetError)?;
+        let nats = connect(directory, &file)?;
+        nats.prepare_store()?;
+        Controller::with(Arc::new(nats), &file, options, interrupt)
+    }
+
+    /// The same on a fabric that is there.
+    pub fn with(
+        fabric: Arc<dyn Fabric>,
+        file: &FleetFile,
+        options: ControllerOptions,
+        interrupt: &AtomicBool,
+    ) -> Result<Controller, FleetError> {
+        let run = new_run();
+        let lease = Lease::take(Arc::clone(&fabric), &file.name, &run)?;
+        let mut session = Session::open(fabric, file, run, options)?;
+        session.muster(interrupt)?;
+        Ok(Controller { session: Mutex::new(session), shown: Mutex::default(), _lease: lease })
+    }
+
+    /// How every agent is.
+    pub fn members(&self) -> Vec<MemberView> {
+        self.lock().members()
+    }
+
+    fn show(&self, members: &[MemberView]) {
+        let machines = members.iter().map(MemberView::machine).collect();
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = machines;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Session> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A name for a run that no other run has.
+fn new_run() -> String {
+    let now = Clock::default().now();
+    format!("{:x}-{:x}", now.real_ns.unsigned_abs() / 1_000_000, std::process::id())
+}
+
+fn connect(directory: &Path, file: &FleetFile) -> Result<Nats, FleetError> {
+    let path = directory.join(format!("{CONTROLLER}.credentials"));
+    let credentials = Credentials::read(&path).map_err(FleetError)?;
+    Ok(Nats::connect(&file.controller, &credentials, Clock::default())?)
+}
+
+impl LoadGenerator for Controller {
+    fn prepare<'a>(
+        &'a self,
+        plan: &'a Plan,
+        interrupt: &AtomicBool,
+    ) -> Result<Box<dyn PreparedLoad + 'a>, PlanError> {
+        let mix = self.lock().prepare(plan, interrupt).map_err(PlanError)?;
+        Ok(Box::new(PreparedMix { controller: self, plan, mix }))
+    }
+
+    fn machines(&self) -> Vec<LoadMachine> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A look at a fleet without taking part: who is there, and orders that need no lease.
+pub struct Visitor {
+    session: Session,
+}
+
+impl Visitor {
+    /// Connects to a fleet's broker.
+    pub fn open(directory: &Path) -> Result<Visitor, FleetError> {
+        let file = FleetFile::read(directory).map_err(FleetError)?;
+        let nats = connect(directory, &file)?;
+        let session = Session::open(Arc::new(nats), &file, new_run(), ControllerOptions::default())?;
+        Ok(Visitor { session })
+    }
+
+    /// Listens for a while, and says how every agent is.
+    pub fn look(&mut self, time: Duration) -> Vec<MemberView> {
+        self.session.order_all(&Order::Muster);
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            self.session.listen(Duration::from_millis(20));
+        }
+        self.session.members()
+    }
+
+    /// Whom the broker has refused meanwhile, and other things that it said.
+    pub fn notices(&mut self) -> Vec<Notice> {
+        self.session.take_notices()
+    }
+
+    /// Has agents end when they have finished what they do; no names: all.
+    pub fn drain(&mut self, names: &[String]) {
+        self.session.order_some(names, &Order::Drain);
+    }
+
+    /// What agents have noted lately, by their names.
+    pub fn logs(&mut self, names: &[String], time: Duration) -> Vec<(String, Vec<String>)> {
+        self.session.order_some(names, &Order::Logs);
+        self.look(time);
+        self.session.logs()
+    }
+
+    /// The agents that the fleet's file names.
+    pub fn expected(&self) -> &[AgentEntry] {
+        self.session.expected()
+    }
+}

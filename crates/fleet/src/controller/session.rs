@@ -1,0 +1,314 @@
+//! The controller's side of the conversation: who is there, what they said last, and what the engine says of itself.
+
+use super::member::{Member, MemberView};
+use super::{ControllerOptions, FleetError};
+use crate::clock::{Clock, ClockEstimate, Exchange, Stamp};
+use crate::fabric::{Fabric, Inbox, KeptInbox, KeptMessage, Message, Notice};
+use crate::fold::{Fold, Part};
+use crate::message::{Order, Report, Role, Subjects, decode, encode, sender};
+use crate::setup::{AgentEntry, FleetFile};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+use touchstone_lab::machine;
+use touchstone_lab::result::ToolFacts;
+
+/// How often agents that have not come are called.
+const MUSTER_PERIOD: Duration = Duration::from_millis(250);
+/// How long agents that are refused are given to hear it.
+const REFUSAL_TIME: Duration = Duration::from_millis(500);
+/// How long one wait for messages is.
+const LISTEN_PERIOD: Duration = Duration::from_millis(10);
+/// Exchanges of a comparison of clocks.
+const EXCHANGES: u64 = 10;
+/// Between two of them.
+const EXCHANGE_PERIOD: Duration = Duration::from_millis(20);
+/// How long the last answers may take.
+const EXCHANGE_TIME: Duration = Duration::from_millis(1200);
+
+/// One controller's, or visitor's, conversation with a fleet.
+pub(super) struct Session {
+    pub(super) fabric: Arc<dyn Fabric>,
+    pub(super) subjects: Subjects,
+    pub(super) run: String,
+    pub(super) options: ControllerOptions,
+    pub(super) members: BTreeMap<String, Member>,
+    pub(super) next_mix: u64,
+    pub(super) fold: Option<Fold>,
+    url: String,
+    agents: Vec<AgentEntry>,
+    own: ToolFacts,
+    clock: Clock,
+    inbox: Inbox,
+    kept: Option<KeptInbox>,
+    acknowledge: Option<Sender<KeptMessage>>,
+    notices: Vec<Notice>,
+    pings: HashMap<(String, u64), Stamp>,
+    next_exchange: u64,
+    /// Since when the broker is away.
+    pub(super) away_since: Option<Instant>,
+    /// Since when it is there.
+    pub(super) connected_since: Instant,
+}
+
+impl Session {
+    pub(super) fn open(
+        fabric: Arc<dyn Fabric>,
+        file: &FleetFile,
+        run: String,
+        options: ControllerOptions,
+    ) -> Result<Session, FleetError> {
+        let subjects = Subjects::of(&file.name);
+        let inbox = fabric.subscribe(&subjects.from("*"))?;
+        let members = file.agents.iter().map(|entry| (entry.name.clone(), Member::new(entry.clone())));
+        Ok(Session {
+            members: members.collect(),
+            agents: file.agents.clone(),
+            url: file.controller.clone(),
+            own: machine::tool(),
+            clock: Clock::default(),
+            kept: None,
+            acknowledge: None,
+            notices: Vec::new(),
+            pings: HashMap::new(),
+            next_exchange: 0,
+            next_mix: 0,
+            fold: None,
+            away_since: None,
+            connected_since: Instant::now(),
+            fabric,
+            subjects,
+            run,
+            options,
+            inbox,
+        })
+    }
+
+    /// Waits until every agent is there and fit.
+    pub(super) fn muster(&mut self, interrupt: &AtomicBool) -> Result<(), FleetError> {
+        if !self.members.values().any(|member| member.entry.role == Role::Load) {
+            return Err(FleetError(
+                "the fleet has no agents that make load: name them in fleet.toml".to_string(),
+            ));
+        }
+        let until = Instant::now() + self.options.wait;
+        let mut next_call = Instant::now();
+        loop {
+            if Instant::now() >= next_call {
+                next_call = Instant::now() + MUSTER_PERIOD;
+                self.order_all(&Order::Muster);
+            }
+            self.listen(LISTEN_PERIOD);
+            if interrupt.load(Ordering::Relaxed) {
+                return Err(FleetError("interrupted while the agents were waited for".to_string()));
+            }
+            self.check_refusals()?;
+            if let Err(unfit) = self.check_fitness() {
+                // The words must reach those whom they are for before this process ends.
+                let until = Instant::now() + REFUSAL_TIME;
+                while Instant::now() < until {
+                    self.listen(LISTEN_PERIOD);
+                }
+                return Err(unfit);
+            }
+            let mut missing = self.members.values().filter(|member| member.facts.is_none());
+            match missing.next() {
+                None => break,
+                Some(first) if Instant::now() >= until => {
+                    let names: Vec<&str> =
+                        std::iter::once(first).chain(missing).map(|member| member.name()).collect();
+                    return Err(FleetError(format!(
+                        "agent {} has not come within {:?}: start it on its machine with touchstone agent --controller {}",
+                        names.join(", agent "),
+                        self.options.wait,
+                        self.url
+                    )));
+                }
+                Some(_) => {}
+            }
+        }
+        let kept = self.fabric.kept(&self.subjects.result("*"), &format!("run-{}", self.run))?;
+        self.kept = Some(kept);
+        self.acknowledge = Some(acknowledger()?);
+        Ok(())
+    }
+
+    fn check_refusals(&mut self) -> Result<(), FleetError> {
+        for notice in self.take_notices() {
+            match notice {
+                Notice::Unauthorised(name) if self.members.contains_key(&name) => {
+                    return Err(FleetError(format!(
+                        "agent {name} was refused by the broker: its credentials are not those of this fleet; give it \
+                         the file {name}.credentials of the fleet's directory"
+                    )));
+                }
+                Notice::Disconnected => return Err(FleetError(self.away())),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells every agent that cannot take part why not; the first of them is the reason why nothing is begun.
+    fn check_fitness(&self) -> Result<(), FleetError> {
+        let unfit: Vec<(&str, String)> = self
+            .members
+            .values()
+            .filter_map(|member| Some((member.name(), member.unfit(&self.own)?)))
+            .collect();
+        for (name, reason) in &unfit {
+            // Of two that share a name one is as it should be, and an order reaches both.
+            if !self.members.get(*name).is_some_and(|member| member.is_double) {
+                self.order(name, &Order::Refuse { reason: reason.clone() });
+            }
+        }
+        match unfit.into_iter().next() {
+            Some((_, reason)) => Err(FleetError(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Says that the broker is away, and who is cut off by that.
+    pub(super) fn away(&self) -> String {
+        let names: Vec<&str> = self.members.keys().map(String::as_str).collect();
+        format!(
+            "the broker at {} is away: agents {} cannot be heard, and stop when that lasts for 3 s",
+            self.url,
+            names.join(", ")
+        )
+    }
+
+    /// Compares clocks with every agent at once, several times.
+    pub(super) fn compare_clocks(&mut self, interrupt: &AtomicBool) -> Result<(), String> {
+        self.members.values_mut().for_each(|member| member.clock = None);
+        let names: Vec<String> = self.members.keys().cloned().collect();
+        for _ in 0..EXCHANGES {
+            let exchange = self.next_exchange;
+            self.next_exchange += 1;
+            for name in &names {
+                self.pings.insert((name.clone(), exchange), self.clock.now());
+                self.order(name, &Order::Ping { exchange });
+            }
+            let until = Instant::now() + EXCHANGE_PERIOD;
+            while Instant::now() < until {
+                self.listen(until.saturating_duration_since(Instant::now()));
+            }
+        }
+        let until = Instant::now() + EXCHANGE_TIME;
+        let is_compared = |session: &Session| session.members.values().all(|member| member.clock.is_some());
+        while !is_compared(self) && Instant::now() < until && !interrupt.load(Ordering::Relaxed) {
+            self.listen(LISTEN_PERIOD);
+        }
+        self.pings.clear();
+        match self.members.values().find_map(Member::mad_clock) {
+            Some(reason) => Err(reason),
+            None => Ok(()),
+        }
+    }
+
+    /// Hears what there is to hear, for so long at most.
+    pub(super) fn listen(&mut self, wait: Duration) {
+        self.look_at_connection();
+        let mut message = self.inbox.next(wait);
+        while let Some(heard) = message {
+            self.hear(&heard);
+            message = self.inbox.next(Duration::ZERO);
+        }
+        while let Some(kept) = self.kept.as_ref().and_then(|kept| kept.next(Duration::ZERO)) {
+            if let (Some(part), Some(fold)) = (Part::decode(&kept.body), &mut self.fold) {
+                fold.take(part);
+            }
+            if let Some(acknowledge) = &self.acknowledge {
+                // It comes again if nobody acknowledges it, and changes nothing then.
+                let _ = acknowledge.send(kept);
+            }
+        }
+    }
+
+    fn look_at_connection(&mut self) {
+        self.notices.extend(self.fabric.notices());
+        match (self.fabric.is_connected(), self.away_since) {
+            (false, None) => self.away_since = Some(Instant::now()),
+            (true, Some(_)) => {
+                self.away_since = None;
+                self.connected_since = Instant::now();
+            }
+            _ => {}
+        }
+    }
+
+    fn hear(&mut self, message: &Message) {
+        let Some(member) = sender(&message.subject).and_then(|name| self.members.get_mut(name)) else {
+            return;
+        };
+        let Some(report) = decode::<Report>(&message.body) else { return };
+        match report {
+            Report::Here(facts) => member.is_here(*facts),
+            Report::Pong { exchange, came, answered } => {
+                let Some(asked) = self.pings.remove(&(member.entry.name.clone(), exchange)) else { return };
+                let exchange = Exchange { asked, came, answered, received: message.received };
+                match (ClockEstimate::of(&exchange), &mut member.clock) {
+                    (Some(new), Some(clock)) => clock.take_in(&new),
+                    (new, clock) => *clock = clock.or(new),
+                }
+            }
+            Report::Ready { run, mix, time_to_prepare_ns } if run == self.run => {
+                member.ready = Some((mix, time_to_prepare_ns));
+            }
+            Report::Failed { run, mix, reason } if run == self.run => member.failed = Some((mix, reason)),
+            Report::Ready { .. } | Report::Failed { .. } => {}
+            Report::Beat(beat) => member.beats(beat),
+            Report::Logs { lines } => member.logs = lines,
+            Report::Gone { reason } => member.gone = Some(reason),
+        }
+    }
+
+    pub(super) fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// What cannot be said now is not said: agents that miss an order are noticed by what they do not answer.
+    pub(super) fn order(&self, agent: &str, order: &Order) {
+        let _ = encode(order).and_then(|body| self.fabric.publish(&self.subjects.to(agent), body));
+    }
+
+    pub(super) fn order_all(&self, order: &Order) {
+        let _ = encode(order).and_then(|body| self.fabric.publish(&self.subjects.all(), body));
+    }
+
+    /// To those named, or to all where none is.
+    pub(super) fn order_some(&self, names: &[String], order: &Order) {
+        if names.is_empty() {
+            self.order_all(order);
+        }
+        names.iter().for_each(|name| self.order(name, order));
+    }
+
+    pub(super) fn members(&self) -> Vec<MemberView> {
+        self.members.values().map(Member::view).collect()
+    }
+
+    pub(super) fn logs(&self) -> Vec<(String, Vec<String>)> {
+        let of = |member: &Member| (member.entry.name.clone(), member.logs.clone());
+        self.members.values().filter(|member| !member.logs.is_empty()).map(of).collect()
+    }
+
+    pub(super) fn expected(&self) -> &[AgentEntry] {
+        &self.agents
+    }
+}
+
+/// Acknowledges kept messages beside the conversation, since each waits for the broker's confirmation.
+fn acknowledger() -> Result<Sender<KeptMessage>, FleetError> {
+    let (sender, messages) = channel::<KeptMessage>();
+    let work = move || {
+        for message in messages {
+            let _ = message.acknowledge();
+        }
+    };
+    let thread = std::thread::Builder::new().name("acknowledge".to_string()).spawn(work);
+    thread.map_err(|error| FleetError(format!("no thread to acknowledge results: {error}")))?;
+    Ok(sender)
+}

@@ -1,0 +1,154 @@
+//! Credentials files: who a member is (an NKey, whose public half the broker knows) and by what authority it recognises the
+//! broker. Whoever has the file is the member, so nobody but its owner may be able to read it.
+
+use crate::message::check_name;
+use rustix::fs::{Mode, OFlags};
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{BufRead, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// The most bytes of a credentials file.
+const MAXIMUM_BYTES: u64 = 64 * 1024;
+
+/// The line that ends credentials on standard input.
+pub(crate) const END_LINE: &str = "# end of credentials";
+
+/// A member's credentials.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Credentials {
+    /// The fleet.
+    pub fleet: String,
+    /// The member's name: an agent's, or `controller`.
+    pub member: String,
+    /// The secret half of its key.
+    pub seed: String,
+    /// The controller's second key, by which it hears whom the broker refuses.
+    #[serde(default)]
+    pub watch_seed: Option<String>,
+    /// The certificate of the fleet's own authority, PEM: the broker's certificate must be by it.
+    pub authority: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Without the secrets.
+        write!(f, "Credentials({} of {})", self.member, self.fleet)
+    }
+}
+
+impl Credentials {
+    /// Reads a file that only its owner can read.
+    pub fn read(path: &Path) -> Result<Credentials, String> {
+        let name = path.display();
+        let file = File::open(path).map_err(|error| format!("the credentials {name}: {error}"))?;
+        let metadata = file.metadata().map_err(|error| format!("the credentials {name}: {error}"))?;
+        if metadata.permissions().mode() & 0o077 != 0 {
+            return Err(format!(
+                "the credentials {name} can be read by others than their owner: chmod 600 {name}, and have new ones made \
+                 if somebody did"
+            ));
+        }
+        let mut text = String::new();
+        let read = file.take(MAXIMUM_BYTES).read_to_string(&mut text);
+        read.map_err(|error| format!("the credentials {name}: {error}"))?;
+        Credentials::parse(&text).map_err(|error| format!("the credentials {name}: {error}"))
+    }
+
+    /// Reads those that a launcher hands over, up to the line that ends them; what comes after is left where it is.
+    pub fn receive(mut input: impl BufRead) -> Result<Credentials, String> {
+        let mut text = String::new();
+        loop {
+            let mut line = String::new();
+            let left = MAXIMUM_BYTES.saturating_sub(text.len() as u64);
+            let read = (&mut input).take(left).read_line(&mut line);
+            if read.map_err(|error| format!("the credentials: {error}"))? == 0 {
+                return Err("the credentials on standard input have no end".to_string());
+            }
+            if line.trim_end() == END_LINE {
+                return Credentials::parse(&text).map_err(|error| format!("the credentials: {error}"));
+            }
+            text.push_str(&line);
+        }
+    }
+
+    fn parse(text: &str) -> Result<Credentials, String> {
+        let credentials: Credentials = toml::from_str(text).map_err(|error| error.message().to_string())?;
+        check_name(&credentials.fleet)?;
+        check_name(&credentials.member)?;
+        Ok(credentials)
+    }
+
+    /// Writes them to a new file, mode 600.
+    pub fn write(&self, path: &Path) -> Result<(), String> {
+        let mut text = String::new();
+        let mut add = |key: &str, value: &str| {
+            text.push_str(&format!("{key} = {}\n", toml_text(value)));
+        };
+        add("fleet", &self.fleet);
+        add("member", &self.member);
+        add("seed", &self.seed);
+        self.watch_seed.iter().for_each(|seed| add("watch_seed", seed));
+        add("authority", &self.authority);
+        write_secret(path, &text)
+    }
+}
+
+/// A text in TOML's form, in which every escape of JSON means the same.
+pub(crate) fn toml_text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Writes a new file that only its owner can read.
+pub(crate) fn write_secret(path: &Path, text: &str) -> Result<(), String> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600));
+    let written = opened
+        .map_err(std::io::Error::from)
+        .and_then(|descriptor| File::from(descriptor).write_all(text.as_bytes()));
+    written.map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_credentials_or_an_error(text: String) {
+            let _ = Credentials::receive(format!("{text}\n{END_LINE}\n").as_bytes());
+        }
+    }
+
+    #[test]
+    fn credentials_are_received_up_to_their_end() {
+        let text =
+            format!("fleet = \"f\"\nmember = \"m\"\nseed = \"S\"\nauthority = \"A\"\n{END_LINE}\nmore");
+        let mut input = text.as_bytes();
+        assert_eq!(Credentials::receive(&mut input).expect("credentials").member, "m");
+        assert_eq!(input, b"more");
+        assert!(Credentials::receive(&b"fleet = 1"[..]).is_err());
+    }
+
+    #[test]
+    fn credentials_come_back_unless_others_could_read_them() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("a.credentials");
+        let credentials = Credentials {
+            fleet: "lab".into(),
+            member: "load-1".into(),
+            seed: "SUX".into(),
+            watch_seed: None,
+            authority: "-----BEGIN".into(),
+        };
+        credentials.write(&path).expect("it is written");
+        assert_eq!(Credentials::read(&path), Ok(credentials.clone()));
+        assert!(credentials.write(&path).is_err(), "a file is never overwritten");
+        assert!(!format!("{credentials:?}").contains("SUX"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("a mode");
+        assert!(Credentials::read(&path).expect_err("it is refused").contains("chmod 600"));
+    }
+}

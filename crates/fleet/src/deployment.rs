@@ -1,0 +1,58 @@
+//! What a bench with a fleet needs to be there: where the fleet's file says how agents are started, they are, and so is a broker
+//! that does not answer. Everything that was started for a bench ends with it.
+
+use crate::broker::Broker;
+use crate::launch::Launched;
+use crate::setup::FleetFile;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a broker may take until it listens.
+const BROKER_TIME: Duration = Duration::from_secs(10);
+/// How long one attempt to reach it may take.
+const ATTEMPT_TIME: Duration = Duration::from_millis(500);
+
+/// What was started. Agents end before the broker.
+pub struct Deployment {
+    _launched: Launched,
+    _broker: Option<Broker>,
+}
+
+impl Deployment {
+    /// Starts what the fleet's file says; `None` where it says nothing: then somebody else starts broker and agents.
+    pub fn start(directory: &Path) -> Result<Option<Deployment>, String> {
+        let file = FleetFile::read(directory)?;
+        if file.launch.is_none() {
+            return Ok(None);
+        }
+        // Namespaces first: the broker may be reached at an address of theirs.
+        let mut launched = Launched::prepare(&file)?;
+        let broker = if listens(&file.controller) { None } else { Some(start_broker(directory, &file)?) };
+        launched.start(directory, &file)?;
+        Ok(Some(Deployment { _launched: launched, _broker: broker }))
+    }
+}
+
+fn start_broker(directory: &Path, file: &FleetFile) -> Result<Broker, String> {
+    let mut broker = Broker::start(directory)?;
+    let until = Instant::now() + BROKER_TIME;
+    while !listens(&file.controller) {
+        if broker.has_ended() || Instant::now() > until {
+            return Err(format!(
+                "the broker does not listen at {}: {} says why",
+                file.controller,
+                directory.join("broker.log").display()
+            ));
+        }
+        std::thread::sleep(ATTEMPT_TIME / 10);
+    }
+    Ok(broker)
+}
+
+/// Whether anything listens at a URL of the form `tls://host:port`.
+fn listens(url: &str) -> bool {
+    let place = url.split_once("://").map_or(url, |(_, place)| place);
+    let mut addresses = place.to_socket_addrs().into_iter().flatten();
+    addresses.any(|address| TcpStream::connect_timeout(&address, ATTEMPT_TIME).is_ok())
+}

@@ -1,0 +1,151 @@
+//! The engine within one process, for one machine alone and for tests: what NATS does between machines, in memory. What is kept
+//! here lives as long as the process.
+
+use crate::clock::{Clock, Stamp};
+use crate::fabric::{Fabric, FabricError, Inbox, KeptInbox, KeptMessage, Message, Notice, Traffic, matches};
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// How long a claim holds.
+const CLAIM_TIME: Duration = Duration::from_secs(3);
+
+/// One member's way to the engine; a clone is another member's.
+#[derive(Clone, Default)]
+pub struct Embedded {
+    shared: Arc<Mutex<Shared>>,
+    clock: Clock,
+    traffic: Arc<Counted>,
+}
+
+#[derive(Default)]
+struct Counted {
+    sent_bytes: AtomicU64,
+    received_bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Shared {
+    listeners: Vec<Listener>,
+    documents: HashMap<String, Vec<u8>>,
+    kept_ids: HashSet<String>,
+    takers: Vec<(String, Sender<KeptMessage>)>,
+    claims: HashMap<String, (String, Instant)>,
+}
+
+struct Listener {
+    pattern: String,
+    messages: Sender<Message>,
+    clock: Clock,
+    traffic: Arc<Counted>,
+}
+
+impl Embedded {
+    /// The same engine as another member sees it, with a clock and counters of its own.
+    pub fn member(&self, clock: Clock) -> Embedded {
+        Embedded { shared: Arc::clone(&self.shared), clock, traffic: Arc::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+fn kept_message(body: Vec<u8>) -> KeptMessage {
+    KeptMessage { body, acknowledge: Box::new(|| Ok(())) }
+}
+
+impl Fabric for Embedded {
+    fn publish(&self, subject: &str, body: Vec<u8>) -> Result<(), FabricError> {
+        self.traffic.sent_bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
+        self.lock().listeners.retain(|listener| {
+            if !matches(&listener.pattern, subject) {
+                return true;
+            }
+            listener.traffic.received_bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
+            let received: Stamp = listener.clock.now();
+            let message = Message { subject: subject.to_string(), body: body.clone(), received };
+            listener.messages.send(message).is_ok()
+        });
+        Ok(())
+    }
+
+    fn subscribe(&self, pattern: &str) -> Result<Inbox, FabricError> {
+        let (sender, messages) = channel();
+        self.lock().listeners.push(Listener {
+            pattern: pattern.to_string(),
+            messages: sender,
+            clock: self.clock.clone(),
+            traffic: Arc::clone(&self.traffic),
+        });
+        Ok(Inbox { messages })
+    }
+
+    fn hand_out(&self, document: &[u8]) -> Result<String, FabricError> {
+        let sha256 = sha256(document);
+        self.lock().documents.insert(sha256.clone(), document.to_vec());
+        Ok(sha256)
+    }
+
+    fn fetch(&self, sha256: &str) -> Result<Vec<u8>, FabricError> {
+        let missing = || FabricError::Failed(format!("there is no document {sha256}"));
+        self.lock().documents.get(sha256).cloned().ok_or_else(missing)
+    }
+
+    fn keep(&self, subject: &str, id: &str, body: Vec<u8>) -> Result<(), FabricError> {
+        self.traffic.sent_bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
+        let mut shared = self.lock();
+        if !shared.kept_ids.insert(id.to_string()) {
+            return Ok(());
+        }
+        for (pattern, taker) in &shared.takers {
+            if matches(pattern, subject) {
+                // A taker that is gone takes nothing.
+                let _ = taker.send(kept_message(body.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn kept(&self, pattern: &str, _name: &str) -> Result<KeptInbox, FabricError> {
+        let (sender, messages) = channel();
+        self.lock().takers.push((pattern.to_string(), sender));
+        Ok(KeptInbox { messages })
+    }
+
+    fn claim(&self, key: &str, owner: &str) -> Result<(), FabricError> {
+        let mut shared = self.lock();
+        match shared.claims.get(key) {
+            Some((holder, until)) if holder != owner && Instant::now() < *until => {
+                Err(FabricError::Held(holder.clone()))
+            }
+            _ => {
+                shared.claims.insert(key.to_string(), (owner.to_string(), Instant::now() + CLAIM_TIME));
+                Ok(())
+            }
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        true
+    }
+
+    fn notices(&self) -> Vec<Notice> {
+        Vec::new()
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic {
+            sent_bytes: self.traffic.sent_bytes.load(Ordering::Relaxed),
+            received_bytes: self.traffic.received_bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// SHA-256 in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

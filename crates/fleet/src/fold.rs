@@ -1,0 +1,191 @@
+//! Results as they come: in parts, in any order, any of them more than once. What is put together does not depend on it.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The longest part, in bytes; a broker takes messages of up to 1 MiB.
+pub(crate) const PART_BYTES: usize = 512 * 1024;
+/// The most parts of a result.
+const MAXIMUM_PARTS: u64 = 4096;
+/// The most bytes of a result before it is compressed.
+const MAXIMUM_RESULT_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+/// A first level of compression: histograms are deflated already, and base64 of them gives a quarter back.
+const COMPRESSION_LEVEL: i32 = 1;
+
+/// A part of an agent's result of a mix: what it is, and bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// What it is.
+    pub head: PartHead,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What a part is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartHead {
+    /// The run.
+    pub run: String,
+    /// The mix's place in the run.
+    pub mix: u64,
+    /// Whose it is.
+    pub agent: String,
+    /// Its number, from 0.
+    pub sequence: u64,
+    /// How many there are.
+    pub of: u64,
+}
+
+impl PartHead {
+    /// By this a part is kept once and added once.
+    pub fn id(&self) -> String {
+        format!("{}-{}-{}-{}", self.run, self.mix, self.agent, self.sequence)
+    }
+}
+
+impl Part {
+    /// A line of JSON and the bytes behind it.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut message = serde_json::to_vec(&self.head).unwrap_or_default();
+        message.push(b'\n');
+        message.extend_from_slice(&self.bytes);
+        message
+    }
+
+    /// What was encoded; `None` where it is no part.
+    pub fn decode(message: &[u8]) -> Option<Part> {
+        let end = message.iter().position(|&byte| byte == b'\n')?;
+        let head: PartHead = serde_json::from_slice(&message[..end]).ok()?;
+        let possible = head.sequence < head.of && head.of <= MAXIMUM_PARTS;
+        possible.then(|| Part { head, bytes: message[end + 1..].to_vec() })
+    }
+
+    /// What an agent has measured, as parts.
+    pub fn of_result<T: Serialize>(
+        run: &str,
+        mix: u64,
+        agent: &str,
+        result: &T,
+    ) -> Result<Vec<Part>, String> {
+        let text = serde_json::to_vec(result).map_err(|error| error.to_string())?;
+        let bytes =
+            zstd::encode_all(text.as_slice(), COMPRESSION_LEVEL).map_err(|error| error.to_string())?;
+        let of = bytes.len().div_ceil(PART_BYTES) as u64;
+        let part = |(sequence, bytes): (usize, &[u8])| {
+            let head = PartHead {
+                run: run.to_string(),
+                mix,
+                agent: agent.to_string(),
+                sequence: sequence as u64,
+                of,
+            };
+            Part { head, bytes: bytes.to_vec() }
+        };
+        Ok(bytes.chunks(PART_BYTES).enumerate().map(part).collect())
+    }
+}
+
+/// The results of one mix, as far as they have come.
+#[derive(Debug, Default)]
+pub struct Fold {
+    run: String,
+    mix: u64,
+    agents: BTreeMap<String, Parts>,
+}
+
+#[derive(Debug, Default)]
+struct Parts {
+    of: u64,
+    parts: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Fold {
+    /// Nothing has come of this mix.
+    pub fn new(run: &str, mix: u64) -> Fold {
+        Fold { run: run.to_string(), mix, agents: BTreeMap::new() }
+    }
+
+    /// Takes a part in. One that was there already, or is of another mix, changes nothing.
+    pub fn take(&mut self, part: Part) {
+        if part.head.run != self.run || part.head.mix != self.mix {
+            return;
+        }
+        let parts = self.agents.entry(part.head.agent).or_default();
+        if parts.parts.is_empty() {
+            parts.of = part.head.of;
+        }
+        if parts.of == part.head.of {
+            parts.parts.entry(part.head.sequence).or_insert(part.bytes);
+        }
+    }
+
+    /// Whether all parts of an agent's result are there.
+    pub fn is_complete(&self, agent: &str) -> bool {
+        self.agents.get(agent).is_some_and(|parts| parts.of > 0 && parts.parts.len() as u64 == parts.of)
+    }
+
+    /// What an agent has measured; `None` while a part is missing.
+    pub fn result<T: DeserializeOwned>(&self, agent: &str) -> Option<Result<T, String>> {
+        let parts = self.agents.get(agent).filter(|_| self.is_complete(agent))?;
+        let bytes: Vec<u8> = parts.parts.values().flatten().copied().collect();
+        Some(decompressed(&bytes).and_then(|text| {
+            serde_json::from_slice(&text).map_err(|error| format!("its result cannot be read: {error}"))
+        }))
+    }
+}
+
+fn decompressed(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    use std::io::Read;
+    let decoder = zstd::Decoder::new(bytes).map_err(|error| error.to_string())?;
+    let mut text = Vec::new();
+    let read = decoder.take(MAXIMUM_RESULT_BYTES).read_to_end(&mut text);
+    read.map_err(|error| format!("its result cannot be decompressed: {error}"))?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn part(agent: &str, sequence: u64, of: u64) -> Part {
+        let head = PartHead { run: "r".into(), mix: 1, agent: agent.into(), sequence, of };
+        Part { head, bytes: vec![sequence as u8; 3] }
+    }
+
+    proptest! {
+        #[test]
+        fn neither_order_nor_repetition_matters(order in prop::collection::vec(0u64..6, 0..60)) {
+            let mut fold = Fold::new("r", 1);
+            order.iter().for_each(|&sequence| fold.take(part("a", sequence, 6)));
+            let distinct: std::collections::BTreeSet<u64> = order.iter().copied().collect();
+            prop_assert_eq!(fold.is_complete("a"), distinct.len() == 6);
+            let held: Vec<u8> = fold.agents.get("a").map(|it| it.parts.values().flatten().copied().collect()).unwrap_or_default();
+            let expected: Vec<u8> = distinct.iter().flat_map(|&sequence| vec![sequence as u8; 3]).collect();
+            prop_assert_eq!(held, expected);
+        }
+
+        #[test]
+        fn any_bytes_are_a_part_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Part::decode(&bytes);
+        }
+
+        #[test]
+        fn a_part_comes_back_as_it_was(bytes in prop::collection::vec(any::<u8>(), 0..200), sequence in 0u64..9) {
+            let part = Part { bytes, ..part("a", sequence, 9) };
+            prop_assert_eq!(Part::decode(&part.encode()), Some(part));
+        }
+    }
+
+    #[test]
+    fn parts_of_another_run_or_mix_are_left_out() {
+        let mut fold = Fold::new("r", 2);
+        fold.take(part("a", 0, 1));
+        assert!(!fold.is_complete("a") && fold.result::<u32>("a").is_none());
+        assert_eq!(
+            Part::decode(b"{\"run\":\"r\",\"mix\":1,\"agent\":\"a\",\"sequence\":5,\"of\":5}\n"),
+            None
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! Starting a fleet's agents from the controller: in network namespaces of this machine, or under Slurm. Whoever
+//! starts them, the agent is the same: it gets its credentials on standard input, so that they lie on no other machine's disk, and
+//! ends when that closes, so that nothing is left behind when the controller dies.
+
+mod local;
+
+use crate::message::Role;
+use crate::setup::{AgentEntry, CONTROLLER, FleetFile};
+use local::Namespaces;
+use serde::Deserialize;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long agents may take to end when they are let go.
+const END_TIME: Duration = Duration::from_secs(5);
+/// How often that is looked at.
+const LOOK_PERIOD: Duration = Duration::from_millis(20);
+
+/// How a fleet's agents are started: `[launch]` in fleet.toml.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Launch {
+    /// By what.
+    pub by: Launcher,
+    /// Where the agents may send load, as with `--allow`.
+    pub allow: Vec<String>,
+    /// The program on the load machines; absent: `touchstone` on their search path, on this machine the running program.
+    #[serde(default)]
+    pub program: Option<String>,
+    /// A server to measure, started in a namespace of its own: with `local` only.
+    #[serde(default)]
+    pub server: Vec<String>,
+    /// The third number of the network 10.213.N.0/24 of the namespaces: with `local` only.
+    #[serde(default = "default_network")]
+    pub network: u8,
+}
+
+impl Default for Launch {
+    fn default() -> Launch {
+        Launch {
+            by: Launcher::Local,
+            allow: Vec::new(),
+            program: None,
+            server: Vec::new(),
+            network: default_network(),
+        }
+    }
+}
+
+fn default_network() -> u8 {
+    77
+}
+
+/// What starts agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Launcher {
+    /// Network namespaces of this machine, joined by a bridge: to try a fleet out.
+    Local,
+    /// A step of `srun` for each agent, within the allocation that this runs in, or one of its own.
+    Slurm,
+}
+
+impl Launcher {
+    /// Its name in fleet.toml.
+    pub fn name(self) -> &'static str {
+        match self {
+            Launcher::Local => "local",
+            Launcher::Slurm => "slurm",
+        }
+    }
+}
+
+/// Agents that were started here. They end when this is dropped.
+pub struct Launched {
+    agents: Vec<Child>,
+    server: Option<Child>,
+    /// Taken away last.
+    namespaces: Option<Namespaces>,
+}
+
+impl Launched {
+    /// What the agents need around them; nothing is started yet.
+    pub fn prepare(file: &FleetFile) -> Result<Launched, String> {
+        let namespaces = match &file.launch {
+            Some(launch) if launch.by == Launcher::Local => {
+                Some(Namespaces::make(&file.name, launch.network, &file.agents)?)
+            }
+            _ => None,
+        };
+        Ok(Launched { agents: Vec::new(), server: None, namespaces })
+    }
+
+    /// Starts every agent as the fleet's file says, and the server where it names one.
+    pub fn start(&mut self, directory: &Path, file: &FleetFile) -> Result<(), String> {
+        let Some(launch) = &file.launch else { return Ok(()) };
+        if let (Some(namespaces), Some((program, words))) = (&self.namespaces, launch.server.split_first()) {
+            let command = namespaces.enter(local::SERVER, program, words);
+            self.server = Some(spawn(command, &directory.join("server.log"))?);
+        }
+        for agent in &file.agents {
+            let command = self.command(launch, file, agent)?;
+            let mut child = spawn(command, &directory.join(format!("{}.log", agent.name)))?;
+            let handed = hand_credentials(directory, agent, &mut child);
+            self.agents.push(child);
+            handed?;
+        }
+        Ok(())
+    }
+
+    fn command(&self, launch: &Launch, file: &FleetFile, agent: &AgentEntry) -> Result<Command, String> {
+        let words = agent_words(launch, file, agent);
+        match (launch.by, &self.namespaces) {
+            (Launcher::Local, None) => Err("the namespaces are not there".to_string()),
+            (Launcher::Local, Some(namespaces)) => {
+                let own =
+                    std::env::current_exe().map_err(|error| format!("this program is not known: {error}"))?;
+                let own = own.to_string_lossy().into_owned();
+                Ok(namespaces.enter(&agent.name, launch.program.as_ref().unwrap_or(&own), &words))
+            }
+            (Launcher::Slurm, _) => {
+                let mut command = Command::new("srun");
+                command.args(["--nodes=1", "--ntasks=1", "--overlap", "--unbuffered", "--job-name"]);
+                command.arg(format!("touchstone-{}", agent.name));
+                if let Some(host) = &agent.host {
+                    command.arg(format!("--nodelist={host}"));
+                }
+                command.arg(launch.program.as_deref().unwrap_or("touchstone")).args(words);
+                Ok(command)
+            }
+        }
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        // The end of standard input is the word to end.
+        self.agents.iter_mut().for_each(|child| drop(child.stdin.take()));
+        let until = Instant::now() + END_TIME;
+        for child in &mut self.agents {
+            while matches!(child.try_wait(), Ok(None)) && Instant::now() < until {
+                std::thread::sleep(LOOK_PERIOD);
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if let Some(server) = &mut self.server {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+    }
+}
+
+/// The words behind the program's name.
+fn agent_words(launch: &Launch, file: &FleetFile, agent: &AgentEntry) -> Vec<String> {
+    let mut words = vec!["agent", "--controller", &file.controller, "--credentials", "-"];
+    let spool = format!("/tmp/touchstone-{}-{}.spool", file.name, agent.name);
+    words.extend(["--spool", &spool]);
+    if agent.role == Role::Probe {
+        words.extend(["--role", "probe"]);
+    }
+    if let Some(cores) = &agent.cores {
+        words.extend(["--cores", cores]);
+    }
+    let allow = launch.allow.join(",");
+    if !allow.is_empty() {
+        words.extend(["--allow", &allow]);
+    }
+    words.into_iter().map(String::from).collect()
+}
+
+fn spawn(mut command: Command, log: &Path) -> Result<Child, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let log = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
+    let log_too = log.try_clone().map_err(|error| error.to_string())?;
+    let child = command.stdin(Stdio::piped()).stdout(log_too).stderr(log).spawn();
+    child.map_err(|error| format!("{program} cannot be started: {error}"))
+}
+
+/// The credentials, and the line that ends them; the pipe stays open.
+fn hand_credentials(directory: &Path, agent: &AgentEntry, child: &mut Child) -> Result<(), String> {
+    debug_assert!(agent.name != CONTROLLER);
+    let path = directory.join(format!("{}.credentials", agent.name));
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let pipe = child.stdin.as_mut().ok_or("an agent without standard input")?;
+    let written = pipe.write_all(format!("{text}\n{}\n", crate::credentials::END_LINE).as_bytes());
+    written.map_err(|error| format!("agent {} did not take its credentials: {error}", agent.name))
+}

@@ -1,0 +1,275 @@
+//! What the controller and the agents say to each other: JSON, under subjects that the broker's permissions are about.
+//!
+//! | subject | who writes | what |
+//! |---|---|---|
+//! | `fleet.NAME.all` | controller | [`Order`]s to everybody, the lease among them |
+//! | `fleet.NAME.to.AGENT` | controller | [`Order`]s to one |
+//! | `fleet.NAME.from.AGENT` | agent | [`Report`]s |
+//! | `fleet.NAME.result.AGENT` | agent | parts of results, which are kept |
+
+use crate::clock::Stamp;
+use crate::fabric::{FabricError, Traffic};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use touchstone_load::Portion;
+
+/// The version of this language; a controller and its agents are of one program, which is checked as well.
+pub const PROTOCOL: u32 = 1;
+
+/// The longest name of a fleet or of an agent.
+const MAXIMUM_NAME_BYTES: usize = 40;
+
+/// What an agent is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It makes load.
+    Load,
+    /// It watches the machine that it is on, which is the server's.
+    Probe,
+}
+
+/// What an agent says of itself and its machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentFacts {
+    /// Made anew by each process, so that two of one name are told apart.
+    pub instance: String,
+    /// What it is there for.
+    pub role: Role,
+    /// [`PROTOCOL`] of its program.
+    pub protocol: u32,
+    /// The version of its program.
+    pub version: String,
+    /// SHA-256 of its program.
+    pub binary_sha256: String,
+    /// Its kernel's release.
+    pub kernel: String,
+    /// The kernel's settings that matter to connections.
+    pub sysctls: Vec<(String, String)>,
+    /// The processors that its engine uses.
+    pub cores: Vec<usize>,
+    /// Its machine's memory.
+    pub memory_bytes: u64,
+    /// How many files it may have open.
+    pub open_files_limit: u64,
+    /// Where it may send load, as rules.
+    pub allowed: Vec<String>,
+    /// The processes that it watches.
+    pub pids: Vec<u32>,
+}
+
+/// What the controller says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "order")]
+pub enum Order {
+    /// The controller lives, and this run goes on. An agent at work that does not hear this for [`crate::agent::LEASE`] stops.
+    Lease {
+        /// The run; another one than that of a task ends the task.
+        run: String,
+    },
+    /// Say who you are.
+    Muster,
+    /// A question for the clocks.
+    Ping {
+        /// Given back with the answer.
+        exchange: u64,
+    },
+    /// Make a portion of a plan ready.
+    Prepare {
+        /// The run.
+        run: String,
+        /// The mix's place in the run.
+        mix: u64,
+        /// The plan's hash, by which it is fetched.
+        plan_sha256: String,
+        /// What of it is yours; of a probe nothing is.
+        portion: Option<Portion>,
+    },
+    /// Begin the mix that is ready.
+    Start {
+        /// The run.
+        run: String,
+        /// The mix.
+        mix: u64,
+        /// When, by your own monotonic clock.
+        at_monotonic_ns: u64,
+    },
+    /// End the mix now.
+    Stop {
+        /// The run.
+        run: String,
+        /// The mix.
+        mix: u64,
+    },
+    /// You cannot take part.
+    Refuse {
+        /// Why not.
+        reason: String,
+    },
+    /// Finish what you do and end.
+    Drain,
+    /// Say what you have noted lately.
+    Logs,
+}
+
+/// What an agent says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "report")]
+pub enum Report {
+    /// Who it is; the answer to [`Order::Muster`].
+    Here(Box<AgentFacts>),
+    /// The answer to [`Order::Ping`].
+    Pong {
+        /// The question.
+        exchange: u64,
+        /// When the question came.
+        came: Stamp,
+        /// When this was sent.
+        answered: Stamp,
+    },
+    /// Everything is prepared.
+    Ready {
+        /// The run.
+        run: String,
+        /// The mix.
+        mix: u64,
+        /// How long before its start it must be told to start.
+        time_to_prepare_ns: u64,
+    },
+    /// A mix cannot be carried out, or was not to its end.
+    Failed {
+        /// The run.
+        run: String,
+        /// The mix.
+        mix: u64,
+        /// Why.
+        reason: String,
+    },
+    /// It is alive; comes every [`crate::agent::BEAT_PERIOD`].
+    Beat(Beat),
+    /// What it has noted lately.
+    Logs {
+        /// Lines, the oldest first.
+        lines: Vec<String>,
+    },
+    /// It ends.
+    Gone {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What an agent does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentState {
+    /// Nothing.
+    Idle,
+    /// It makes a mix ready.
+    Preparing,
+    /// A mix is ready.
+    Ready,
+    /// It sends load.
+    Running,
+    /// It hands in its result.
+    Reporting,
+}
+
+/// How an agent is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Beat {
+    /// Which process.
+    pub instance: String,
+    /// What it does.
+    pub state: AgentState,
+    /// The mix that the counters are of, and its run.
+    pub mix: Option<(String, u64)>,
+    /// Valid answers in this mix so far.
+    pub requests: u64,
+    /// Errors in this mix so far.
+    pub errors: u64,
+    /// Bytes received in this mix so far.
+    pub bytes: u64,
+    /// How busy the machine's processors were since the last beat, 0 to 1.
+    pub cpu_share: f64,
+    /// What it has sent and received through the fabric.
+    pub traffic: Traffic,
+    /// Parts of results that are on its disk, and not yet with the broker.
+    pub spooled: u64,
+}
+
+/// Writes a message down.
+pub(crate) fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FabricError> {
+    serde_json::to_vec(message).map_err(|error| FabricError::Failed(error.to_string()))
+}
+
+/// Reads a message; `None` where it is none.
+pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
+    serde_json::from_slice(body).ok()
+}
+
+/// The subjects of a fleet.
+#[derive(Debug, Clone)]
+pub(crate) struct Subjects {
+    fleet: String,
+}
+
+impl Subjects {
+    pub(crate) fn of(fleet: &str) -> Subjects {
+        Subjects { fleet: fleet.to_string() }
+    }
+
+    pub(crate) fn all(&self) -> String {
+        format!("fleet.{}.all", self.fleet)
+    }
+
+    pub(crate) fn to(&self, agent: &str) -> String {
+        format!("fleet.{}.to.{agent}", self.fleet)
+    }
+
+    pub(crate) fn from(&self, agent: &str) -> String {
+        format!("fleet.{}.from.{agent}", self.fleet)
+    }
+
+    pub(crate) fn result(&self, agent: &str) -> String {
+        format!("fleet.{}.result.{agent}", self.fleet)
+    }
+}
+
+/// The agent that a subject of [`Subjects::from`] names.
+pub(crate) fn sender(subject: &str) -> Option<&str> {
+    subject.rsplit_once('.').map(|(_, agent)| agent)
+}
+
+/// What is wrong with the name of a fleet or an agent: it becomes a word of a subject and of file names.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if name.is_empty() || name.len() > MAXIMUM_NAME_BYTES || !name.bytes().all(good) {
+        return Err(format!(
+            "the name {name:?} cannot be: take letters, digits, hyphens and underscores, at most {MAXIMUM_NAME_BYTES}"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_message_or_none(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = (decode::<Order>(&bytes), decode::<Report>(&bytes));
+        }
+    }
+
+    #[test]
+    fn names_are_words_of_subjects() {
+        for bad in ["", "a.b", "a b", "*", "ä", &"x".repeat(41)] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+        assert!(check_name("load-1_A").is_ok());
+        assert_eq!(sender(&Subjects::of("lab").from("load-1")), Some("load-1"));
+    }
+}

@@ -1,0 +1,172 @@
+//! `touchstone agent`: the process on a load machine. It calls its controller's broker and does what it is ordered to, within what
+//! this machine allows.
+#![allow(clippy::print_stderr)]
+
+use crate::exit::Exit;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use touchstone_fleet::{
+    AgentEnd, AgentOptions, AllowList, AllowRule, Clock, Credentials, FabricError, Nats, Role, run_agent,
+};
+use touchstone_lab::{bench, placement};
+
+/// Between two attempts to reach the broker.
+const RETRY_PERIOD: Duration = Duration::from_millis(500);
+/// How often it is said that the broker cannot be reached.
+const SAY_PERIOD: Duration = Duration::from_secs(60);
+
+/// The arguments of `touchstone agent`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Load goes only to addresses that --allow lists here, on this machine; without it, nowhere. The agent \
+stops sending when it hears nothing from its controller for 3 seconds. Results that the broker does not \
+have yet lie in the spool and are sent when it can be reached.
+
+  touchstone agent --controller tls://10.0.0.1:4222 --credentials load-1.credentials --allow 10.0.0.5:80")]
+pub struct Arguments {
+    /// Where the fleet's broker is: `controller` in fleet.toml
+    #[arg(long, value_name = "URL")]
+    controller: String,
+
+    /// This agent's credentials, made by touchstone fleet init; only their owner may be able to read them. `-`: from a
+    /// launcher on standard input
+    #[arg(long, value_name = "FILE")]
+    credentials: PathBuf,
+
+    /// Where load may be sent: an address or a network, with or without ports: 10.0.0.5, 10.0.0.0/24:80,
+    /// [fd00::/8]:8000-8100; several separated by commas or by repeating the option [default: nowhere]
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    allow: Vec<AllowRule>,
+
+    /// What the agent is there for
+    #[arg(long, value_enum, default_value_t = RoleWord::Load)]
+    role: RoleWord,
+
+    /// The processors for the load engine, for example 0,2-3 [default: all]
+    #[arg(long, value_name = "LIST")]
+    cores: Option<String>,
+
+    /// With --role probe: the server's process, which is watched with all that descend from it
+    #[arg(long, value_name = "PID,...", value_delimiter = ',')]
+    pid: Vec<u32>,
+
+    /// The directory for results that the broker does not have yet [default: <credentials>.spool]
+    #[arg(long, value_name = "DIR")]
+    spool: Option<PathBuf>,
+
+    /// Shifts the clock of the day, in milliseconds: what the tests of clocks inject
+    #[arg(long, value_name = "MS", hide = true, default_value_t = 0, allow_negative_numbers = true)]
+    test_clock_shift: i64,
+}
+
+/// The words for roles.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum RoleWord {
+    /// It makes load
+    Load,
+    /// It watches the machine that it is on: the server's
+    Probe,
+}
+
+/// Serves until told to end.
+pub fn run(arguments: Arguments) -> Exit {
+    let interrupt = match bench::interrupt_on_signals() {
+        Ok(interrupt) => interrupt,
+        Err(error) => return refuse(&format!("signals cannot be handled: {error}")),
+    };
+    match serve(arguments, &interrupt) {
+        Ok(AgentEnd::Drained | AgentEnd::Interrupted) => Exit::Done,
+        Ok(AgentEnd::Refused(reason)) => {
+            eprintln!("touchstone agent: the controller refuses this agent: {reason}");
+            Exit::Failed
+        }
+        Err(message) => refuse(&message),
+    }
+}
+
+fn refuse(message: &str) -> Exit {
+    eprintln!("touchstone agent: {message}");
+    Exit::Usage
+}
+
+fn serve(arguments: Arguments, interrupt: &Arc<AtomicBool>) -> Result<AgentEnd, String> {
+    let from_launcher = arguments.credentials.as_os_str() == "-";
+    let credentials = match from_launcher {
+        true => {
+            let credentials = Credentials::receive(std::io::stdin().lock())?;
+            end_with_launcher(Arc::clone(interrupt))?;
+            credentials
+        }
+        false => Credentials::read(&arguments.credentials)?,
+    };
+    let cores = match &arguments.cores {
+        Some(text) => placement::parse_list(text).map_err(|error| format!("--cores: {error}"))?,
+        None => Vec::new(),
+    };
+    let clock = Clock::shifted(arguments.test_clock_shift.saturating_mul(1_000_000));
+    let Some(nats) = connect(&arguments.controller, &credentials, &clock, interrupt)? else {
+        return Ok(AgentEnd::Interrupted);
+    };
+    eprintln!(
+        "agent {} of the fleet {} is with {}",
+        credentials.member, credentials.fleet, arguments.controller
+    );
+    let options = AgentOptions {
+        name: credentials.member.clone(),
+        role: match arguments.role {
+            RoleWord::Load => Role::Load,
+            RoleWord::Probe => Role::Probe,
+        },
+        cores,
+        allow: AllowList(arguments.allow),
+        spool: match (arguments.spool, from_launcher) {
+            (Some(spool), _) => spool,
+            (None, false) => arguments.credentials.with_extension("spool"),
+            (None, true) => return Err("with credentials on standard input, name the --spool".to_string()),
+        },
+        pids: arguments.pid,
+        clock,
+    };
+    let end =
+        run_agent(Arc::new(nats), &credentials.fleet, options, interrupt, &mut |line| eprintln!("{line}"));
+    end.map_err(|error| error.to_string())
+}
+
+/// When whoever started this and handed the credentials over is gone, standard input ends, and so does this.
+fn end_with_launcher(interrupt: Arc<AtomicBool>) -> Result<(), String> {
+    let wait = move || {
+        // An error is an end as well.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        interrupt.store(true, Ordering::Relaxed);
+    };
+    let thread = std::thread::Builder::new().name("launcher".to_string()).spawn(wait);
+    thread.map(drop).map_err(|error| format!("no thread: {error}"))
+}
+
+/// Tries until the broker is there; credentials that it does not know are not tried again. `None`: interrupted.
+fn connect(
+    url: &str,
+    credentials: &Credentials,
+    clock: &Clock,
+    interrupt: &AtomicBool,
+) -> Result<Option<Nats>, String> {
+    let mut said: Option<Instant> = None;
+    loop {
+        match Nats::connect(url, credentials, clock.clone()) {
+            Ok(nats) => return Ok(Some(nats)),
+            Err(FabricError::Away(what)) => {
+                if said.is_none_or(|said| said.elapsed() > SAY_PERIOD) {
+                    said = Some(Instant::now());
+                    eprintln!("touchstone agent: {what}; it is tried again");
+                }
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+        if interrupt.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        std::thread::sleep(RETRY_PERIOD);
+    }
+}

@@ -1,0 +1,222 @@
+//! `touchstone fleet`: makes a fleet, and looks after it.
+#![allow(clippy::print_stderr)]
+
+mod text;
+
+use super::bench::duration;
+use super::print::print;
+use crate::exit::Exit;
+use std::path::PathBuf;
+use std::time::Duration;
+use touchstone_fleet::{AgentEntry, AllowRule, Broker, FleetFile, Launch, Launcher, Role, Visitor, init};
+use touchstone_lab::bench::interrupt_on_signals;
+
+/// How long agents are listened to before their state is told: some beats.
+const LOOK_TIME: Duration = Duration::from_millis(1500);
+
+/// The arguments of `touchstone fleet`.
+#[derive(clap::Args)]
+#[command(
+    flatten_help = true,
+    after_help = "\
+A fleet is a directory of the controller's: fleet.toml, the broker's configuration and key, and the \
+credentials of every member. FLEET is the directory, or its name below fleets/.
+
+  touchstone fleet init fleets/lab --host 10.0.0.1 --agents load-1,load-2
+  touchstone fleet broker lab
+  touchstone fleet status lab
+  touchstone bench webbench-1.1-static --sut http://10.0.0.5/ --fleet lab"
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: FleetCommand,
+}
+
+/// What to do with a fleet.
+#[derive(clap::Subcommand)]
+enum FleetCommand {
+    /// Make a fleet: keys, certificates, credentials, the broker's configuration
+    Init(InitArguments),
+    /// Run the fleet's broker (nats-server), and start it again should it die
+    Broker(OneFleet),
+    /// Say how every agent is
+    Status(StatusArguments),
+    /// Say which version each agent runs, on what machine
+    Versions(OneFleet),
+    /// Print what agents have noted lately
+    Logs(SomeAgents),
+    /// Have agents end when they have finished what they do
+    Drain(SomeAgents),
+}
+
+/// A fleet to be made.
+#[derive(clap::Args)]
+struct InitArguments {
+    /// The new directory; its last part is the fleet's name
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// This machine's address or name, as the agents reach it
+    #[arg(long, value_name = "HOST")]
+    host: String,
+    /// The broker's port
+    #[arg(long, value_name = "PORT", default_value_t = 4222, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+    /// The names of the agents that make load, separated by commas
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', required = true)]
+    agents: Vec<String>,
+    /// The names of agents that watch a server's machine
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    probes: Vec<String>,
+    /// Have touchstone bench start the agents that make load: in network namespaces of this machine, or under Slurm
+    #[arg(long, value_enum, value_name = "BY")]
+    launch: Option<LauncherWord>,
+    /// With --launch: where these agents may send load (touchstone agent --allow)
+    #[arg(long, value_name = "RULE", value_delimiter = ',', requires = "launch")]
+    allow: Vec<AllowRule>,
+    /// With --launch: the machine of each agent, in the order of --agents
+    #[arg(long, value_name = "HOST,...", value_delimiter = ',', requires = "launch")]
+    hosts: Vec<String>,
+}
+
+/// The words for launchers.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum LauncherWord {
+    /// Network namespaces of this machine
+    Local,
+    /// A step of srun for each agent
+    Slurm,
+}
+
+/// A fleet.
+#[derive(clap::Args)]
+struct OneFleet {
+    /// Its directory, or its name below fleets/
+    #[arg(value_name = "FLEET")]
+    fleet: String,
+}
+
+/// A fleet whose state is asked for.
+#[derive(clap::Args)]
+struct StatusArguments {
+    #[command(flatten)]
+    fleet: OneFleet,
+    /// How long to listen
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1.5s")]
+    time: Duration,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Agents of a fleet.
+#[derive(clap::Args)]
+struct SomeAgents {
+    #[command(flatten)]
+    fleet: OneFleet,
+    /// The agents [default: all]
+    #[arg(value_name = "AGENT")]
+    agents: Vec<String>,
+}
+
+/// Does it.
+pub fn run(arguments: Arguments) -> Exit {
+    let done = match arguments.command {
+        FleetCommand::Init(arguments) => make(&arguments),
+        FleetCommand::Broker(arguments) => broker(&arguments),
+        FleetCommand::Status(arguments) => status(&arguments),
+        FleetCommand::Versions(arguments) => versions(&arguments),
+        FleetCommand::Logs(arguments) => logs(&arguments),
+        FleetCommand::Drain(arguments) => drain(&arguments),
+    };
+    done.unwrap_or_else(|message| {
+        eprintln!("touchstone fleet: {message}");
+        Exit::Usage
+    })
+}
+
+fn make(arguments: &InitArguments) -> Result<Exit, String> {
+    let InitArguments { directory, host, port, .. } = arguments;
+    let name = directory.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| format!("{} has no name", directory.display()))?;
+    if !arguments.hosts.is_empty() && arguments.hosts.len() != arguments.agents.len() {
+        return Err(format!("{} hosts for {} agents", arguments.hosts.len(), arguments.agents.len()));
+    }
+    let mut hosts = arguments.hosts.iter();
+    let load = arguments
+        .agents
+        .iter()
+        .map(|name| AgentEntry { host: hosts.next().cloned(), ..AgentEntry::new(name, Role::Load) });
+    let probes = arguments.probes.iter().map(|name| AgentEntry::new(name, Role::Probe));
+    let launch = arguments.launch.map(|word| Launch {
+        by: match word {
+            LauncherWord::Local => Launcher::Local,
+            LauncherWord::Slurm => Launcher::Slurm,
+        },
+        allow: arguments.allow.iter().map(ToString::to_string).collect(),
+        ..Launch::default()
+    });
+    let file = init(directory, name, host, *port, load.chain(probes).collect(), launch)?;
+    print(&text::made(&file, directory));
+    Ok(Exit::Done)
+}
+
+fn broker(arguments: &OneFleet) -> Result<Exit, String> {
+    let interrupt = interrupt_on_signals().map_err(|error| format!("signals cannot be handled: {error}"))?;
+    let directory = FleetFile::directory(&arguments.fleet);
+    Broker::supervise(&directory, &interrupt, &mut |line| eprintln!("{line}"))?;
+    Ok(Exit::Done)
+}
+
+fn visit(fleet: &OneFleet) -> Result<Visitor, String> {
+    Visitor::open(&FleetFile::directory(&fleet.fleet)).map_err(|error| error.to_string())
+}
+
+/// Whether all agents are there decides the exit code.
+fn status(arguments: &StatusArguments) -> Result<Exit, String> {
+    let mut visitor = visit(&arguments.fleet)?;
+    let members = visitor.look(arguments.time);
+    print(&match arguments.json {
+        true => format!("{:#}", text::members_json(&members)),
+        false => text::members(&members),
+    });
+    for line in text::notices(&visitor.notices()) {
+        eprintln!("{line}");
+    }
+    let all_here = members.iter().all(|member| member.is_here());
+    Ok(if all_here { Exit::Done } else { Exit::Failed })
+}
+
+fn versions(arguments: &OneFleet) -> Result<Exit, String> {
+    let members = visit(arguments)?.look(LOOK_TIME);
+    print(&text::versions(&members));
+    let all_here = members.iter().all(|member| member.is_here());
+    Ok(if all_here { Exit::Done } else { Exit::Failed })
+}
+
+fn logs(arguments: &SomeAgents) -> Result<Exit, String> {
+    let mut visitor = visit(&arguments.fleet)?;
+    check_agents(&visitor, &arguments.agents)?;
+    print(&text::logs(&visitor.logs(&arguments.agents, LOOK_TIME)));
+    Ok(Exit::Done)
+}
+
+fn drain(arguments: &SomeAgents) -> Result<Exit, String> {
+    let mut visitor = visit(&arguments.fleet)?;
+    check_agents(&visitor, &arguments.agents)?;
+    visitor.look(LOOK_TIME);
+    visitor.drain(&arguments.agents);
+    let members = visitor.look(LOOK_TIME);
+    print(&text::members(&members));
+    Ok(Exit::Done)
+}
+
+fn check_agents(visitor: &Visitor, names: &[String]) -> Result<(), String> {
+    let expected = visitor.expected();
+    match names.iter().find(|name| !expected.iter().any(|agent| agent.name == **name)) {
+        Some(name) => {
+            let known: Vec<&str> = expected.iter().map(|agent| agent.name.as_str()).collect();
+            Err(format!("there is no agent {name}; there are {}", known.join(", ")))
+        }
+        None => Ok(()),
+    }
+}
