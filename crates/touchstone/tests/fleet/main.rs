@@ -1,5 +1,8 @@
 //! A bench whose load a fleet makes: a real broker, real agents, and what becomes of the run when one of them fails.
 
+// What was seen is worth a line where somebody looks (--nocapture).
+#![allow(clippy::print_stdout)]
+
 mod commands;
 mod faults;
 mod namespaces;

@@ -1,7 +1,7 @@
 //! A server to be loaded: the built program with the suite's files, and a log that says when the last request came.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -55,14 +55,14 @@ impl Target {
 }
 
 /// A server of a tree, for as long as it is held, and its URL.
-pub(crate) fn serve_tree(root: &PathBuf) -> (Server, String) {
+pub(crate) fn serve_tree(root: &Path) -> (Server, String) {
     let server = Server::quick(root);
     let url = format!("http://{}/", server.address());
     (server, url)
 }
 
 /// Writes the files of the suite.
-pub(crate) fn write_tree(root: &PathBuf) {
+pub(crate) fn write_tree(root: &Path) {
     let written =
         Command::new(program()).args(["suites", "webbench-1.1-static", "--tree"]).arg(root).output();
     assert!(written.expect("it runs").status.success());
