@@ -1,5 +1,7 @@
 //! `/sessions`: the connections that wait, and what each is doing.
 
+use std::cmp::Reverse;
+
 use maud::{DOCTYPE, Markup, html};
 use serde_json::{Value, json};
 
@@ -9,8 +11,7 @@ use crate::session::{CoreSessions, RequestFacts, SessionFacts};
 
 /// The sessions for programs.
 pub fn sessions_json(cores: &[CoreSessions]) -> Value {
-    let sessions =
-        cores.iter().flat_map(|core| core.sessions.iter().map(move |session| (core.core, session)));
+    let sessions = in_order(cores).into_iter();
     json!({
         "connections": cores.iter().map(|core| core.connections).sum::<usize>(),
         "sessions": sessions.map(|(core, session)| json!({
@@ -33,6 +34,14 @@ pub fn sessions_json(cores: &[CoreSessions]) -> Value {
             })).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
     })
+}
+
+/// The sessions of all cores, each with its core: those with requests under way first, then the oldest.
+fn in_order(cores: &[CoreSessions]) -> Vec<(usize, &SessionFacts)> {
+    let mut all: Vec<(usize, &SessionFacts)> =
+        cores.iter().flat_map(|core| core.sessions.iter().map(move |session| (core.core, session))).collect();
+    all.sort_by_key(|(_, session)| (session.under_way_count == 0, Reverse(session.age_ms)));
+    all
 }
 
 /// The sessions for people.
@@ -62,10 +71,9 @@ pub fn sessions_page(cores: &[CoreSessions], refresh: Option<u32>) -> Html {
 
 /// The table of sessions: one line for each request under way, or for the connection where there is none.
 pub fn sessions_table(cores: &[CoreSessions]) -> Markup {
-    let sessions =
-        || cores.iter().flat_map(|core| core.sessions.iter().map(move |session| (core.core, session)));
+    let sessions = in_order(cores);
     html! {
-        @if sessions().next().is_none() {
+        @if sessions.is_empty() {
             p.note { "No connection waits." }
         } @else {
             div.scroll tabindex="0" role="region" aria-label="Sessions" {
@@ -83,7 +91,7 @@ pub fn sessions_table(cores: &[CoreSessions]) -> Markup {
                         th.number scope="col" { "Core" }
                     } }
                     tbody {
-                        @for (core, session) in sessions() { (session_rows(core, session)) }
+                        @for (core, session) in sessions { (session_rows(core, session)) }
                     }
                 }
             }
