@@ -123,7 +123,7 @@ fn table() -> Vec<Case> {
         )
         .answers(200)
         .body(ALPHABET)
-        .closed()
+        .closed_to_more()
         .split(),
         case("a smuggler's two lengths after a good one", {
             let both =
