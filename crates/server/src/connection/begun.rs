@@ -15,9 +15,8 @@ use touchstone_interfaces::request::ReceivedHead;
 
 use super::at_once::Made;
 use super::request_body::BodyFeed;
-use super::response::CLIENT_LEFT;
-use super::{Connection, Hit, Next, protocol_of};
-use crate::exchange::{self, Arrival, ForProgram};
+use super::{Connection, Hit, Next};
+use crate::exchange::{self, ForProgram};
 
 /// A request whose answer is waited for.
 pub struct Waits {
@@ -123,12 +122,7 @@ impl Connection {
         let Some(received) = self.take_head() else { return Next::Close };
         let received = Rc::new(received);
         let sites = self.listener_index.and_then(|index| snapshot.listeners.get(index));
-        let arrival = Arrival {
-            protocol: protocol_of(&received.head),
-            peer: self.known_peer(),
-            listener: self.listener,
-            tls: self.tls_facts(),
-        };
+        let arrival = self.arrival(&received.head);
         let mut feed = BodyFeed::none();
         let answered = match exchange::begin(&snapshot, sites, arrival, received.clone(), |_| true, None) {
             Ok(mut request) => {
@@ -142,12 +136,7 @@ impl Connection {
                 let takes_interim = received.head.version == touchstone_http::request::Version::Http11;
                 match self.drive(std::pin::pin!(answer), &mut feed, &progress, takes_interim).await {
                     Some(answered) => answered,
-                    None => {
-                        let given = (CLIENT_LEFT, 0);
-                        let answered = Answer::new(CLIENT_LEFT).into();
-                        self.note_answer(&snapshot, &received, &progress, given, started, &answered);
-                        return Next::Close;
-                    }
+                    None => return self.note_left(&snapshot, &received, &progress, started),
                 }
             }
             // What was found when it was begun is gone since: a reload has removed the address.
@@ -158,12 +147,10 @@ impl Connection {
 
     /// The client has left before its answer.
     fn note_departure(&mut self, made: &Made) -> Next {
-        if let Some(received) = self.take_head() {
-            let answered = Answer::new(CLIENT_LEFT).into();
-            let given = (CLIENT_LEFT, 0);
-            self.note_answer(&made.snapshot, &received, &made.progress, given, made.started, &answered);
+        match self.take_head() {
+            Some(received) => self.note_left(&made.snapshot, &received, &made.progress, made.started),
+            None => Next::Close,
         }
-        Next::Close
     }
 
     /// Takes the head at the start of the input, which was whole when it was looked at before.

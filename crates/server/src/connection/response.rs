@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use touchstone_files::cache::Variant;
 use touchstone_http::chunked::{LAST_CHUNK, chunk_head};
-use touchstone_http::request::{Expectation, Method, Version};
+use touchstone_http::request::{Expectation, Method, RequestHead, Version};
 use touchstone_http::status::reason;
 use touchstone_interfaces::answer::{Answer, Framing, Part};
 use touchstone_interfaces::handler::PIECE_BYTES;
@@ -32,7 +32,7 @@ const FILE_TURN_BYTES: usize = 256 * 1024;
 pub(super) const TOGETHER_BYTES: usize = 16 * 1024;
 
 /// What logs say of a request whose client left before its answer, as nginx does.
-pub(super) const CLIENT_LEFT: u16 = 499;
+const CLIENT_LEFT: u16 = 499;
 
 /// What came of waiting for a piece of a body.
 enum Waited {
@@ -100,6 +100,16 @@ impl Connection {
         Next::Close
     }
 
+    /// What a request came through.
+    pub(super) fn arrival(&mut self, head: &RequestHead) -> Arrival {
+        Arrival {
+            protocol: protocol_of(head),
+            peer: self.known_peer(),
+            listener: self.listener,
+            tls: self.tls_facts(),
+        }
+    }
+
     /// `None`: the client left before.
     async fn find_answer(
         &mut self,
@@ -110,12 +120,7 @@ impl Connection {
         progress: &Rc<Progress>,
     ) -> Option<Answered> {
         let sites = self.listener_index.and_then(|index| snapshot.listeners.get(index));
-        let arrival = Arrival {
-            protocol: protocol_of(&received.head),
-            peer: self.known_peer(),
-            listener: self.listener,
-            tls: self.tls_facts(),
-        };
+        let arrival = self.arrival(&received.head);
         let may_serve = |host: Option<&[u8]>| self.transport.may_serve(host);
         let request = match exchange::begin(snapshot, sites, arrival, received.clone(), may_serve, body) {
             Ok(request) => request,
