@@ -131,7 +131,11 @@ pub(crate) fn mix(clients: u64, rate: f64) -> MixResult {
         latency: latency(requests, mean_us),
         connect: None,
         littles_law_clients: clients as f64,
-        client_rows: (1..=clients).map(|client| client_row(client, requests / clients, mean_us)).collect(),
+        client_rows: (1..=clients)
+            .map(|client| {
+                client_row(client, requests / clients + u64::from(client <= requests % clients), mean_us)
+            })
+            .collect(),
         server: Some(ProcessUse {
             user_s: 1.2,
             system_s: 3.6,

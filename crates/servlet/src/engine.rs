@@ -34,6 +34,8 @@ pub struct Engine {
     slabs: Slabs,
     monitor: Arc<Monitor>,
     tasks: Sender<Task>,
+    /// Where it is told whether the machine has started; taken by whoever tells it.
+    start_outcome: Mutex<Option<SyncSender<Result<(), String>>>>,
     /// For unpacked applications; it is removed at the end.
     private: PathBuf,
     last_route: AtomicI32,
@@ -92,12 +94,14 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
     let private = private_directory().map_err(|error| format!("no directory for Java: {error}"))?;
     let monitor = Monitor::start().map_err(|error| format!("no thread for Java: {error}"))?;
     let (tasks, to_do) = channel();
+    let (start_outcome, started) = sync_channel(1);
     let engine = Engine {
         settings: settings.clone(),
         machine: OnceLock::new(),
         slabs: Slabs::default(),
         monitor,
         tasks,
+        start_outcome: Mutex::new(Some(start_outcome)),
         private,
         last_route: AtomicI32::new(0),
         is_stopping: AtomicBool::new(false),
@@ -105,11 +109,17 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
         ends_with_java: ENDS_WITH_JAVA.load(Ordering::Acquire),
     };
     let engine = ENGINE.get_or_init(|| engine);
+    let no_thread = |error| format!("no thread for Java: {error}");
+    std::thread::Builder::new()
+        .name("java-start".to_string())
+        .stack_size(START_STACK_BYTES)
+        .spawn(move || engine.tell_start(engine.start_machine(&library, &jars)))
+        .map_err(no_thread)?;
     std::thread::Builder::new()
         .name("java".to_string())
         .stack_size(START_STACK_BYTES)
-        .spawn(move || engine.run(&library, &jars, &to_do))
-        .map_err(|error| format!("no thread for Java: {error}"))?;
+        .spawn(move || engine.run(&started, &to_do))
+        .map_err(no_thread)?;
     Ok(engine)
 }
 
@@ -214,13 +224,15 @@ impl Engine {
         let _ = self.tasks.send(Task::Close(id));
     }
 
-    fn run(&'static self, library: &Path, jars: &[PathBuf], to_do: &Receiver<Task>) {
+    fn run(&'static self, started: &Receiver<Result<(), String>>, to_do: &Receiver<Task>) {
         let work = self.settings.work.clone().unwrap_or_else(|| self.private.join("work"));
-        let started = self.start_machine(library, jars).and_then(|machine| {
-            let java = machine.attach("java")?;
-            std::fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
-            java.boot(&work).map(|()| java)
-        });
+        let started =
+            started.recv().unwrap_or_else(|_| Err("its thread has ended".to_string())).and_then(|()| {
+                let machine = self.machine.get().ok_or("Java is not started")?;
+                let java = machine.attach("java")?;
+                std::fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
+                java.boot(&work).map(|()| java)
+            });
         let java = match started {
             Ok(java) => java,
             Err(message) => {
@@ -285,16 +297,25 @@ impl Engine {
         }
     }
 
-    fn start_machine(&self, library: &Path, jars: &[PathBuf]) -> Result<&Machine, String> {
+    /// Starts the machine. It may end its thread's work for good instead of returning: see [`on_abort`].
+    fn start_machine(&self, library: &Path, jars: &[PathBuf]) -> Result<(), String> {
         let start = Start {
             libjvm: library,
             options: self.options(jars),
             on_exit,
+            on_abort,
             natives: &natives::table(),
             keeps_fault_handlers: false,
         };
         let machine = Machine::start(&start)?;
-        Ok(self.machine.get_or_init(|| machine))
+        self.machine.get_or_init(|| machine);
+        Ok(())
+    }
+
+    /// Tells whether the machine has started. False where that was told before.
+    fn tell_start(&self, outcome: Result<(), String>) -> bool {
+        let told = self.start_outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        told.is_some_and(|told| told.send(outcome).is_ok())
     }
 
     fn options(&self, jars: &[PathBuf]) -> Vec<String> {
@@ -331,6 +352,7 @@ impl Engine {
 /// and the next one takes over. The server has threads of its own, and goes on with everything else: so this thread, which
 /// is the machine's, never returns.
 extern "C" fn on_exit(code: std::ffi::c_int) {
+    on_abort();
     if let Some(engine) = ENGINE.get()
         && !engine.has_ended.swap(true, Ordering::AcqRel)
     {
@@ -338,6 +360,19 @@ extern "C" fn on_exit(code: std::ffi::c_int) {
     }
     loop {
         std::thread::park();
+    }
+}
+
+/// The machine has given up. Once it runs that is a fault in it, and the process ends as Java ends it, with all that helps
+/// to find the fault. While it starts, what it was given cannot be: then it has done nothing yet, and the server goes on
+/// without it. The thread it was starting on never returns.
+extern "C" fn on_abort() {
+    let Some(engine) = ENGINE.get() else { return };
+    let message = "Java does not start: it has said why in the standard error of the server";
+    if !engine.ends_with_java && engine.tell_start(Err(message.to_string())) {
+        loop {
+            std::thread::park();
+        }
     }
 }
 

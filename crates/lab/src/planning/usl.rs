@@ -133,14 +133,19 @@ pub fn of(points: &[(f64, f64)]) -> Outcome {
 fn doubts(usl: &Usl) -> Vec<String> {
     let mut doubts = Vec::new();
     let share = usl.gamma.standard_error / usl.gamma.estimate;
-    if share.is_nan() || share > ERROR_MAX {
+    if !share.is_finite() {
+        // As many loads as parameters: the curve passes through all of them, and nothing is left to judge it by.
+        doubts.push("gamma is not identified: too few loads for a standard error".to_owned());
+    } else if share > ERROR_MAX {
         doubts.push(format!(
             "gamma is not identified: its standard error is {:.0} % of it (at most {:.0} %)",
             share * 100.0,
             ERROR_MAX * 100.0
         ));
     }
-    if usl.explained.is_nan() || usl.explained < EXPLAINED_MIN {
+    if !usl.explained.is_finite() {
+        doubts.push("how much of the variance the law explains is not known".to_owned());
+    } else if usl.explained < EXPLAINED_MIN {
         doubts.push(format!(
             "the law explains {:.0} % of the variance (at least {:.0} %): another shape limits this system",
             usl.explained * 100.0,

@@ -65,7 +65,12 @@ impl Table {
                         @if !self.groups.is_empty() { (self.group_row()) }
                         tr {
                             @for (index, column) in self.columns.iter().enumerate() {
-                                th scope="col" class=[self.class(index)] { (column) }
+                                @if column.is_empty() {
+                                    // A header cell without words would be read out as one.
+                                    td {}
+                                } @else {
+                                    th scope="col" class=[self.class(index)] { (column) }
+                                }
                             }
                         }
                     }

@@ -20,6 +20,8 @@ pub struct Start<'a> {
     pub options: Vec<String>,
     /// What is called when the machine wants to end the process.
     pub on_exit: extern "C" fn(c_int),
+    /// What is called when the machine has given up, after which it ends the process with `abort` or `_exit`.
+    pub on_abort: extern "C" fn(),
     /// What Java may call: names, signatures and functions of the class `Native`.
     pub natives: &'a [(&'static CStr, &'static CStr, *mut c_void)],
     /// Somebody else has handlers for faults, which are to stay.
@@ -57,7 +59,9 @@ pub struct Attached<'m> {
 type CreateJavaVm = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> jint;
 
 impl Machine {
-    /// Starts the machine on this thread, which stays attached, and should be neither the first one nor have a small stack.
+    /// Starts the machine on this thread, which should be neither the first one nor have a small stack, and is let go of
+    /// again. Where the machine finds only late that it cannot be, with a heap too small for it say, this does not return:
+    /// `on_abort` is called.
     pub fn start(start: &Start<'_>) -> Result<Machine, String> {
         super::signals::leave_faults_to_the_machine(start.keeps_fault_handlers);
         // SAFETY: opening the library runs its initialisers, which are Java's.
@@ -75,6 +79,10 @@ impl Machine {
         options.push(JavaVMOption {
             optionString: c"exit".as_ptr().cast_mut(),
             extraInfo: start.on_exit as *mut c_void,
+        });
+        options.push(JavaVMOption {
+            optionString: c"abort".as_ptr().cast_mut(),
+            extraInfo: start.on_abort as *mut c_void,
         });
         let mut arguments = JavaVMInitArgs {
             version: JNI_VERSION_10,
@@ -94,7 +102,10 @@ impl Machine {
         // The machine is there for good, and so is its library.
         std::mem::forget(library);
         // SAFETY: the machine has just given this environment to this thread.
-        unsafe { Machine::known(vm, env.cast(), start) }
+        let machine = unsafe { Machine::known(vm, env.cast(), start) };
+        // SAFETY: this thread is attached, and no Java frame is on its stack.
+        unsafe { ((**vm).v1_4.DetachCurrentThread)(vm) };
+        machine
     }
 
     /// # Safety

@@ -201,8 +201,9 @@ public final class Trial {
                     }
                     context.complete();
                 });
-                case "timeout", "never" -> {
+                case "timeout" -> {
                 }
+                case "never" -> Gone.BEGUN.incrementAndGet();
                 default -> context.start(() -> {
                     try {
                         response.getWriter().print("completed");
@@ -232,14 +233,15 @@ public final class Trial {
         }
     }
 
-    /** How often a request that went on by itself has lost its client. */
+    /** How often a request that went on by itself has lost its client, and how many went on without an end. */
     @WebServlet("/gone")
     public static class Gone extends HttpServlet {
         static final AtomicInteger COUNT = new AtomicInteger();
+        static final AtomicInteger BEGUN = new AtomicInteger();
 
         @Override
         protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
-            response.getWriter().print(COUNT.get());
+            response.getWriter().print(COUNT.get() + " of " + BEGUN.get());
         }
     }
 

@@ -146,7 +146,7 @@ fn applications_are_told_that_a_stream_was_cancelled() {
             drop((waiting, body));
             let answer = requests.send_request(asked("facts"), true).unwrap().0.await.unwrap();
             assert_eq!(answer.status(), 200);
-            wait_until("applications know", START, || text(&server.get("/trial/gone")) == "2");
+            wait_until("applications know", START, || text(&server.get("/trial/gone")) == "2 of 1");
         });
     }
 }
