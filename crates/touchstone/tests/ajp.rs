@@ -621,7 +621,7 @@ fn a_container_that_has_hung_is_left_for_another() {
     let server = with_backends(&tree, &backends, keys, "");
     assert_eq!(server.get("/shop/page.html").status, 200);
     // It still accepts connections, and the kept one is as it was.
-    one.signal(Signal::STOP);
+    one.halt();
     let answer =
         server.connect().ask("POST /shop/page.html HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab");
     // Not to be repeated, so nothing of it was sent to the one that has hung.

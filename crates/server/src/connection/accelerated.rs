@@ -3,7 +3,8 @@
 
 use touchstone_files::cache::Variant;
 
-use super::{Connection, Hit, protocol_of};
+use super::hits::Hit;
+use super::{Connection, protocol_of};
 use crate::accelerator::{self, Ready};
 use crate::access::{HeadFields, RequestView};
 use crate::account::{self, HitOf};

@@ -17,9 +17,10 @@ use touchstone_interfaces::handler::{AtOnce, Called};
 use touchstone_interfaces::request::PlainGet;
 
 use super::begun::Waits;
+use super::hits::Hit;
 use super::request_body::BodyFeed;
 use super::response::TOGETHER_BYTES;
-use super::{Connection, Hit, Next, protocol_of};
+use super::{Connection, Next, protocol_of};
 use crate::access::{HeadFields, RequestView};
 use crate::account::{self, Account};
 use crate::calls::{CallOf, Callers};

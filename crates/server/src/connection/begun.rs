@@ -14,8 +14,9 @@ use touchstone_interfaces::handler::{AtOnce, Begun, Handler};
 use touchstone_interfaces::request::ReceivedHead;
 
 use super::at_once::Made;
+use super::hits::Hit;
 use super::request_body::BodyFeed;
-use super::{Connection, Hit, Next};
+use super::{Connection, Next};
 use crate::exchange::{self, ForProgram};
 
 /// A request whose answer is waited for.

@@ -18,8 +18,9 @@ use touchstone_interfaces::handler::PIECE_BYTES;
 use touchstone_interfaces::pipe::Receiver;
 use touchstone_interfaces::request::ReceivedHead;
 
+use super::hits::GATHER_BYTES;
 use super::request_body::{BodyFeed, BodyProblem};
-use super::{Connection, GATHER_BYTES, Next, ParsedHead, protocol_of};
+use super::{Connection, Next, ParsedHead, protocol_of};
 use crate::access::MinimumPace;
 use crate::account::{self, Account};
 use crate::exchange::{self, Answered, Arrival, Progress};

@@ -100,6 +100,20 @@ impl Tomcat {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// Has all its threads stand still. One that runs on another processor may do some more after the signal is sent.
+    pub(crate) fn halt(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.child.id());
+        // proc(5): the state stands behind the name, which may hold anything but this.
+        let stands_still = |task: &Path| {
+            fs::read_to_string(task.join("stat"))
+                .is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T')))
+        };
+        wait_until("every thread of it stands still", PATIENCE, || {
+            fs::read_dir(&tasks).expect("its threads").flatten().all(|task| stands_still(&task.path()))
+        });
+    }
+
     /// A path that a page of it may look for.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.base.path().join(name)

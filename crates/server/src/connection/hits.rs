@@ -1,0 +1,248 @@
+//! Answers from the cache, in passing: each plain GET of a cached file is one write of what lies prepared, and answers to
+//! pipelined requests are gathered into one. What is no such hit is left to the steps that may wait.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use touchstone_files::cache::{Prepared, Variant};
+use touchstone_http::request::{Expectation, Method, Parsed, RequestBody};
+use touchstone_http::target::is_plain_path;
+
+use super::at_once::Made;
+use super::begun::Waits;
+use super::{Connection, Next, ParsedHead, Refusal, protocol_of};
+use crate::access::{HeadFields, RequestView};
+use crate::account::{self, Account, HitOf};
+use crate::core::Hot;
+use crate::exchange::Progress;
+use crate::route::AtOnce;
+
+/// Answers to pipelined requests are gathered up to this size before they are written.
+pub(super) const GATHER_BYTES: usize = 128 * 1024;
+
+/// What came of trying to answer from the cache.
+pub(super) enum Hit {
+    /// Answered, or gathered to be; the connection goes on, or not.
+    Answered { persistent: bool },
+    /// Answered in part.
+    Partly { prepared: Arc<Prepared>, sent: usize },
+    /// A program has made the answer, which cannot be given in passing.
+    Made(Box<Made>),
+    /// A program was called, and the connection has gone back to its core meanwhile.
+    WentBack,
+    /// A program is to make the answer.
+    Waits(Box<Waits>),
+    /// It is not a plain hit.
+    Not,
+    /// The connection broke.
+    Broken,
+}
+
+impl Connection {
+    /// Serves the requests in `bytes` as far as they are plain hits; gives how many bytes that took. What was
+    /// gathered is written, or in `output`, when it returns.
+    pub(super) fn serve(&mut self, hot: &mut Hot, bytes: &[u8]) -> (usize, Next) {
+        hot.received_at = hot.log.wants_duration().then(Instant::now);
+        hot.metrics.begin_turn();
+        let (consumed, next) = self.serve_hits(hot, bytes);
+        (consumed, self.send_gathered(hot, next))
+    }
+
+    /// Sends what was gathered, and says how the connection goes on instead of with `next`.
+    pub(super) fn send_gathered(&mut self, hot: &mut Hot, next: Next) -> Next {
+        if !hot.gathered.is_empty() {
+            let written = match next {
+                Next::Close => self.transport.try_send_last(&hot.gathered, &[]),
+                _ => self.transport.try_send(&hot.gathered, &[]),
+            };
+            if let Ok(count) = written {
+                self.output.extend_from_slice(&hot.gathered[count..]);
+            }
+            hot.gathered.clear();
+            if written.is_err() {
+                return Next::Close;
+            }
+        }
+        match next {
+            // The rest of an answer must go out before the connection ends.
+            Next::Close if !self.output.is_empty() => Next::Linger,
+            next => next,
+        }
+    }
+
+    #[inline]
+    pub(super) fn serve_hits(&mut self, hot: &mut Hot, bytes: &[u8]) -> (usize, Next) {
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let length = match hot.head.parse(rest, &hot.limits) {
+                Ok(Parsed::Complete(length)) => length,
+                Ok(Parsed::Partial) => return (at, Next::Receive),
+                Err(error) => return (at, Next::Refuse(Refusal::Head(error))),
+            };
+            let last = at + length == bytes.len();
+            match self.try_hit(hot, rest, last) {
+                Hit::Answered { persistent: true } => at += length,
+                Hit::Answered { persistent: false } if last => return (at + length, Next::Close),
+                Hit::Answered { persistent: false } => return (at + length, Next::Linger),
+                Hit::Partly { prepared, sent } => return (at, Next::Finish { prepared, sent }),
+                Hit::Made(made) => return (at, Next::Give(made)),
+                Hit::WentBack => return (bytes.len(), Next::WentBack),
+                Hit::Waits(waits) => return (at, Next::Wait(waits)),
+                Hit::Not => {
+                    let parsed = ParsedHead { head: std::mem::take(&mut hot.head), length };
+                    return (at, Next::Answer(Box::new(parsed)));
+                }
+                Hit::Broken => return (bytes.len(), Next::Close),
+            }
+            if hot.gathered.len() > GATHER_BYTES {
+                // Written by `serve`; a client that does not read its answers is not read from meanwhile.
+                return (at, Next::Buffered);
+            }
+        }
+        (at, Next::Receive)
+    }
+
+    /// Answers the request in `hot.head` if it is a plain GET of a cached file.
+    #[inline]
+    pub(super) fn try_hit(&mut self, hot: &mut Hot, bytes: &[u8], last: bool) -> Hit {
+        let head = &hot.head;
+        let plain = head.method == Method::Get
+            && head.body == RequestBody::None
+            && !head.conditional
+            && head.expectation == Expectation::None;
+        if !plain {
+            return Hit::Not;
+        }
+        let target = head.target.of(bytes);
+        let path = match memchr::memchr(b'?', target) {
+            // A fragment has no place in a request (RFC 9112 section 3.2); the slow way says so.
+            Some(mark) if memchr::memchr(b'#', &target[mark..]).is_some() => return Hit::Not,
+            Some(mark) => &target[..mark],
+            None => target,
+        };
+        if !is_plain_path(path) {
+            return Hit::Not;
+        }
+        if self.generation != hot.generation {
+            self.take_up(hot);
+        }
+        let Some(listener) = self.listener_index else { return Hit::Not };
+        let host = hot.head.host.map(|host| host.of(bytes));
+        let Some(site) = hot.snapshot.listeners[listener].site(host) else { return Hit::Not };
+        if !self.transport.may_serve(host) {
+            return Hit::Not;
+        }
+        // Each answer has a field of its own.
+        if hot.snapshot.config.request_id.answer {
+            return Hit::Not;
+        }
+        let variant = self.variant(hot);
+        let date = self.core.clock.second();
+        if hot.front.is_some()
+            && let Some(hit) = self.try_accelerated(hot, bytes, site, path, last)
+        {
+            return hit;
+        }
+        let head = &hot.head;
+        let cached =
+            hot.caches.get_mut(site).and_then(|cache| cache.hit(path, head.accept_encoding, variant, &date));
+        let Some(prepared) = cached else { return self.ask_program(hot, bytes, site, path, last) };
+        let mut route = None;
+        if let Some(rules) = &hot.snapshot.sites[site].rules {
+            let fields = HeadFields { head: &hot.head, buffer: bytes };
+            let client = self.peer.map(|peer| hot.snapshot.connection_gate.client(peer.ip(), &fields));
+            let query = (path.len() < target.len()).then(|| &target[path.len() + 1..]);
+            let view = RequestView { client, method: b"GET", path, query, host, fields: &fields };
+            match rules.at_once(&view) {
+                AtOnce::Serve(_admitted, index) => route = index,
+                AtOnce::Resolve => return Hit::Not,
+            }
+        }
+
+        let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
+        if last && hot.gathered.is_empty() {
+            match self.send_answer(first, second, variant) {
+                Ok(sent) if sent == first.len() + second.len() => {}
+                Ok(sent) => return Hit::Partly { prepared: prepared.clone(), sent },
+                Err(_) => return Hit::Broken,
+            }
+        } else {
+            hot.gathered.extend_from_slice(first);
+            hot.gathered.extend_from_slice(second);
+        }
+        let body_bytes = prepared.body_length() as u64;
+        self.requests += 1;
+        let protocol = protocol_of(&hot.head);
+        if hot.log.is_on() {
+            self.tls_facts();
+        }
+        account::note_hit(hot, self.origin(protocol), HitOf::file(site, route), body_bytes, |_| None, bytes);
+        Hit::Answered { persistent: variant != Variant::Close }
+    }
+
+    /// Sends what fits now of the answer to the last request that was received.
+    #[inline]
+    pub(super) fn send_answer(&mut self, first: &[u8], second: &[u8], variant: Variant) -> io::Result<usize> {
+        match variant {
+            Variant::Close => self.transport.try_send_last(first, second),
+            _ => self.transport.try_send(first, second),
+        }
+    }
+
+    /// Writes the rest of a hit that did not fit at once.
+    pub(super) async fn finish_hit(&mut self, prepared: Arc<Prepared>, sent: usize) -> Next {
+        let started = Instant::now();
+        let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
+        let written = if sent < first.len() {
+            self.write(&first[sent..], second).await
+        } else {
+            self.write(&second[sent - first.len()..], &[]).await
+        };
+        let whole = prepared.body_length() as u64;
+        let core = self.core.clone();
+        let hot = &mut *core.hot.borrow_mut();
+        let input = std::mem::take(&mut self.input);
+        // It was whole when the hit was found, and nothing has taken from the input since.
+        let Ok(Parsed::Complete(length)) = hot.head.parse(&input, &hot.limits) else { return Next::Close };
+        self.note_finished(hot, &input, if written.is_ok() { whole } else { 0 }, started);
+        let variant = self.variant(hot);
+        self.requests += 1;
+        self.input = input;
+        self.input.drain(..length);
+        match written {
+            Err(_) => Next::Close,
+            Ok(()) if variant == Variant::Close => Next::Linger,
+            Ok(()) => Next::Buffered,
+        }
+    }
+
+    /// Counts and logs a hit that did not fit at once.
+    pub(super) fn note_finished(&mut self, hot: &mut Hot, bytes: &[u8], body_bytes: u64, started: Instant) {
+        self.tls_facts();
+        let head = std::mem::take(&mut hot.head);
+        let host = head.host.map(|host| host.of(bytes));
+        let listener = self.listener_index.and_then(|index| hot.snapshot.listeners.get(index));
+        let progress = Progress::default();
+        progress.site.set(listener.and_then(|listener| listener.site(host)));
+        progress.handler.set("cache");
+        let fields = HeadFields { head: &head, buffer: bytes };
+        let client = self.peer.map(|peer| hot.snapshot.connection_gate.client(peer.ip(), &fields));
+        let table = hot.snapshot.route_table.clone();
+        let account = Account {
+            origin: self.origin(protocol_of(&head)),
+            received: Some((&head, bytes)),
+            unread_line: &[],
+            table: &table,
+            progress: &progress,
+            client,
+            user: None,
+            status: 200,
+            body_bytes,
+            started,
+        };
+        account::note(hot, account);
+        hot.head = head;
+    }
+}

@@ -1,0 +1,114 @@
+//! How a connection waits for bytes and takes them in: whole requests are served where they lie, and only what is left of
+//! them is kept.
+
+use std::task::{Context, Poll};
+
+use super::{Connection, Next, Refusal, Waiting, http2};
+use crate::core::Hot;
+use crate::metrics::Timeout;
+
+impl Connection {
+    /// Waits for bytes and serves them; ready with what cannot be done in passing.
+    pub(super) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+        let core = self.core.clone();
+        loop {
+            if self.deadline.as_ref().is_some_and(|deadline| deadline.expired()) {
+                return Poll::Ready(match self.waiting {
+                    Waiting::Head => {
+                        self.count_timeout(Timeout::Header);
+                        Next::Refuse(Refusal::Timeout)
+                    }
+                    _ => {
+                        self.count_timeout(Timeout::Idle);
+                        Next::Close
+                    }
+                });
+            }
+            let hot = &mut *core.hot.borrow_mut();
+            let mut buffer = std::mem::take(&mut hot.receive_buffer);
+            let received = self.transport.poll_receive(context, &mut buffer);
+            let next = match received {
+                Poll::Ready(Ok(0) | Err(_)) => Some(Next::Close),
+                Poll::Ready(Ok(count)) => Some(self.take_in(hot, &buffer[..count])),
+                Poll::Pending => None,
+            };
+            hot.receive_buffer = buffer;
+            match next {
+                None => {
+                    self.arm_receive_deadline(context, hot);
+                    return Poll::Pending;
+                }
+                // Gathered answers are written before anything more is received.
+                Some(Next::Receive) if self.output.is_empty() => {}
+                Some(next) => return Poll::Ready(next),
+            }
+        }
+    }
+
+    /// Says until when the wait that begins now may last.
+    #[inline]
+    pub(super) fn arm_receive_deadline(&mut self, context: &mut Context<'_>, hot: &Hot) {
+        let Some(deadline) = &self.deadline else { return };
+        deadline.wakes(context.waker());
+        deadline.session.requests.set(self.requests);
+        let limits = &hot.snapshot.config.limits;
+        let now_ms = self.core.clock.coarse_ms();
+        if !self.input.is_empty() {
+            // Counted from the first byte: a client that sends one byte now and then gains nothing by it.
+            if self.waiting != Waiting::Head {
+                self.waiting = Waiting::Head;
+                deadline.set(now_ms, limits.header_timeout, false);
+            }
+        } else {
+            let limit = if self.requests == 0 { limits.header_timeout } else { limits.keep_alive_timeout };
+            self.waiting = Waiting::Idle;
+            deadline.set(now_ms, limit, true);
+        }
+    }
+
+    /// Takes in what was received: where nothing is left over from before it is served without being copied.
+    #[inline]
+    pub(super) fn take_in(&mut self, hot: &mut Hot, received: &[u8]) -> Next {
+        if self.input.is_empty() {
+            if self.requests == 0 && (http2::begins(received) || self.transport.speaks_http2()) {
+                self.input.extend_from_slice(received);
+                return Next::Http2;
+            }
+            let (consumed, next) = self.serve(hot, received);
+            self.input.extend_from_slice(&received[consumed..]);
+            next
+        } else {
+            let examined = self.input.len();
+            self.input.extend_from_slice(received);
+            // A head that was not whole becomes so, or wrong, by a line end, or too long. Parsing again for every other
+            // byte would let a slow client cost quadratic time.
+            let limits = &hot.limits;
+            let grown = self.input.len() > limits.request_line_bytes.min(limits.header_bytes);
+            let line_ends = memchr::memchr2(b'\r', b'\n', &self.input[examined - 1..]).is_some();
+            if !grown && !line_ends {
+                return Next::Receive;
+            }
+            self.serve_input(hot)
+        }
+    }
+
+    pub(super) fn serve_buffered(&mut self) -> Next {
+        if self.input.is_empty() {
+            return Next::Receive;
+        }
+        let core = self.core.clone();
+        self.serve_input(&mut core.hot.borrow_mut())
+    }
+
+    pub(super) fn serve_input(&mut self, hot: &mut Hot) -> Next {
+        let mut input = std::mem::take(&mut self.input);
+        let (consumed, next) = self.serve(hot, &input);
+        input.drain(..consumed);
+        self.input = input;
+        match next {
+            // HTTP/2's preface, in pieces, looks like a head of another version until it is whole.
+            Next::Refuse(_) if self.requests == 0 && http2::begins(&self.input) => Next::Http2,
+            next => next,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! How a connection sends what does not fit at once, and how it ends: a client that takes its answer more slowly than it
+//! must is let go, and one that has sent more than was read may read its answer before the end.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use super::request_body::BodyFeed;
+use super::{Connection, Waiting};
+use crate::access::{MinimumPace, Pace};
+use crate::metrics::Timeout;
+
+/// After an answer that leaves part of the request unread: how long, and for how many bytes, the connection listens
+/// on so that the client can read the answer before it learns that the rest was not wanted (RFC 9112 section 9.6).
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES: usize = 1024 * 1024;
+
+impl Connection {
+    /// Writes two buffers, waiting as needed.
+    pub(super) async fn write(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {
+        self.write_feeding(first, second, &mut BodyFeed::none()).await
+    }
+
+    /// Writes two buffers, waiting as needed, and brings on the request's body meanwhile: a client that sends all of it
+    /// before it reads must not wait for us while we wait for it.
+    pub(super) async fn write_feeding(
+        &mut self,
+        mut first: &[u8],
+        mut second: &[u8],
+        feed: &mut BodyFeed,
+    ) -> io::Result<()> {
+        if first.is_empty() {
+            std::mem::swap(&mut first, &mut second);
+        }
+        while !first.is_empty() {
+            let sent = self.transport.try_send(first, second)?;
+            self.sent_since_wait += sent as u64;
+            if sent < first.len() {
+                first = &first[sent..];
+            } else {
+                (first, second) = (&second[sent - first.len()..], &[]);
+            }
+            if !first.is_empty() {
+                self.wait_sendable(feed).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn flush_output(&mut self) -> io::Result<()> {
+        let output = std::mem::take(&mut self.output);
+        let result = self.write(&output, &[]).await;
+        // The capacity is not kept: most connections never gather again.
+        result
+    }
+
+    /// Waits until the client has taken some of what was sent, and brings on the request's body meanwhile. A client that
+    /// takes it more slowly than it must is let go.
+    pub(super) async fn wait_sendable(&mut self, feed: &mut BodyFeed) -> io::Result<()> {
+        let core = self.core.clone();
+        let limits = &core.hot.borrow().snapshot.config.limits.clone();
+        let minimum =
+            MinimumPace { stall_timeout: limits.stall_timeout, bytes_per_second: limits.minimum_send_rate };
+        let mut pace = self.send_pace.unwrap_or(Pace::begin(minimum));
+        pace.record(std::mem::take(&mut self.sent_since_wait), Duration::ZERO);
+        let began_ms = core.clock.coarse_ms();
+        self.set_deadline(pace.allowance());
+        self.set_writing(true);
+        feed.is_beside = true;
+        let result = poll_fn(|context| {
+            if self.deadline_expired(context) {
+                self.count_timeout(Timeout::Send);
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            if let Poll::Ready(result) = self.transport.poll_sendable(context) {
+                return Poll::Ready(result);
+            }
+            // That the client has left shows in what is sent.
+            let _ = feed.poll(self, false, context);
+            Poll::Pending
+        })
+        .await;
+        feed.is_beside = false;
+        self.set_writing(false);
+        self.clear_deadline();
+        pace.record(0, Duration::from_millis(core.clock.coarse_ms().saturating_sub(began_ms)));
+        self.send_pace = Some(pace);
+        result
+    }
+
+    /// Waits until everything that the transport has taken is sent, for `limits.stall_timeout` at the most.
+    pub(super) async fn flush_transport(&mut self) -> io::Result<()> {
+        let limit = self.core.hot.borrow().snapshot.config.limits.stall_timeout;
+        self.set_deadline(limit);
+        let result = poll_fn(|context| {
+            if self.deadline_expired(context) {
+                self.count_timeout(Timeout::Send);
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            self.transport.poll_flush(context)
+        })
+        .await;
+        self.clear_deadline();
+        result
+    }
+
+    // ---- the end
+
+    /// Says that nothing more comes, and listens until the client is done or too much time or data has passed.
+    pub(super) async fn linger(&mut self) {
+        if !self.output.is_empty() && self.flush_output().await.is_err() {
+            return;
+        }
+        if self.flush_transport().await.is_err() {
+            return;
+        }
+        self.transport.shut_down_sending();
+        self.set_deadline(LINGER);
+        let core = self.core.clone();
+        let mut listened = 0;
+        poll_fn(|context| {
+            while listened < LINGER_BYTES && !self.deadline_expired(context) {
+                let hot = &mut *core.hot.borrow_mut();
+                match ready!(self.transport.poll_discard(context, &mut hot.receive_buffer)) {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => listened += count,
+                }
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    pub(super) fn set_writing(&self, writing: bool) {
+        if let Some(deadline) = &self.deadline {
+            deadline.session.set_writing(writing);
+        }
+    }
+
+    pub(super) fn set_deadline(&mut self, limit: Duration) {
+        self.waiting = Waiting::Nothing;
+        if let Some(deadline) = &self.deadline {
+            deadline.set(self.core.clock.coarse_ms(), limit, false);
+        }
+    }
+
+    pub(super) fn clear_deadline(&mut self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.clear();
+        }
+    }
+
+    /// Ends a wait whose deadline says nothing of the connection.
+    pub(super) fn forget_deadline(&mut self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.forget();
+        }
+    }
+
+    pub(super) fn deadline_expired(&self, context: &mut Context<'_>) -> bool {
+        self.deadline.as_ref().is_some_and(|deadline| {
+            deadline.wakes(context.waker());
+            deadline.expired()
+        })
+    }
+}
