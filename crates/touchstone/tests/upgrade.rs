@@ -303,6 +303,79 @@ fn speaks_quic(address: SocketAddr) -> bool {
         && socket.recv(&mut answer).is_ok_and(|length| length > 7 && answer[1..5] == [0; 4])
 }
 
+#[test]
+fn downloads_over_http_2_go_on_through_reloads_and_upgrades() {
+    let tree = Tree::empty();
+    let body = bytes_of(3_000_000);
+    tree.write("page.bin", &body);
+    let mut server = start(&tree, &tree.configuration(&with_pid_file(2, "")));
+    let address = server.address();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    // Clients that take a piece between one change and the next, on as many streams of one connection.
+    let mut downloads = Vec::new();
+    let mut connections = Vec::new();
+    for _ in 0..2 {
+        let mut requests = runtime.block_on(connect_http_2(address));
+        for _ in 0..4 {
+            let asked = http::Request::get("http://a/page.bin").body(()).expect("a request");
+            let answer = requests.send_request(asked, true).expect("it is sent").0;
+            let answer = runtime.block_on(answer).expect("it is answered");
+            assert_eq!(answer.status(), 200);
+            downloads.push((answer.into_body(), Vec::new()));
+        }
+        connections.push(requests);
+    }
+    let mut take = |most: usize| {
+        for (stream, taken) in &mut downloads {
+            let until = taken.len().saturating_add(most);
+            while taken.len() < until
+                && let Some(piece) = runtime.block_on(stream.data())
+            {
+                let piece = piece.expect("no stream is reset");
+                stream.flow_control().release_capacity(piece.len()).expect("it was taken");
+                taken.extend_from_slice(&piece);
+            }
+        }
+    };
+    for round in 0..2 {
+        for reload in 0..3 {
+            take(50_000);
+            let limits = format!("[limits]\nkeep_alive_timeout = \"{}s\"\n", 60 + round * 3 + reload);
+            set_configuration(&tree, &tree.configuration(&with_pid_file(2 - round, &limits)));
+            let output = command(&tree, "reload", &[]);
+            assert!(output.status.success(), "{:?}", error_lines(&output));
+        }
+        take(50_000);
+        upgrade(&tree, &server);
+        // Whoever comes now is served by the new process.
+        let mut requests = runtime.block_on(connect_http_2(address));
+        let asked = http::Request::head("http://a/page.bin").body(()).expect("a request");
+        let answer = requests.send_request(asked, true).expect("it is sent").0;
+        assert_eq!(runtime.block_on(answer).expect("it is answered").status(), 200);
+    }
+    assert!(server.is_running(), "the first process has streams under way");
+    take(usize::MAX);
+    for (_, taken) in &downloads {
+        assert!(*taken == body, "{} bytes of {}", taken.len(), body.len());
+    }
+    drop((connections, downloads));
+    // The client's own side of the connections ends where it is run.
+    drop(runtime);
+    assert_eq!(server.wait().code(), Some(0), "it ends with the last stream");
+    stop_successor(&tree);
+}
+
+/// A connection of HTTP/2 without TLS.
+async fn connect_http_2(address: SocketAddr) -> h2::client::SendRequest<bytes::Bytes> {
+    let stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
+    // A stream that is not read must not take the room of the others.
+    let mut builder = h2::client::Builder::new();
+    builder.initial_connection_window_size(1 << 20);
+    let (requests, connection) = builder.handshake(stream).await.expect("it speaks HTTP/2");
+    tokio::spawn(connection);
+    requests.ready().await.expect("it takes requests")
+}
+
 /// An origin that switches protocols and then sends back whatever comes.
 fn echoing_origin() -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
