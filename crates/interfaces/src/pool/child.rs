@@ -8,6 +8,7 @@ use std::process::{Child as StdChild, Command, ExitStatus, Stdio};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open};
 
 use super::spec::{PoolSpec, ProcessLimits};
+use crate::orphans::leave_no_orphan;
 
 /// The longest line of its output that is kept together.
 const LONGEST_LINE_BYTES: usize = 4096;
@@ -154,8 +155,8 @@ fn pid_of(process: &StdChild) -> io::Result<Pid> {
 /// What is done in the new process before the program begins: it ends with the server, whatever happens to that; its
 /// limits; the socket that it inherits stays open.
 fn prepare(command: &mut Command, limits: ProcessLimits, inherited: Option<RawFd>) {
+    leave_no_orphan(command, Signal::TERM);
     let work = move || {
-        rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
         for (resource, value) in [(Resource::Nofile, limits.open_files), (Resource::As, limits.memory_bytes)]
         {
             if value.is_some() {

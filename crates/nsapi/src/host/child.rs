@@ -22,8 +22,6 @@ pub const SETTINGS_FILE: &str = "settings.json";
 
 /// Runs the child; the answer is its exit code.
 pub fn run(directory: &Path) -> i32 {
-    // SAFETY: without the server there is nobody to serve.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     crate::slots::install();
     crate::crash::install();
     match serve(directory) {

@@ -14,6 +14,9 @@ use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+use touchstone_interfaces::orphans::leave_no_orphan;
+
 use super::bridge::WorkerEnd;
 use super::child::SETTINGS_FILE;
 use super::wire::{Kind, OwnedRequest, decode_head, decode_outcome, parse_frame_head, write_frame};
@@ -217,13 +220,15 @@ impl Child {
         let _ = std::fs::remove_file(self.socket());
         let listener = UnixListener::bind(self.socket())?;
         // The link leads to the file that is being executed, also when another has taken its place since.
-        let mut child = Command::new("/proc/self/exe")
+        let mut command = Command::new("/proc/self/exe");
+        command
             .arg0("touchstone")
             .arg("nsapi-host")
             .arg(&self.directory)
             .stdin(Stdio::from(OwnedFd::from(listener)))
-            .stdout(Stdio::piped())
-            .spawn()?;
+            .stdout(Stdio::piped());
+        leave_no_orphan(&mut command, Signal::KILL);
+        let mut child = command.spawn()?;
         {
             let mut state = self.lock();
             state.pid = Some(child.id());

@@ -4,14 +4,16 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{self, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use tokio::sync::watch;
+use touchstone_interfaces::orphans::leave_no_orphan;
 
 use super::host::{SETTINGS_FILE, Settings};
 use super::wire::{self, Kind};
@@ -209,12 +211,16 @@ impl Child {
 
     /// Starts one child; a thread tells what it says, and its end.
     fn run_one(&self, listener: &UnixListener, number: u64, tell: &Sender<Told>) -> io::Result<u32> {
-        let mut child = Command::new(std::env::current_exe()?)
+        // The link leads to the file that is being executed, also when another has taken its place since.
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg0("touchstone")
             .arg("servlet-host")
             .arg(&self.directory)
             .stdin(Stdio::from(OwnedFd::from(listener.try_clone()?)))
-            .stdout(Stdio::piped())
-            .spawn()?;
+            .stdout(Stdio::piped());
+        leave_no_orphan(&mut command, Signal::KILL);
+        let mut child = command.spawn()?;
         let pid = child.id();
         let tell = tell.clone();
         std::thread::Builder::new().name("servlet-watch".to_string()).spawn(move || {

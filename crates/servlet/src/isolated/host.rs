@@ -45,8 +45,6 @@ pub struct Settings {
 
 /// Runs the child; the answer is its exit code.
 pub fn run(directory: &Path) -> i32 {
-    // SAFETY: without the server there is nobody to serve.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     engine::end_with_java();
     engine::log_to(Arc::new(|level, message| say(&format!("log {level} {message}"))));
     match serve(directory) {
