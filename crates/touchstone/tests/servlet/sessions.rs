@@ -50,14 +50,14 @@ fn sessions_find_their_way_back_through_a_proxy() {
     let front = Server::configured(
         &tree.root(),
         &format!(
-            "[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\n[[site.route]]\npath = \"/trial/\"\n\
-             proxy = {{ to = [\"http://{} route=one\", \"http://{} route=other\"], balance = \"round_robin\" }}\n",
+            "[server]\ncores = 1\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\n[[site.route]]\n\
+             path = \"/trial/\"\nproxy = {{ to = [\"http://{} route=one\", \"http://{} route=other\"], balance = \"round_robin\" }}\n",
             tree.root(),
             one.address(),
             other.address()
         ),
     );
-    // Those that begin are shared out.
+    // Those that begin are shared out, by each core for itself.
     let begun: Vec<Response> = (0..4).map(|_| front.get("/trial/count")).collect();
     let cookies: Vec<String> = begun.iter().map(cookie).collect();
     for name in ["one", "other"] {

@@ -241,6 +241,9 @@ final class Applications {
     }
 
     private Context start(Application application) {
+        // The end of an application that was busy, with sockets of clients say, can leave its class loader with this thread;
+        // it has stopped, and finds nothing for the next one.
+        Thread.currentThread().setContextClassLoader(Applications.class.getClassLoader());
         StandardContext context = new StandardContext();
         context.setName(new ContextName(application.path, application.version).getName());
         context.setPath(application.path);
