@@ -8,7 +8,7 @@
 //!
 //! All numbers are little-endian. `RequestReader.java` reads it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use touchstone_http::request::{Expectation, RequestHead};
 use touchstone_interfaces::request::{PlainGet, Protocol, Request, TlsFacts};
@@ -175,17 +175,36 @@ fn optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
 }
 
 /// A name, or the address where there is none; IPv6 without brackets where it is no host.
-fn address(out: &mut Vec<u8>, name: &[u8], ip: std::net::IpAddr) {
+fn address(out: &mut Vec<u8>, name: &[u8], ip: IpAddr) {
     use std::io::Write as _;
     if !name.is_empty() {
         return text(out, name);
     }
     let at = out.len();
     number(out, 0);
-    // Writing to memory does not fail.
-    let _ = write!(out, "{}", ip.to_canonical());
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => dotted(out, ip.octets()),
+        // Writing to memory does not fail.
+        IpAddr::V6(ip) => _ = write!(out, "{ip}"),
+    }
     let length = u32::try_from(out.len() - at - 4).unwrap_or(0);
     out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// An address of version 4, two or three of which stand in every request: what formats anything takes longer.
+fn dotted(out: &mut Vec<u8>, octets: [u8; 4]) {
+    for (index, octet) in octets.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b'.');
+        }
+        if octet >= 100 {
+            out.push(b'0' + octet / 100);
+        }
+        if octet >= 10 {
+            out.push(b'0' + octet / 10 % 10);
+        }
+        out.push(b'0' + octet % 10);
+    }
 }
 
 /// The host without its port, and the port.
@@ -219,6 +238,19 @@ mod tests {
         ] {
             assert_eq!(split_port(host), (name, port));
         }
+    }
+
+    #[test]
+    fn addresses_are_written_as_everybody_writes_them() {
+        for written in ["0.0.0.0", "127.0.0.1", "10.20.99.100", "255.109.200.9", "2001:db8::1", "::1"] {
+            let mut out = Vec::new();
+            address(&mut out, b"", written.parse().unwrap());
+            assert_eq!(&out[4..], written.as_bytes());
+            assert_eq!(out[..4], (written.len() as u32).to_le_bytes());
+        }
+        let mut out = Vec::new();
+        address(&mut out, b"", "::ffff:192.0.2.1".parse().unwrap());
+        assert_eq!(&out[4..], b"192.0.2.1");
     }
 
     #[test]
