@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use rustix::net::RecvFlags;
@@ -18,6 +19,10 @@ pub use tls::TlsStream;
 
 /// How many pieces one write takes.
 const PIECES_A_WRITE: usize = 16;
+
+/// How long an idle connection stays beyond the most that are kept: as many requests are soon under way again, and to close
+/// and open a connection for each of them costs several times what a kept one does.
+pub const SURPLUS_STAYS: Duration = Duration::from_secs(1);
 
 /// Received at once, where nobody says otherwise.
 pub const RECEIVE_BYTES: usize = 32 * 1024;

@@ -9,9 +9,11 @@ mod support;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -524,6 +526,54 @@ fn the_spice_program_answers() {
         "POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 70000\r\n\r\n".to_string() + &"b".repeat(70_000),
     );
     assert_eq!(answer.body.len(), 6_250);
+}
+
+/// Passes connections on to another socket, and counts them.
+fn counting(at: &Path, to: PathBuf) -> Arc<AtomicUsize> {
+    let listener = UnixListener::bind(at).unwrap();
+    let count: Arc<AtomicUsize> = Arc::default();
+    let counted = count.clone();
+    std::thread::spawn(move || {
+        for from_server in listener.incoming() {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let (from_server, to_program) = (from_server.unwrap(), UnixStream::connect(&to).unwrap());
+            let pass = |mut from: UnixStream, mut to: UnixStream| {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Write);
+                })
+            };
+            pass(from_server.try_clone().unwrap(), to_program.try_clone().unwrap());
+            pass(to_program, from_server);
+        }
+    });
+    count
+}
+
+#[test]
+fn as_many_connections_as_are_needed_stay_for_a_moment_and_some_for_longer() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/fastcgi/spice.c");
+    let Some(program) = compile(&source, "spice-kept.fcgi", &[]) else {
+        return skipped("the SPICE program (install gcc)");
+    };
+    let tree = Tree::empty();
+    let _program = listening(&program, &tree.beside("program.sock"));
+    let counted = tree.beside("counted.sock");
+    let count = counting(&counted, tree.beside("program.sock"));
+    let server = with_backends(&tree, "fastcgi", &[format!("unix:{}", counted.display())], "");
+    let sockets = server.open_sockets();
+    let mut clients: Vec<Client> = (0..48).map(|_| server.connect()).collect();
+    for _ in 0..10 {
+        clients.iter_mut().for_each(|client| client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+        for client in &mut clients {
+            assert_eq!(client.answer().body.len(), 6_250);
+        }
+    }
+    // Each wave would open anew what the one before it had closed.
+    let opened = count.load(Ordering::Relaxed);
+    assert!((17..150).contains(&opened), "{opened} connections were opened");
+    drop(clients);
+    wait_until("16 of them stay", PATIENCE, || server.open_sockets() <= sockets + 16);
 }
 
 /// The application behind a real SCGI server.

@@ -19,7 +19,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Sleep;
 
 use super::address::Address;
-use crate::stream::Stream;
+use crate::stream::{SURPLUS_STAYS, Stream};
 
 /// While others wait, so many connections in a row go from one request of this core to the next before one is given up.
 const TURNS: u32 = 16;
@@ -41,7 +41,7 @@ pub struct ConnectionRules {
     pub most_waiting: usize,
     /// How long one waits for one.
     pub wait_timeout: Duration,
-    /// The most idle ones, a core.
+    /// The most idle ones that are kept for longer than a moment, a core; 0: none is kept at all.
     pub most_idle: usize,
     /// How long an idle one is kept.
     pub idle_timeout: Duration,
@@ -219,9 +219,8 @@ impl Connections {
                 Err(back) => connection = back,
             }
         }
-        let mut idle = self.idle.borrow_mut();
-        if idle.len() < self.rules.most_idle {
-            idle.push(Idle::new(connection));
+        if self.rules.most_idle > 0 {
+            self.idle.borrow_mut().push(Idle::new(connection));
         }
     }
 
@@ -250,12 +249,15 @@ impl Connections {
         result.unwrap_or(Err(NoConnection::WaitedTooLong))
     }
 
-    /// Closes idle connections that are too old, closed by the program, or wanted elsewhere.
+    /// Closes idle connections that are too old, too many, closed by the program, or wanted elsewhere.
     fn look(&self) {
         let wanted = self.shared.waiting.load(Relaxed).saturating_sub(self.waiting.borrow().len());
         let mut idle = self.idle.borrow_mut();
         idle.retain(|idle| idle.age() < self.rules.idle_timeout && idle.connection.stream.is_quiet());
-        let given_up = wanted.min(idle.len());
+        // The oldest come first.
+        let too_many = idle.len().saturating_sub(self.rules.most_idle);
+        let surplus = idle[..too_many].iter().take_while(|idle| idle.age() >= SURPLUS_STAYS).count();
+        let given_up = wanted.max(surplus).min(idle.len());
         idle.drain(..given_up);
     }
 }

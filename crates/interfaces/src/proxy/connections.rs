@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use tokio::sync::Notify;
 
-use crate::stream::Stream;
+use crate::stream::{SURPLUS_STAYS, Stream};
 
 /// How connections are kept and limited.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConnectionRules {
     /// How long a connection without a request is kept.
     pub keep_alive_timeout: Duration,
-    /// How many such connections each core keeps; 0: none.
+    /// How many such connections each core keeps for longer than a moment; 0: none at all.
     pub most_idle: usize,
     /// How many requests one serves; 0: any number.
     pub most_uses: u64,
@@ -188,7 +188,7 @@ impl SharedConnections {
         let surplus = {
             let mut shelf = lock(&self.shelves[core % self.shelves.len()]);
             shelf.push_back(idle);
-            if shelf.len() > self.rules.most_idle { shelf.pop_front() } else { None }
+            self.surplus(&mut shelf)
         };
         // Closing takes a system call, and no lock.
         drop(surplus);
@@ -197,7 +197,14 @@ impl SharedConnections {
         }
     }
 
-    /// Closes connections of a core that are too old, closed by the origin, or lead to where it no longer is.
+    /// The oldest of too many, once it has been idle for a moment.
+    fn surplus(&self, shelf: &mut VecDeque<Idle>) -> Option<Idle> {
+        let is_surplus = shelf.len() > self.rules.most_idle
+            && shelf.front().is_some_and(|oldest| oldest.since.elapsed() >= SURPLUS_STAYS);
+        if is_surplus { shelf.pop_front() } else { None }
+    }
+
+    /// Closes connections of a core that are too old, too many, closed by the origin, or lead to where it no longer is.
     pub fn look(&self, core: usize, leads_to_origin: impl Fn(SocketAddr) -> bool) {
         let mut shelf = lock(&self.shelves[core % self.shelves.len()]);
         shelf.retain(|idle| {
@@ -205,6 +212,7 @@ impl SharedConnections {
                 && idle.connection.address.is_none_or(&leads_to_origin)
                 && idle.connection.stream.is_quiet()
         });
+        while self.surplus(&mut shelf).is_some() {}
     }
 
     /// Closes all that have no request.

@@ -576,7 +576,8 @@ pub(super) const IDLE_CONNECTIONS: Key<ProgramsConfig> = Key {
     name: "idle_connections",
     default: Some("16"),
     example: "4",
-    documentation: "The most idle connections to each backend that each core keeps.",
+    documentation: "The most idle connections to each backend that each core keeps for longer than a second. \
+        0: none is kept at all.",
     kind: Kind::Number {
         least: 0,
         most: MOST_COUNT,

@@ -351,8 +351,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "idle_connections",
             default: Some("64"),
             example: "16",
-            documentation: "How many connections without a request are kept for each core, to each origin; a core that \
-                has none takes another's. 0: a new one for each request.",
+            documentation: "How many connections without a request are kept for each core for longer than a second, to \
+                each origin; a core that has none takes another's. 0: a new one for each request.",
             kind: Kind::Number {
                 least: 0,
                 most: 10_000,
