@@ -6,49 +6,42 @@
 //! answer: routes and rewrites -> access rules -> handler or file -> fields and error page of the site
 //! ```
 //!
+//! | module | |
+//! |---|---|
+//! | `begin` | from a received head to a request with its site |
+//! | `progress` | how an exchange stands, for the connection and the logs |
+//! | `core_handlers` | the handlers of interfaces on a core, and what they may ask of it |
+//!
 //! Nothing here knows of sockets: the connection drives the future, feeds the request's body into its pipe meanwhile,
 //! and drops both when the client leaves.
 
-use std::cell::{Cell, RefCell};
-use std::net::{IpAddr, SocketAddr};
-use std::rc::{Rc, Weak};
+mod begin;
+mod core_handlers;
+mod progress;
+
+use std::net::IpAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use touchstone_files::cache::{DateSecond, Variant};
-use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
-use touchstone_http::target::{PathError, RequestTarget, is_plain_path, normalise_path, parse_target};
+use touchstone_files::cache::Variant;
+use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::trace_context;
-use touchstone_interfaces::answer::{Answer, CacheResult};
-use touchstone_interfaces::handler::{self, Begun, Handled, Interface, Level, OnCore};
-use touchstone_interfaces::interim::{InterimResponses, TakesInterim};
-use touchstone_interfaces::pipe::Receiver;
-use touchstone_interfaces::request::{
-    MOST_DERIVED, Protocol, ReceivedHead, Request, RequestDetails, TlsFacts,
-};
+use touchstone_interfaces::answer::Answer;
+use touchstone_interfaces::handler::{self, Begun, Handled, Interface, OnCore};
+use touchstone_interfaces::request::Request;
 
 use crate::access::{self, HeadFields, RequestView};
 use crate::config::LogLevel;
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::on_disk;
-use crate::request_id::RequestId;
-use crate::route::{Outcome, Resolved, SiteRules};
-use crate::session::UnderWayGuard;
-use crate::site::{ListenerSites, Snapshot};
+use crate::route::{Outcome, Resolved};
+use crate::site::Snapshot;
 use crate::static_files;
 
-/// What a request came through.
-pub struct Arrival {
-    /// The version of HTTP.
-    pub protocol: Protocol,
-    /// The other end of the connection, or whom a PROXY header named.
-    pub peer: Option<SocketAddr>,
-    /// The address that it was accepted on, as configured.
-    pub listener: SocketAddr,
-    /// The TLS session.
-    pub tls: Option<Arc<TlsFacts>>,
-}
+pub use begin::{Arrival, begin, client_of, refuse};
+pub use core_handlers::{begin_early, handler_of};
+pub use progress::Progress;
 
 /// An answer, and what the log wants to know beside it.
 pub struct Answered {
@@ -64,185 +57,6 @@ impl From<Answer> for Answered {
     fn from(answer: Answer) -> Answered {
         Answered { answer, client: None, user: None }
     }
-}
-
-/// How an exchange stands, as far as the connection must know while it waits for the answer.
-#[derive(Default)]
-pub struct Progress {
-    /// A handler is at work: it ends when the client leaves. Files are answered even to a client that will send nothing
-    /// more.
-    pub is_with_handler: Cell<bool>,
-    /// The connection is from a proxy whose word counts.
-    pub is_from_proxy: bool,
-    /// The site, once it is found.
-    pub site: Cell<Option<usize>>,
-    /// The last route that matched.
-    pub route: Cell<Option<usize>>,
-    /// What answers, for logs.
-    pub handler: Cell<&'static str>,
-    /// What a cache before the handler did.
-    pub cache: Cell<CacheResult>,
-    /// The request's id, where somebody has asked for it.
-    pub id: RefCell<Option<RequestId>>,
-    /// Field lines to be sent ahead of the answer, if that is not there at once.
-    early_hints: RefCell<Option<Arc<[u8]>>>,
-    /// Interim responses of the handler's own.
-    pub interim: InterimResponses,
-    /// The request among those under way, while it is.
-    pub under_way: RefCell<Option<UnderWayGuard>>,
-}
-
-impl TakesInterim for Progress {
-    fn interim(&self) -> &InterimResponses {
-        &self.interim
-    }
-}
-
-impl Progress {
-    /// The beginning of a client's request.
-    pub fn new(
-        snapshot: &Snapshot,
-        peer: Option<SocketAddr>,
-        under_way: Option<UnderWayGuard>,
-    ) -> Rc<Progress> {
-        Rc::new(Progress {
-            is_from_proxy: peer.is_some_and(|peer| snapshot.connection_gate.trusts_fields_of(peer.ip())),
-            under_way: RefCell::new(under_way),
-            ..Progress::default()
-        })
-    }
-
-    /// The beginning of a request that a route's program is to answer.
-    pub fn of_program(
-        snapshot: &Snapshot,
-        peer: Option<SocketAddr>,
-        under_way: Option<UnderWayGuard>,
-        site: usize,
-        route: usize,
-    ) -> Rc<Progress> {
-        let progress = Progress::new(snapshot, peer, under_way);
-        progress.at(snapshot, site, Some(route));
-        progress
-    }
-
-    /// Field lines to be sent now in an interim response, because the answer is not there yet; given once.
-    pub fn take_early_hints(&self) -> Option<Arc<[u8]>> {
-        self.early_hints.borrow_mut().take()
-    }
-
-    /// The site was found, and perhaps the route.
-    fn at(&self, snapshot: &Snapshot, site: usize, route: Option<usize>) {
-        self.site.set(Some(site));
-        self.route.set(route);
-        if let Some(under_way) = &*self.under_way.borrow() {
-            under_way.request().set_route(&snapshot.route_table, Some(site), route);
-        }
-    }
-
-    /// This answers.
-    pub fn with(&self, handler: &'static str) {
-        self.handler.set(handler);
-        if let Some(under_way) = &*self.under_way.borrow() {
-            under_way.request().set_handler(handler);
-        }
-    }
-}
-
-/// What can be refused from the head alone, whoever would answer it.
-pub fn refuse(snapshot: &Snapshot, head: &RequestHead) -> Option<Answer> {
-    if head.expectation == Expectation::Unknown {
-        return Some(Answer::error(417));
-    }
-    if matches!(head.body, RequestBody::Length(length) if length > snapshot.config.limits.body_bytes) {
-        return Some(Answer::error(413));
-    }
-    None
-}
-
-/// Finds the site, and makes a request of a head. The error is the answer.
-///
-/// `sites` are those of the address; `may_serve` says whether the connection may be used for a host.
-pub fn begin(
-    snapshot: &Snapshot,
-    sites: Option<&ListenerSites>,
-    arrival: Arrival,
-    received: Rc<ReceivedHead>,
-    may_serve: impl FnOnce(Option<&[u8]>) -> bool,
-    body: Option<Receiver>,
-) -> Result<Request, Answer> {
-    let head = &received.head;
-    let (is_connect, is_options) = (head.method == Method::Connect, head.method == Method::Options);
-    let Ok(target) = parse_target(is_connect, is_options, received.target()) else {
-        return Err(Answer::error(400));
-    };
-    // RFC 9112 section 3.2.2: the authority of an absolute target replaces Host.
-    let (path, query, host) = match target {
-        RequestTarget::Origin { path, query } => {
-            (path, query, head.host.map(|host| host.of(&received.buffer)))
-        }
-        RequestTarget::Absolute { authority, path, query, .. } => (path, query, Some(authority)),
-        RequestTarget::Asterisk => {
-            return Err(Answer::new(204).field("Allow", static_files::ALLOWED_METHODS));
-        }
-        RequestTarget::Authority(_) => {
-            return Err(Answer::error(405).field("Allow", static_files::ALLOWED_METHODS));
-        }
-    };
-    if let Some(proof) = snapshot.acme_challenges.answer(path, host) {
-        return Err(proof);
-    }
-    // RFC 9110 section 15.5.20: not a host of this address, or not one of this connection.
-    let site = sites.and_then(|sites| sites.site(host)).ok_or_else(|| Answer::error(421))?;
-    if !may_serve(host) {
-        return Err(Answer::error(421));
-    }
-    let path_as_sent = received.share(path);
-    // Rules look at what a path means, not at how it is written.
-    let path = if is_plain_path(path) {
-        path_as_sent.clone()
-    } else {
-        let mut normal = Vec::with_capacity(path.len());
-        if normalise_path(path, &mut normal).is_err() {
-            // Refused below, with the site's page: an empty path is none.
-            normal.clear();
-        }
-        normal.into()
-    };
-    let (query, host) = (query.map(|query| received.share(query)), host.map(|host| received.share(host)));
-    let fields = HeadFields { head, buffer: &received.buffer };
-    let client = client_of(snapshot, arrival.peer, &fields);
-    let is_trusted = |peer: &IpAddr| snapshot.connection_gate.trusts_fields_of(*peer);
-    let details = RequestDetails {
-        protocol: arrival.protocol,
-        path,
-        path_as_sent,
-        query,
-        host,
-        site,
-        client,
-        trusted_proxy: arrival.peer.map(|peer| peer.ip()).filter(is_trusted),
-        server: arrival.listener,
-        tls: arrival.tls,
-        user: None,
-        id: Box::default(),
-        depth: 0,
-        page_variables: None,
-        received,
-    };
-    Ok(Request::new(details, body.unwrap_or_else(|| Receiver::of(Bytes::new()))))
-}
-
-/// The client, behind proxies that are trusted; the port is 0 where only its address is known.
-pub fn client_of(
-    snapshot: &Snapshot,
-    peer: Option<SocketAddr>,
-    fields: &HeadFields<'_>,
-) -> Option<SocketAddr> {
-    peer.map(|peer| {
-        let address = snapshot.connection_gate.client(peer.ip(), fields);
-        let port = if address == peer.ip().to_canonical() { peer.port() } else { 0 };
-        SocketAddr::new(address, port)
-    })
 }
 
 /// What is said to a path that leads nowhere.
@@ -343,6 +157,7 @@ enum Step {
     Again(Box<Request>),
 }
 
+/// One round: routes and rewrites, access rules, and what these have come to.
 async fn step(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -392,7 +207,23 @@ async fn step(
         request.path_as_sent = rewritten.path_as_sent;
         request.query = rewritten.query;
     }
-    let answer = match &resolved.outcome {
+    match carry_out(core, snapshot, &resolved, request, variant, progress).await {
+        Step::Answer(answer) => Step::Answer(apply(&resolved, answer)),
+        again @ Step::Again(_) => again,
+    }
+}
+
+/// Does what the rules have come to.
+async fn carry_out(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    resolved: &Resolved<'_>,
+    mut request: Request,
+    variant: Variant,
+    progress: &Progress,
+) -> Step {
+    let site = request.site;
+    match &resolved.outcome {
         Outcome::Handler(interface) => {
             let left = request.without_body();
             let hints = resolved.route.map(|route| &route.early_hints).filter(|hints| !hints.is_empty());
@@ -401,15 +232,12 @@ async fn step(
             progress.with(interface.name());
             hand_on(snapshot, &mut request);
             let handled = handler_of(core, snapshot, interface).handle(request).await;
-            match settle(core, snapshot, handled, left, variant, progress).await {
-                Step::Answer(answer) => answer,
-                again @ Step::Again(_) => return again,
-            }
+            settle(core, snapshot, handled, left, variant, progress).await
         }
         Outcome::Files { root } => {
             progress.with("files");
             let site = root.map_or(site, |root| snapshot.sites[site].first_root + root);
-            answer_file(core, snapshot, &request, site, variant).await
+            Step::Answer(answer_file(core, snapshot, &request, site, variant).await)
         }
         outcome => {
             progress.with(match outcome {
@@ -421,10 +249,9 @@ async fn step(
                 core.error_log.limited(LogLevel::Warning, "route failed", message);
             }
             let answer = outcome.answer().unwrap_or_else(|| Answer::error(500));
-            finish(core, snapshot, &request, site, variant, answer).await
+            Step::Answer(finish(core, snapshot, &request, site, variant, answer).await)
         }
-    };
-    Step::Answer(apply(&resolved, answer))
+    }
 }
 
 /// What becomes of the request `left`, which a handler had.
@@ -560,63 +387,5 @@ fn file_request<'a>(
         path: &request.path_as_sent,
         query: request.query.as_deref(),
         variant,
-    }
-}
-
-/// The handler of an interface on this core.
-pub fn handler_of(
-    core: &Rc<Core>,
-    snapshot: &Arc<Snapshot>,
-    interface: &Arc<dyn Interface>,
-) -> Rc<dyn handler::Handler> {
-    core.handlers
-        .get(interface, || Rc::new(ServerOfCore { core: Rc::downgrade(core), snapshot: snapshot.clone() }))
-}
-
-/// Makes the handlers that have something to do before the first request comes, on the first core.
-pub fn begin_early(core: &Rc<Core>) {
-    if core.index > 0 {
-        return;
-    }
-    let snapshot = core.hot.borrow().snapshot.clone();
-    for interface in snapshot.sites.iter().filter_map(|site| site.rules.as_ref()).flat_map(SiteRules::early) {
-        let _ = handler_of(core, &snapshot, interface);
-    }
-}
-
-/// What handlers may ask of their core, under the configuration that they were made from.
-struct ServerOfCore {
-    // Not to be kept alive by its own handlers.
-    core: Weak<Core>,
-    snapshot: Arc<Snapshot>,
-}
-
-impl handler::Server for ServerOfCore {
-    fn date(&self) -> DateSecond {
-        match self.core.upgrade() {
-            Some(core) => core.clock.second(),
-            None => DateSecond { unix_seconds: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" },
-        }
-    }
-
-    fn log(&self, level: Level, what: &'static str, message: &str) {
-        if let Some(core) = self.core.upgrade() {
-            core.error_log.limited(level.into(), what, message);
-        }
-    }
-
-    fn answer(&self, request: Request) -> OnCore<Answer> {
-        let (core, snapshot) = (self.core.upgrade(), self.snapshot.clone());
-        Box::pin(async move {
-            match core {
-                Some(core) if request.depth <= MOST_DERIVED => answer_boxed(core, snapshot, request).await,
-                Some(_) => Answer::error(508),
-                None => Answer::error(503),
-            }
-        })
-    }
-
-    fn core(&self) -> usize {
-        self.core.upgrade().map_or(0, |core| core.index)
     }
 }

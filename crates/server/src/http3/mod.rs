@@ -34,4 +34,4 @@ mod transport;
 
 pub use listener::Listeners;
 pub use secrets::Secrets;
-pub use sockets::{CoreSockets, Sockets};
+pub use sockets::{CoreSockets, Opened, Sockets};

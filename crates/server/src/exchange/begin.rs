@@ -1,0 +1,129 @@
+//! From a received head to a request with its site, or to what is said to a head that makes none.
+
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
+use touchstone_http::target::{RequestTarget, is_plain_path, normalise_path, parse_target};
+use touchstone_interfaces::answer::Answer;
+use touchstone_interfaces::pipe::Receiver;
+use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, RequestDetails, TlsFacts};
+
+use crate::access::HeadFields;
+use crate::site::{ListenerSites, Snapshot};
+use crate::static_files;
+
+/// What a request came through.
+pub struct Arrival {
+    /// The version of HTTP.
+    pub protocol: Protocol,
+    /// The other end of the connection, or whom a PROXY header named.
+    pub peer: Option<SocketAddr>,
+    /// The address that it was accepted on, as configured.
+    pub listener: SocketAddr,
+    /// The TLS session.
+    pub tls: Option<Arc<TlsFacts>>,
+}
+
+/// What can be refused from the head alone, whoever would answer it.
+pub fn refuse(snapshot: &Snapshot, head: &RequestHead) -> Option<Answer> {
+    if head.expectation == Expectation::Unknown {
+        return Some(Answer::error(417));
+    }
+    if matches!(head.body, RequestBody::Length(length) if length > snapshot.config.limits.body_bytes) {
+        return Some(Answer::error(413));
+    }
+    None
+}
+
+/// Finds the site, and makes a request of a head. The error is the answer.
+///
+/// `sites` are those of the address; `may_serve` says whether the connection may be used for a host.
+pub fn begin(
+    snapshot: &Snapshot,
+    sites: Option<&ListenerSites>,
+    arrival: Arrival,
+    received: Rc<ReceivedHead>,
+    may_serve: impl FnOnce(Option<&[u8]>) -> bool,
+    body: Option<Receiver>,
+) -> Result<Request, Answer> {
+    let (path, query, host) = target_of(&received)?;
+    if let Some(proof) = snapshot.acme_challenges.answer(path, host) {
+        return Err(proof);
+    }
+    // RFC 9110 section 15.5.20: not a host of this address, or not one of this connection.
+    let site = sites.and_then(|sites| sites.site(host)).ok_or_else(|| Answer::error(421))?;
+    if !may_serve(host) {
+        return Err(Answer::error(421));
+    }
+    let path_as_sent = received.share(path);
+    // Rules look at what a path means, not at how it is written.
+    let path = if is_plain_path(path) { path_as_sent.clone() } else { normal_path(path) };
+    let (query, host) = (query.map(|query| received.share(query)), host.map(|host| received.share(host)));
+    let fields = HeadFields { head: &received.head, buffer: &received.buffer };
+    let client = client_of(snapshot, arrival.peer, &fields);
+    let is_trusted = |peer: &IpAddr| snapshot.connection_gate.trusts_fields_of(*peer);
+    let details = RequestDetails {
+        protocol: arrival.protocol,
+        path,
+        path_as_sent,
+        query,
+        host,
+        site,
+        client,
+        trusted_proxy: arrival.peer.map(|peer| peer.ip()).filter(is_trusted),
+        server: arrival.listener,
+        tls: arrival.tls,
+        user: None,
+        id: Box::default(),
+        depth: 0,
+        page_variables: None,
+        received,
+    };
+    Ok(Request::new(details, body.unwrap_or_else(|| Receiver::of(Bytes::new()))))
+}
+
+/// The client, behind proxies that are trusted; the port is 0 where only its address is known.
+pub fn client_of(
+    snapshot: &Snapshot,
+    peer: Option<SocketAddr>,
+    fields: &HeadFields<'_>,
+) -> Option<SocketAddr> {
+    peer.map(|peer| {
+        let address = snapshot.connection_gate.client(peer.ip(), fields);
+        let port = if address == peer.ip().to_canonical() { peer.port() } else { 0 };
+        SocketAddr::new(address, port)
+    })
+}
+
+/// The path, the query and the host that a request is for.
+type Target<'a> = (&'a [u8], Option<&'a [u8]>, Option<&'a [u8]>);
+
+/// Reads the target of a request. The error is the answer.
+fn target_of(received: &ReceivedHead) -> Result<Target<'_>, Answer> {
+    let head = &received.head;
+    let (is_connect, is_options) = (head.method == Method::Connect, head.method == Method::Options);
+    let Ok(target) = parse_target(is_connect, is_options, received.target()) else {
+        return Err(Answer::error(400));
+    };
+    match target {
+        RequestTarget::Origin { path, query } => {
+            Ok((path, query, head.host.map(|host| host.of(&received.buffer))))
+        }
+        // RFC 9112 section 3.2.2: the authority of an absolute target replaces Host.
+        RequestTarget::Absolute { authority, path, query, .. } => Ok((path, query, Some(authority))),
+        RequestTarget::Asterisk => Err(Answer::new(204).field("Allow", static_files::ALLOWED_METHODS)),
+        RequestTarget::Authority(_) => Err(Answer::error(405).field("Allow", static_files::ALLOWED_METHODS)),
+    }
+}
+
+/// A path in its normal form; empty where it has none, which is refused later, with the site's page.
+fn normal_path(path: &[u8]) -> Bytes {
+    let mut normal = Vec::with_capacity(path.len());
+    if normalise_path(path, &mut normal).is_err() {
+        normal.clear();
+    }
+    normal.into()
+}

@@ -1,0 +1,72 @@
+//! The handlers of interfaces on a core, and what they may ask of it.
+
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use touchstone_files::cache::DateSecond;
+use touchstone_interfaces::answer::Answer;
+use touchstone_interfaces::handler::{self, Interface, Level, OnCore};
+use touchstone_interfaces::request::{MOST_DERIVED, Request};
+
+use super::answer_boxed;
+use crate::core::Core;
+use crate::route::SiteRules;
+use crate::site::Snapshot;
+
+/// The handler of an interface on this core.
+pub fn handler_of(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    interface: &Arc<dyn Interface>,
+) -> Rc<dyn handler::Handler> {
+    core.handlers
+        .get(interface, || Rc::new(ServerOfCore { core: Rc::downgrade(core), snapshot: snapshot.clone() }))
+}
+
+/// Makes the handlers that have something to do before the first request comes, on the first core.
+pub fn begin_early(core: &Rc<Core>) {
+    if core.index > 0 {
+        return;
+    }
+    let snapshot = core.hot.borrow().snapshot.clone();
+    for interface in snapshot.sites.iter().filter_map(|site| site.rules.as_ref()).flat_map(SiteRules::early) {
+        let _ = handler_of(core, &snapshot, interface);
+    }
+}
+
+/// What handlers may ask of their core, under the configuration that they were made from.
+struct ServerOfCore {
+    // Not to be kept alive by its own handlers.
+    core: Weak<Core>,
+    snapshot: Arc<Snapshot>,
+}
+
+impl handler::Server for ServerOfCore {
+    fn date(&self) -> DateSecond {
+        match self.core.upgrade() {
+            Some(core) => core.clock.second(),
+            None => DateSecond { unix_seconds: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" },
+        }
+    }
+
+    fn log(&self, level: Level, what: &'static str, message: &str) {
+        if let Some(core) = self.core.upgrade() {
+            core.error_log.limited(level.into(), what, message);
+        }
+    }
+
+    fn answer(&self, request: Request) -> OnCore<Answer> {
+        let (core, snapshot) = (self.core.upgrade(), self.snapshot.clone());
+        Box::pin(async move {
+            match core {
+                Some(core) if request.depth <= MOST_DERIVED => answer_boxed(core, snapshot, request).await,
+                Some(_) => Answer::error(508),
+                None => Answer::error(503),
+            }
+        })
+    }
+
+    fn core(&self) -> usize {
+        self.core.upgrade().map_or(0, |core| core.index)
+    }
+}

@@ -1,0 +1,181 @@
+//! Reload: the configuration file as it is now is taken up whole, or everything stays as it was; and log files opened anew.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use super::Running;
+use crate::config::{self, Config};
+use crate::control::Answer;
+use crate::core_loop::Order;
+use crate::http3;
+use crate::listening::{Added, addresses};
+use crate::site::{Snapshot, scheme};
+use crate::systemd::Notice;
+
+/// How long cores may take to begin with a new configuration before the answer goes out without their word.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A configuration with everything that it needs open.
+struct ReadyToTakeUp {
+    snapshot: Arc<Snapshot>,
+    wanted: Vec<SocketAddr>,
+    added: Added,
+    http3: http3::Opened,
+}
+
+impl Running {
+    /// Takes up the configuration file as it is now, or keeps everything as it was and says why.
+    pub(super) fn reload(&mut self, asked_by: &str) -> Answer {
+        let Some(file) = self.parts.config_file.clone() else {
+            let message = format!("{asked_by}: there is no configuration file to read again");
+            self.parts.error_log.warning(&message);
+            return Answer::refused(message, Vec::new());
+        };
+        self.tell(&Notice::Reloading);
+        let answer = match self.try_reload(&file) {
+            Ok(()) => {
+                self.reloads += 1;
+                let message = format!("configuration {} taken up", file.display());
+                self.parts.error_log.info(&message);
+                Answer { facts: self.facts(), ..Answer::done(message) }
+            }
+            Err(problems) => {
+                for problem in &problems {
+                    self.parts.error_log.error(problem);
+                }
+                self.parts.metrics.reload_failed();
+                let message = "the configuration was not taken up; the one before stays";
+                self.parts.error_log.error(message);
+                Answer::refused(message, problems)
+            }
+        };
+        let outcome = if answer.ok { "" } else { "; the last reload was refused, see the error log" };
+        self.tell(&Notice::Ready(&format!("{}{outcome}", self.status_line())));
+        answer
+    }
+
+    /// Reads the configuration, makes ready all that can fail, and then takes it up.
+    fn try_reload(&mut self, file: &Path) -> Result<(), Vec<String>> {
+        let config = read(file)?;
+        for key in fixed_keys_that_differ(&config, &self.parts.snapshot.config) {
+            self.parts
+                .error_log
+                .warning(format_args!("{key} changes only when the server is started anew or upgraded"));
+        }
+        let ready = self.make_ready(config).map_err(|problem| vec![problem])?;
+        self.take_up(ready);
+        Ok(())
+    }
+
+    /// Opens what the new configuration asks for. The logs and the admin listener come last: they change at once.
+    fn make_ready(&mut self, config: Config) -> Result<ReadyToTakeUp, String> {
+        let parts = &mut self.parts;
+        let snapshot = Snapshot::open(
+            config,
+            &parts.tls,
+            &parts.access,
+            &parts.accelerator,
+            parts.acme.http_challenges(),
+            &parts.error_log,
+        )
+        .map_err(|unusable| unusable.0)?;
+        let snapshot = Arc::new(snapshot);
+        let wanted = addresses(&snapshot.config);
+        let added = parts.listening.prepare(&wanted, parts.cores.len()).map_err(|error| error.0)?;
+        let bound: Vec<_> = parts.listening.bound().chain(added.addresses()).collect();
+        let bound_of =
+            |wanted| bound.iter().find(|(known, _)| *known == wanted).map_or(wanted, |(_, bound)| *bound);
+        let http3 = parts.http3.open(&snapshot, bound_of, &parts.error_log)?;
+        parts.admin.reconfigure(&snapshot.config.admin)?;
+        if snapshot.config.access_log != parts.snapshot.config.access_log {
+            let reconfigured = parts.access_log.reconfigure(&snapshot.config.access_log);
+            reconfigured.map_err(|error| error.to_string())?;
+        }
+        if snapshot.config.error_log != parts.snapshot.config.error_log {
+            let reconfigured = parts.error_log.reconfigure(&snapshot.config.error_log);
+            reconfigured.map_err(|error| error.to_string())?;
+        }
+        Ok(ReadyToTakeUp { snapshot, wanted, added, http3 })
+    }
+
+    /// Hands the new configuration to the cores, and waits for them to have it.
+    fn take_up(&mut self, ready: ReadyToTakeUp) {
+        let ReadyToTakeUp { snapshot, wanted, added, http3 } = ready;
+        let parts = &mut self.parts;
+        for (configured, bound) in added.addresses() {
+            let sites = snapshot.listeners.iter().find(|sites| sites.address == configured);
+            let scheme = sites.map_or("http", scheme);
+            parts.error_log.info(format_args!("listening on {scheme}://{bound}"));
+            parts.view.add_listener(configured, bound);
+        }
+        let shares = parts.listening.take_up(added, &wanted);
+        let (done, all_done) = channel();
+        let http3_shares = parts.http3.take_up(http3);
+        parts.metrics.reload_taken_up();
+        for ((core, listeners), sockets) in parts.cores.iter().zip(shares).zip(http3_shares) {
+            // A core that has ended is reported when the server stops.
+            let _ = core.orders.send(Order::Reload(snapshot.clone(), listeners, sockets, done.clone()));
+        }
+        drop(done);
+        parts.view.show(&snapshot);
+        parts.acme.take_up(&snapshot.config);
+        let mut old = vec![std::mem::replace(&mut parts.snapshot, snapshot)];
+        old.extend(wait_for_all(&all_done, parts.cores.len()));
+        // The last holder waits for the watcher of files, which is not worth anybody's wait.
+        let _ = std::thread::Builder::new().name("old snapshot".to_string()).spawn(move || drop(old));
+    }
+
+    /// Opens the log files again.
+    pub(super) fn reopen_logs(&self) -> Answer {
+        self.parts.access_log.reopen();
+        match self.parts.error_log.reopen() {
+            Ok(()) => {
+                self.parts.error_log.info("logs opened again");
+                Answer::done("logs opened again")
+            }
+            Err(error) => {
+                let message = format!("the error log stays as it was: {error}");
+                self.parts.error_log.error(&message);
+                Answer::refused(message, Vec::new())
+            }
+        }
+    }
+}
+
+/// Reads a configuration file, and looks whether this machine has what it names.
+fn read(file: &Path) -> Result<Config, Vec<String>> {
+    let texts = |problems: Vec<config::ConfigProblem>| problems.iter().map(ToString::to_string).collect();
+    let config::Loaded { config, places } = config::load_file(file).map_err(texts)?;
+    let problems = config::check_surroundings(&config, &places);
+    if problems.is_empty() { Ok(config) } else { Err(texts(problems)) }
+}
+
+/// The keys that differ and do not follow a reload.
+fn fixed_keys_that_differ(new: &Config, old: &Config) -> Vec<&'static str> {
+    let ((server, accelerator), (old_server, old_accelerator)) =
+        ((&new.server, &new.accelerator), (&old.server, &old.accelerator));
+    let table = [
+        ("server.cores", server.cores != old_server.cores),
+        ("server.pin_cores", server.pin_cores != old_server.pin_cores),
+        ("server.pid_file", server.pid_file != old_server.pid_file),
+        ("server.control_socket", server.control_socket != old_server.control_socket),
+        ("server.user", server.user != old_server.user),
+        ("server.group", server.group != old_server.group),
+        ("server.supplementary_groups", server.supplementary_groups != old_server.supplementary_groups),
+        ("server.umask", server.umask != old_server.umask),
+        ("server.no_new_privileges", server.no_new_privileges != old_server.no_new_privileges),
+        ("accelerator.disk", accelerator.disk != old_accelerator.disk),
+        ("accelerator.disk_size", accelerator.disk_bytes != old_accelerator.disk_bytes),
+    ];
+    table.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+}
+
+/// Waits until so many have given back what they had before, or nobody is left who could.
+fn wait_for_all(done: &Receiver<Arc<Snapshot>>, count: usize) -> Vec<Arc<Snapshot>> {
+    let until = Instant::now() + RELOAD_PATIENCE;
+    let next = || done.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
+    std::iter::from_fn(next).take(count).collect()
+}

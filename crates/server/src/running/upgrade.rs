@@ -1,0 +1,127 @@
+//! Upgrade: another process of the program takes the sockets, and this one finishes what is under way.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{Event, Running};
+use crate::control::{Answer, Reply};
+use crate::core_loop::{Departure, Order};
+use crate::handover::{Ready, Successor, own_program};
+use crate::systemd::Notice;
+
+/// A new process that is getting ready.
+pub struct Upgrade {
+    /// The process.
+    pub successor: Arc<Successor>,
+    /// Who wants to know what comes of it.
+    replies: Vec<Reply>,
+}
+
+impl Running {
+    /// Starts the new process; what comes of it comes as an event.
+    pub(super) fn begin_upgrade(&mut self, program: Option<PathBuf>, reply: Option<Reply>) {
+        if let Some(upgrade) = &self.upgrade {
+            let process = upgrade.successor.process();
+            let message = format!("an upgrade is under way: process {process} is getting ready");
+            self.parts.error_log.warning(&message);
+            return reply.into_iter().for_each(|reply| reply.send(Answer::refused(&message, Vec::new())));
+        }
+        let replies: Vec<Reply> = reply.into_iter().collect();
+        match self.start_successor(program) {
+            Ok(successor) => {
+                let program = successor.program().display();
+                let process = successor.process();
+                self.parts
+                    .error_log
+                    .info(format_args!("upgrade: '{program}' is started as process {process}"));
+                self.upgrade = Some(Upgrade { successor, replies });
+            }
+            Err(reason) => self.refuse_upgrade(&reason, replies),
+        }
+    }
+
+    fn start_successor(&self, program: Option<PathBuf>) -> Result<Arc<Successor>, String> {
+        let own =
+            || own_program().map_err(|error| format!("the program of this process is not found: {error}"));
+        let program = program.map_or_else(own, Ok)?;
+        let told = |error: io::Error| format!("the sockets cannot be handed over: {error}");
+        let mut sockets = self.parts.listening.to_pass().map_err(told)?;
+        sockets.extend(self.parts.http3.to_pass().map_err(told)?);
+        if let Some(control) = &self.control {
+            sockets.push(control.to_pass().map_err(told)?);
+        }
+        self.tell(&Notice::Status("Starting the process that is to take over"));
+        let successor = Arc::new(Successor::start(&program, sockets)?);
+        let (waiting, events) = (successor.clone(), self.events.clone());
+        let most = self.parts.snapshot.config.server.upgrade_timeout;
+        let wait = move || drop(events.send(Event::Successor(waiting.wait_until_ready(most))));
+        match std::thread::Builder::new().name("upgrade".to_string()).spawn(wait) {
+            Ok(_) => Ok(successor),
+            Err(error) => {
+                successor.end();
+                Err(format!("no thread can be started to wait for the new process: {error}"))
+            }
+        }
+    }
+
+    pub(super) fn upgrade_failed(&mut self, reason: &str) {
+        let replies = self.upgrade.take().map_or_else(Vec::new, |upgrade| upgrade.replies);
+        self.refuse_upgrade(reason, replies);
+    }
+
+    fn refuse_upgrade(&self, reason: &str, replies: Vec<Reply>) {
+        self.parts.error_log.error(format_args!("upgrade: {reason}"));
+        let message = "the upgrade failed; this process goes on";
+        self.parts.error_log.error(message);
+        let status = format!("{}; the last upgrade failed, see the error log", self.status_line());
+        self.tell(&Notice::Ready(&status));
+        for reply in replies {
+            reply.send(Answer::refused(message, vec![reason.to_string()]));
+        }
+    }
+
+    /// The new process accepts: lets go of what it has taken, and finishes the rest.
+    pub(super) fn leave_to_successor(mut self, ready: &Ready) -> io::Result<()> {
+        let Some(Upgrade { successor, replies }) = self.upgrade.take() else { return self.stop() };
+        let process = successor.process();
+        self.parts.error_log.info(format_args!(
+            "process {process} has taken over; requests and connections of this one are finished"
+        ));
+        // The new process speaks to systemd once it is told to go on; until then only the main process is heard.
+        self.tell(&Notice::MainProcess(process));
+        self.parts.notifier.fall_silent();
+        if let Some(control) = self.control.take() {
+            control.leave();
+        }
+        // They are the new process's now.
+        self.parts.pid_file = None;
+        self.parts.admin.end();
+        self.order_to_drain(Departure { left: ready.taken.clone().into(), patient: true });
+        // Should it be gone by now, nobody is left to go on; its end is in its own log.
+        let _ = successor.go();
+        for reply in replies {
+            let mut answer = Answer::done(format!("process {process} has taken over"));
+            answer.facts = json!({ "process": process, "program": successor.program().to_string_lossy() });
+            reply.send(answer);
+        }
+        self.finish()
+    }
+
+    /// The process before has ended, and with it its connections of HTTP/3: the sockets are ours alone.
+    pub(super) fn begin_http3(&mut self) {
+        let parts = &mut self.parts;
+        parts.http3.go_on();
+        let listening = &parts.listening;
+        match parts.http3.open(&parts.snapshot, |address| listening.bound_of(address), &parts.error_log) {
+            Ok(opened) => {
+                for (core, sockets) in parts.cores.iter().zip(parts.http3.take_up(opened)) {
+                    let _ = core.orders.send(Order::Http3(sockets));
+                }
+            }
+            Err(problem) => parts.error_log.error(format_args!("no HTTP/3 until the next start: {problem}")),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Content codings: which form of a file a client gets, and the making of forms that are not there yet.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use touchstone_files::cache::{Begun, CodingJob, Entry, FileCache, Prepared, Representation, Selection};
+use touchstone_files::coding::{CodingSource, Codings, twin_etag, twin_path};
+use touchstone_files::root::{Opened, Refused};
+use touchstone_http::content_coding::CodingPreference;
+
+use super::content::Content;
+use super::find::Found;
+use super::try_again;
+use crate::answer::Answer;
+use crate::core::Core;
+use crate::file_request::FileRequest;
+use crate::whole_file;
+
+/// Chooses among the representations of a cached file, making the one that is wanted if it is not there yet; `None`:
+/// the file has changed, and the entry is gone.
+pub async fn choose_coding(
+    core: &Rc<Core>,
+    request: &FileRequest<'_>,
+    entry: &Arc<Entry>,
+    plain: Arc<Prepared>,
+) -> Option<Found> {
+    let plain_content = |plain| {
+        let representation = entry.identity().representation().clone();
+        Some(Found::Content(representation, Content::Cached(plain)))
+    };
+    let preference = request.coding_preference();
+    let Some(cache) = request.snapshot.cache.as_ref().filter(|_| preference != CodingPreference::IDENTITY)
+    else {
+        return plain_content(plain);
+    };
+    loop {
+        let date = core.clock.second();
+        let coding = match entry.select(preference, &date, cache) {
+            Selection::Final(kept) | Selection::Meanwhile(kept) => {
+                let prepared = kept.response(entry, request.variant, &date, cache);
+                return Some(Found::Content(kept.representation().clone(), Content::Cached(prepared)));
+            }
+            Selection::NotAcceptable => return Some(Found::Other(not_acceptable())),
+            Selection::Stale => return None,
+            Selection::Wait(coding) => {
+                entry.made(coding).await;
+                continue;
+            }
+            Selection::Make(coding) => coding,
+        };
+        match entry.begin(coding, request.variant, &date, cache) {
+            Begun::Job(job) => make_coded(core, request, cache, entry, job).await?,
+            Begun::Taken => {}
+            Begun::Busy if preference.accepts_identity() => return plain_content(plain),
+            Begun::Busy => return Some(Found::Other(try_again())),
+        }
+    }
+}
+
+/// Makes a coded form, or finds that it cannot be had; `None`: its file has changed, and the entry is gone.
+async fn make_coded(
+    core: &Rc<Core>,
+    request: &FileRequest<'_>,
+    cache: &FileCache,
+    entry: &Entry,
+    job: CodingJob,
+) -> Option<()> {
+    let facts = match job.source() {
+        CodingSource::Twin(facts) => facts,
+        CodingSource::Compress { .. } => {
+            let task = tokio::task::spawn_blocking(move || job.compress());
+            if let Err(error) = task.await.unwrap_or_else(|error| Err(io::Error::other(error))) {
+                let path = entry.file_path().escape_ascii();
+                core.error_log.warning(format_args!("cannot compress {path}: {error}"));
+            }
+            return Some(());
+        }
+    };
+    let path = twin_path(entry.file_path(), job.coding());
+    let outcome = match request.site().root.open(&path) {
+        Ok(opened) if !opened.facts.same_version(&facts) => Ok(None),
+        Ok(_) if !cache.admits(facts.size) => return Some(()),
+        Ok(opened) => whole_file::read(opened).await,
+        Err(Refused::NotFound) => Ok(None),
+        Err(refused) => Err(io::Error::other(refused)),
+    };
+    match outcome {
+        Ok(Some(body)) => {
+            job.keep_twin(&facts, &body);
+            Some(())
+        }
+        Ok(None) => {
+            cache.forget(entry);
+            None
+        }
+        // The job ends without an outcome: the file goes out in another form.
+        Err(error) => {
+            core.error_log.warning(format_args!("cannot read {}: {error}", path.escape_ascii()));
+            Some(())
+        }
+    }
+}
+
+/// Chooses between a file that is not cached and the compressed files beside it.
+pub fn choose_uncached(
+    request: &FileRequest<'_>,
+    file_path: &[u8],
+    opened: Opened,
+    representation: Representation,
+    codings: &Codings,
+) -> Found {
+    let plain = |representation| {
+        let size = opened.facts.size;
+        Found::Content(representation, Content::File(Arc::new(opened.descriptor), size))
+    };
+    for group in request.coding_preference().groups() {
+        for coding in group.codings() {
+            let Some(facts) = codings.twin(coding) else { continue };
+            let Ok(twin) = request.site().root.open(&twin_path(file_path, coding)) else { continue };
+            if twin.facts.same_version(&facts) {
+                let representation = Representation {
+                    etag: twin_etag(&facts, coding),
+                    content_coding: Some(coding),
+                    ..representation
+                };
+                return Found::Content(representation, Content::File(Arc::new(twin.descriptor), facts.size));
+            }
+        }
+        if group.identity {
+            return plain(representation);
+        }
+    }
+    // RFC 9110 section 12.4.1: where there is nothing to choose from, the field may be disregarded.
+    if codings.is_negotiable() { Found::Other(not_acceptable()) } else { plain(representation) }
+}
+
+fn not_acceptable() -> Answer {
+    Answer::error(406).field("Vary", "Accept-Encoding")
+}

@@ -1,0 +1,169 @@
+//! From a file's bytes to an answer: conditions first, then ranges, then the whole (RFC 9110 section 13.2.2).
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use touchstone_files::cache::{Prepared, Representation};
+use touchstone_http::conditional::{
+    Conditions, FieldLines, Precondition, Validators, evaluate, if_range_holds,
+};
+use touchstone_http::range::{self, ByteRange, MultipartByteRanges, Ranges};
+use touchstone_http::request::{KnownField, Method};
+
+use crate::answer::{Answer, Part};
+use crate::file_request::FileRequest;
+
+/// Where a file's bytes are.
+pub enum Content {
+    /// In the cache.
+    Cached(Arc<Prepared>),
+    /// On disk, and so many.
+    File(Arc<OwnedFd>, u64),
+}
+
+impl Content {
+    fn length(&self) -> u64 {
+        match self {
+            Content::Cached(prepared) => prepared.body_length() as u64,
+            Content::File(_, length) => *length,
+        }
+    }
+
+    fn part(&self, range: ByteRange) -> Part {
+        match self {
+            Content::Cached(prepared) => {
+                Part::Cached(prepared.clone(), range.first as usize..range.last as usize + 1)
+            }
+            Content::File(file, _) => {
+                Part::File { file: file.clone(), offset: range.first, length: range.len() }
+            }
+        }
+    }
+
+    /// All of it, as the body of an answer.
+    pub fn whole(&self) -> Vec<Part> {
+        match self.length() {
+            0 => Vec::new(),
+            length => vec![self.part(ByteRange { first: 0, last: length - 1 })],
+        }
+    }
+}
+
+/// What the request's conditions make of it, if not what was asked for (RFC 9110 section 13.2.2).
+pub fn precondition(request: &FileRequest<'_>, representation: &Representation, now: i64) -> Option<Answer> {
+    // What has no validators matches none, so no condition can be about it.
+    let has_validators = !representation.etag.is_empty() || representation.last_modified.is_some();
+    if !request.head.conditional || !has_validators {
+        return None;
+    }
+    let values = |known| request.head.values(request.buffer, known).collect::<Vec<&[u8]>>();
+    let if_match = values(KnownField::IfMatch);
+    let if_none_match = values(KnownField::IfNoneMatch);
+    let if_modified_since = values(KnownField::IfModifiedSince);
+    let if_unmodified_since = values(KnownField::IfUnmodifiedSince);
+    let if_range = values(KnownField::IfRange);
+    let conditions = Conditions {
+        if_match: FieldLines::Several(&if_match),
+        if_none_match: FieldLines::Several(&if_none_match),
+        if_modified_since: FieldLines::Several(&if_modified_since),
+        if_unmodified_since: FieldLines::Several(&if_unmodified_since),
+        if_range: FieldLines::Several(&if_range),
+    };
+    match evaluate(&conditions, &validators(representation), true, now) {
+        Precondition::Proceed => None,
+        Precondition::NotModified => {
+            let mut answer = Answer::new(304);
+            representation.write_validators(&mut answer.fields);
+            Some(answer)
+        }
+        Precondition::Failed => Some(Answer::error(412)),
+    }
+}
+
+fn validators(representation: &Representation) -> Validators<'_> {
+    Validators { etag: &representation.etag, last_modified: representation.facts.modified_seconds }
+}
+
+/// Conditions first, then ranges, then the whole (RFC 9110 section 13.2.2).
+pub fn answer_content(
+    request: &FileRequest<'_>,
+    representation: &Representation,
+    content: Content,
+    now: i64,
+) -> Answer {
+    if let Some(answer) = precondition(request, representation, now) {
+        return answer;
+    }
+    if request.head.conditional && !representation.is_made {
+        let values = |known| request.head.values(request.buffer, known).collect::<Vec<&[u8]>>();
+        let if_range = values(KnownField::IfRange);
+        let validators = validators(representation);
+        let ranges: Vec<&[u8]> = values(KnownField::Range);
+        // RFC 9110 section 14.2: Range is defined for GET alone; a repeated field is malformed and so ignored.
+        if let ([ranges], Method::Get) = (ranges.as_slice(), request.head.method)
+            && representation.content_coding.is_none()
+            && (if_range.is_empty() || if_range_holds(FieldLines::Several(&if_range), &validators, now))
+        {
+            let most = request.snapshot.config.limits.ranges;
+            match range::parse(ranges, content.length(), most) {
+                Ranges::Ignore => {}
+                Ranges::Unsatisfiable => return unsatisfiable(content.length()),
+                Ranges::Satisfiable(ranges) => return partial(representation, &content, &ranges),
+            }
+        }
+    }
+    let mut answer = Answer::new(200);
+    representation.write_content_fields(&mut answer.fields);
+    representation.write_validators(&mut answer.fields);
+    answer.body = content.whole();
+    answer
+}
+
+fn unsatisfiable(complete_length: u64) -> Answer {
+    let mut answer = Answer::error(416);
+    answer.fields.extend_from_slice(b"Content-Range: ");
+    range::append_unsatisfied_range(complete_length, &mut answer.fields);
+    answer.fields.extend_from_slice(b"\r\n");
+    answer
+}
+
+/// 206 with one range, or with several as multipart/byteranges (RFC 9110 sections 15.3.7 and 14.6).
+fn partial(representation: &Representation, content: &Content, ranges: &[ByteRange]) -> Answer {
+    let mut answer = Answer::new(206);
+    if let [range] = ranges {
+        answer.fields.extend_from_slice(b"Content-Range: ");
+        range::append_content_range(*range, content.length(), &mut answer.fields);
+        answer.fields.extend_from_slice(b"\r\n");
+        answer = answer.field("Content-Type", &representation.content_type).part(content.part(*range));
+    } else {
+        let boundary = boundary(representation);
+        let framing = MultipartByteRanges {
+            content_type: representation.content_type.as_bytes(),
+            complete_length: content.length(),
+            ranges,
+            boundary: boundary.as_bytes(),
+        };
+        answer.fields.extend_from_slice(b"Content-Type: ");
+        framing.append_media_type(&mut answer.fields);
+        answer.fields.extend_from_slice(b"\r\n");
+        for (index, range) in ranges.iter().enumerate() {
+            let mut part_head = Vec::new();
+            framing.append_part_head(index, &mut part_head);
+            answer.body.extend([Part::Bytes(part_head.into()), content.part(*range)]);
+        }
+        let mut closing = Vec::new();
+        framing.append_closing(&mut closing);
+        answer.body.push(Part::Bytes(closing.into()));
+    }
+    representation.write_validators(&mut answer.fields);
+    answer.field("Accept-Ranges", "bytes")
+}
+
+/// A boundary that the content cannot hold unless its author knows the process's random key.
+fn boundary(representation: &Representation) -> String {
+    use std::hash::{BuildHasher, RandomState};
+    use std::sync::OnceLock;
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    let key = KEY.get_or_init(RandomState::new);
+    format!("{:016x}{:016x}", key.hash_one(&representation.etag), key.hash_one((&representation.etag, 1)))
+}

@@ -1,0 +1,261 @@
+//! From a path to what it stands for: the cache, then the disk; a file, a page with directives, or a directory's index.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use touchstone_files::cache::{Lasts, NewEntry, ReadTicket, Representation};
+use touchstone_files::coding::Codings;
+use touchstone_files::percent::encode_path;
+use touchstone_files::root::{FileFacts, FileKind, Opened};
+use touchstone_http::date::format_imf_fixdate;
+
+use super::codings::{choose_coding, choose_uncached};
+use super::content::Content;
+use super::{list, refusal, try_again, unusable_page};
+use crate::answer::Answer;
+use crate::config::DirectoryListing;
+use crate::core::Core;
+use crate::file_request::FileRequest;
+use crate::hidden_names::is_hidden;
+use crate::includes::{self, FoundPage, Made};
+use crate::site::Site;
+use crate::whole_file;
+
+/// How often a file that changes while it is read is read again before its answer is 503.
+const READ_ATTEMPTS: usize = 5;
+
+/// What a path stands for.
+pub enum Found {
+    /// A file's content, or what was kept of a page.
+    Content(Representation, Content),
+    /// Made of a page with directives, for this request.
+    Made(Representation, Answer),
+    /// Neither: not found, refused, elsewhere, or a listing.
+    Other(Answer),
+}
+
+/// Looks for a file that the configuration names: hidden names are the operator's to use.
+pub async fn find_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str) -> Found {
+    let path = page.as_bytes();
+    let key = match is_hidden(path) && !request.site().config.hidden_files {
+        // No request path is like this, so no request finds what is kept under it.
+        true => [b"page ", path].concat(),
+        false => path.to_vec(),
+    };
+    find(core, request, &key, path).await
+}
+
+/// Looks in the cache, where it would be under `key`, then on disk; a directory stands for its index file.
+pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
+    for attempt in 0..READ_ATTEMPTS {
+        let kept = core.cache_entry(request.snapshot, request.site, key, request.variant);
+        if attempt == 0 && request.snapshot.cache.is_some() {
+            let counts = &core.counts;
+            if kept.is_some() { counts.cache_hits.add(1) } else { counts.cache_misses.add(1) }
+        }
+        if let Some((entry, plain)) = kept {
+            match choose_coding(core, request, &entry, plain).await {
+                Some(found) => return found,
+                None => continue,
+            }
+        }
+        match look(core, request, key, path).await {
+            // Kept just now: unless a change or a reload came between, the coding is chosen as for any other hit.
+            Found::Content(representation, Content::Cached(plain)) => {
+                let Some((entry, plain)) =
+                    core.cache_entry(request.snapshot, request.site, key, request.variant)
+                else {
+                    return Found::Content(representation, Content::Cached(plain));
+                };
+                if let Some(found) = choose_coding(core, request, &entry, plain).await {
+                    return found;
+                }
+            }
+            found => return found,
+        }
+    }
+    core.error_log.warning(format_args!("{} changes faster than it can be read", path.escape_ascii()));
+    Found::Other(try_again())
+}
+
+/// Looks for `path` on disk.
+async fn look(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
+    if !path.ends_with(b"/") {
+        return open(core, request, key, path).await;
+    }
+    let site = request.site();
+    for index in &site.config.index {
+        let index_path = [path, index.as_bytes()].concat();
+        match open(core, request, key, &index_path).await {
+            Found::Other(answer) if answer.status == 404 => {}
+            found => return found,
+        }
+    }
+    // A directory that is not there is not found, whether directories are listed or not.
+    match site.root.facts(path) {
+        Ok(_) if site.config.listing == DirectoryListing::Off => Found::Other(Answer::error(403)),
+        Ok(_) => Found::Other(list(core, request, path, path).await),
+        Err(refused) => Found::Other(refusal(core, path, &refused)),
+    }
+}
+
+/// Opens `file_path` and, where it may be cached, reads it and keeps it under `key`.
+async fn open(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], file_path: &[u8]) -> Found {
+    if let Some(found) = show_kept_page(core, request, key, file_path).await {
+        return found;
+    }
+    for _ in 0..READ_ATTEMPTS {
+        let ticket = begin_read(request, file_path);
+        let opened = match request.site().root.open(file_path) {
+            Ok(opened) => opened,
+            Err(refused) => return Found::Other(refusal(core, file_path, &refused)),
+        };
+        if opened.facts.kind == FileKind::Directory {
+            return Found::Other(directory_redirect(key, file_path, request.query));
+        }
+        if let Some(includes) = &request.site().includes
+            && includes.is_page(
+                file_path,
+                &opened.facts,
+                &request.site().content_types.content_type(file_path),
+            )
+        {
+            let page =
+                includes::load(core, request.snapshot, request.site, includes, file_path, opened).await;
+            return match page {
+                Ok(page) => {
+                    let found = FoundPage { key, path: file_path, file_path, page, ticket };
+                    made(includes::answer(core, request, includes, found).await)
+                }
+                Err(error) => Found::Other(unusable_page(core, file_path, &error)),
+            };
+        }
+        if let Some(found) = take_file(core, request, key, file_path, opened, ticket).await {
+            return found;
+        }
+    }
+    core.error_log.warning(format_args!("{} changes faster than it can be read", file_path.escape_ascii()));
+    Found::Other(try_again())
+}
+
+/// Takes note of what the cache knows before a file is looked at, where there is a cache.
+fn begin_read(request: &FileRequest<'_>, file_path: &[u8]) -> Option<ReadTicket> {
+    let cache = request.snapshot.cache.as_ref()?;
+    Some(cache.begin_read(&directory_of(request.site().root.path(), file_path)))
+}
+
+/// Answers with a page with directives whose parsed form is kept.
+async fn show_kept_page(
+    core: &Rc<Core>,
+    request: &FileRequest<'_>,
+    key: &[u8],
+    file_path: &[u8],
+) -> Option<Found> {
+    let includes = request.site().includes.as_ref()?;
+    let page = includes::kept(core, request.snapshot, request.site, file_path)?;
+    // Where it was not the same for everybody the last time, no place is watched for it.
+    let ticket = if page.depended_on_request() { None } else { begin_read(request, file_path) };
+    let found = FoundPage { key, path: file_path, file_path, page, ticket };
+    Some(made(includes::answer(core, request, includes, found).await))
+}
+
+/// Reads a file and keeps it, where it may be kept; `None`: it changed while it was read, so that what was read is
+/// neither the old version nor the new one.
+async fn take_file(
+    core: &Rc<Core>,
+    request: &FileRequest<'_>,
+    key: &[u8],
+    file_path: &[u8],
+    opened: Opened,
+    ticket: Option<ReadTicket>,
+) -> Option<Found> {
+    let site = request.site();
+    let kept =
+        request.snapshot.cache.as_ref().zip(ticket).filter(|(cache, _)| cache.admits(opened.facts.size));
+    let (representation, codings) = represent(site, file_path, &opened.facts, kept.is_some());
+    let Some((_, ticket)) = kept else {
+        return Some(choose_uncached(request, file_path, opened, representation, &codings));
+    };
+    let body = match whole_file::read(opened).await {
+        Ok(body) => body?,
+        Err(error) => {
+            core.error_log.warning(format_args!("cannot read {}: {error}", file_path.escape_ascii()));
+            return Some(Found::Other(Answer::error(500)));
+        }
+    };
+    let new = NewEntry {
+        site: request.site,
+        path: key,
+        file_path,
+        root: site.root.clone(),
+        representation: representation.clone(),
+        codings,
+        lasts: Lasts::UntilChanged,
+        body,
+    };
+    Some(match core.cache_insert(request.snapshot, new, ticket, request.variant) {
+        Some(prepared) => Found::Content(representation, Content::Cached(prepared)),
+        None => Found::Other(Answer::error(500)),
+    })
+}
+
+fn made(made: Made) -> Found {
+    match made {
+        Made::Kept(representation, prepared) => Found::Content(representation, Content::Cached(prepared)),
+        Made::Answer(representation, answer) => Found::Made(representation, answer),
+    }
+}
+
+fn directory_of(root: &Path, file_path: &[u8]) -> PathBuf {
+    let below = file_path.iter().rposition(|&byte| byte == b'/').map_or(&[][..], |slash| &file_path[..slash]);
+    let below = below.strip_prefix(b"/").unwrap_or(below);
+    root.join(Path::new(OsStr::from_bytes(below)))
+}
+
+/// What a file is, and what it can be coded in; `kept`: whether the cache will hold it.
+fn represent(site: &Site, file_path: &[u8], facts: &FileFacts, kept: bool) -> (Representation, Codings) {
+    let content_type = site.content_types.content_type(file_path);
+    let codings = site.codings.codings(&site.root, file_path, facts, &content_type, kept);
+    let representation = Representation {
+        facts: *facts,
+        etag: facts.etag().as_bytes().into(),
+        last_modified: Some(format_imf_fixdate(facts.modified_seconds)),
+        is_made: false,
+        content_type: content_type.into(),
+        cache_control: site.config.cache_control.as_str().into(),
+        content_coding: None,
+        vary: if codings.is_negotiable() { "Accept-Encoding" } else { "" },
+        site_fields: site.fields.clone(),
+    };
+    (representation, codings)
+}
+
+/// A directory asked for without its slash is found with it; an index name that is a directory is none.
+fn directory_redirect(path: &[u8], file_path: &[u8], query: Option<&[u8]>) -> Answer {
+    if path != file_path {
+        return Answer::error(404);
+    }
+    let mut location = Vec::with_capacity(path.len() + 1);
+    // Built from the normalised path, never from what was sent: "//host" would lead to another server.
+    encode_path(path, &mut location);
+    location.push(b'/');
+    if let Some(query) = query {
+        location.push(b'?');
+        location.extend_from_slice(query);
+    }
+    Answer::redirect(301, &location)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_stays_on_this_server_and_in_its_line() {
+        let answer = directory_redirect(b"/a b\r\n\xff", b"/a b\r\n\xff", Some(b"q=1"));
+        let fields = String::from_utf8(answer.fields).unwrap();
+        assert!(fields.ends_with("Location: /a%20b%0D%0A%FF/?q=1\r\n"), "{fields}");
+    }
+}
