@@ -27,7 +27,7 @@ use touchstone_files::cache::Variant;
 use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::trace_context;
 use touchstone_interfaces::answer::Answer;
-use touchstone_interfaces::handler::{self, Begun, Handled, Interface, OnCore};
+use touchstone_interfaces::handler::{self, Begun, Handled, OnCore};
 use touchstone_interfaces::request::Request;
 
 use crate::access::{self, HeadFields, RequestView};

@@ -1,9 +1,11 @@
 //! Sessions against OpenSSL, over real sockets.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::support::*;
 use crate::tls::settings::Resumption;
@@ -34,7 +36,7 @@ fn has_openssl() -> bool {
 }
 
 /// Serves `count` connections one after the other: each request line is answered by itself in capitals.
-fn serve(endpoint: Arc<TlsEndpoint>, count: usize) -> (SocketAddr, std::thread::JoinHandle<Vec<Seen>>) {
+fn serve(endpoint: Arc<TlsEndpoint>, count: usize) -> (SocketAddr, JoinHandle<Vec<Seen>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let serving = std::thread::spawn(move || {
@@ -86,8 +88,15 @@ fn serve_one(mut socket: TcpStream, mut session: TlsSession) -> Seen {
     }
 }
 
-/// Runs `openssl s_client` with these arguments, lets it send `input`, and gives what it printed.
-fn openssl(address: SocketAddr, arguments: &[&str], input: &str) -> String {
+/// A line, and what the server makes of it.
+const HELLO: (&str, &str) = ("hello", "ANSWER: HELLO");
+
+/// How long a client that is given too little of the processor may take for a line.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs `openssl s_client` with these arguments and gives what it printed. It is sent each line once it has printed what is
+/// to come of the line before (a letter is a command only where it comes alone), and left after the last.
+fn openssl(address: SocketAddr, arguments: &[&str], lines: &[(&str, &str)]) -> String {
     let mut client = Command::new("openssl")
         .args(["s_client", "-connect", &address.to_string(), "-servername", "localhost"])
         .args(arguments)
@@ -96,19 +105,35 @@ fn openssl(address: SocketAddr, arguments: &[&str], input: &str) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut stdin = client.stdin.take().unwrap();
-    let input = input.to_string();
-    let writing = std::thread::spawn(move || {
-        for line in input.split_inclusive('\n') {
-            // The client may have given up already.
-            let _ = stdin.write_all(line.as_bytes());
-            // s_client takes a letter for a command only where it comes alone.
-            std::thread::sleep(std::time::Duration::from_millis(300));
-        }
+    let printed = Arc::new(Mutex::new(Vec::new()));
+    let outputs: [Box<dyn Read + Send>; 2] =
+        [Box::new(client.stdout.take().unwrap()), Box::new(client.stderr.take().unwrap())];
+    let readers = outputs.map(|mut output| {
+        let printed = printed.clone();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut buffer) {
+                printed.lock().unwrap().extend_from_slice(&buffer[..count]);
+            }
+        })
     });
-    let output = client.wait_with_output().unwrap();
-    writing.join().unwrap();
-    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    let mut stdin = client.stdin.take().unwrap();
+    for (line, comes_of_it) in lines {
+        // The client may have given up already.
+        let _ = stdin.write_all(format!("{line}\n").as_bytes());
+        let until = Instant::now() + PATIENCE;
+        while !String::from_utf8_lossy(&printed.lock().unwrap()).contains(comes_of_it)
+            && Instant::now() < until
+            && !readers.iter().all(JoinHandle::is_finished)
+        {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    drop(stdin);
+    client.wait().unwrap();
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    let printed = printed.lock().unwrap();
+    String::from_utf8_lossy(&printed).into_owned()
 }
 
 #[test]
@@ -123,7 +148,7 @@ fn openssl_speaks_both_versions() {
     for (flag, version) in [("-tls1_3", "TLSv1.3"), ("-tls1_2", "TLSv1.2")] {
         let (address, serving) = serve(endpoint.clone(), 1);
         let arguments = [flag, "-CAfile", authority, "-verify_return_error", "-alpn", "h2,http/1.1"];
-        let printed = openssl(address, &arguments, "hello\n");
+        let printed = openssl(address, &arguments, &[HELLO]);
         let seen = serving.join().unwrap().remove(0);
         assert!(printed.contains("ANSWER: HELLO"), "{printed}");
         assert!(
@@ -163,7 +188,7 @@ fn openssl_resumes_and_shows_its_certificate() {
             let (address, serving) = serve(Arc::new(endpoint), 2);
             for (direction, how) in [("-sess_out", "full"), ("-sess_in", "resumed")] {
                 let arguments = [flag, "-cert", certificate, "-key", key, direction, stored];
-                let printed = openssl(address, &arguments, "hello\n");
+                let printed = openssl(address, &arguments, &[HELLO]);
                 assert!(printed.contains("ANSWER: HELLO"), "{flag} {how} tickets {tickets}: {printed}");
             }
             let seen = serving.join().unwrap();
@@ -185,13 +210,13 @@ fn openssl_may_update_keys_and_not_renegotiate() {
     let scene = Scene::new();
     let endpoint = Arc::new(scene.endpoint);
     let (address, serving) = serve(endpoint.clone(), 1);
-    let printed = openssl(address, &["-tls1_3"], "hello\nK\nworld\n");
+    let printed = openssl(address, &["-tls1_3"], &[HELLO, ("K", "KEYUPDATE"), ("world", "ANSWER: WORLD")]);
     let seen = serving.join().unwrap().remove(0);
     assert!(printed.contains("KEYUPDATE") && printed.contains("ANSWER: WORLD"), "{printed}");
     assert_eq!(seen.error, None);
 
     let (address, serving) = serve(endpoint, 1);
-    let printed = openssl(address, &["-tls1_2"], "hello\nR\n");
+    let printed = openssl(address, &["-tls1_2"], &[HELLO, ("R", "no renegotiation")]);
     let seen = serving.join().unwrap().remove(0);
     assert!(printed.contains("RENEGOTIATING") && printed.contains("no renegotiation"), "{printed}");
     assert_eq!(seen.request, b"hello\n");
@@ -207,7 +232,7 @@ fn old_versions_of_openssl_are_refused() {
     for flag in ["-tls1_1", "-tls1"] {
         let (address, serving) = serve(endpoint.clone(), 1);
         // OpenSSL itself does not speak these any more unless it is made to.
-        let printed = openssl(address, &[flag, "-cipher", "ALL:@SECLEVEL=0"], "");
+        let printed = openssl(address, &[flag, "-cipher", "ALL:@SECLEVEL=0"], &[]);
         assert!(!printed.contains("ANSWER"), "{printed}");
         // A client without the version connects and says nothing, or is refused.
         let seen = serving.join().unwrap().remove(0);
