@@ -76,11 +76,11 @@ fn logged(tree: &Tree, server: &mut Server) -> usize {
 #[test]
 fn every_way_through_the_layers_agrees_with_the_log() {
     let ways: [&[&str]; 6] = [
-        &["--duration", "300ms"],
-        &["--duration", "300ms", "--tls", "1.2"],
-        &["--duration", "300ms", "--http1.0"],
-        &["--duration", "300ms", "--http2", "--streams", "5"],
-        &["--duration", "300ms", "--http2", "--rate", "300"],
+        &["--duration", "1s"],
+        &["--duration", "1s", "--tls", "1.2"],
+        &["--duration", "1s", "--http1.0"],
+        &["--duration", "1s", "--http2", "--streams", "5"],
+        &["--duration", "1s", "--http2", "--rate", "300"],
         &["--requests", "40", "--http2", "--new-connections"],
     ];
     for way in ways {
