@@ -29,7 +29,7 @@ const ROUNDS: u64 = 50;
 const SIZE_BYTES: u64 = 8 << 20;
 
 fn open(directory: &Path) -> Disk {
-    Disk::open(directory, SIZE_BYTES, |_| {}).unwrap()
+    Disk::open(directory, SIZE_BYTES, |_, _| {}).unwrap()
 }
 
 /// The key at a position; a tenth of them begins alike.

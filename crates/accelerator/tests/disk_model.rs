@@ -26,6 +26,9 @@ enum Step {
     PurgeHalf(u64),
     PurgeTag(u64),
     PurgeAll,
+    /// Somebody takes the directory away; or the list of purges alone.
+    TakeAway,
+    TakeListAway,
     Load(u64),
     Flush,
     Restart,
@@ -39,6 +42,8 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => (0_u64..2).prop_map(Step::PurgeHalf),
         1 => (0_u64..3).prop_map(Step::PurgeTag),
         1 => Just(Step::PurgeAll),
+        1 => Just(Step::TakeAway),
+        1 => Just(Step::TakeListAway),
         6 => key.prop_map(Step::Load),
         2 => Just(Step::Flush),
         1 => Just(Step::Restart),
@@ -69,7 +74,7 @@ fn object(key: u64, version: u64, length: usize) -> Arc<Object> {
 }
 
 fn open(directory: &Path) -> Disk {
-    Disk::open(directory, LIMIT_BYTES, |_| {}).unwrap()
+    Disk::open(directory, LIMIT_BYTES, |_, _| {}).unwrap()
 }
 
 /// The versions that may be found under a key.
@@ -98,6 +103,7 @@ proptest! {
     fn it_never_gives_what_it_must_not(steps in vec(steps(), 1..120)) {
         let place = tempfile::tempdir().unwrap();
         let mut disk = open(place.path());
+        let takes_list = steps.iter().any(|step| matches!(step, Step::TakeListAway));
         let mut versions = [Versions::default(); KEYS as usize];
         for (number, step) in (1..).zip(steps) {
             let mut forget = |goes: &dyn Fn(u64) -> bool| {
@@ -124,6 +130,9 @@ proptest! {
                     disk.purge(&Purge::All);
                     forget(&|_| true);
                 }
+                // Whether it is there is left to chance: it may be between being taken away and being made again.
+                Step::TakeAway => _ = std::fs::remove_dir_all(place.path()),
+                Step::TakeListAway => _ = std::fs::remove_file(place.path().join("purges")),
                 Step::Load(key) => check(&disk, key, &versions)?,
                 Step::Flush | Step::Restart => {
                     disk.flush();
@@ -141,6 +150,8 @@ proptest! {
             check(&disk, key, &versions)?;
         }
         let counters = disk.counters();
-        prop_assert!(counters.bytes <= LIMIT_BYTES && counters.corrupt == 0, "{:?}", counters);
+        // A list of purges that is not there counts as one that is damaged.
+        let corrupt = if takes_list { counters.corrupt } else { 0 };
+        prop_assert!(counters.bytes <= LIMIT_BYTES && counters.corrupt == corrupt, "{:?}", counters);
     }
 }

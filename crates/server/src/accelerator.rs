@@ -14,7 +14,7 @@ use touchstone_accelerator::rules::key::Target;
 use touchstone_accelerator::rules::policy::Policy;
 use touchstone_accelerator::store::{Front, PlainRequest, Store, Tier};
 use touchstone_files::cache::{DateSecond, Prepared, Variant};
-use touchstone_interfaces::handler::Interface;
+use touchstone_interfaces::handler::{Interface, Level};
 
 use crate::access::{HeadFields, RequestFields, RequestView};
 use crate::config::{AcceleratorConfig, LogLevel, ProxyConfig, RouteConfig, SiteConfig};
@@ -43,7 +43,14 @@ pub fn start(config: &AcceleratorConfig, error_log: &ErrorLog) -> Result<Arc<Acc
         None => None,
         Some(directory) => {
             let log = error_log.clone();
-            let report = move |message: &str| log.limited(LogLevel::Info, "cache on disk", message);
+            let report = move |level: Level, message: &str| match level {
+                Level::Error | Level::Warning => {
+                    log.limited(LogLevel::Warning, "fault of the cache on disk", message);
+                }
+                Level::Information | Level::Debug => {
+                    log.limited(LogLevel::Info, "cache on disk", message);
+                }
+            };
             let disk = Disk::open(directory, config.disk_bytes, report).map_err(|error| {
                 format!("cannot use {} for the cache on disk: {error}", directory.display())
             })?;

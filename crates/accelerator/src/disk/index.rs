@@ -208,6 +208,12 @@ impl Index {
         self.segments.push(segment);
     }
 
+    /// All files are gone, and what was in them.
+    pub fn forget_segments(&mut self) {
+        self.entries.clear();
+        self.segments.clear();
+    }
+
     /// The oldest file.
     pub fn oldest(&self) -> Option<Arc<Segment>> {
         self.segments.first().cloned()

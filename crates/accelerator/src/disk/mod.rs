@@ -13,7 +13,9 @@
 //! again from their heads at the start. When the directory is full the oldest segment goes; what was read from it meanwhile
 //! is written again first, so what is in use stays.
 //!
-//! One thread writes. What comes faster than it can write is not kept: a copy less costs a hit, and nothing else.
+//! One thread writes. What comes faster than it can write is not kept: a copy less costs a hit, and nothing else. So it is
+//! with a directory that is full, read-only, taken away or broken: each cause is told once, and work goes on without copies
+//! until it has gone away. A directory that was taken away is made again.
 //!
 //! | module | |
 //! |---|---|
@@ -22,9 +24,11 @@
 //! | `index` | where which response is, and what has been purged since it was written |
 //! | `segment` | files of records |
 //! | `purge_log` | what has been purged |
+//! | `faults` | what goes wrong with the directory |
 //! | `writer` | the thread that writes |
 
 mod boot;
+mod faults;
 mod index;
 mod purge_log;
 mod record;
@@ -40,8 +44,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use touchstone_interfaces::handler::Level;
+
 use crate::store::{Object, Purge, Tier, TierCounters, lock};
-use index::Index;
+use faults::{Cause, Faults};
+use index::{Index, Place};
 use purge_log::PurgeLog;
 use record::selector_sum;
 use writer::{Job, Writer};
@@ -70,6 +77,7 @@ struct Shared {
     loads: AtomicU64,
     corrupt: AtomicU64,
     unwritten: AtomicU64,
+    faults: Faults,
 }
 
 impl Disk {
@@ -79,7 +87,7 @@ impl Disk {
     pub fn open(
         directory: &Path,
         limit_bytes: u64,
-        report: impl Fn(&str) + Send + 'static,
+        report: impl Fn(Level, &str) + Send + Sync + 'static,
     ) -> io::Result<Disk> {
         segment::make_directory(directory)?;
         let shared = Arc::new(Shared {
@@ -90,9 +98,10 @@ impl Disk {
             loads: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
             unwritten: AtomicU64::new(0),
+            faults: Faults::new(directory.to_path_buf(), Box::new(report)),
         });
         let (jobs, taken) = channel();
-        let writer = Writer::new(directory.to_path_buf(), shared.clone(), Box::new(report))?;
+        let writer = Writer::new(directory.to_path_buf(), shared.clone())?;
         let thread = std::thread::Builder::new().name("cache-disk".to_string());
         let writer = Some(thread.spawn(move || writer.run(&taken))?);
         Ok(Disk { shared, jobs: Mutex::new(Some(jobs)), writer })
@@ -104,6 +113,30 @@ impl Disk {
         self.give(Job::Flush(done));
         // Where the writer has gone, so has its end of this.
         let _ = written.recv();
+    }
+
+    /// The response that is there; one that cannot be read, or is not what was written, is there no longer.
+    fn read(&self, hash: u64, place: &Place) -> Option<Object> {
+        let faults = &self.shared.faults;
+        let is_corrupt = match place.segment.read(place.offset, place.length) {
+            Ok(bytes) => {
+                faults.end(Cause::Read);
+                match decode(&bytes) {
+                    Ok(Record::Object { object, .. }) if object.hash == hash => return Some(object),
+                    _ => true,
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => true,
+            Err(error) => {
+                faults.note(Cause::Read, "cannot be read", &error);
+                false
+            }
+        };
+        // Where the segment has gone meanwhile, so has its entry.
+        if lock(&self.shared.index).remove_place(hash, place) && is_corrupt {
+            self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
+        }
+        None
     }
 
     fn give(&self, job: Job) {
@@ -132,17 +165,7 @@ impl Tier for Disk {
         let places = lock(&self.shared.index).places(hash);
         let mut objects = Vec::new();
         for place in places {
-            let read = place.segment.read(place.offset, place.length);
-            let object = match read.map(|bytes| decode(&bytes)) {
-                Ok(Ok(Record::Object { object, .. })) if object.hash == hash => object,
-                _ => {
-                    // Where the segment has gone meanwhile, so has its entry.
-                    if lock(&self.shared.index).remove_place(hash, &place) {
-                        self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
-                    }
-                    continue;
-                }
-            };
+            let Some(object) = self.read(hash, &place) else { continue };
             if object.key() != key {
                 continue;
             }
@@ -193,7 +216,10 @@ impl Tier for Disk {
             None => Job::PurgeLater(purge.clone()),
             Some(log) if may_be_there || is_waiting => match log.append(purge, ticket) {
                 Ok(()) => Job::Purged { ticket },
-                Err(_) => Job::DropEverything,
+                Err(error) => {
+                    self.shared.faults.note(Cause::Write, "cannot be written to", &error);
+                    Job::DropEverything
+                }
             },
             Some(_) => Job::Purged { ticket },
         };
@@ -209,6 +235,7 @@ impl Tier for Disk {
             loads: self.shared.loads.load(Ordering::Relaxed),
             corrupt: self.shared.corrupt.load(Ordering::Relaxed),
             unwritten: self.shared.unwritten.load(Ordering::Relaxed),
+            faults: self.shared.faults.counts(),
         }
     }
 }

@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::record::{HEAD_BYTES, Record, decode, decode_head, encode_purge};
+use super::segment::{is_removed, taken_away};
 use crate::store::Purge;
 
 const NAME: &str = "purges";
@@ -35,6 +36,8 @@ pub struct Found {
     pub purges: Vec<(Purge, u64)>,
     /// Something in it is not what was written: what else was purged is not known.
     pub is_damaged: bool,
+    /// There is none.
+    pub is_missing: bool,
 }
 
 impl PurgeLog {
@@ -67,6 +70,9 @@ impl PurgeLog {
         };
         // Where a part was written, what follows would be taken for damage: which is right, because it is not known what
         // was purged.
+        if is_removed(&self.file) {
+            return Err(taken_away());
+        }
         self.file.write_all(&record)?;
         self.length += record.len() as u64;
         Ok(())
@@ -107,13 +113,13 @@ impl PurgeLog {
 
 /// What is in the file. What is left of a write that was cut off at its end was reported to nobody.
 fn read(path: &Path) -> io::Result<Found> {
+    let mut found = Found { purges: Vec::new(), is_damaged: false, is_missing: false };
     let mut bytes = Vec::new();
     match File::open(path) {
         Ok(mut file) => _ = file.read_to_end(&mut bytes)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => found.is_missing = true,
         Err(error) => return Err(error),
     }
-    let mut found = Found { purges: Vec::new(), is_damaged: false };
     let mut rest = bytes.as_slice();
     while !rest.is_empty() {
         let head = decode_head(rest);

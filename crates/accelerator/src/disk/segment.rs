@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -81,10 +81,27 @@ impl Segment {
         self.length.store(length, Ordering::Relaxed);
     }
 
-    /// Takes the file away. Who reads from it still can.
-    pub fn remove(&self) {
-        let _ = fs::remove_file(&self.path);
+    /// Takes the file away; who reads from it still can. One that cannot be taken away is made empty: what is in it must
+    /// not come back.
+    pub fn remove(&self) -> io::Result<()> {
+        let removed = fs::remove_file(&self.path);
+        if self.is_removed() { Ok(()) } else { self.file.set_len(0).or(removed) }
     }
+
+    /// Whether the file has been taken away, by whomever.
+    pub fn is_removed(&self) -> bool {
+        is_removed(&self.file)
+    }
+}
+
+/// Whether an open file has been taken away.
+pub fn is_removed(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+}
+
+/// The error of a write to a file that has been taken away.
+pub fn taken_away() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "somebody has taken it away")
 }
 
 /// Makes the directory, for its owner alone.

@@ -24,7 +24,7 @@ fn object(key: &str, fields: &str, body: Vec<u8>) -> Arc<Object> {
 }
 
 fn open(directory: &Path, limit: u64) -> Disk {
-    Disk::open(directory, limit, |_| {}).unwrap()
+    Disk::open(directory, limit, |_, _| {}).unwrap()
 }
 
 fn load(disk: &Disk, like: &Object) -> Option<Object> {

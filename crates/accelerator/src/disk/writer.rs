@@ -8,12 +8,15 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
+use touchstone_interfaces::handler::Level;
+
 use super::Shared;
 use super::boot;
+use super::faults::Cause;
 use super::index::{Index, Place};
 use super::purge_log::PurgeLog;
 use super::record::{HEAD_BYTES, decode_head, encode_object, selector_sum};
-use super::segment::{Segment, found_in, lock_directory};
+use super::segment::{Segment, found_in, lock_directory, make_directory, taken_away};
 use crate::store::{Object, Purge, lock};
 
 /// A file is one part of so many of the whole, within these bounds.
@@ -26,6 +29,9 @@ const BYTES_AN_ENTRY: u64 = 4096;
 
 /// More responses than can wait to be written: purges that are so many tickets old are for none of those.
 const MOST_WAITING: u64 = 1 << 20;
+
+/// How often a response is tried to be written where something can be done about what went wrong.
+const MOST_TRIES: usize = 3;
 
 /// How often it is looked whether another process has left the directory.
 const LOCK_PAUSE: Duration = Duration::from_millis(200);
@@ -58,7 +64,6 @@ pub enum Job {
 pub struct Writer {
     directory: PathBuf,
     shared: Arc<Shared>,
-    report: Box<dyn Fn(&str) + Send>,
     segment_bytes: u64,
     current: Option<Arc<Segment>>,
     next_number: u32,
@@ -66,33 +71,32 @@ pub struct Writer {
     lock: Option<File>,
     /// What was purged before the directory was ours.
     later: Vec<Purge>,
-    /// A fault that has been reported, and lasts.
-    is_failing: bool,
+    /// Everything that was given with a lower ticket has been dealt with.
+    reached: u64,
+    /// What was there when there was no room for more.
+    full_bytes: u64,
 }
 
 impl Writer {
     /// A writer to a directory.
-    pub fn new(
-        directory: PathBuf,
-        shared: Arc<Shared>,
-        report: Box<dyn Fn(&str) + Send>,
-    ) -> io::Result<Writer> {
+    pub fn new(directory: PathBuf, shared: Arc<Shared>) -> io::Result<Writer> {
         let segment_bytes = (shared.limit_bytes / PARTS).clamp(LEAST_SEGMENT_BYTES, MOST_SEGMENT_BYTES);
         // Where nobody else has it, what is there is found before the first request comes.
         let lock = lock_directory(&directory)?;
         let mut writer = Writer {
             directory,
             shared,
-            report,
             segment_bytes,
             current: None,
             next_number: 0,
             lock,
             later: Vec::new(),
-            is_failing: false,
+            reached: 0,
+            full_bytes: 0,
         };
         if writer.lock.is_some() {
-            writer.take_up();
+            // Nothing waits that was given before.
+            writer.take_up(u64::MAX);
         }
         Ok(writer)
     }
@@ -117,6 +121,7 @@ impl Writer {
             }
             match job {
                 Job::Keep { object, ticket, bytes } => {
+                    self.reached = ticket;
                     if !self.keep(&object, ticket) {
                         self.shared.unwritten.fetch_add(1, Ordering::Relaxed);
                     }
@@ -124,7 +129,7 @@ impl Writer {
                 }
                 Job::Purged { ticket } => self.purged(ticket),
                 Job::PurgeLater(purge) => self.purge_later(purge),
-                Job::DropEverything => self.drop_everything(),
+                Job::DropEverything => self.start_over(),
                 Job::Flush(done) => drop(done.send(())),
             }
         }
@@ -146,14 +151,29 @@ impl Writer {
     }
 
     fn try_lock(&mut self) {
-        if let Ok(Some(lock)) = lock_directory(&self.directory) {
-            self.lock = Some(lock);
-            self.take_up();
+        match make_directory(&self.directory).and_then(|()| lock_directory(&self.directory)) {
+            Ok(Some(lock)) => {
+                self.lock = Some(lock);
+                self.take_up(self.reached);
+            }
+            Ok(None) => {}
+            Err(error) => _ = self.failed("cannot be used", &error),
         }
     }
 
-    /// Finds what is in the directory.
-    fn take_up(&mut self) {
+    /// Begins again where the directory, or a file in it, has been taken away: what was in it is gone, and nothing else is
+    /// lost. `false`: there is no directory yet.
+    fn begin_again(&mut self) -> bool {
+        self.current = None;
+        lock(&self.shared.index).forget_segments();
+        *lock(&self.shared.purge_log) = None;
+        self.lock = None;
+        self.try_lock();
+        self.lock.is_some()
+    }
+
+    /// Finds what is in the directory. Purges by key that are older than the ticket `before` are for nothing that waits.
+    fn take_up(&mut self, before: u64) {
         if !boot::is_good(&self.directory) {
             self.begin_empty();
         }
@@ -164,7 +184,8 @@ impl Writer {
             Ok(found) => found,
             Err(error) => {
                 self.lock = None;
-                return self.failed("cannot be used", &error);
+                self.failed("cannot be used", &error);
+                return;
             }
         };
         {
@@ -173,23 +194,24 @@ impl Writer {
                 index.purge(purge, *ticket);
             }
         }
+        let is_unknown = purged.is_damaged || purged.is_missing && !segments.is_empty();
         for (number, path) in segments {
             self.next_number = number.wrapping_add(1);
             match Segment::open(path) {
                 Ok(segment) => self.take_up_segment(&Arc::new(segment)),
-                Err(error) => self.failed("has a file that cannot be opened", &error),
+                Err(error) => _ = self.failed("has a file that cannot be opened", &error),
             }
         }
         *lock(&self.shared.purge_log) = Some(log);
-        if purged.is_damaged {
-            (self.report)(
+        if is_unknown {
+            self.shared.faults.tell(
+                Level::Warning,
                 "what was purged is not known for certain any more: all stored responses on disk are dropped",
             );
             self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
             self.drop_everything();
         }
-        let last = lock(&self.shared.index).next_ticket();
-        lock(&self.shared.index).forget_key_purges(last);
+        lock(&self.shared.index).forget_key_purges(before);
         for purge in std::mem::take(&mut self.later) {
             self.purge_later(purge);
         }
@@ -197,14 +219,16 @@ impl Writer {
         let index = lock(&self.shared.index);
         let (objects, bytes) = (index.len(), index.bytes_on_disk());
         drop(index);
-        (self.report)(&format!("{objects} stored responses found on disk, {} MiB", bytes >> 20));
+        let message = format!("{objects} stored responses found on disk, {} MiB", bytes >> 20);
+        self.shared.faults.tell(Level::Information, &message);
     }
 
     /// Removes what a machine has left that stopped without warning.
     fn begin_empty(&mut self) {
         let found = found_in(&self.directory).unwrap_or_default();
         if !found.is_empty() {
-            (self.report)(
+            self.shared.faults.tell(
+                Level::Warning,
                 "the machine was not shut down in order, so what was purged is not known: all stored responses on disk \
                  are dropped",
             );
@@ -270,15 +294,11 @@ impl Writer {
         let is_too_long = {
             let mut log = lock(&self.shared.purge_log);
             let Some(log) = log.as_mut().filter(|log| log.has_grown()) else { return };
-            let is_too_long = log.compact(oldest).is_err() || log.is_too_long();
-            if is_too_long {
-                // Starting anew costs hits; a list that grows without end costs more.
-                let _ = log.compact(u64::MAX);
-            }
-            is_too_long
+            log.compact(oldest).is_err() || log.is_too_long()
         };
         if is_too_long {
-            self.drop_everything();
+            // That costs hits; a list that grows without end costs more.
+            self.start_over();
         }
     }
 
@@ -291,10 +311,11 @@ impl Writer {
         let ticket = index.next_ticket();
         index.purge(&purge, ticket);
         drop(index);
-        let written = log.as_mut().map(|log| log.append(&purge, ticket));
+        let written = log.as_mut().map_or(Ok(()), |log| log.append(&purge, ticket));
         drop(log);
-        if !matches!(written, Some(Ok(()))) {
-            self.drop_everything();
+        if let Err(error) = written {
+            self.failed("cannot be written to", &error);
+            self.start_over();
         }
     }
 
@@ -304,61 +325,81 @@ impl Writer {
         if u64::from(length) > self.segment_bytes {
             return None;
         }
-        for _ in 0..3 {
-            let segment = self.segment_for(u64::from(length))?;
-            match segment.append(record) {
-                Ok(offset) => {
-                    self.is_failing = false;
+        for _ in 0..MOST_TRIES {
+            let written = self
+                .segment_for(u64::from(length))
+                .and_then(|segment| segment.append(record).map(|offset| (segment, offset)));
+            let error = match written {
+                Ok((segment, offset)) => {
+                    self.has_written();
                     segment.note_ticket(ticket);
                     return Some(Place { segment, offset, length, ticket });
                 }
-                Err(error) => {
-                    self.failed("cannot be written to", &error);
-                    // A full disk has room again when the oldest file has gone.
-                    self.current = None;
-                    if !self.drop_oldest(false) {
-                        return None;
-                    }
-                }
+                Err(error) => error,
+            };
+            // The next one begins a file, where that would not be one empty file after the other.
+            self.current.take_if(|current| current.length() > 0);
+            let may_go_on = match self.failed("cannot be written to", &error) {
+                // A full disk has room again when the oldest file has gone.
+                Cause::Full => self.drop_oldest(false),
+                Cause::Missing => self.begin_again(),
+                Cause::ReadOnly | Cause::Write | Cause::Read => false,
+            };
+            if !may_go_on {
+                return None;
             }
         }
         None
     }
 
+    /// What kept it from writing has gone away. A full disk has only when there is more on it than when it was full: room
+    /// that was made by dropping a file says nothing.
+    fn has_written(&mut self) {
+        let faults = &self.shared.faults;
+        [Cause::Write, Cause::ReadOnly, Cause::Missing].into_iter().for_each(|cause| faults.end(cause));
+        if faults.lasts(Cause::Full)
+            && lock(&self.shared.index).bytes_on_disk() > self.full_bytes + self.segment_bytes
+        {
+            self.has_room_again();
+        }
+    }
+
+    fn has_room_again(&mut self) {
+        self.full_bytes = 0;
+        self.shared.faults.end(Cause::Full);
+    }
+
     /// A file with room for so many bytes.
-    fn segment_for(&mut self, bytes: u64) -> Option<Arc<Segment>> {
+    fn segment_for(&mut self, bytes: u64) -> io::Result<Arc<Segment>> {
         if let Some(current) = &self.current
             && current.length() + bytes <= self.segment_bytes
         {
-            return Some(current.clone());
+            // What is written to a file that has been taken away is of no use to the next process.
+            return if current.is_removed() { Err(taken_away()) } else { Ok(current.clone()) };
         }
         let number = self.next_number;
+        let segment = Arc::new(Segment::create(&self.directory, number)?);
         self.next_number = number.wrapping_add(1);
-        match Segment::create(&self.directory, number) {
-            Ok(segment) => {
-                let segment = Arc::new(segment);
-                lock(&self.shared.index).add_segment(segment.clone());
-                self.current = Some(segment.clone());
-                // What is saved from the oldest goes into the new one.
-                self.make_room(self.segment_bytes);
-                Some(segment)
-            }
-            Err(error) => {
-                self.failed("cannot be written to", &error);
-                None
-            }
-        }
+        lock(&self.shared.index).add_segment(segment.clone());
+        self.current = Some(segment.clone());
+        // What is saved from the oldest goes into the new one.
+        self.make_room(self.segment_bytes);
+        Ok(segment)
     }
 
     /// Drops the oldest files until so many bytes more have room.
     fn make_room(&mut self, bytes: u64) {
         loop {
-            let (is_over, is_last) = {
+            let (is_over, is_long, is_last) = {
                 let index = lock(&self.shared.index);
                 let is_over = index.bytes_on_disk() + bytes > self.shared.limit_bytes;
-                (is_over || self.is_long(index.len()), index.segment_count() <= 1)
+                (is_over, self.is_long(index.len()), index.segment_count() <= 1)
             };
-            if !is_over || is_last || !self.drop_oldest(true) {
+            if is_over {
+                // So much has had room.
+                self.has_room_again();
+            }
+            if !is_over && !is_long || is_last || !self.drop_oldest(true) {
                 return;
             }
         }
@@ -395,7 +436,12 @@ impl Writer {
             let waiting = index.next_ticket();
             index.remove_segment(&oldest, first.min(waiting.saturating_sub(MOST_WAITING)));
         }
-        oldest.remove();
+        if let Err(error) = oldest.remove() {
+            self.failed(
+                "has a file that cannot be removed, and what was purged may come back with it",
+                &error,
+            );
+        }
         for (hash, sum, ticket, bytes) in saved {
             let Some(current) = self.current.clone() else { break };
             let has_room = current.length() + bytes.len() as u64 <= self.segment_bytes;
@@ -410,13 +456,26 @@ impl Writer {
         true
     }
 
+    /// Drops everything, and with it what has been purged, which there is nothing left for.
+    fn start_over(&mut self) {
+        self.drop_everything();
+        if let Some(log) = &mut *lock(&self.shared.purge_log)
+            && let Err(error) = log.compact(u64::MAX)
+        {
+            self.shared.faults.note(Cause::Write, "cannot be written to", &error);
+        }
+    }
+
     fn drop_everything(&mut self) {
         while self.drop_oldest(false) {}
     }
 
-    fn failed(&mut self, what: &str, error: &io::Error) {
-        if !std::mem::replace(&mut self.is_failing, true) {
-            (self.report)(&format!("the cache's directory {} {what}: {error}", self.directory.display()));
+    /// Something could not be done; gives why.
+    fn failed(&mut self, what: &str, error: &io::Error) -> Cause {
+        let cause = self.shared.faults.note(Cause::Write, what, error);
+        if cause == Cause::Full {
+            self.full_bytes = self.full_bytes.max(lock(&self.shared.index).bytes_on_disk());
         }
+        cause
     }
 }

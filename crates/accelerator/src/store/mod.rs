@@ -27,4 +27,4 @@ pub(crate) use memory::lock;
 pub use memory::{Counters, Purge, PurgeMode, Store, hash_of};
 pub use object::{NewObject, Object, State};
 pub use tags::tags;
-pub use tier::{Tier, TierCounters};
+pub use tier::{Tier, TierCounters, TierFaults};

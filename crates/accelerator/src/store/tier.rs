@@ -41,4 +41,21 @@ pub struct TierCounters {
     pub corrupt: u64,
     /// Responses that were not written because there was too much to write, or no room, since the start.
     pub unwritten: u64,
+    /// What went wrong, since the start.
+    pub faults: TierFaults,
+}
+
+/// How often a storage behind the memory could not be used, by cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TierFaults {
+    /// There was no room.
+    pub full: u64,
+    /// It must not be written to.
+    pub read_only: u64,
+    /// It, or a part of it, has been taken away.
+    pub missing: u64,
+    /// Writing has failed otherwise.
+    pub write: u64,
+    /// Reading has failed.
+    pub read: u64,
 }

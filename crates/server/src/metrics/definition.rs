@@ -587,6 +587,26 @@ pub static METRICS: &[Definition] = &[
         },
     },
     Definition {
+        name: "touchstone_accelerator_disk_faults",
+        kind: Kind::Counter,
+        help: "How often the directory of the copies could not be written to or read from.",
+        labels: &[(
+            "cause",
+            "`full`: there was no room; `read_only`: it must not be written to; `missing`: it, or a file in it, has been \
+             taken away; `write`, `read`: any other failure",
+        )],
+        collect: |totals, samples| {
+            if let Some(counters) = totals.accelerator_disk {
+                let faults = counters.faults;
+                samples.add(&["full"], faults.full);
+                samples.add(&["read_only"], faults.read_only);
+                samples.add(&["missing"], faults.missing);
+                samples.add(&["write"], faults.write);
+                samples.add(&["read"], faults.read);
+            }
+        },
+    },
+    Definition {
         name: "touchstone_access_log_lost_lines",
         kind: Kind::Counter,
         help: "Lines of the access log that were dropped because they could not be written, or not fast enough.",

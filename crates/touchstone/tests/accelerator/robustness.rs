@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::disk::{hashed, is_right};
 use crate::origin::{Origin, answer};
-use crate::support::{Client, Server, Tree, bytes_of, raise_open_files, skipped, wait_until};
+use crate::support::{Client, Server, Tree, bytes_of, free_port, raise_open_files, skipped, wait_until};
 use crate::{FRESH, get, text};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -67,6 +67,41 @@ fn a_full_disk_costs_hits_and_nothing_else() {
     }
     let asked: usize = (0..TARGETS).map(|index| origin.count(&format!("/{index}"))).sum();
     assert!(asked < 3 * TARGETS, "nothing was kept: {asked}");
+}
+
+#[test]
+fn a_directory_that_is_taken_away_costs_hits_is_said_once_and_made_again() {
+    const TARGETS: usize = 200;
+    let origin = hashed();
+    let tree = Tree::standard();
+    let (directory, port) = (tree.beside("disk"), free_port());
+    let sections = format!(
+        "[admin]\nlisten = \"127.0.0.1:{port}\"\n[accelerator]\nmemory = \"1MiB\"\ndisk = {directory:?}\n"
+    );
+    let route = format!("[[site.route]]\nproxy = {{ to = \"http://{}\" }}\ncache = {{}}\n", origin.address);
+    let server = Server::configured(tree.around(), &format!("{}{route}", tree.configuration(&sections)));
+    let ask_all = |what: &str| {
+        for index in 0..TARGETS {
+            assert!(is_right(&get(&server, &format!("/{index}"), "")), "/{index} {what}");
+        }
+    };
+    ask_all("at first");
+    for round in 0..2 {
+        std::fs::remove_dir_all(&directory).unwrap();
+        // There is less memory than that takes.
+        ask_all("without the directory");
+        assert!(is_right(&get(&server, &format!("/new/{round}"), "")));
+        wait_until("it is made again", PATIENCE, || directory.join("purges").exists());
+    }
+    let said = server.error_text();
+    let warnings = said.lines().filter(|line| line.contains("warning") && line.contains("cache's directory"));
+    let warnings: Vec<&str> = warnings.collect();
+    assert!(warnings.len() == 2 && warnings[0].contains("taken it away"), "{said}");
+    let mut admin = Client::connect(format!("127.0.0.1:{port}").parse().unwrap());
+    let metrics = text(&admin.ask("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"));
+    for line in ["{cause=\"missing\"} 2\n", "{cause=\"full\"} 0\n"] {
+        assert!(metrics.contains(&format!("touchstone_accelerator_disk_faults_total{line}")), "{metrics}");
+    }
 }
 
 #[test]

@@ -1,0 +1,128 @@
+//! What goes wrong with the directory while it is in use: counted by its cause, and told once for each until that has gone
+//! away. None of it costs more than hits.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use touchstone_interfaces::handler::Level;
+
+use crate::store::TierFaults;
+
+/// Who is told what goes wrong, and what was found.
+pub type Report = dyn Fn(Level, &str) + Send + Sync;
+
+/// Why something could not be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// There is no room.
+    Full,
+    /// It must not be written to.
+    ReadOnly,
+    /// The directory, or a file in it, has been taken away.
+    Missing,
+    /// Writing has failed otherwise.
+    Write,
+    /// Reading has failed.
+    Read,
+}
+
+const CAUSES: usize = 5;
+
+impl Cause {
+    fn of(error: &io::Error, otherwise: Cause) -> Cause {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Cause::Full,
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Cause::ReadOnly,
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Cause::Missing,
+            _ => otherwise,
+        }
+    }
+}
+
+/// What has gone wrong.
+pub struct Faults {
+    directory: PathBuf,
+    report: Box<Report>,
+    counts: [AtomicU64; CAUSES],
+    /// What has been told, and lasts.
+    lasting: [AtomicBool; CAUSES],
+}
+
+impl Faults {
+    /// Nothing so far.
+    pub fn new(directory: PathBuf, report: Box<Report>) -> Faults {
+        Faults { directory, report, counts: Default::default(), lasting: Default::default() }
+    }
+
+    /// Something has failed; gives why. `otherwise`: the cause where the error does not say it.
+    pub fn note(&self, otherwise: Cause, what: &str, error: &io::Error) -> Cause {
+        let cause = Cause::of(error, otherwise);
+        self.counts[cause as usize].fetch_add(1, Ordering::Relaxed);
+        if !self.lasting[cause as usize].swap(true, Ordering::Relaxed) {
+            let directory = self.directory.display();
+            self.tell(Level::Warning, &format!("the cache's directory {directory} {what}: {error}"));
+        }
+        cause
+    }
+
+    /// Says something that is no failure of the directory.
+    pub fn tell(&self, level: Level, message: &str) {
+        (self.report)(level, message);
+    }
+
+    /// A cause has gone away.
+    pub fn end(&self, cause: Cause) {
+        self.lasting[cause as usize].store(false, Ordering::Relaxed);
+    }
+
+    /// Whether a cause has not gone away.
+    pub fn lasts(&self, cause: Cause) -> bool {
+        self.lasting[cause as usize].load(Ordering::Relaxed)
+    }
+
+    /// How often what has failed.
+    pub fn counts(&self) -> TierFaults {
+        let count = |cause: Cause| self.counts[cause as usize].load(Ordering::Relaxed);
+        TierFaults {
+            full: count(Cause::Full),
+            read_only: count(Cause::ReadOnly),
+            missing: count(Cause::Missing),
+            write: count(Cause::Write),
+            read: count(Cause::Read),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn each_cause_is_told_once_until_it_has_gone_away() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let report = told.clone();
+        let faults = Faults::new(
+            PathBuf::from("/cache"),
+            Box::new(move |level, message| report.lock().unwrap().push((level, message.to_string()))),
+        );
+        let fail = |kind: io::ErrorKind| faults.note(Cause::Write, "cannot be written to", &kind.into());
+        assert_eq!(fail(io::ErrorKind::StorageFull), Cause::Full);
+        assert_eq!(fail(io::ErrorKind::StorageFull), Cause::Full);
+        assert_eq!(fail(io::ErrorKind::NotFound), Cause::Missing);
+        assert_eq!(fail(io::ErrorKind::ReadOnlyFilesystem), Cause::ReadOnly);
+        assert_eq!(fail(io::ErrorKind::Other), Cause::Write);
+        assert_eq!(told.lock().unwrap().len(), 4);
+        faults.end(Cause::Full);
+        assert!(!faults.lasts(Cause::Full) && faults.lasts(Cause::Missing));
+        fail(io::ErrorKind::StorageFull);
+        let told = told.lock().unwrap();
+        assert_eq!(told.len(), 5);
+        assert!(told.iter().all(|(level, message)| {
+            matches!(level, Level::Warning) && message.starts_with("the cache's directory /cache cannot")
+        }));
+        let counts = TierFaults { full: 3, missing: 1, read_only: 1, write: 1, read: 0 };
+        assert_eq!(faults.counts(), counts);
+    }
+}
