@@ -45,6 +45,8 @@ struct Shared {
     trailers: Vec<u8>,
     /// Somebody has asked for a piece.
     is_wanted: bool,
+    /// It may be longer than bodies usually may.
+    is_unlimited: bool,
     receiver_is_gone: bool,
     sender_waker: Option<Waker>,
     receiver_waker: Option<Waker>,
@@ -68,6 +70,7 @@ pub fn pipe(capacity_bytes: usize) -> (Sender, Receiver) {
         end: End::Open,
         trailers: Vec::new(),
         is_wanted: false,
+        is_unlimited: false,
         receiver_is_gone: false,
         sender_waker: None,
         receiver_waker: None,
@@ -160,6 +163,11 @@ impl Sender {
         self.shared.borrow().held_bytes
     }
 
+    /// Whether more may come, and at any time, than a body may be long: see [`Receiver::lift_limit`].
+    pub fn is_unlimited(&self) -> bool {
+        self.shared.borrow().is_unlimited
+    }
+
     /// Whether nobody will receive any more.
     pub fn is_gone(&self) -> bool {
         self.shared.borrow().receiver_is_gone
@@ -187,6 +195,16 @@ impl Receiver {
     /// A body that is there already.
     pub fn of(body: Bytes) -> Receiver {
         Receiver { source: Source::Whole(body) }
+    }
+
+    /// Says that the body is a stream of messages, which may go on for as long as both ends like: it has no greatest length,
+    /// and may pause.
+    pub fn lift_limit(&self) {
+        if let Source::Pipe(shared) = &self.source {
+            let shared = &mut *shared.borrow_mut();
+            shared.is_unlimited = true;
+            wake(&mut shared.sender_waker);
+        }
     }
 
     /// The next piece; `None` at the end. After an error there is nothing more.

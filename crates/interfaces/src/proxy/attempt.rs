@@ -18,7 +18,7 @@ use super::origin::Opened;
 use super::proxy_header;
 use super::request_body::RequestBody;
 use super::settings::Version;
-use super::{http1, http2};
+use super::{grpc, http1, http2};
 use crate::answer::Answer;
 use crate::handler::Level;
 use crate::pipe::Receiver;
@@ -58,6 +58,9 @@ pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
         return Answer::error(508);
     }
     let Some(outbound) = Outbound::new(settings, &request) else { return Answer::error(400) };
+    if grpc::is_call(&request, settings.version) {
+        request.body.lift_limit();
+    }
     let body = std::mem::replace(&mut request.body, Receiver::of(Bytes::new()));
     let call = Call {
         outbound: Rc::new(outbound),

@@ -17,6 +17,7 @@
 //! | `origin`, `connections`, `resolve`, `tls`, `proxy_header` | one origin, and the connections to it |
 //! | `fields`, `forwarded`, `request_body` | what goes there, and what is said about the client |
 //! | `attempt`, `http1`, `http2`, `tunnel`, `lease` | one request to one origin: the body there, the response back |
+//! | `grpc` | which requests are calls of gRPC, whose bodies are streams of messages |
 //! | `failure`, `counts` | what went wrong, and what is counted |
 
 mod attempt;
@@ -28,6 +29,7 @@ mod failure;
 mod fields;
 mod forwarded;
 mod group;
+mod grpc;
 mod health;
 mod http1;
 mod http2;

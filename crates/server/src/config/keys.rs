@@ -90,7 +90,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             default: Some("\"1MiB\""),
             example: "\"10MiB\"",
             documentation: "The largest request body, in bytes. \
-                A larger one is answered with 413 Content Too Large, and the connection is closed.",
+                A larger one is answered with 413 Content Too Large, and the connection is closed. What a call of gRPC \
+                sends through a `proxy` is not limited by it.",
             kind: Kind::Size { least: 0, most: TIB, set: |limits, value| limits.body_bytes = value },
         },
         Key {

@@ -440,7 +440,7 @@ impl Http2 {
     fn waits_for_handlers(&self) -> bool {
         (!self.exchanges.is_empty() || self.outgoing.iter().any(Outgoing::waits_for_handler))
             && !self.engine.is_blocked()
-            && self.incoming.iter().all(|incoming| incoming.is_tunnel)
+            && self.incoming.iter().all(Incoming::may_pause)
     }
 
     fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -120,7 +120,12 @@ pub async fn feed(
             return Ok(());
         }
         let began = Instant::now();
-        let piece = match timeout(pace.allowance(), reader.next(connection)).await {
+        // A stream of messages may pause.
+        let next = match sender.is_unlimited() {
+            true => Ok(reader.next(connection).await),
+            false => timeout(pace.allowance(), reader.next(connection)).await,
+        };
+        let piece = match next {
             Ok(Ok(Got::Data(piece))) => piece,
             Ok(Ok(Got::Head(_))) => continue,
             Ok(Ok(Got::Trailers(lines))) => {
@@ -135,6 +140,7 @@ pub async fn feed(
                 sender.fail(io::Error::new(io::ErrorKind::ConnectionReset, "the client broke off"));
                 return Err(BodyProblem::Failed(failure));
             }
+            Err(_) if sender.is_unlimited() => continue,
             Err(_) => {
                 sender.fail(io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly"));
                 return Err(BodyProblem::Timeout);
@@ -142,7 +148,7 @@ pub async fn feed(
         };
         pace.record(piece.len() as u64, began.elapsed());
         received_bytes += piece.len() as u64;
-        if received_bytes > most_bytes {
+        if received_bytes > most_bytes && !sender.is_unlimited() {
             let message = "the request's body is too large";
             sender.fail(io::Error::new(io::ErrorKind::FileTooLarge, message));
             return Err(BodyProblem::TooLarge);

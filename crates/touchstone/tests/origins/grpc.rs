@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::support::{Server, Tree, skipped};
 
-const CALLS: usize = 10;
+const CALLS: usize = 12;
 
 /// A server of real gRPC; it ends with the test.
 struct GrpcServer {
@@ -65,7 +65,8 @@ fn every_kind_of_call_passes() {
         let text = format!(
             "{}[[site.route]]\npath = \"/trial.Trial/\"\n{cache}\
              proxy = {{ to = \"http://127.0.0.1:{}\", version = \"2\" }}\n",
-            tree.configuration("[limits]\nbody_bytes = \"64MiB\"\n"),
+            // A stream of messages may be longer than a body, and pause longer.
+            tree.configuration("[limits]\nbody_bytes = \"1MiB\"\nstall_timeout = \"1s\"\n"),
             grpc.port
         );
         let server = Server::configured(tree.around(), &text);

@@ -9,12 +9,16 @@ Messages are bytes, so that no compiler for their definitions is needed.
 import json
 import sys
 import threading
+import time
 from concurrent import futures
 
 import grpc
 
 SERVICE = "trial.Trial"
 LONG = bytes(range(256)) * 4096 * 2
+
+# Longer than the server under test lets a body pause.
+PAUSE = 2.5
 
 
 def echo(request, context):
@@ -31,6 +35,10 @@ def count(request, context):
 
 def total(requests, context):
     return str(sum(int(request) for request in requests)).encode()
+
+
+def size(requests, context):
+    return str(sum(len(request) for request in requests)).encode()
 
 
 def chat(requests, context):
@@ -56,6 +64,7 @@ def serve():
         "Echo": unary(echo),
         "Count": stream(count),
         "Total": grpc.stream_unary_rpc_method_handler(total),
+        "Size": grpc.stream_unary_rpc_method_handler(size),
         "Chat": grpc.stream_stream_rpc_method_handler(chat),
         "Fail": unary(fail),
         "Sleep": unary(sleep),
@@ -73,14 +82,17 @@ def say(what, value):
     print(json.dumps({"call": what, "result": value}), flush=True)
 
 
-def chat_in_turns(channel):
-    """Each question is asked when the one before has been answered: both directions are open at once."""
+def chat_in_turns(channel, pause=0):
+    """Each question is asked when the one before has been answered, and a pause has been made: both directions are open at
+    once, and neither says anything in between."""
     heard = threading.Semaphore(0)
 
     def questions():
+        time.sleep(pause)
         for question in (b"one", b"two", b"three"):
             yield question
             heard.acquire(timeout=20)
+            time.sleep(pause)
 
     answers = []
     for answer in channel.stream_stream(f"/{SERVICE}/Chat")(questions(), timeout=30):
@@ -104,6 +116,10 @@ def call(address):
         total = channel.stream_unary(f"/{SERVICE}/Total")
         say("total", total(iter(str(number).encode() for number in range(1000)), timeout=60).decode())
         say("chat", chat_in_turns(channel))
+        say("chat with pauses", chat_in_turns(channel, PAUSE))
+        # Ten times what a body may usually be long.
+        size = channel.stream_unary(f"/{SERVICE}/Size")
+        say("stream", size((LONG[: 1 << 17] for _ in range(80)), timeout=120).decode())
         try:
             method("Fail")(b"", timeout=30)
         except grpc.RpcError as error:

@@ -250,6 +250,38 @@ fn grpc_passes_both_ways_at_once_with_its_trailers() {
 }
 
 #[test]
+fn only_calls_of_grpc_may_be_longer_than_a_body() {
+    let origin = Http2Origin::start();
+    let tree = Tree::standard();
+    let http2 = proxy(&tree, &origin.keys(), "");
+    let silent = super::Origin::start(|stream| drop(std::io::Read::read_to_end(stream, &mut Vec::new())));
+    let http1 = proxy(&tree, &super::to(&[&silent], &[]), "");
+    for (server, media_type, status) in [
+        (&http2, "application/grpc+proto", 200),
+        (&http2, "application/grpc-web", 413),
+        (&http1, "application/grpc", 413),
+    ] {
+        let answered = runtime().block_on(async {
+            let stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+            let (send_request, connection) = h2::client::handshake(stream).await.unwrap();
+            tokio::spawn(connection);
+            let mut send_request = send_request.ready().await.unwrap();
+            let request = Request::post("http://a/app/").header("content-type", media_type).body(()).unwrap();
+            let (response, mut upload) = send_request.send_request(request, false).unwrap();
+            tokio::spawn(async move {
+                for _ in 0..48 {
+                    send(&mut upload, Bytes::from(vec![0; 65_536])).await;
+                }
+                // It may have ended.
+                let _ = upload.send_data(Bytes::new(), true);
+            });
+            response.await.unwrap().status()
+        });
+        assert_eq!(answered, status, "{media_type}");
+    }
+}
+
+#[test]
 fn our_own_server_is_an_origin_of_http_2() {
     let behind = Tree::standard();
     behind.write("app/long.bin", bytes_of(3 << 20));

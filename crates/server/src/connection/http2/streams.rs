@@ -125,6 +125,8 @@ pub struct Incoming {
     /// All that came.
     received_bytes: u64,
     most_bytes: u64,
+    /// It has been found to be a stream of messages: it has no greatest length, and may pause.
+    is_unlimited: bool,
     /// It is one direction of a tunnel (RFC 8441).
     pub is_tunnel: bool,
     /// Dropped with this, which tells who waits for the body's end.
@@ -158,6 +160,7 @@ impl Incoming {
             unreleased_bytes: 0,
             received_bytes: 0,
             most_bytes,
+            is_unlimited: false,
             is_tunnel: false,
             _ends: ends,
         };
@@ -173,7 +176,8 @@ impl Incoming {
     /// Takes in what came.
     pub fn push(&mut self, engine: &mut ServerConnection, piece: &[u8]) -> Result<(), TooLarge> {
         self.received_bytes += piece.len() as u64;
-        if self.received_bytes > self.most_bytes {
+        self.is_unlimited |= self.sender.as_ref().is_some_and(Sender::is_unlimited);
+        if self.received_bytes > self.most_bytes && !self.is_unlimited {
             if let Some(sender) = self.sender.take() {
                 let message = "the request's body is too large";
                 sender.fail(io::Error::new(io::ErrorKind::FileTooLarge, message));
@@ -202,7 +206,13 @@ impl Incoming {
         }
     }
 
-    /// Opens the client's windows for what the handler has read. Ready if they were; called again when more is read.
+    /// Whether it may make a pause for as long as it likes.
+    pub fn may_pause(&self) -> bool {
+        self.is_tunnel || self.is_unlimited
+    }
+
+    /// Opens the client's windows for what the handler has read, and notes what that says of the body. Ready if anything has
+    /// changed; called again when more is read.
     pub fn poll_release(&mut self, engine: &mut ServerConnection, context: &mut Context<'_>) -> Poll<()> {
         let Some(sender) = &mut self.sender else { return Poll::Pending };
         let held_bytes = sender.held_bytes();
@@ -212,9 +222,11 @@ impl Incoming {
             self.unreleased_bytes = held_bytes;
             return Poll::Ready(());
         }
-        if held_bytes > 0 {
-            sender.wake_when_read(context);
+        if sender.is_unlimited() && !self.is_unlimited {
+            self.is_unlimited = true;
+            return Poll::Ready(());
         }
+        sender.wake_when_read(context);
         Poll::Pending
     }
 }

@@ -1,0 +1,37 @@
+//! Which requests are calls of gRPC ("gRPC over HTTP2", the protocol's description).
+//!
+//! The body of a call is a stream of messages that may go on for days. What a route takes of a body at most says nothing of
+//! it: nothing of a call is kept here, windows bound what is on its way, and how long a message may be the origin decides.
+
+use super::settings::Version;
+use crate::request::Request;
+
+/// Whether a request is a call that passes to an origin of this version.
+pub fn is_call(request: &Request, version: Version) -> bool {
+    let mut types = request.received.values("content-type");
+    version != Version::Http11 && request.body_length().is_none() && types.any(is_grpc)
+}
+
+/// Whether a media type is `application/grpc`, alone or with what its messages are (`+proto`).
+fn is_grpc(media_type: &[u8]) -> bool {
+    const TYPE: &[u8] = b"application/grpc";
+    let Some((name, rest)) = media_type.split_at_checked(TYPE.len()) else { return false };
+    name.eq_ignore_ascii_case(TYPE) && matches!(rest.first(), None | Some(b'+' | b';' | b' ' | b'\t'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_types() {
+        for yes in ["application/grpc", "Application/GRPC", "application/grpc+proto", "application/grpc;x=y"]
+        {
+            assert!(is_grpc(yes.as_bytes()), "{yes}");
+        }
+        // gRPC-Web is one request and one response, which HTTP/1.1 carries as well.
+        for no in ["application/grpc-web", "application/grp", "application/grpcs", "text/plain", ""] {
+            assert!(!is_grpc(no.as_bytes()), "{no}");
+        }
+    }
+}
