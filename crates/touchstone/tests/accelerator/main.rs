@@ -10,6 +10,7 @@ mod density;
 mod disk;
 mod origin;
 mod robustness;
+mod rude;
 #[path = "../support/mod.rs"]
 mod support;
 mod trailers;

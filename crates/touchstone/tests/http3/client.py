@@ -91,6 +91,7 @@ class Answer:
             "status": int(names.get(":status", 0)),
             "headers": names,
             "interim": self.interim,
+            "trailers": self.trailers,
             "bytes": len(self.body),
             "sha256": hashlib.sha256(self.body).hexdigest(),
             "reset": self.reset,
@@ -218,8 +219,10 @@ class Client:
         if answer is None:
             return
         if isinstance(event, HeadersReceived):
-            status = dict(event.headers).get(b":status", b"")
-            if status.startswith(b"1"):
+            status = dict(event.headers).get(b":status")
+            if status is None:
+                answer.trailers = {name.decode(): value.decode("latin-1") for name, value in event.headers}
+            elif status.startswith(b"1"):
                 answer.interim.append(int(status))
             else:
                 answer.headers = event.headers

@@ -121,6 +121,11 @@ impl Answer {
         self.0["interim"].as_array().expect("an array").iter().filter_map(Value::as_u64).collect()
     }
 
+    /// A field behind the body, if it is there.
+    pub(crate) fn trailer(&self, name: &str) -> Option<&str> {
+        self.0["trailers"][name].as_str()
+    }
+
     /// The code with which the server reset the stream.
     pub(crate) fn reset(&self) -> Option<u64> {
         self.0["reset"].as_u64()

@@ -110,6 +110,60 @@ fn bodies_go_both_ways() {
     assert_eq!(answers[4].interim(), [100]);
 }
 
+/// An origin of HTTP/1.1 that says back the trailers of what it was asked, as its own; one request on a connection.
+fn trailing() -> SocketAddr {
+    origin(|mut stream| {
+        let mut input = BufReader::new(stream.try_clone().unwrap());
+        let (mut head, mut body) = (String::new(), String::new());
+        while !head.ends_with("\r\n\r\n") {
+            input.read_line(&mut head).unwrap();
+        }
+        let is_chunked = head.to_ascii_lowercase().contains("\r\ntransfer-encoding: chunked\r\n");
+        while is_chunked && !body.ends_with("\r\n\r\n") {
+            input.read_line(&mut body).unwrap();
+        }
+        let sent = body.split_once("\r\n0\r\n").map_or("", |(_, trailers)| trailers.trim_end());
+        let fields = "Cache-Control: max-age=600\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n";
+        let trailers = if sent.is_empty() { String::new() } else { format!("{sent}\r\n") };
+        let body = format!("5\r\nhello\r\n0\r\nx-sum: 1\r\n{trailers}\r\n");
+        write!(stream, "HTTP/1.1 200 OK\r\n{fields}\r\n{body}").unwrap();
+    })
+}
+
+#[test]
+fn trailers_pass_both_ways_through_a_proxy_and_the_cache() {
+    let tree = Tree::standard();
+    let address = trailing();
+    let route = |path: &str, cache: &str| {
+        format!("[[site.route]]\npath = \"{path}\"\n{cache}proxy = {{ to = \"http://{address}\" }}\n")
+    };
+    let routes = format!("{}{}", route("/plain/", ""), route("/cached/", "cache = {}\n"));
+    let site = format!("development_certificate = true\n{routes}");
+    let Some((server, mut client)) = configured(&tree, "", &site) else { return };
+    client.connect("a", &server);
+    let takes = json!([["te", "trailers"]]);
+    // What is fetched for somebody who takes none is stored without them.
+    for target in ["/plain/a", "/plain/b", "/cached/a", "/cached/a", "/cached/a"] {
+        let answer = client.requests("a", json!([{ "path": target, "headers": takes }])).remove(0);
+        answer.assert(target, 200, b"hello");
+        assert_eq!(answer.trailer("x-sum"), Some("1"), "{target}");
+    }
+    for target in ["/plain/a", "/cached/a"] {
+        let answer = client.get("a", target);
+        answer.assert(target, 200, b"hello");
+        assert_eq!(answer.trailer("x-sum"), None, "{target} without te");
+    }
+    for path in ["/plain/c", "/cached/c"] {
+        let sent = json!([["x-sent", "2"], ["authorization", "nothing that may come late"]]);
+        let request = json!({
+            "method": "POST", "path": path, "body": "question", "headers": takes, "trailers": sent
+        });
+        let answer = client.requests("a", json!([request])).remove(0);
+        answer.assert(path, 200, b"hello");
+        assert_eq!((answer.trailer("x-sent"), answer.trailer("authorization")), (Some("2"), None), "{path}");
+    }
+}
+
 #[test]
 fn early_data_is_marked_for_programs() {
     let heads: Arc<Mutex<Vec<String>>> = Arc::default();
