@@ -60,6 +60,16 @@ pub fn list(names: &[String]) -> String {
     }
 }
 
+/// A number of people with the two digits that an estimate can have: `46,000`.
+pub fn people_estimate(people: f64) -> String {
+    let people = people.max(0.0);
+    if people < 100.0 {
+        return count(people.floor() as u64);
+    }
+    let step = 10f64.powi(people.log10().floor() as i32 - 1);
+    count(((people / step).floor() * step) as u64)
+}
+
 /// Seconds until an end, as a person reads them: `42 s`, `1 min 32 s`.
 pub fn time_left(seconds: f64) -> String {
     let seconds = seconds.max(0.0).ceil() as u64;
@@ -80,6 +90,7 @@ mod tests {
         assert_eq!([f64::NAN, f64::INFINITY, 1e300].map(rate), ["-", "-", "1.00e300"]);
         assert_eq!([f64::NAN, 1e300].map(percent), ["- %", "1.00e302 %"]);
         assert_eq!([1, 1600].map(clients), ["1 client", "1,600 clients"]);
+        assert_eq!([46_789.0, 57.9, -1.0].map(people_estimate), ["46,000", "57", "0"]);
         assert_eq!(list(&["a".to_string(), "b".to_string(), "c".to_string()]), "a, b and c");
     }
 }

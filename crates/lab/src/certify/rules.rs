@@ -2,6 +2,7 @@
 //! them; each stands here once, with the reason that a reader is given.
 
 use super::recompute::Recomputed;
+use crate::figures::{count, significant};
 use crate::report::AuditOutcome;
 use crate::result::{MixResult, ResultFile, RunStatus};
 use crate::statistics::warm_up;
@@ -110,22 +111,42 @@ fn mixes(result: &ResultFile) -> impl Iterator<Item = (&str, &MixResult)> {
     result.systems.iter().flat_map(|system| system.mixes.iter().map(move |mix| (system.title.as_str(), mix)))
 }
 
-/// Some of the mixes that a rule complains of, by name.
-fn some(complaints: &[String]) -> String {
+/// How many runs of mixes the result has.
+fn runs_of_mixes(result: &ResultFile) -> usize {
+    result.systems.iter().map(|system| system.mixes.len()).sum()
+}
+
+/// A run of a mix by its names: the system, what ran the request where the suite compares interfaces, the mix.
+fn named((system, mix): (&str, &MixResult)) -> String {
+    match mix.interface.as_str() {
+        "" => format!("{system}, {}", mix.name),
+        interface => format!("{system}, {interface}, {}", mix.name),
+    }
+}
+
+/// Of what a rule complains of: all by name where they are few, otherwise the first ones. Runs of one mix are named once.
+fn examples(complaints: &[String]) -> String {
     const SHOWN: usize = 3;
-    let shown = complaints.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
-    if complaints.len() > SHOWN { format!("{shown}; and {} more", complaints.len() - SHOWN) } else { shown }
+    let mut different: Vec<&str> = Vec::new();
+    for complaint in complaints {
+        if !different.contains(&complaint.as_str()) {
+            different.push(complaint);
+        }
+    }
+    let shown = different.iter().take(SHOWN).copied().collect::<Vec<_>>().join("; ");
+    if different.len() > SHOWN { format!("{shown}; ...") } else { shown }
 }
 
 fn complete(result: &ResultFile) -> Rule {
-    let cut: Vec<String> = mixes(result)
-        .filter(|(_, mix)| !mix.complete)
-        .map(|(system, mix)| format!("{system}, {} was cut short", mix.name))
-        .collect();
+    let cut: Vec<String> = mixes(result).filter(|(_, mix)| !mix.complete).map(named).collect();
     let finding = match &result.status {
-        RunStatus::Incomplete(reason) => reason.clone(),
+        RunStatus::Incomplete(reason) => {
+            format!("the run did not come to its end ({})", reason.trim_end_matches('.'))
+        }
         RunStatus::Complete if cut.is_empty() => "every mix was measured".to_owned(),
-        RunStatus::Complete => some(&cut),
+        RunStatus::Complete => {
+            format!("{} of {} runs were cut short ({})", cut.len(), runs_of_mixes(result), examples(&cut))
+        }
     };
     let held = result.status == RunStatus::Complete && cut.is_empty();
     rule(
@@ -139,10 +160,13 @@ fn complete(result: &ResultFile) -> Rule {
 
 fn answers(result: &ResultFile) -> Rule {
     let nothing = result.systems.iter().filter(|system| system.mixes.iter().all(|mix| mix.requests == 0));
-    let nothing: Vec<String> =
-        nothing.map(|system| format!("{} gave no valid answer", system.title)).collect();
+    let nothing: Vec<String> = nothing.map(|system| system.title.clone()).collect();
+    let finding = match (result.systems.len(), nothing.len()) {
+        (0, _) => "no system was measured".to_owned(),
+        (_, 0) => "every system answered".to_owned(),
+        (all, silent) => format!("{silent} of {all} systems gave no valid answer ({})", examples(&nothing)),
+    };
     let held = nothing.is_empty() && !result.systems.is_empty();
-    let finding = if held { "every system answered".to_owned() } else { some(&nothing) };
     rule("answers", "Every system gave valid answers.", held, Outcome::Broken, finding)
 }
 
@@ -152,7 +176,11 @@ fn errors(result: &ResultFile) -> Rule {
         failed / (failed + mix.requests as f64).max(1.0)
     };
     let worst = mixes(result).map(|(_, mix)| share(mix)).fold(0.0, f64::max);
-    let finding = format!("at most {:.4} % of the requests of a mix failed", worst * 100.0);
+    let finding = if worst > 0.0 {
+        format!("in the worst run {} % of the requests failed", significant(worst * 100.0))
+    } else {
+        "no request failed".to_owned()
+    };
     rule(
         "errors",
         "At most one request of a thousand failed in any mix.",
@@ -168,8 +196,11 @@ fn audit(outcomes: &[AuditOutcome]) -> Rule {
         .filter(|it| it.holds == Some(false))
         .map(|it| format!("{} ({}): {}", it.check, it.subject, it.sum))
         .collect();
-    let finding =
-        if failed.is_empty() { format!("{} sums came out right", outcomes.len()) } else { some(&failed) };
+    let finding = if failed.is_empty() {
+        format!("{} sums came out right", count(outcomes.len() as u64))
+    } else {
+        format!("{} of {} sums do not come out right ({})", failed.len(), outcomes.len(), examples(&failed))
+    };
     rule("audit", "Every sum of the audit comes out right.", failed.is_empty(), Outcome::Broken, finding)
 }
 
@@ -179,9 +210,9 @@ fn recomputed(found: Option<&Recomputed>) -> Rule {
         None => rule("raw_data", RULE, false, Outcome::Indicative, "there is no raw data".to_owned()),
         Some(found) => {
             let finding = if found.differences.is_empty() {
-                format!("{} figures computed again", found.figures)
+                format!("{} figures computed again, all the same", count(found.figures as u64))
             } else {
-                some(&found.differences)
+                format!("not every figure follows from the raw data ({})", examples(&found.differences))
             };
             rule("raw_data", RULE, found.differences.is_empty(), Outcome::Broken, finding)
         }
@@ -221,22 +252,29 @@ fn runs(result: &ResultFile) -> Rule {
         system.mixes.iter().map(same).collect::<Vec<_>>()
     });
     let fewest = fewest.min().unwrap_or(0);
-    let finding =
-        format!("the mix with the fewest was run {fewest} time{}", if fewest == 1 { "" } else { "s" });
+    let finding = match fewest {
+        0 => "no mix was run".to_owned(),
+        1 => "some mixes, or all, were run only once".to_owned(),
+        fewest if fewest < RUNS_MIN => format!("some mixes, or all, were run only {fewest} times"),
+        fewest => format!("every mix was run {fewest} times or more"),
+    };
     rule("runs", "Every mix was run at least three times.", fewest >= RUNS_MIN, Outcome::Indicative, finding)
 }
 
 /// The window is long, or what came before it holds the whole warm-up by MSER-5.
 fn settled(result: &ResultFile) -> Rule {
-    let unsettled: Vec<String> = mixes(result)
-        .filter(|(_, mix)| mix.window_s < WINDOW_MIN_S && !is_settled(mix))
-        .map(|(system, mix)| format!("{system}, {}", mix.name))
-        .collect();
+    let unsettled: Vec<String> =
+        mixes(result).filter(|(_, mix)| mix.window_s < WINDOW_MIN_S && !is_settled(mix)).map(named).collect();
     let held = unsettled.is_empty();
     let finding = if held {
-        "every counted window was settled".to_owned()
+        "in every run the warm-up was over when counting began".to_owned()
     } else {
-        format!("not shown for {}", some(&unsettled))
+        format!(
+            "in {} of {} runs nothing shows that the warm-up was over when counting began ({})",
+            unsettled.len(),
+            runs_of_mixes(result),
+            examples(&unsettled)
+        )
     };
     let text = "Every counted window lasted ten minutes, or MSER-5 finds no warm-up in it.";
     rule("settled", text, held, Outcome::Indicative, finding)
@@ -252,13 +290,19 @@ fn is_settled(mix: &MixResult) -> bool {
 
 fn generator(result: &ResultFile) -> Rule {
     let saturated: Vec<String> = mixes(result)
-        .filter_map(|(system, mix)| {
-            let sign = mix.generator_saturated.as_ref()?;
-            Some(format!("{system}, {}: {sign}", mix.name))
-        })
+        .filter_map(|run| Some(format!("{}: {}", named(run), run.1.generator_saturated.as_ref()?)))
         .collect();
     let held = saturated.is_empty();
-    let finding = if held { "the load engine had room in every mix".to_owned() } else { some(&saturated) };
+    let finding = if held {
+        "the load engine had room in every run".to_owned()
+    } else {
+        format!(
+            "in {} of {} runs the load engine was at its own limit ({})",
+            saturated.len(),
+            runs_of_mixes(result),
+            examples(&saturated)
+        )
+    };
     rule("generator", "The load engine was not at its own limit.", held, Outcome::Indicative, finding)
 }
 
@@ -277,8 +321,11 @@ fn disclosed(result: &ResultFile) -> Rule {
         }
     }
     let held = lacking.is_empty();
-    let finding =
-        if held { "all is disclosed".to_owned() } else { format!("not disclosed: {}", some(&lacking)) };
+    let finding = if held {
+        "all is disclosed".to_owned()
+    } else {
+        format!("it is not disclosed: {}", examples(&lacking))
+    };
     let text = "Program, machine, and command and configuration of every system are disclosed.";
     rule("disclosed", text, held, Outcome::Indicative, finding)
 }
@@ -338,6 +385,43 @@ mod tests {
                 rules.iter().filter(|rule| rule.outcome != Outcome::Held).map(|rule| rule.name).collect();
             assert_eq!((broken, class(&rules)), (vec![name], expected));
         }
+    }
+
+    #[test]
+    fn a_finding_says_of_how_many_runs_it_speaks_and_names_the_first() {
+        let finding = |result: &ResultFile, name: &str| {
+            found(result).into_iter().find(|rule| rule.name == name).expect("the rule").finding
+        };
+        let mut result = good();
+        assert_eq!(finding(&result, "settled"), "in every run the warm-up was over when counting began");
+        let all = runs_of_mixes(&result);
+        for system in &mut result.systems {
+            system.mixes.iter_mut().for_each(|mix| mix.window_s = 5.0);
+        }
+        let title = result.systems[0].title.clone();
+        let said = finding(&result, "settled");
+        let begin = format!(
+            "in {all} of {all} runs nothing shows that the warm-up was over when counting began ({title}, "
+        );
+        assert!(said.starts_with(&begin) && said.ends_with("; ...)"), "{said}");
+        // Three runs of a mix are named once, with the interface where there are several.
+        let mut result = good();
+        let name = result.systems[0].mixes[0].name.clone();
+        for mix in result.systems[0].mixes.iter_mut().filter(|mix| mix.name == name) {
+            mix.interface = "cgi".to_owned();
+            mix.complete = false;
+        }
+        assert_eq!(
+            finding(&result, "complete"),
+            format!("3 of {all} runs were cut short ({title}, cgi, {name})")
+        );
+        result.systems[1].mixes[0].errors.timeout = 1;
+        let said = finding(&result, "errors");
+        assert!(
+            said.starts_with("in the worst run 0.0") && said.ends_with(" % of the requests failed"),
+            "{said}"
+        );
+        assert_eq!(finding(&good(), "errors"), "no request failed");
     }
 
     #[test]

@@ -200,7 +200,7 @@ mod tests {
         assert_eq!((first.peak_clients, first.bottleneck.verdict), (16, Verdict::ServerCpu));
         assert!(matches!(first.usl, usl::Outcome::NotIdentified { .. }), "three loads");
         let useful = first.useful_peak.as_ref().unwrap();
-        assert!(useful.useful.is_none() && useful.difference.as_ref().unwrap().contains("3 are needed"));
+        assert!(useful.useful.is_none() && useful.difference.as_ref().unwrap().contains("3 runs are needed"));
         assert!(!first.advice.is_empty());
         let text = text(&plans, &Assumptions::default());
         for words in ["server-cpu", "not identified", "users", "1997", "accelerator"] {

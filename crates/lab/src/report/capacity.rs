@@ -112,12 +112,11 @@ fn people(plans: &[(&str, &Plan)]) -> Table {
             .iter()
             .zip(&plan.users)
             .map(|(pages, row)| {
-                let cell =
-                    |cell: &users::Cell| number::optional(cell.users, |users| number::grouped(users, 0));
-                Row::new(crate::figures::significant(*pages), row.iter().map(cell).collect())
+                let cell = |cell: &users::Cell| number::optional(cell.users, crate::figures::people_estimate);
+                Row::new(pages.to_string(), row.iter().map(cell).collect())
             })
             .collect();
-        let mut of_1997 = vec![number::grouped(plan.users_of_1997, 0)];
+        let mut of_1997 = vec![crate::figures::people_estimate(plan.users_of_1997)];
         of_1997.resize(users::CACHE_HIT_SHARES.len(), String::new());
         rows.push(Row::new("the formula of 1997: 5 requests a minute each", of_1997));
         Part { heading: Some((*label).to_owned()), rows }
@@ -196,7 +195,7 @@ fn scalability(outcome: &usl::Outcome) -> String {
             };
             format!(
                 "one client alone {} requests/s, contention {}, crosstalk {:.2e}{end}",
-                significant(law.gamma.estimate),
+                number::rate(law.gamma.estimate),
                 significant(law.alpha.estimate),
                 law.beta.estimate
             )

@@ -89,7 +89,7 @@ pub(super) struct Canvas {
 impl Canvas {
     /// As wide as the page.
     pub(super) const WIDE: Canvas =
-        Canvas { name: "wide", width: 1072.0, height: 420.0, label_room: 220.0, ticks: 6 };
+        Canvas { name: "wide", width: 1072.0, height: 420.0, label_room: 280.0, ticks: 6 };
     /// Half as wide as the page.
     pub(super) const HALF: Canvas =
         Canvas { name: "wide", width: 516.0, height: 310.0, label_room: 150.0, ticks: 5 };
@@ -99,6 +99,11 @@ impl Canvas {
     /// A telephone.
     pub(super) const NARROW: Canvas =
         Canvas { name: "narrow", width: 336.0, height: 280.0, label_room: 40.0, ticks: 5 };
+
+    /// Whether a name fits at a line's end.
+    pub(super) fn fits(self, name: &str) -> bool {
+        width(name, LABEL_SIZE) <= self.label_room
+    }
 }
 
 const TICK_SIZE: f64 = 12.0;
@@ -128,7 +133,7 @@ impl LineChart {
 
     /// Whether the names fit at the line ends of this canvas; if not, the chart needs a legend there.
     pub(super) fn names_fit(&self, canvas: Canvas) -> bool {
-        self.series.iter().all(|series| width(&series.label, LABEL_SIZE) <= canvas.label_room)
+        self.series.iter().all(|series| canvas.fits(&series.label))
     }
 
     /// The chart as SVG for one canvas.

@@ -221,7 +221,7 @@ impl Measure<'_> {
                         }));
                     }
                     if let Some((_, factor)) = self.second {
-                        cells.push(number::optional(value, |value| number::grouped(value * factor, 2)));
+                        cells.push(number::optional(value, |value| number::rate(value * factor)));
                     }
                 }
                 Row::new(view.mix_label(key), cells)

@@ -52,7 +52,7 @@ fn throughput() -> Measure<'static> {
                   fainter, in millions of bytes.",
         best: Best::Highest,
         value: &|mix| Some(mix.megabits_per_second),
-        write: |value| number::grouped(value, 2),
+        write: number::rate,
         of_the_limit: LIMIT,
         follows_rate: true,
     }

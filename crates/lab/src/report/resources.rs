@@ -18,9 +18,13 @@ pub(super) fn section(view: &View) -> Markup {
     html! {
         section aria-labelledby="processor" {
             h2 id="processor" { "Processor and memory" }
-            // The names of many curves need the whole width.
-            @let (class, canvas) =
-                if view.systems.len() > 6 { ("figures", Canvas::WIDE) } else { ("figures two", Canvas::HALF) };
+            // Many curves, and long names, need the whole width.
+            @let names_fit = view.systems.iter().all(|system| Canvas::HALF.fits(&system.label));
+            @let (class, canvas) = if view.systems.len() <= 6 && names_fit {
+                ("figures two", Canvas::HALF)
+            } else {
+                ("figures", Canvas::WIDE)
+            };
             div class=(class) {
                 @for measure in [cost(), share(), load(), memory()] {
                     (measure.figure(view, canvas).write())
@@ -44,7 +48,7 @@ fn cost() -> Measure<'static> {
         meaning: "User and system time of the server\u{2019}s processes, divided by its valid answers; lower is better.",
         best: Best::Lowest,
         value: &|mix| mix.server.as_ref().map(|server| server.cpu_us_per_request),
-        write: |value| number::grouped(value, 2),
+        write: number::rate,
         of_the_limit: " The thin dashed line is the limit: the least that any server could spend.",
         follows_rate: false,
     }

@@ -8,6 +8,9 @@ use super::view::View;
 use super::words;
 use crate::certify::{Class, Outcome, Rule};
 
+/// The most characters of a finding.
+const FINDING_LIMIT: usize = 400;
+
 /// What a class allows, for somebody who has not read the rules.
 fn meaning(class: Class) -> &'static str {
     match class {
@@ -27,17 +30,14 @@ pub(super) fn line(view: &View) -> Markup {
                 strong { (capitalised(source.class.name())) }
                 @if view.sources.len() > 1 { " (" (words::line(&source.label, 80)) ")" }
                 ": " (meaning(source.class)) "."
-                @let reasons = deciding(source);
-                @if !reasons.is_empty() {
-                    " " (capitalised(&reasons.join("; "))) ". "
-                }
+                @for reason in deciding(source) { " " (reason) }
                 " " a href="#rules" { "All run rules" }
             }
         }
     }
 }
 
-/// What the rules that decide the class found.
+/// What the rules that decide the class found, a sentence each.
 fn deciding(source: &Source) -> Vec<String> {
     let wanted = match source.class {
         Class::Certified => return Vec::new(),
@@ -45,7 +45,7 @@ fn deciding(source: &Source) -> Vec<String> {
         Class::Invalid => Outcome::Broken,
     };
     let rules = source.rules.iter().filter(|rule| rule.outcome == wanted);
-    rules.map(|rule| words::line(&rule.finding, 160)).collect()
+    rules.map(|rule| format!("{}.", capitalised(&words::line(&rule.finding, FINDING_LIMIT)))).collect()
 }
 
 fn capitalised(text: &str) -> String {
@@ -74,7 +74,7 @@ fn table(source: &Source) -> Table {
             Outcome::Indicative => "indicative",
             Outcome::Broken => "invalid",
         };
-        Row::new(rule.rule, vec![outcome.to_owned(), words::line(&rule.finding, 400)])
+        Row::new(rule.rule, vec![outcome.to_owned(), words::line(&rule.finding, FINDING_LIMIT)])
             .strong(rule.outcome != Outcome::Held)
     };
     let of = if source.label.is_empty() {

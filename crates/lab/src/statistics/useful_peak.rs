@@ -7,6 +7,7 @@
 
 use super::fairness::Fairness;
 use super::quantile::median;
+use crate::figures::{clients, milliseconds};
 use serde::{Deserialize, Serialize};
 
 /// What people are content with.
@@ -97,7 +98,8 @@ fn judged(load: f64, runs: &[&Run], criteria: &Criteria) -> Load {
     let worst = |figure: fn(&Run) -> f64| runs.iter().map(|run| figure(run)).fold(0.0, f64::max);
     let mut reasons = Vec::new();
     if runs.len() < criteria.runs_min {
-        reasons.push(format!("{} runs, and {} are needed", runs.len(), criteria.runs_min));
+        let times = if runs.len() == 1 { "once".to_owned() } else { format!("{} times", runs.len()) };
+        reasons.push(format!("it was run only {times}, and {} runs are needed", criteria.runs_min));
     }
     let errors = worst(|run| run.errors);
     if errors > criteria.errors_max {
@@ -106,7 +108,11 @@ fn judged(load: f64, runs: &[&Run], criteria: &Criteria) -> Load {
     if let Some(limit) = criteria.p95_max_us {
         let p95 = worst(|run| run.p95_us);
         if p95 > limit {
-            reasons.push(format!("5 % waited longer than {:.3} ms ({:.3} ms)", limit / 1000.0, p95 / 1000.0));
+            reasons.push(format!(
+                "5 % waited longer than {} ms ({} ms)",
+                milliseconds(limit),
+                milliseconds(p95)
+            ));
         }
     }
     let fairness = runs.iter().filter_map(|run| run.fairness);
@@ -130,12 +136,16 @@ fn difference(peak: &Load, useful: Option<&Load>, loads: &[Load]) -> Option<Stri
     match useful {
         None => {
             let least = loads.first()?;
-            Some(format!("no load is useful: already at {}, {}", least.load, told(least)))
+            Some(format!(
+                "no load is useful, not even that of {}: {}",
+                clients(least.load as u64),
+                told(least)
+            ))
         }
         Some(useful) if useful.load == peak.load => None,
         Some(useful) if useful.load > peak.load => Some(format!(
             "beyond the peak the rate is lower, but up to {} nobody is served badly",
-            useful.load
+            clients(useful.load as u64)
         )),
         Some(_) => Some(format!("at the peak {}", told(peak))),
     }
@@ -174,7 +184,7 @@ mod tests {
         type Change = fn(&mut Run);
         let changes: [(Change, &str); 5] = [
             (|run| run.errors = 0.002, "0.200 % of the requests failed"),
-            (|run| run.p95_us = 99_000.0, "longer than 20.000 ms"),
+            (|run| run.p95_us = 99_000.0, "longer than 20.0 ms"),
             (
                 |run| run.fairness = Some(Fairness { jain: 0.9, slowest_over_median: Some(1.0) }),
                 "unequal shares",
@@ -196,7 +206,10 @@ mod tests {
             assert!(found.difference.as_ref().unwrap().contains(reason), "{found:?}");
         }
         let found = find(&runs()[..2], &criteria).unwrap();
-        assert!(found.useful.is_none() && found.difference.unwrap().contains("2 runs, and 3 are needed"));
+        assert!(
+            found.useful.is_none()
+                && found.difference.unwrap().contains("run only 2 times, and 3 runs are needed")
+        );
     }
 
     proptest! {
