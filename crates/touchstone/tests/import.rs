@@ -7,11 +7,13 @@
 mod support;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use support::{Server, Tree};
+use support::{Nginx, Server, Tree};
 
 const HAR: &str = r#"{"log":{"version":"1.2","entries":[
 {"startedDateTime":"2026-11-22T08:00:00.000Z","request":{"method":"GET","url":"ORIGIN/alphabet.txt","httpVersion":"HTTP/1.1","headers":[{"name":"Cookie","value":"id=1"}]},"response":{"status":200,"bodySize":26,"content":{"mimeType":"text/plain"}}},
@@ -108,6 +110,55 @@ fn a_har_is_run_and_replayed_against_its_server() {
     assert_eq!((&value["requests"], &value["errors"]), (&2.into(), &0.into()), "{value:#}");
     assert_eq!((&value["plan"]["model"], &value["plan"]["arrivals"]), (&"open".into(), &"recorded".into()));
     assert_eq!((&value["arrivals"]["due"], &value["plan"]["recorded_requests"]), (&2.into(), &2.into()));
+}
+
+/// What nginx itself writes, in its usual format, in one of its own and in JSON, packed as log rotation packs it: all say the same.
+#[test]
+fn the_logs_of_nginx_are_read_in_every_format() {
+    let tree = Tree::standard();
+    fs::write(tree.root().join("a.html"), "a".repeat(1000)).unwrap();
+    let logs = tree.around().display();
+    let own = r#"$remote_addr|$msec|"$request"|$status|$body_bytes_sent|$upstream_response_time"#;
+    let json = r#"{"time_iso8601":"$time_iso8601","request_method":"$request_method","uri":"$uri","args":"$args","status":"$status","body_bytes_sent":"$body_bytes_sent"}"#;
+    let formats = format!("log_format own '{own}'; log_format json escape=json '{json}';");
+    let server = format!(
+        "root {}; access_log {logs}/combined.log combined; access_log {logs}/own.log own; access_log {logs}/json.log json;",
+        tree.root().display()
+    );
+    let Some(nginx) = Nginx::start_with(&tree, &formats, "", &server) else { return };
+    let requests: [&[u8]; 6] = [
+        b"GET /a.html HTTP/1.1\r\nHost: h\r\n",
+        b"GET /a.html HTTP/1.1\r\nHost: h\r\nUser-Agent: \"quoted\\ \xff\r\n",
+        b"GET /a.html?q=%22&r=[1] HTTP/1.1\r\nHost: h\r\n",
+        b"GET /none HTTP/1.1\r\nHost: h\r\n",
+        b"HEAD /a.html HTTP/1.0\r\n",
+        b"\x16\x03\x01\x02\x00",
+    ];
+    for request in requests {
+        let mut client = TcpStream::connect(nginx.address).unwrap();
+        client.write_all(&[request, b"Connection: close\r\n\r\n"].concat()).unwrap();
+        let _ = client.read_to_end(&mut Vec::new());
+    }
+    // It writes a line when it is done with a request, the last ones at its end.
+    drop(nginx);
+    for (log, format) in [("combined", None), ("own", Some(own)), ("json", None)] {
+        let path = tree.around().join(format!("{log}.log"));
+        assert!(Command::new("gzip").arg(&path).status().unwrap().success());
+        let packed = format!("{}.gz", path.display());
+        let format = format.map_or(Vec::new(), |format| vec!["--log-format", format]);
+        let output = touchstone(&[&["import", "log", &packed][..], &format].concat());
+        let (suite, notes) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{log}: {notes}");
+        for line in [
+            "{ path = \"/a.html\", weight = 2, file_bytes = 1000 }",
+            "{ path = \"/a.html?q=%22&r=[1]\", file_bytes = 1000 }",
+            "{ method = \"HEAD\", path = \"/a.html\" }",
+            "{ path = \"/none\", status = [404] }",
+        ] {
+            assert!(suite.contains(line), "{log}: {suite}");
+        }
+        assert!(notes.contains("1 requests that were no HTTP"), "{log}: {notes}");
+    }
 }
 
 #[test]

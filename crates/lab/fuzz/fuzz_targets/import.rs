@@ -3,17 +3,25 @@
 
 use libfuzzer_sys::fuzz_target;
 use touchstone_lab::import::suite_text::SuiteWishes;
-use touchstone_lab::import::{access_log, curl, filelist, har, suite_text, url_list};
+use touchstone_lab::import::{LogFormat, access_log, curl, file_text, filelist, har, suite_text, url_list};
 use touchstone_lab::suite::Suite;
 
-fuzz_target!(|input: (u8, &str)| {
-    let (kind, text) = input;
-    let recording = match kind % 5 {
+fuzz_target!(|input: (u8, &[u8])| {
+    let (kind, bytes) = input;
+    let Ok(text) = file_text("fuzz", bytes) else { return };
+    let text = text.as_str();
+    let recording = match kind % 6 {
         0 => har::read("fuzz", text, &har::Wishes::default()),
-        1 => access_log::read("fuzz", text),
-        2 => url_list::read("fuzz", text),
+        1 => access_log::read("fuzz", text, None),
+        2 => url_list::read("fuzz", text, false),
         3 => filelist::read("fuzz", text),
-        _ => curl::read("fuzz", text, true),
+        4 => curl::read("fuzz", text, true),
+        // The first line is the format of the others.
+        _ => {
+            let (format, text) = text.split_once('\n').unwrap_or_default();
+            let Ok(format) = LogFormat::parse(format) else { return };
+            access_log::read("fuzz", text, Some(&format))
+        }
     };
     let Ok(recording) = recording else { return };
     let wishes = SuiteWishes { name: "fuzz".to_string(), source: text.to_string(), most: 1000 };

@@ -1,8 +1,11 @@
 //! HAR 1.2 recordings, as browsers and proxies save them. The requests to one server are taken over, that of the first entry unless
 //! another is named; what belongs to a connection or to a person (cookies, credentials) is left out.
 
+use super::curl::form_encoded;
 use super::url_list::place_of;
 use super::{ImportError, Kind, LeftOut, REQUESTS_MAX, RecordedRequest, Recording, is_method};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -30,9 +33,9 @@ const FIELDS_LEFT_OUT: [&str; 18] = [
     "cache-control",
     "pragma",
 ];
-/// Fields that say who somebody is.
-const SECRET_FIELDS: [&str; 5] =
-    ["cookie", "authorization", "proxy-authorization", "x-csrf-token", "x-api-key"];
+/// What stands in the names of fields that say who somebody is: `Authorization`, `X-Api-Key`, `X-CSRF-Token`, `X-Session-Id`.
+const SECRET_WORDS: [&str; 9] =
+    ["cookie", "auth", "token", "csrf", "xsrf", "api-key", "apikey", "secret", "session"];
 
 /// How a recording is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -121,24 +124,79 @@ fn request(entry: &Value, origin: &mut Option<String>, wishes: &Wishes) -> Resul
     if !status.is_some_and(|status| (200..600).contains(&status)) {
         return Err("requests that were not answered".to_string());
     }
-    let body =
-        entry.pointer("/request/postData/text").and_then(Value::as_str).filter(|body| !body.is_empty());
-    if body.is_some_and(|body| body.len() > BODY_BYTES_MAX) {
-        return Err(format!("requests with bodies of more than {BODY_BYTES_MAX} bytes"));
-    }
-    // What went over the wire; where that is not known, what came out of it.
-    let sizes = ["/response/bodySize", "/response/content/size"];
-    let bytes = sizes.iter().find_map(|size| entry.pointer(size)?.as_u64().filter(|bytes| *bytes > 0));
     Ok(RecordedRequest {
         headers: fields(entry, wishes.with_secrets),
-        body: body.map(str::to_string),
+        body: body(entry)?,
         kind: Kind::of_media_type(text("/response/content/mimeType"), &path),
-        bytes: bytes.filter(|_| status == Some(200)),
+        bytes: sent_bytes(entry).filter(|_| status == Some(200)),
         // What the cache of the recording had is there for a client that has none.
         status: status.map(|status| if status == 304 { 200 } else { status }),
         method,
         ..RecordedRequest::get(path)
     })
+}
+
+/// The body of a request; an error says why it cannot be taken over, in the plural.
+fn body(entry: &Value) -> Result<Option<String>, String> {
+    let at = |pointer: &str| entry.pointer(pointer);
+    let text = at("/request/postData/text").and_then(Value::as_str).filter(|body| !body.is_empty());
+    let is_encoded = at("/request/postData/encoding").and_then(Value::as_str) == Some("base64");
+    let body = match text {
+        Some(text) if is_encoded => {
+            let bytes = STANDARD.decode(text).ok();
+            let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+            Some(text.ok_or("requests whose body is no text")?)
+        }
+        Some(text) => Some(text.to_string()),
+        None => form(entry),
+    };
+    if body.as_ref().is_some_and(|body| body.len() > BODY_BYTES_MAX) {
+        return Err(format!("requests with bodies of more than {BODY_BYTES_MAX} bytes"));
+    }
+    // Browsers leave out the bodies that hold files.
+    if body.is_none() && at("/request/bodySize").and_then(Value::as_i64).is_some_and(|bytes| bytes > 0) {
+        return Err("requests whose body is not in the recording".to_string());
+    }
+    Ok(body)
+}
+
+/// The fields of a form, where they stand in a list and not as text.
+fn form(entry: &Value) -> Option<String> {
+    let media_type = entry.pointer("/request/postData/mimeType")?.as_str()?;
+    media_type.starts_with("application/x-www-form-urlencoded").then_some(())?;
+    let fields = entry.pointer("/request/postData/params")?.as_array()?.iter();
+    let field = |field: &Value| {
+        let value = field.get("value").and_then(Value::as_str).unwrap_or_default();
+        Some(format!("{}={}", form_encoded(field.get("name")?.as_str()?), form_encoded(value)))
+    };
+    let fields: Vec<String> = fields.filter_map(field).collect();
+    (!fields.is_empty()).then(|| fields.join("&"))
+}
+
+/// Bytes of the answer's body as they were sent, packed or not; where that is not known, as they were once unpacked.
+fn sent_bytes(entry: &Value) -> Option<u64> {
+    let number = |pointer: &str| entry.pointer(pointer)?.as_u64().filter(|bytes| *bytes > 0);
+    let unpacked = number("/response/content/size");
+    let saved = number("/response/content/compression");
+    // Chromium knows of HTTP/2 only what was sent with the head, which is more than an answer that was not packed.
+    let with_head =
+        number("/response/_transferSize").filter(|bytes| unpacked.is_some_and(|all| *bytes < all));
+    // Recorders guess their own figures, by a few hundred bytes: what the server said comes first.
+    stated_length(entry)
+        .or_else(|| number("/response/bodySize"))
+        .or_else(|| unpacked?.checked_sub(saved?))
+        .or(with_head)
+        .or(unpacked)
+}
+
+/// What the answer itself said of its length.
+fn stated_length(entry: &Value) -> Option<u64> {
+    let fields = entry.pointer("/response/headers")?.as_array()?;
+    let is_length = |field: &&Value| {
+        let name = field.get("name").and_then(Value::as_str);
+        name.is_some_and(|name| name.eq_ignore_ascii_case("content-length"))
+    };
+    fields.iter().find(is_length)?.get("value")?.as_str()?.parse().ok().filter(|bytes| *bytes > 0)
 }
 
 fn fields(entry: &Value, with_secrets: bool) -> Vec<String> {
@@ -150,6 +208,12 @@ fn fields(entry: &Value, with_secrets: bool) -> Vec<String> {
     fields.into_iter().flatten().filter_map(field).collect()
 }
 
+/// Whether a field, by its name, says who somebody is.
+pub(super) fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
 /// Whether a field is one of the request's own.
 pub(super) fn taken_over(name: &str, value: &str, with_secrets: bool) -> bool {
     let name = name.to_ascii_lowercase();
@@ -158,7 +222,7 @@ pub(super) fn taken_over(name: &str, value: &str, with_secrets: bool) -> bool {
         && name.bytes().all(is_token)
         && !name.starts_with("sec-")
         && !FIELDS_LEFT_OUT.contains(&name.as_str())
-        && (with_secrets || !SECRET_FIELDS.contains(&name.as_str()))
+        && (with_secrets || !is_secret(&name))
         && value.len() <= 8192
         && value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
 }
@@ -203,6 +267,61 @@ mod tests {
         assert!(
             read("x.har", GOOD, &wishes).unwrap().requests[0].headers.contains(&"Cookie: id=1".to_string())
         );
+    }
+
+    /// One entry with these parts of a request and of a response.
+    fn one(request: &str, response: &str) -> Result<RecordedRequest, String> {
+        let text = format!(
+            r#"{{"log":{{"entries":[{{"request":{{"method":"GET","url":"http://h/x"{request}}},"response":{{"status":200{response}}}}}]}}}}"#
+        );
+        let read = read("x.har", &text, &Wishes::default());
+        read.map(|mut recording| recording.requests.remove(0)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_size_is_what_was_sent_however_the_recorder_says_it() {
+        for (response, bytes) in [
+            // HTTP/1.1 of Chromium and Firefox, and of Playwright, which guesses.
+            (
+                r#","bodySize":4760,"headers":[{"name":"Content-Length","value":"5000"}],"content":{"size":5000}"#,
+                Some(5000),
+            ),
+            (r#","bodySize":400,"_transferSize":700,"content":{"size":1000,"compression":600}"#, Some(400)),
+            // HTTP/2 of Chromium: the answer says its length, or only what was sent with the head is known.
+            (
+                r#","bodySize":-1,"_transferSize":500,"headers":[{"name":"content-length","value":"410"}],"content":{"size":1000}"#,
+                Some(410),
+            ),
+            (r#","bodySize":-1,"_transferSize":500,"content":{"size":1000}"#, Some(500)),
+            (r#","bodySize":-1,"_transferSize":1100,"content":{"size":1000}"#, Some(1000)),
+            // From the browser's own cache.
+            (r#","bodySize":0,"_transferSize":0,"content":{"size":1000}"#, Some(1000)),
+            // Others.
+            (r#","bodySize":-1,"content":{"size":1000,"compression":590}"#, Some(410)),
+            (r#","bodySize":-1,"content":{"size":10,"compression":590}"#, Some(10)),
+            (r#","content":{}"#, None),
+        ] {
+            assert_eq!(one("", response).unwrap().bytes, bytes, "{response}");
+        }
+    }
+
+    #[test]
+    fn bodies_are_taken_over_in_every_form_or_named() {
+        let body = |request: &str| one(request, "").map(|request| request.body);
+        let form = r#","bodySize":9,"postData":{"mimeType":"application/x-www-form-urlencoded","params":[{"name":"a","value":"b c"},{"name":"d"}]}"#;
+        assert_eq!(body(form), Ok(Some("a=b%20c&d=".to_string())));
+        assert_eq!(body(r#","postData":{"text":"aGk=","encoding":"base64"}"#), Ok(Some("hi".to_string())));
+        assert_eq!(body(r#","postData":{"mimeType":"text/plain","text":""}"#), Ok(None));
+        for (request, said) in [
+            (r#","postData":{"text":"/w==","encoding":"base64"}"#, "requests whose body is no text"),
+            (
+                r#","bodySize":90,"postData":{"mimeType":"multipart/form-data; boundary=x"}"#,
+                "requests whose body is not in the recording",
+            ),
+        ] {
+            let message = body(request).unwrap_err();
+            assert!(message.contains(said), "{message}");
+        }
     }
 
     #[test]

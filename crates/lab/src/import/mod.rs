@@ -7,20 +7,25 @@
 
 pub mod access_log;
 pub mod curl;
+mod file_text;
 pub mod filelist;
 pub mod har;
 mod kind;
+mod log_format;
+mod shell_words;
 pub mod suite_text;
 pub mod url_list;
 
+pub use file_text::file_text;
 pub use kind::Kind;
+pub use log_format::LogFormat;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 pub use suite_text::suite_text;
 
-/// The largest file that is read: 256 MiB.
-pub const FILE_BYTES_MAX: u64 = 256 << 20;
+/// The largest file that is read, packed and unpacked: 256 MiB.
+const FILE_BYTES_MAX: u64 = 256 << 20;
 /// The most requests of a recording.
 pub const REQUESTS_MAX: usize = 5_000_000;
 

@@ -260,7 +260,7 @@ mod tests {
             + "h - - [10/Oct/2000:13:55:36 -0700] \"GET /a.html HTTP/1.0\" 304 0\n"
             + "h - - [10/Oct/2000:13:55:37 -0700] \"GET /b.css HTTP/1.0\" 200 100\n"
             + "h - - [10/Oct/2000:13:55:37 -0700] \"GET /gone HTTP/1.0\" 404 100\n";
-        let recording = access_log::read("access.log", &text).unwrap();
+        let recording = access_log::read("access.log", &text, None).unwrap();
         let (suite, notes) = suite(&recording, 100);
         let classes = &suite.first_part().workload.classes;
         let shares: Vec<(&str, f64)> = classes.iter().map(|c| (c.name.as_str(), c.weight_percent)).collect();

@@ -1,17 +1,41 @@
 //! Lists of URLs: one URL or path a line, before it a weight and a method if it has them, `#` begins a comment. The form is that of
-//! `touchstone load --urls`; the target lists of vegeta (`GET http://...`) and h2load's URI lists are of it, too.
+//! `touchstone load --urls`; the target lists of vegeta (`GET http://...`, with header fields below it) and h2load's URI lists are of
+//! it, too.
 
+use super::har::taken_over;
 use super::{ImportError, LeftOut, REQUESTS_MAX, RecordedRequest, Recording, is_method, origin_form};
 use touchstone_load::HttpUrl;
 
 /// Reads a list; `file` names it in messages.
-pub fn read(file: &str, text: &str) -> Result<Recording, ImportError> {
+pub fn read(file: &str, text: &str, with_secrets: bool) -> Result<Recording, ImportError> {
     let (mut recording, mut left_out) = (Recording::default(), LeftOut::default());
+    // Whether the request that the lines below it belong to is taken over.
+    let mut is_taken = false;
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
+        if let Some((name, value)) = header_field(line) {
+            let last = recording.requests.last_mut().filter(|_| is_taken);
+            match (is_taken_over(name, value, with_secrets), last) {
+                (true, Some(request)) => request.headers.push(format!("{name}: {value}")),
+                (false, Some(_)) => {
+                    left_out.note("header fields that are a connection's or say who somebody is", number + 1)
+                }
+                (_, None) => {}
+            }
+            continue;
+        }
+        if line.starts_with('@') {
+            if is_taken {
+                recording.requests.pop();
+                left_out.note("requests whose body is in a file", number + 1);
+            }
+            is_taken = false;
+            continue;
+        }
+        is_taken = false;
         if recording.requests.len() == REQUESTS_MAX {
             return Err(ImportError::new(file, number + 1, format!("more than {REQUESTS_MAX} requests")));
         }
@@ -25,12 +49,24 @@ pub fn read(file: &str, text: &str) -> Result<Recording, ImportError> {
             _ => {}
         }
         recording.requests.push(request);
+        is_taken = true;
     }
     if recording.requests.is_empty() {
         return Err(ImportError::new(file, 0, "there is no URL in it: write one URL or path a line"));
     }
     recording.notes = left_out.notes();
     Ok(recording)
+}
+
+/// The header field of a line below a request, as vegeta's lists have them: `Accept: text/html`.
+fn header_field(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.split_once(':')?;
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    (is_name && value.starts_with([' ', '\t'])).then(|| (name, value.trim()))
+}
+
+fn is_taken_over(name: &str, value: &str, with_secrets: bool) -> bool {
+    taken_over(name, value, with_secrets) || name.eq_ignore_ascii_case("user-agent")
 }
 
 /// The request of a line, and the server that it names.
@@ -73,7 +109,7 @@ mod tests {
     #[test]
     fn lines_are_weights_methods_and_urls() {
         let text = "# all\n\n70 http://localhost:81/a\n/b?c\n 2.5 HEAD\t/d \nGET http://localhost:81/e#top\nhttp://other/\n";
-        let recording = read("urls.txt", text).unwrap();
+        let recording = read("urls.txt", text, false).unwrap();
         let seen: Vec<_> =
             recording.requests.iter().map(|r| (r.weight, r.method.as_str(), r.path.as_str())).collect();
         assert_eq!(
@@ -87,6 +123,16 @@ mod tests {
         );
     }
 
+    /// Targets in vegeta's form: fields and the file of a body below the request.
+    #[test]
+    fn fields_below_a_request_are_its_own() {
+        let text = "GET http://h/a\nAccept: text/html\nX-Account-ID: 8675309\nAuthorization: Bearer x\n\nPOST http://h/b\nX-A: 1\n@/path/to/body.json\n\nGET http://h/c\n";
+        let recording = read("targets.txt", text, false).unwrap();
+        let seen: Vec<_> = recording.requests.iter().map(|r| (r.path.as_str(), r.headers.len())).collect();
+        assert_eq!(seen, [("/a", 2), ("/c", 0)]);
+        assert_eq!(recording.notes.len(), 2, "{:?}", recording.notes);
+    }
+
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         for (text, said) in [
@@ -96,7 +142,7 @@ mod tests {
             ("1 2 /a", "urls.txt:1: \"1 2 /a\" is more than"),
             ("/a b\u{e9}", "urls.txt:1: "),
         ] {
-            let message = read("urls.txt", text).unwrap_err().to_string();
+            let message = read("urls.txt", text, false).unwrap_err().to_string();
             assert!(message.starts_with(said), "{message}");
         }
     }
@@ -104,7 +150,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_the_reader_panic(text in "([0-9.]{0,3} ?[A-Z]{0,5} ?[a-z:/#?%é]{0,12}\n){0,6}") {
-            if let Ok(recording) = read("any.txt", &text) {
+            if let Ok(recording) = read("any.txt", &text, false) {
                 prop_assert!(recording.requests.iter().all(|request| crate::suite::path_problem(&request.path).is_none()));
             }
         }

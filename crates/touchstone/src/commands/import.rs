@@ -4,11 +4,10 @@
 
 use super::print::print;
 use crate::exit::Exit;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use touchstone_lab::import::suite_text::{SuiteWishes, suite_name};
 use touchstone_lab::import::{
-    FILE_BYTES_MAX, Recording, access_log, curl, filelist, har, suite_text, url_list,
+    LogFormat, Recording, access_log, curl, file_text, filelist, har, suite_text, url_list,
 };
 use touchstone_lab::suite::Suite;
 use touchstone_load::HttpUrl;
@@ -40,6 +39,11 @@ pub struct Arguments {
     #[arg(long, value_name = "URL")]
     origin: Option<String>,
 
+    /// Of a log, how its lines are written, with the variables of an access log's format: '$client [$time] "$request" $status';
+    /// nginx's names are known, too [default: told by the lines]
+    #[arg(long, value_name = "FORMAT", value_parser = LogFormat::parse)]
+    log_format: Option<LogFormat>,
+
     /// Take over cookies and credentials, too; they stand in the suite as they are
     #[arg(long)]
     with_secrets: bool,
@@ -50,7 +54,7 @@ pub struct Arguments {
 enum Format {
     /// A HAR recording of a browser or a proxy
     Har,
-    /// An access log: Common, Combined, or JSON as `touchstone serve` writes it
+    /// An access log: Common, Combined, JSON, W3C Extended, or of the format that --log-format tells
     Log,
     /// A list of URLs or paths, one a line, after a weight and a method if it has them
     Urls,
@@ -115,30 +119,24 @@ fn recording(arguments: &Arguments) -> Result<(String, Recording), String> {
             let origin = origin.map_err(|error| format!("--origin: {error}"))?.map(|url| url.origin());
             har::read(&file, &text, &har::Wishes { origin, with_secrets: arguments.with_secrets })
         }
-        Format::Log => access_log::read(&file, &text),
-        Format::Urls => url_list::read(&file, &text),
+        Format::Log => access_log::read(&file, &text, arguments.log_format.as_ref()),
+        Format::Urls => url_list::read(&file, &text, arguments.with_secrets),
         Format::Webstone => filelist::read(&file, &text),
         Format::Curl => curl::read(&file, &text, arguments.with_secrets),
     };
     Ok((file, read.map_err(|error| error.to_string())?))
 }
 
-/// The whole text of a file, or of standard input.
+/// The whole text of a file, or of standard input, and the name of either.
 fn text(input: &str) -> Result<(String, String), String> {
-    let (name, reader): (String, Box<dyn Read>) = match input {
-        "-" => ("standard input".to_string(), Box::new(std::io::stdin())),
+    let (name, text) = match input {
+        "-" => ("standard input".to_string(), file_text("standard input", std::io::stdin())),
         path => {
             let file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;
-            (path.to_string(), Box::new(file))
+            (path.to_string(), file_text(path, file))
         }
     };
-    let mut bytes = Vec::new();
-    reader.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| format!("{name}: {error}"))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("{name}: more than {FILE_BYTES_MAX} bytes; import a part of it"));
-    }
-    // Logs hold what clients sent: a byte that is no text is one of a request that is none.
-    Ok((name, String::from_utf8_lossy(&bytes).into_owned()))
+    Ok((name, text.map_err(|error| error.to_string())?))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {

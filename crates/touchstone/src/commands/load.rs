@@ -16,6 +16,7 @@ use crate::exit::Exit;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use touchstone_lab::bench::interrupt_on_signals;
+use touchstone_lab::import::LogFormat;
 use touchstone_load::{
     DEFAULT_RECEIVE_BUFFER_BYTES, Outcome, Plan, Progress, Stage, interval_log, percentile_text,
     run as run_plan,
@@ -104,6 +105,10 @@ pub struct Arguments {
     /// Make a recorded load again, each request at its own moment: an access log or a HAR
     #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "rate", "rate_stages", "stages", "poisson", "session", "delay", "think_time", "method", "body", "body_file", "body_size"], help_heading = "Requests")]
     replay: Option<PathBuf>,
+
+    /// How the lines of the log are written: '$client [$time] "$request" $status' [default: told by the lines]
+    #[arg(long, value_name = "FORMAT", requires = "replay", value_parser = LogFormat::parse, help_heading = "Requests")]
+    log_format: Option<LogFormat>,
 
     /// So many times as fast as it was recorded
     #[arg(long, value_name = "X", default_value_t = 1.0, requires = "replay", help_heading = "Requests")]

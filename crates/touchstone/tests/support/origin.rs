@@ -87,12 +87,17 @@ impl Nginx {
     /// With these words behind the address of `listen`, and this inside of `server`; `None`, with a visible word, where it
     /// is not installed.
     pub(crate) fn start(tree: &Tree, listen: &str, server: &str) -> Option<Nginx> {
+        Nginx::start_with(tree, "", listen, server)
+    }
+
+    /// The same with this inside of `http`.
+    pub(crate) fn start_with(tree: &Tree, http: &str, listen: &str, server: &str) -> Option<Nginx> {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let here = tree.around().display();
         let configuration = format!(
             "daemon off; worker_processes 1; pid {here}/nginx.pid; error_log {here}/nginx.log; user root;\n\
              events {{ worker_connections 256; }}\n\
-             http {{ access_log off; gzip on; gzip_types *; client_body_temp_path {here}/body;\n\
+             http {{ access_log off; gzip on; gzip_types *; client_body_temp_path {here}/body; {http}\n\
              server {{ listen {address} {listen}; {server} }} }}\n"
         );
         let file = tree.around().join("nginx.conf");

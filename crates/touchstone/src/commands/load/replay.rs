@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use touchstone_lab::import::{FILE_BYTES_MAX, RecordedRequest, Recording, access_log, har};
+use touchstone_lab::import::{LogFormat, RecordedRequest, Recording, access_log, file_text, har};
 use touchstone_load::{HttpUrl, MAXIMUM_REQUESTS, PlannedRequest, Recorded};
 
 /// After the last request is due, the run goes on for so long, so that it starts within it.
@@ -31,8 +31,9 @@ pub(super) fn read(arguments: &Arguments, path: &Path) -> Result<Replay, String>
         return Err(format!("--speed {}: from 0.0001 to 100000", arguments.speed));
     }
     let file = path.display().to_string();
-    let text = String::from_utf8_lossy(&super::planned::read(path, FILE_BYTES_MAX)?).into_owned();
-    let recording = recording(&file, &text)?;
+    let opened = std::fs::File::open(path).map_err(|error| format!("{file}: {error}"))?;
+    let text = file_text(&file, opened).map_err(|error| error.to_string())?;
+    let recording = recording(&file, &text, arguments.log_format.as_ref())?;
     let mut recorded = Vec::with_capacity(recording.requests.len());
     let (mut places, mut requests) = (HashMap::new(), Vec::new());
     for request in &recording.requests {
@@ -62,12 +63,13 @@ pub(super) fn read(arguments: &Arguments, path: &Path) -> Result<Replay, String>
     })
 }
 
-fn recording(file: &str, text: &str) -> Result<Recording, String> {
+fn recording(file: &str, text: &str, format: Option<&LogFormat>) -> Result<Recording, String> {
     // A log of JSON has an object in each line, a HAR is one object with the log in it.
-    let is_har = file.ends_with(".har") || text.trim_start().starts_with('{') && har::looks_like(text);
+    let is_har = format.is_none()
+        && (file.ends_with(".har") || text.trim_start().starts_with('{') && har::looks_like(text));
     let read = match is_har {
         true => har::read(file, text, &har::Wishes { origin: None, with_secrets: true }),
-        false => access_log::read(file, text),
+        false => access_log::read(file, text, format),
     };
     read.map_err(|error| error.to_string())
 }
