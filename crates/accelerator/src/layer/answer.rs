@@ -77,6 +77,16 @@ pub fn of_object(
     Some(answer)
 }
 
+/// The bytes that a request asks for, where these are one piece.
+pub fn wanted_range(object: &Object, request: &Request, now: i64) -> Option<ByteRange> {
+    let fields = RequestFields(&request.received);
+    let of = (object.terms.date, now);
+    match select(fields, true, object.fields(), object.status(), object.complete_length(), of) {
+        Selected::Ranges(ranges) if ranges.len() == 1 => ranges.first().copied(),
+        Selected::Ranges(_) | Selected::Whole | Selected::NotModified | Selected::Unsatisfiable => None,
+    }
+}
+
 /// Whether the client wants to know what is behind a body.
 fn takes_trailers(request: &Request) -> bool {
     request.received.values("te").any(|value| list_has(value, b"trailers"))

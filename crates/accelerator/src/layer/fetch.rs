@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use touchstone_http::date::parse_http_date;
@@ -111,7 +112,7 @@ impl Fetch {
         let request = announce(request);
         let ending = Ending { core: &core, flight: &flight };
         let purge_count = core.route.accelerator.store.purge_count();
-        let request_time = core.now();
+        let sent = Instant::now();
         let mut handling = core.inner.clone().handle(request);
         let flight_of_relay = flight.clone();
         let mut handling = poll_fn(move |context| {
@@ -138,7 +139,7 @@ impl Fetch {
             validating: validating.as_ref(),
             completing: completing.as_ref(),
             purge_count,
-            request_time,
+            sent,
         };
         if let Some(left) = fetched.take(handled).await {
             let status = match &left {
@@ -161,7 +162,8 @@ struct Fetched<'a> {
     validating: Option<&'a Arc<Object>>,
     completing: Option<&'a Arc<Object>>,
     purge_count: u64,
-    request_time: i64,
+    /// When the request was sent.
+    sent: Instant,
 }
 
 impl Fetched<'_> {
@@ -278,7 +280,8 @@ impl Fetched<'_> {
             status,
             fields,
             date: answer.date.and_then(|text| parse_http_date(&text, response_time)),
-            request_time: self.request_time,
+            // Not the difference of two seconds of the clock: that is one for a moment between them.
+            request_time: response_time - self.sent.elapsed().as_secs() as i64,
             response_time,
             is_authorized: self.facts.is_authorized,
             has_cookie: self.facts.has_cookie,

@@ -22,7 +22,7 @@ use crate::rules::directives::RequestDirectives;
 use crate::rules::fields::Fields;
 use crate::rules::invalidation::{is_success, is_unsafe, same_origin_target};
 use crate::rules::key::{self, Target};
-use crate::rules::partial::strong_etag;
+use crate::rules::partial::{self, strong_etag};
 use crate::rules::reuse::{self, Reuse, is_origin_error, may_serve_on_error, request_directives};
 use crate::rules::validation::{conditions, is_same_representation};
 use crate::rules::{fields, storing, vary};
@@ -173,23 +173,16 @@ impl AcceleratedOfCore {
         if request.method() == Method::Head {
             return Round::Done(self.head(request, facts, found, outcome).await);
         }
+        if let (Some(object), true) = (&found, may_join)
+            && let Some(fetch) = self.fetch_rest(request, facts, object, now)
+        {
+            return self.wait_for_own(fetch, request, None, outcome).await;
+        }
         let whole = found.as_ref().filter(|object| object.part().is_none());
         if facts.has_range && whole.is_none() {
             // The part that is asked for; parts are put together as they come.
             let fetch = self.fetch(request, facts, request.without_body());
             return self.wait_for_own(fetch, request, found.as_ref(), outcome).await;
-        }
-        let completing = found.as_ref().filter(|object| can_be_completed(object));
-        if let (Some(object), true) = (completing, may_join)
-            && let Some(part) = object.part()
-        {
-            let first_missing = part.range.last + 1;
-            let etag = strong_etag(object.fields()).unwrap_or_default();
-            let range = format!("bytes={first_missing}-").into_bytes();
-            if let Some(next) = for_origin(request, &[("Range", range), ("If-Range", etag)]) {
-                let fetch = Fetch { completing: Some(object.clone()), ..self.fetch(request, facts, next) };
-                return self.wait_for_own(fetch, request, None, outcome).await;
-            }
         }
         let added = whole.map_or(Vec::new(), |object| conditions(object.fields()));
         let validating = whole.filter(|_| !added.is_empty()).cloned();
@@ -266,6 +259,29 @@ impl AcceleratedOfCore {
         }
     }
 
+    /// The fetch of what is missing beside a stored part of what is asked for, where both can be put together (RFC 9111
+    /// section 3.4).
+    fn fetch_rest(
+        &self,
+        request: &Request,
+        facts: &Rc<Facts>,
+        object: &Arc<Object>,
+        now: i64,
+    ) -> Option<Fetch> {
+        let part = object.part()?;
+        let etag = strong_etag(object.fields())?;
+        let range = if facts.has_range {
+            let missing = partial::missing(part, answer::wanted_range(object, request, now)?)?;
+            format!("bytes={}-{}", missing.first, missing.last)
+        } else if part.range.first == 0 {
+            format!("bytes={}-", part.range.last + 1)
+        } else {
+            return None;
+        };
+        let next = for_origin(request, &[("Range", range.into_bytes()), ("If-Range", etag)])?;
+        Some(Fetch { completing: Some(object.clone()), ..self.fetch(request, facts, next) })
+    }
+
     /// Validates a response that has been served although it is stale, unless somebody does already.
     fn validate_meanwhile(self: &Rc<Self>, request: &Request, facts: &Rc<Facts>, object: &Arc<Object>) {
         let added = conditions(object.fields());
@@ -292,6 +308,7 @@ impl AcceleratedOfCore {
     ) -> Round {
         let own = fetch.own.clone();
         let facts = fetch.facts.clone();
+        let is_rest = fetch.completing.is_some();
         let Some(mut reader) = fetch.flight.read(false) else { return Round::Again };
         tokio::task::spawn_local(fetch.run(self.clone()));
         let now = self.now();
@@ -303,6 +320,10 @@ impl AcceleratedOfCore {
                 let status = CacheStatus { forward_status, is_stored: true, ..status };
                 let says = self.route.policy.cache_status.then_some(status);
                 let answer = self.of_object(&object, request, status, result, self.now()).or_else(|| {
+                    // The rest alone is no answer, where it is one of something else.
+                    if is_rest {
+                        return None;
+                    }
                     let part = answer::of_part(&object, says, self.now())?;
                     Some(Answer { cache: result, ..part })
                 });
@@ -569,9 +590,4 @@ impl AcceleratedOfCore {
             store.insert(Arc::new(object.with_head(&fields, storable.terms)), purge_count);
         }
     }
-}
-
-/// Whether the rest of a stored part may be asked for, and be put together with it (RFC 9111 section 3.4).
-fn can_be_completed(object: &Object) -> bool {
-    object.part().is_some_and(|part| part.range.first == 0) && strong_etag(object.fields()).is_some()
 }

@@ -57,6 +57,19 @@ pub fn combine(one: (Part, &[u8]), other: (Part, &[u8])) -> Option<(Part, Vec<u8
     Some((Part { range: ByteRange { first: first.range.first, last }, ..first }, body))
 }
 
+/// What is missing of a range that a part has the beginning or the end of; `None` where it has all of it, none of it, or
+/// only what is in the middle.
+pub fn missing(part: Part, wanted: ByteRange) -> Option<ByteRange> {
+    let there = part.range;
+    let has_beginning = (there.first..=there.last).contains(&wanted.first);
+    let has_end = (there.first..=there.last).contains(&wanted.last);
+    match (has_beginning, has_end) {
+        (true, false) => Some(ByteRange { first: there.last + 1, last: wanted.last }),
+        (false, true) => Some(ByteRange { first: wanted.first, last: there.first - 1 }),
+        (true, true) | (false, false) => None,
+    }
+}
+
 impl Part {
     /// Whether nothing is missing.
     pub fn is_everything(&self) -> bool {
@@ -116,6 +129,30 @@ mod tests {
                 }
                 None => prop_assert!(
                     one.0.range.last + 1 < other.0.range.first || other.0.range.last + 1 < one.0.range.first
+                ),
+            }
+        }
+
+        #[test]
+        fn what_is_missing_makes_a_range_whole(there in (0u64..40, 0u64..40), wanted in (0u64..40, 0u64..40)) {
+            let range = |(one, other): (u64, u64)| ByteRange { first: one.min(other), last: one.max(other) };
+            let (there, wanted) = (Part { range: range(there), complete_length: 40 }, range(wanted));
+            let body: Vec<u8> = (0..40).collect();
+            let bytes = |range: ByteRange| &body[range.first as usize..=range.last as usize];
+            match missing(there, wanted) {
+                Some(rest) => {
+                    let rest_part = Part { range: rest, complete_length: 40 };
+                    let joined = combine((there, bytes(there.range)), (rest_part, bytes(rest)));
+                    let (part, joined) = joined.unwrap();
+                    prop_assert!(part.holds(wanted) && joined == bytes(part.range));
+                    prop_assert!(rest.len() < wanted.len());
+                    prop_assert!(wanted.first <= rest.first && rest.last <= wanted.last);
+                }
+                None => prop_assert!(
+                    there.holds(wanted)
+                        || wanted.first < there.range.first && wanted.last > there.range.last
+                        || wanted.last < there.range.first
+                        || wanted.first > there.range.last
                 ),
             }
         }

@@ -9,6 +9,7 @@ mod control;
 mod density;
 mod disk;
 mod origin;
+mod parts;
 mod robustness;
 mod rude;
 #[path = "../support/mod.rs"]
@@ -316,43 +317,6 @@ fn an_origin_that_lies_about_its_length_poisons_nothing() {
     for target in ["/short", "/two", "/part"] {
         assert_eq!(text(&get(&server, target, "")), "right", "{target}");
     }
-}
-
-#[test]
-fn parts_are_stored_and_put_together() {
-    const WHOLE: &str = "0123456789";
-    let origin = Origin::start(|asked, stream| {
-        let fields = format!("{FRESH}ETag: \"v\"\r\n");
-        let range = asked.field("range").and_then(|range| range.strip_prefix("bytes=")).and_then(|range| {
-            let (first, last) = range.split_once('-')?;
-            Some((first.parse::<usize>().ok()?, last.parse::<usize>().unwrap_or(WHOLE.len() - 1)))
-        });
-        match range {
-            Some((first, last)) => {
-                let fields = format!("{fields}Content-Range: bytes {first}-{last}/{}\r\n", WHOLE.len());
-                answer(stream, 206, &fields, &WHOLE[first..=last]);
-            }
-            None => answer(stream, 200, &fields, WHOLE),
-        }
-    });
-    let server = Server::accelerating(origin.address, &["--cores", "1"]);
-    let range = |range: &str| {
-        let got = get(&server, "/a", &format!("Range: bytes={range}\r\n"));
-        (got.status, text(&got))
-    };
-    assert_eq!(range("0-3"), (206, "0123".to_string()));
-    assert_eq!(range("1-2"), (206, "12".to_string()));
-    assert_eq!(origin.count("/a"), 1);
-    assert_eq!(range("2-6"), (206, "23456".to_string()));
-    assert_eq!(range("0-6"), (206, "0123456".to_string()));
-    assert_eq!(origin.count("/a"), 2);
-    // The rest is asked for, and the whole is given.
-    let whole = get(&server, "/a", "");
-    assert_eq!((whole.status, text(&whole)), (200, WHOLE.to_string()));
-    assert_eq!(origin.count("/a"), 3);
-    assert_eq!(text(&get(&server, "/a", "")), WHOLE);
-    assert_eq!(range("-1"), (206, "9".to_string()));
-    assert_eq!(origin.count("/a"), 3);
 }
 
 #[test]
