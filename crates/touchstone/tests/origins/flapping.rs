@@ -1,4 +1,5 @@
-//! An origin that comes and goes under load, with another beside it: no client notices.
+//! An origin that comes and goes under load: no client notices where there is another beside it, or a stale copy of what it
+//! said.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -7,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::proxy;
-use super::support::{Client, Server, Tree, bytes_of, free_port};
+use super::support::{Client, Server, Tree, bytes_of, free_port, wait_until};
+
+const LENGTH: usize = 6_250;
 
 /// Our own server, killed and started again.
 struct Flapping {
@@ -66,22 +69,62 @@ fn ask(server: SocketAddr, body: &[u8], stop: &AtomicBool, answered: &AtomicUsiz
     Ok(())
 }
 
+/// So that it is asked often, though it fails often.
+const HEALTH: &str = "[site.route.proxy.health]\nwindow = \"500ms\"\nlongest = \"500ms\"\n";
+
+/// With another origin beside it.
 fn flap(length: Duration, version: &str) {
-    let behind = Tree::standard();
-    let body = bytes_of(6_250);
-    behind.write("app/page.bin", &body);
+    let behind = pages();
     let stays = Server::quick(&behind.root());
     let mut goes = Flapping::new(&behind);
-    goes.start();
     let tree = Tree::standard();
     let keys = format!(
         "to = [\"http://{}\", \"http://{}\"]\nbalance = \"round_robin\"\nversion = \"{version}\"\n",
         goes.address,
         stays.address()
     );
-    // So that it is asked often, though it fails often.
-    let health = "[site.route.proxy.health]\nwindow = \"500ms\"\nlongest = \"500ms\"\n";
-    let server = proxy(&tree, &keys, health);
+    let server = proxy(&tree, &keys, HEALTH);
+    // It is left alone for a while, and asked again.
+    let had_its_part = |log: &str| log.contains("gets no requests") && log.contains("is up again");
+    no_client_notices(&mut goes, &server, length, had_its_part);
+}
+
+/// With a stale copy: what the origin gives is fresh for no time, so it is asked each time that it can be.
+fn flap_before_a_copy(length: Duration) {
+    let behind = pages();
+    let mut goes = Flapping::new(&behind);
+    let tree = Tree::standard();
+    let keys = format!("to = \"http://{}\"\n", goes.address);
+    let cache = "[site.route.cache]\nmaximum_freshness = \"0s\"\n";
+    let server = proxy(&tree, &keys, &format!("{HEALTH}{cache}"));
+    // The only one there is, it is asked all the same.
+    no_client_notices(&mut goes, &server, length, |log| log.contains("cannot connect"));
+    let says = |what: &str| {
+        let answer = server.get("/app/page.bin");
+        answer.status == 200 && answer.field("cache-status").is_some_and(|status| status.contains(what))
+    };
+    goes.kill();
+    assert!(says("fwd=stale; fwd-status=502"));
+    goes.start();
+    wait_until("it is asked again", Duration::from_secs(60), || says("fwd=stale; fwd-status=304"));
+}
+
+fn pages() -> Tree {
+    let behind = Tree::standard();
+    behind.write("app/page.bin", bytes_of(LENGTH));
+    behind
+}
+
+/// `had_its_part` says whether the one that comes and goes was asked while it was away.
+fn no_client_notices(
+    goes: &mut Flapping,
+    server: &Server,
+    length: Duration,
+    had_its_part: impl Fn(&str) -> bool,
+) {
+    let body = bytes_of(LENGTH);
+    goes.start();
+    assert_eq!(server.get("/app/page.bin").body, body);
     let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     let failures: Vec<String> = thread::scope(|scope| {
         let clients: Vec<_> =
@@ -104,15 +147,9 @@ fn flap(length: Duration, version: &str) {
         clients.into_iter().filter_map(|client| client.join().unwrap().err()).collect()
     });
     assert!(failures.is_empty(), "after {} answers: {failures:?}", answered.load(Ordering::Relaxed));
-    // Both had their part.
     let log = server.error_text();
     assert!(had_its_part(&log), "{log}");
     assert!(answered.load(Ordering::Relaxed) > 100);
-}
-
-/// Whether the log says that the one that comes and goes was left alone, and asked again.
-fn had_its_part(log: &str) -> bool {
-    log.contains("gets no requests") && log.contains("is up again")
 }
 
 #[test]
@@ -126,7 +163,18 @@ fn nor_with_http_2() {
 }
 
 #[test]
+fn nor_one_of_which_there_is_a_stale_copy() {
+    flap_before_a_copy(Duration::from_secs(6));
+}
+
+#[test]
 #[ignore = "takes five minutes"]
 fn no_client_notices_for_five_minutes() {
     flap(Duration::from_secs(300), "1.1");
+}
+
+#[test]
+#[ignore = "takes five minutes"]
+fn nor_for_five_minutes_with_a_stale_copy() {
+    flap_before_a_copy(Duration::from_secs(300));
 }
