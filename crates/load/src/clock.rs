@@ -1,6 +1,6 @@
 //! Time as the engine needs it: the monotonic clock in nanoseconds, and a thread's own processor time.
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Nanoseconds of the monotonic clock (one call through the vDSO, no switch to the kernel).
 pub(crate) fn now_ns() -> u64 {
@@ -54,6 +54,11 @@ impl ThreadTime {
         let elapsed_ns = self.at_ns.saturating_sub(earlier.at_ns);
         if elapsed_ns == 0 { 0.0 } else { (part_ns as f64 / elapsed_ns as f64).min(1.0) }
     }
+}
+
+/// A moment of a clock as the kernel takes it.
+pub(crate) fn timespec(nanoseconds: u64) -> Timespec {
+    Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as i64 }
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {

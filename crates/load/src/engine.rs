@@ -12,7 +12,7 @@
 use crate::arrivals::{ArrivalQueue, ArrivalTimes, Due};
 use crate::choice::Choice;
 use crate::client::{Client, ClientState, Connection};
-use crate::clock::{ThreadTime, now_ns};
+use crate::clock::{ThreadTime, now_ns, timespec};
 use crate::curve::Curve;
 use crate::h2::StreamEvent;
 use crate::housekeeping::Published;
@@ -20,6 +20,7 @@ use crate::parts::{EngineTarget, Part, connections};
 use crate::plan::{Plan, PlanError, Progress};
 use crate::record::{Record, Times, nanoseconds};
 use crate::request::PreparedRequest;
+use crate::start::wait_for_start;
 use crate::timers::Timers;
 use crate::tls_setup::TlsBase;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
@@ -65,7 +66,7 @@ pub(crate) struct ThreadOutcome {
     pub(crate) system_s: f64,
     pub(crate) busy: f64,
     pub(crate) waiting: f64,
-    /// When the thread saw that the run had begun, on the monotonic clock; 0 where it never did.
+    /// When the thread began, on the monotonic clock; 0 where it never did.
     pub(crate) started_ns: u64,
 }
 
@@ -117,7 +118,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) stop_ns: u64,
     pub(crate) housekeeping_ns: u64,
     pub(crate) sweep_ns: u64,
-    /// When this thread saw that the run had begun; 0 before.
+    /// When this thread began, on the monotonic clock; 0 before.
     started_ns: u64,
     pub(crate) published: Published,
     /// Its place among the threads.
@@ -199,6 +200,9 @@ impl<'a> Engine<'a> {
         }
         // Without this the kernel may be 50 us late with every wait. Where it is forbidden, waits are just later.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        if let Some(started_ns) = wait_for_start(self.shared.times.start_ns, &self.shared.progress.stop) {
+            (self.started_ns, self.now_ns) = (started_ns, started_ns);
+        }
         let mut space = [MaybeUninit::<Event>::uninit(); EVENTS_AT_ONCE];
         while self.goes_on() {
             let timeout = if self.prepare_wait()? { None } else { Some(&NO_WAIT) };
@@ -209,9 +213,6 @@ impl<'a> Engine<'a> {
             }
             self.receive_unfinished();
             self.now_ns = now_ns();
-            if self.started_ns == 0 && self.now_ns >= self.shared.times.start_ns {
-                self.started_ns = self.now_ns;
-            }
             self.on_quic_time();
             self.start_due();
             self.send_all_first();
@@ -376,10 +377,6 @@ fn new_epoll_with_timer() -> Result<(OwnedFd, OwnedFd), Errno> {
     let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
     epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
     Ok((epoll, timer))
-}
-
-fn timespec(nanoseconds: u64) -> Timespec {
-    Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as i64 }
 }
 
 fn pin_to(core: usize) -> Result<(), PlanError> {

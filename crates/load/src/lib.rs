@@ -37,6 +37,7 @@ mod record;
 mod request;
 mod run;
 mod socket;
+mod start;
 mod target;
 mod timers;
 mod tls;

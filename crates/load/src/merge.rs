@@ -120,6 +120,7 @@ impl Outcome {
             (Saturation::Clear, other) => other,
             (saturated, Saturation::Clear) => saturated,
         };
+        self.first_start_lateness = self.first_start_lateness.min(other.first_start_lateness);
         self.start_lateness = self.start_lateness.max(other.start_lateness);
         self.interrupted |= other.interrupted;
         Ok(())

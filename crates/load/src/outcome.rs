@@ -277,6 +277,8 @@ pub struct Outcome {
     pub engine: EngineUse,
     /// Whose limit the figures show.
     pub saturation: Saturation,
+    /// How long after its moment the first engine thread began.
+    pub first_start_lateness: Duration,
     /// How long after its moment the last engine thread began. It is known where the start was given as a moment.
     pub start_lateness: Duration,
     /// True when [`crate::Progress::stop`] ended the run.

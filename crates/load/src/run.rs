@@ -148,9 +148,9 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
     }
     let mut record = Record::new(shared.plan, times, 0);
     let mut engine = EngineUse::default();
-    let mut started_ns = 0;
+    let (mut first_ns, mut last_ns) = (u64::MAX, 0);
     for thread in threads {
-        started_ns = started_ns.max(thread.started_ns);
+        (first_ns, last_ns) = (first_ns.min(thread.started_ns), last_ns.max(thread.started_ns));
         engine.user_s += thread.user_s;
         engine.system_s += thread.system_s;
         engine.busiest_thread = engine.busiest_thread.max(thread.busy);
@@ -160,6 +160,7 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
     record.finish_intervals();
     let warnings = [warnings, signs_of_the_server(shared.plan, &record)].concat();
     let window = times.window();
+    let lateness = |at_ns: u64| Duration::from_nanos(at_ns.saturating_sub(shared.times.start_ns));
     Outcome {
         window,
         saturation: saturation(shared.plan, &record, &engine),
@@ -188,7 +189,8 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         total_retries: record.total_retries,
         warnings,
         engine,
-        start_lateness: Duration::from_nanos(started_ns.saturating_sub(shared.times.start_ns)),
+        first_start_lateness: lateness(first_ns),
+        start_lateness: lateness(last_ns),
         interrupted: stopped_ns > 0,
     }
 }

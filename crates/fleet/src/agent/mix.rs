@@ -179,7 +179,9 @@ impl Work {
         self.check_targets(&plan)?;
         let ready = Ready::new(&plan, portion.clone()).map_err(|error| error.to_string())?;
         self.check_spool(RESULT_BYTES + portion.client_count(&plan) as u64 * CLIENT_RESULT_BYTES)?;
-        let Some(start_ns) = self.wait_for_start(ready.time_to_prepare_ns()) else { return Ok(()) };
+        let Some(start_ns) = self.wait_for_order(ready.time_to_prepare_ns()) else { return Ok(()) };
+        // The engine's threads wait for the start themselves: until then they make their clients ready.
+        self.enter(AgentState::Running);
         let outcome = ready.run_at(start_ns, &self.shared.progress).map_err(|error| error.to_string())?;
         self.hand_in(&outcome)
     }
@@ -187,7 +189,13 @@ impl Work {
     /// Watches this machine for as long as the plan takes.
     fn watch(&self, plan: &Plan) -> Result<(), String> {
         self.check_spool(RESULT_BYTES)?;
-        let Some(start_ns) = self.wait_for_start(0) else { return Ok(()) };
+        let Some(start_ns) = self.wait_for_order(0) else { return Ok(()) };
+        while !self.is_stopped() && monotonic_ns() < start_ns {
+            std::thread::sleep(
+                Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())).min(LOOK_PERIOD),
+            );
+        }
+        self.enter(AgentState::Running);
         let start = Instant::now() - Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
         let monitor = Monitor::start(Watch {
             pids: self.surroundings.pids.clone(),
@@ -252,28 +260,17 @@ impl Work {
         })
     }
 
-    /// Says that everything is ready. The start, shortly before it; `None` when the mix was stopped.
-    fn wait_for_start(&self, time_to_prepare_ns: u64) -> Option<u64> {
+    /// Says that everything is ready, and waits for the order to start; `None` when the mix was stopped.
+    fn wait_for_order(&self, time_to_prepare_ns: u64) -> Option<u64> {
         let (run, mix) = (self.assignment.run.clone(), self.assignment.mix);
         self.enter(AgentState::Ready);
         self.surroundings.tell(&Report::Ready { run, mix, time_to_prepare_ns });
-        let start_ns = loop {
+        loop {
             match self.start.recv_timeout(LOOK_PERIOD) {
-                Ok(start_ns) => break start_ns,
+                Ok(start_ns) => return Some(start_ns),
                 Err(RecvTimeoutError::Timeout) if !self.is_stopped() => {}
                 Err(_) => return None,
             }
-        };
-        loop {
-            let left_ns = start_ns.saturating_sub(monotonic_ns()).saturating_sub(time_to_prepare_ns);
-            if self.is_stopped() {
-                return None;
-            }
-            if left_ns == 0 {
-                self.enter(AgentState::Running);
-                return Some(start_ns);
-            }
-            std::thread::sleep(Duration::from_nanos(left_ns).min(LOOK_PERIOD));
         }
     }
 }

@@ -377,7 +377,7 @@ impl Watch<'_> {
                 machines.push((name.clone(), portion.clone(), outcome));
             }
         }
-        let start_spread_us = start_spread_us(&agents);
+        let start_spread_us = start_spread_us(machines.iter().map(|(_, _, outcome)| outcome));
         self.judge_spread(start_spread_us);
         let Some(mut outcome) = merge(self.plan, machines).map_err(|error| error.to_string())? else {
             return Err(self.invalid.unwrap_or_else(|| "no agent handed in a result".to_string()));
@@ -441,9 +441,10 @@ impl Watch<'_> {
     }
 }
 
-/// From the first agent's start to the last one's, as each saw it against the moment that was agreed upon.
-fn start_spread_us(agents: &[AgentUse]) -> f64 {
-    let lateness = || agents.iter().filter_map(|agent| agent.start_lateness_us);
-    let (first, last) = (lateness().fold(f64::INFINITY, f64::min), lateness().fold(0.0, f64::max));
-    if first.is_finite() { (last - first).max(0.0) } else { 0.0 }
+/// From the first engine thread's start to the last one's, as each saw it against the moment that was agreed upon.
+fn start_spread_us<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> f64 {
+    let lateness = outcomes.map(|outcome| (outcome.first_start_lateness, outcome.start_lateness));
+    let ends = lateness
+        .reduce(|(first, last), (other_first, other_last)| (first.min(other_first), last.max(other_last)));
+    ends.map_or(0.0, |(first, last)| last.saturating_sub(first).as_secs_f64() * 1e6)
 }

@@ -1,0 +1,67 @@
+//! The start of a run: all engine threads, on however many machines, begin at one moment of the monotonic clock. What must be
+//! made ready is ready by then, so what is left is to be awake at that moment and not after it.
+
+use crate::clock::{now_ns, timespec};
+use rustix::io::Errno;
+use rustix::thread::{ClockId, clock_nanosleep_absolute};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How often a thread that waits looks whether the run was stopped.
+const LOOK_NS: u64 = 10_000_000;
+/// So long before the start a thread is awake: a processor that slept takes up to some tenths of a millisecond to wake.
+const AWAKE_NS: u64 = 300_000;
+
+/// Waits until a moment of the monotonic clock, and says when it was seen; `None` where the run was stopped before.
+pub(crate) fn wait_for_start(start_ns: u64, stop: &AtomicBool) -> Option<u64> {
+    loop {
+        let now_ns = now_ns();
+        if now_ns >= start_ns {
+            return Some(now_ns);
+        }
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let awake_ns = start_ns.saturating_sub(AWAKE_NS);
+        if now_ns < awake_ns {
+            sleep_until(awake_ns.min(now_ns + LOOK_NS));
+        } else {
+            // Where several threads share a processor, all of them are awake at the start, and none keeps the others from it.
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn sleep_until(at_ns: u64) {
+    match clock_nanosleep_absolute(ClockId::Monotonic, &timespec(at_ns)) {
+        // Whoever waits looks at the clock anyway.
+        Ok(()) | Err(Errno::INTR) => {}
+        // A kernel that cannot: the thread stays awake.
+        Err(_) => std::thread::yield_now(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn nobody_begins_before_the_start() {
+        let (start_ns, go_on) = (now_ns() + 50_000_000, AtomicBool::new(false));
+        let begun_ns = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| wait_for_start(start_ns, &go_on))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
+        });
+        assert!(begun_ns.iter().all(|begun_ns| begun_ns.is_some_and(|begun_ns| begun_ns >= start_ns)));
+    }
+
+    #[test]
+    fn a_start_that_is_past_is_now_and_one_that_was_stopped_never() {
+        let start_ns = now_ns();
+        assert!(
+            wait_for_start(start_ns, &AtomicBool::new(true)).is_some_and(|begun_ns| begun_ns >= start_ns)
+        );
+        let far_ns = now_ns() + Duration::from_secs(3600).as_nanos() as u64;
+        assert_eq!(wait_for_start(far_ns, &AtomicBool::new(true)), None);
+    }
+}
