@@ -3,8 +3,8 @@
 
 use crate::broker::Broker;
 use crate::launch::Launched;
+use crate::nats::reach;
 use crate::setup::FleetFile;
-use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const ATTEMPT_TIME: Duration = Duration::from_millis(500);
 
 /// What was started. Agents end before the broker.
 pub struct Deployment {
-    _launched: Launched,
+    launched: Launched,
     _broker: Option<Broker>,
 }
 
@@ -28,16 +28,25 @@ impl Deployment {
         }
         // Namespaces first: the broker may be reached at an address of theirs.
         let mut launched = Launched::prepare(&file)?;
-        let broker = if listens(&file.controller) { None } else { Some(start_broker(directory, &file)?) };
+        let broker = if reach(&file.controller, ATTEMPT_TIME).is_ok() {
+            None
+        } else {
+            Some(start_broker(directory, &file)?)
+        };
         launched.start(directory, &file)?;
-        Ok(Some(Deployment { _launched: launched, _broker: broker }))
+        Ok(Some(Deployment { launched, _broker: broker }))
+    }
+
+    /// Which of the agents that were started has ended, and what it said last.
+    pub fn ended(&mut self) -> Option<String> {
+        self.launched.ended()
     }
 }
 
 fn start_broker(directory: &Path, file: &FleetFile) -> Result<Broker, String> {
     let mut broker = Broker::start(directory)?;
     let until = Instant::now() + BROKER_TIME;
-    while !listens(&file.controller) {
+    while reach(&file.controller, ATTEMPT_TIME).is_err() {
         if broker.has_ended() || Instant::now() > until {
             return Err(format!(
                 "the broker does not listen at {}: {} says why",
@@ -48,11 +57,4 @@ fn start_broker(directory: &Path, file: &FleetFile) -> Result<Broker, String> {
         std::thread::sleep(ATTEMPT_TIME / 10);
     }
     Ok(broker)
-}
-
-/// Whether anything listens at a URL of the form `tls://host:port`.
-fn listens(url: &str) -> bool {
-    let place = url.split_once("://").map_or(url, |(_, place)| place);
-    let mut addresses = place.to_socket_addrs().into_iter().flatten();
-    addresses.any(|address| TcpStream::connect_timeout(&address, ATTEMPT_TIME).is_ok())
 }

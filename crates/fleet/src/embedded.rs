@@ -2,7 +2,7 @@
 //! here lives as long as the process.
 
 use crate::clock::{Clock, Stamp};
-use crate::fabric::{Fabric, FabricError, Inbox, KeptInbox, KeptMessage, Message, Notice, Traffic, matches};
+use crate::fabric::{Fabric, FabricError, Inbox, KeptMessage, Message, Notice, Traffic, matches};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,7 +73,7 @@ impl Fabric for Embedded {
         Ok(())
     }
 
-    fn subscribe(&self, pattern: &str) -> Result<Inbox, FabricError> {
+    fn subscribe(&self, pattern: &str) -> Result<Inbox<Message>, FabricError> {
         let (sender, messages) = channel();
         self.lock().listeners.push(Listener {
             pattern: pattern.to_string(),
@@ -110,10 +110,10 @@ impl Fabric for Embedded {
         Ok(())
     }
 
-    fn kept(&self, pattern: &str, _name: &str) -> Result<KeptInbox, FabricError> {
+    fn kept(&self, pattern: &str, _name: &str) -> Result<Inbox<KeptMessage>, FabricError> {
         let (sender, messages) = channel();
         self.lock().takers.push((pattern.to_string(), sender));
-        Ok(KeptInbox { messages })
+        Ok(Inbox { messages })
     }
 
     fn claim(&self, key: &str, owner: &str) -> Result<(), FabricError> {

@@ -14,7 +14,7 @@ pub trait Fabric: Send + Sync {
     fn publish(&self, subject: &str, body: Vec<u8>) -> Result<(), FabricError>;
 
     /// Receives what is published from now on.
-    fn subscribe(&self, pattern: &str) -> Result<Inbox, FabricError>;
+    fn subscribe(&self, pattern: &str) -> Result<Inbox<Message>, FabricError>;
 
     /// Keeps a document for all members; the answer is its SHA-256 in hexadecimal, by which it is fetched.
     fn hand_out(&self, document: &[u8]) -> Result<String, FabricError>;
@@ -28,7 +28,7 @@ pub trait Fabric: Send + Sync {
 
     /// Takes messages that are kept from now on. Each comes again until it is acknowledged. `name` is whose acknowledgements
     /// they are.
-    fn kept(&self, pattern: &str, name: &str) -> Result<KeptInbox, FabricError>;
+    fn kept(&self, pattern: &str, name: &str) -> Result<Inbox<KeptMessage>, FabricError>;
 
     /// Makes `owner` the one who holds `key` for some seconds, or longer when it is claimed again in time. Refused while another
     /// holds it.
@@ -77,36 +77,17 @@ pub struct Message {
     pub received: Stamp,
 }
 
-/// Messages that were published under a pattern.
-pub struct Inbox {
-    pub(crate) messages: Receiver<Message>,
+/// What comes to a member under a pattern: published messages, or kept ones.
+pub struct Inbox<M> {
+    pub(crate) messages: Receiver<M>,
 }
 
-impl Inbox {
+impl<M> Inbox<M> {
     /// The next message; `None` when none comes in this time.
-    pub fn next(&self, wait: Duration) -> Option<Message> {
+    pub fn next(&self, wait: Duration) -> Option<M> {
         match self.messages.recv_timeout(wait) {
             Ok(message) => Some(message),
             // Nothing is ever sent again: the caller's loop must not spin.
-            Err(RecvTimeoutError::Disconnected) => {
-                std::thread::sleep(wait);
-                None
-            }
-            Err(RecvTimeoutError::Timeout) => None,
-        }
-    }
-}
-
-/// Kept messages of a pattern.
-pub struct KeptInbox {
-    pub(crate) messages: Receiver<KeptMessage>,
-}
-
-impl KeptInbox {
-    /// The next kept message; `None` when none comes in this time.
-    pub fn next(&self, wait: Duration) -> Option<KeptMessage> {
-        match self.messages.recv_timeout(wait) {
-            Ok(message) => Some(message),
             Err(RecvTimeoutError::Disconnected) => {
                 std::thread::sleep(wait);
                 None

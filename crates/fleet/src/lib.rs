@@ -32,7 +32,7 @@ pub use controller::{Controller, ControllerOptions, FleetError, MemberView, Visi
 pub use credentials::Credentials;
 pub use deployment::Deployment;
 pub use embedded::Embedded;
-pub use fabric::{Fabric, FabricError, Inbox, KeptInbox, KeptMessage, Message, Notice, Traffic};
+pub use fabric::{Fabric, FabricError, Inbox, KeptMessage, Message, Notice, Traffic};
 pub use fold::{Fold, Part, PartHead};
 pub use launch::{Launch, Launched, Launcher};
 pub use message::{AgentFacts, AgentState, Beat, Order, Report, Role};

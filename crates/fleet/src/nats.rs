@@ -4,7 +4,7 @@
 use crate::clock::Clock;
 use crate::credentials::Credentials;
 use crate::embedded::sha256;
-use crate::fabric::{Fabric, FabricError, Inbox, KeptInbox, KeptMessage, Message, Notice, Traffic};
+use crate::fabric::{Fabric, FabricError, Inbox, KeptMessage, Message, Notice, Traffic};
 use crate::setup::{bucket, inbox_prefix};
 use async_nats::connection::State;
 use async_nats::jetstream::consumer::{self, AckPolicy, DeliverPolicy};
@@ -17,6 +17,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::fmt::Display;
 use std::future::Future;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -25,8 +26,10 @@ use tokio::io::AsyncReadExt;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender as EndSender;
 
-/// How long an attempt to connect may take.
-const CONNECT_TIME: Duration = Duration::from_secs(2);
+/// How long the broker's machine may take to answer at all.
+const REACH_TIME: Duration = Duration::from_millis(1500);
+/// How long an attempt to connect may take, handshakes and all; on a busy machine they take seconds.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// How long an answer of the broker may take.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// How often a silent broker is asked whether it is there; after two questions without an answer it is not.
@@ -96,13 +99,24 @@ impl Nats {
         Nats::connect_on(Engine::start()?, url, credentials, clock)
     }
 
-    /// The same on a thread that is there.
+    /// Connects another member, whose part is driven by the same thread.
+    pub fn connect_beside(
+        &self,
+        url: &str,
+        credentials: &Credentials,
+        clock: Clock,
+    ) -> Result<Nats, FabricError> {
+        Nats::connect_on(self.engine.clone(), url, credentials, clock)
+    }
+
     fn connect_on(
         engine: Engine,
         url: &str,
         credentials: &Credentials,
         clock: Clock,
     ) -> Result<Nats, FabricError> {
+        reach(url, REACH_TIME)
+            .map_err(|error| FabricError::Away(format!("the broker at {url} cannot be reached: {error}")))?;
         let (sender, notices) = channel();
         let member = &credentials.member;
         let client = engine.wait(open(url, credentials, &credentials.seed, member, sender.clone()))?;
@@ -167,6 +181,19 @@ impl Nats {
 
 fn failed(error: impl Display) -> FabricError {
     FabricError::Failed(error.to_string())
+}
+
+/// Whether anything listens at a URL of the form `tls://host:port`; otherwise what was said of its last address.
+pub(crate) fn reach(url: &str, time: Duration) -> std::io::Result<()> {
+    let place = url.split_once("://").map_or(url, |(_, place)| place);
+    let mut reached = Err(std::io::Error::other("its name has no address"));
+    for address in place.to_socket_addrs()? {
+        reached = TcpStream::connect_timeout(&address, time).map(drop);
+        if reached.is_ok() {
+            break;
+        }
+    }
+    reached
 }
 
 /// A connection as this member.
@@ -265,7 +292,7 @@ impl Fabric for Nats {
         self.wait(async { self.client.publish(subject.to_string(), body.into()).await.map_err(failed) })
     }
 
-    fn subscribe(&self, pattern: &str) -> Result<Inbox, FabricError> {
+    fn subscribe(&self, pattern: &str) -> Result<Inbox<Message>, FabricError> {
         let mut subscription = self.wait(async {
             let subscription = self.client.subscribe(pattern.to_string()).await.map_err(failed)?;
             // The broker knows of it before anything is asked for.
@@ -323,7 +350,7 @@ impl Fabric for Nats {
         })
     }
 
-    fn kept(&self, pattern: &str, name: &str) -> Result<KeptInbox, FabricError> {
+    fn kept(&self, pattern: &str, name: &str) -> Result<Inbox<KeptMessage>, FabricError> {
         let configuration = consumer::pull::Config {
             durable_name: Some(name.to_string()),
             filter_subject: pattern.to_string(),
@@ -340,7 +367,7 @@ impl Fabric for Nats {
         let (sender, messages) = channel();
         let end = Arc::downgrade(&self.engine.end);
         self.engine.spawn(take_kept(consumer, sender, self.engine.handle.clone(), end));
-        Ok(KeptInbox { messages })
+        Ok(Inbox { messages })
     }
 
     fn claim(&self, key: &str, owner: &str) -> Result<(), FabricError> {

@@ -92,6 +92,15 @@ impl FleetFile {
                 launch.by.name(),
                 allow.join(", ")
             ));
+            for (key, value) in [
+                ("program", &launch.program),
+                ("ssh_user", &launch.ssh_user),
+                ("ssh_identity", &launch.ssh_identity),
+                ("ssh_known_hosts", &launch.ssh_known_hosts),
+            ] {
+                value.iter().for_each(|value| text.push_str(&format!("{key} = {}\n", toml_text(value))));
+            }
+            launch.ssh_port.iter().for_each(|port| text.push_str(&format!("ssh_port = {port}\n")));
         }
         for agent in &self.agents {
             text.push_str(&format!("\n[[agent]]\nname = {}\n", toml_text(&agent.name)));
@@ -219,6 +228,8 @@ listen: "0.0.0.0:{port}"
 tls {{
   cert_file: "{place}/broker.pem"
   key_file: "{place}/broker.key"
+  # A busy machine's handshakes take their time; two seconds, the default, are not always enough.
+  timeout: 10
 }}
 jetstream {{
   store_dir: "{place}/broker"
@@ -298,6 +309,7 @@ pub(crate) fn bucket(fleet: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::Launcher;
 
     fn agent(name: &str) -> AgentEntry {
         AgentEntry::new(name, Role::Load)
@@ -324,6 +336,38 @@ mod tests {
             init(&directory, "lab", "10.0.0.1", 4222, Vec::new(), None).is_err(),
             "nothing is overwritten"
         );
+    }
+
+    #[test]
+    fn the_file_in_the_documentation_is_one() {
+        let page = fs::read_to_string("../../docs/fleet.md").expect("the page");
+        let (_, rest) = page.split_once("```text\nname = ").expect("the file");
+        let (text, _) = rest.split_once("```").expect("its end");
+        let place = tempfile::tempdir().expect("a directory");
+        fs::write(place.path().join(FLEET_FILE), format!("name = {text}")).expect("written");
+        let file = FleetFile::read(place.path()).expect("a fleet's file");
+        let launch = file.launch.expect("a launcher");
+        assert_eq!((launch.by, launch.ssh_port), (Launcher::Ssh, Some(2222)));
+        assert_eq!(file.agents.len(), 2);
+    }
+
+    #[test]
+    fn launchers_come_back_as_they_were_written() {
+        let place = tempfile::tempdir().expect("a directory");
+        let launch = Launch {
+            by: Launcher::Ssh,
+            allow: vec!["10.0.0.0/24:80".into(), "[fd00::/8]".into()],
+            program: Some("/opt/touchstone".into()),
+            ssh_user: Some("load".into()),
+            ssh_port: Some(2222),
+            ssh_identity: Some("/a \"key\"".into()),
+            ssh_known_hosts: Some("/hosts".into()),
+            ..Launch::default()
+        };
+        let directory = place.path().join("lab");
+        let agents = vec![AgentEntry { host: Some("node1".into()), ..agent("a") }];
+        let file = init(&directory, "lab", "10.0.0.1", 4222, agents, Some(launch)).expect("it is made");
+        assert_eq!(FleetFile::read(&directory), Ok(file));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use touchstone_fleet::{
     AgentEnd, AgentEntry, AgentOptions, AllowList, Broker, Clock, Controller, ControllerOptions, Credentials,
-    Embedded, Fabric, FabricError, FleetFile, Inbox, KeptInbox, Nats, Notice, Role, Traffic, init, run_agent,
+    Embedded, Fabric, FabricError, FleetFile, Inbox, KeptMessage, Message, Nats, Notice, Role, Traffic, init,
+    run_agent,
 };
 use touchstone_lab::bench::{Generated, LoadGenerator};
 use touchstone_load::{Plan, Progress, Target};
@@ -154,7 +155,6 @@ fn two_agents_in_one_process_make_the_whole_plan() {
 }
 
 #[test]
-#[ignore = "needs a nats-server: with --ignored"]
 fn two_agents_over_a_real_broker_make_the_whole_plan() {
     let Some((place, directory)) = broker_place(&["a", "b"]) else { return };
     let _broker = Broker::start(&directory).unwrap();
@@ -170,7 +170,7 @@ fn two_agents_over_a_real_broker_make_the_whole_plan() {
     let server = Server::start();
     let plan = server.plan(7, Duration::from_secs(2));
     let (generated, _) = with_agents(agents, || {
-        let controller = Controller::open(&directory, patient(), &AtomicBool::new(false)).unwrap();
+        let controller = Controller::open(&directory, patient(), None, &AtomicBool::new(false)).unwrap();
         run_mix(&controller, &plan).unwrap()
     });
     assert_whole(&generated, &plan, server.answers.load(Ordering::Relaxed));
@@ -208,7 +208,7 @@ impl Fabric for Altered {
     fn publish(&self, subject: &str, body: Vec<u8>) -> Result<(), FabricError> {
         self.0.publish(subject, body)
     }
-    fn subscribe(&self, pattern: &str) -> Result<Inbox, FabricError> {
+    fn subscribe(&self, pattern: &str) -> Result<Inbox<Message>, FabricError> {
         self.0.subscribe(pattern)
     }
     fn hand_out(&self, document: &[u8]) -> Result<String, FabricError> {
@@ -223,7 +223,7 @@ impl Fabric for Altered {
     fn keep(&self, subject: &str, id: &str, body: Vec<u8>) -> Result<(), FabricError> {
         self.0.keep(subject, id, body)
     }
-    fn kept(&self, pattern: &str, name: &str) -> Result<KeptInbox, FabricError> {
+    fn kept(&self, pattern: &str, name: &str) -> Result<Inbox<KeptMessage>, FabricError> {
         self.0.kept(pattern, name)
     }
     fn claim(&self, key: &str, owner: &str) -> Result<(), FabricError> {

@@ -41,6 +41,7 @@ mod sample;
 #[cfg(test)]
 mod schema;
 pub mod series;
+pub mod shell;
 pub mod speedup;
 pub mod spice;
 pub mod statistics;

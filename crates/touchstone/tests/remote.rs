@@ -9,65 +9,14 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
-use support::{skipped, wait_until};
+use support::{Sshd, processes_with, wait_until};
 
-/// An sshd that lets its own key in, as whoever runs the test.
-struct Sshd {
-    child: Child,
-    port: u16,
-    key: PathBuf,
-}
-
-impl Sshd {
-    fn start(place: &Path) -> Option<Sshd> {
-        let sshd =
-            ["/usr/sbin/sshd", "/usr/local/sbin/sshd"].into_iter().find(|path| Path::new(path).exists())?;
-        let (key, host_key) = (place.join("key"), place.join("host_key"));
-        for path in [&key, &host_key] {
-            let made =
-                Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path).status();
-            assert!(made.ok()?.success());
-        }
-        // Where it keeps its parts from each other; the package makes it when its service starts.
-        let _ = fs::create_dir("/run/sshd");
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let configuration = format!(
-            "ListenAddress 127.0.0.1\nPort {port}\nHostKey {}\nAuthorizedKeysFile {}.pub\nStrictModes no\nUsePAM no\n\
-             PidFile none\nPermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n",
-            host_key.display(),
-            key.display()
-        );
-        let file = place.join("sshd_config");
-        fs::write(&file, configuration).unwrap();
-        let log = fs::File::create(place.join("sshd.log")).unwrap();
-        let child = Command::new(sshd)
-            .args(["-D", "-e", "-f"])
-            .arg(&file)
-            .stdin(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let sshd = Sshd { child, port, key };
-        wait_until("sshd accepts", Duration::from_secs(30), || {
-            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
-        Some(sshd)
-    }
-
-    /// The command that reaches it.
-    fn ssh(&self) -> String {
-        let options = "-F none -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR";
-        format!("ssh -i {} {options}", self.key.display())
-    }
-}
-
-impl Drop for Sshd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The command that reaches an sshd of the test's.
+fn ssh(sshd: &Sshd) -> String {
+    let options = "-F none -o StrictHostKeyChecking=yes -o LogLevel=ERROR";
+    format!("ssh -i {} {options} -o UserKnownHostsFile={}", sshd.key.display(), sshd.known_hosts().display())
 }
 
 /// The copies of this program that its probes run from; what is new after the test is taken away.
@@ -93,7 +42,7 @@ fn bench(place: &Path, sshd: &Sshd, system: &str) -> (std::process::Output, Path
     let result = place.join(format!("result-{}", system.replace('/', "_")));
     let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
         .args(["bench", "webbench-1.1-static", "--sut", &format!("ssh://127.0.0.1:{}/{system}", sshd.port)])
-        .args(["--ssh", &sshd.ssh(), "--clients", "2", "--runs", "1", "--no-report"])
+        .args(["--ssh", &ssh(sshd), "--clients", "2", "--runs", "1", "--no-report"])
         .args(["--length", "2s", "--ramp-up", "300ms", "--ramp-down", "200ms", "--output"])
         .arg(&result)
         .output()
@@ -101,26 +50,14 @@ fn bench(place: &Path, sshd: &Sshd, system: &str) -> (std::process::Output, Path
     (output, result)
 }
 
-/// Processes whose command line holds a text.
-fn running(text: &str) -> usize {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let holds = |entry: &fs::DirEntry| {
-        fs::read(entry.path().join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(text))
-    };
-    processes.filter(holds).count()
-}
-
 #[test]
 fn a_system_is_started_watched_and_ended_over_ssh() {
     let place = tempfile::tempdir().unwrap();
-    let Some(sshd) = Sshd::start(place.path()) else {
-        return skipped("a system on another machine (install openssh-server)");
-    };
+    let Some(sshd) = Sshd::start(place.path()) else { return };
     let _probes = Probes(Probes::now());
     let (output, directory) = bench(place.path(), &sshd, "touchstone");
     let words = String::from_utf8_lossy(&output.stderr);
-    let log = fs::read_to_string(place.path().join("sshd.log")).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{words}\n{log}");
+    assert_eq!(output.status.code(), Some(0), "{words}\n{}", sshd.log());
     let result: Value = serde_json::from_slice(&fs::read(directory.join("result.json")).unwrap()).unwrap();
     let system = &result["systems"][0];
     assert_eq!(system["name"], "touchstone@127.0.0.1");
@@ -136,7 +73,7 @@ fn a_system_is_started_watched_and_ended_over_ssh() {
     // Nothing is left: the files there are gone, and what ran from them.
     let left = system["command"].as_array().unwrap().last().unwrap().as_str().unwrap().to_owned();
     assert!(!Path::new(&left).exists(), "{left}");
-    wait_until("the system has ended", Duration::from_secs(30), || running(&left) == 0);
+    wait_until("the system has ended", Duration::from_secs(30), || processes_with(&left) == 0);
 
     // What is not there is refused before anything starts, with what to do.
     let definition = place.path().join("odd.toml");
@@ -158,11 +95,8 @@ fn a_system_is_started_watched_and_ended_over_ssh() {
 #[test]
 fn a_machine_that_cannot_be_reached_is_refused() {
     let place = tempfile::tempdir().unwrap();
-    let Some(mut sshd) = Sshd::start(place.path()) else {
-        return skipped("a machine that cannot be reached (install openssh-server)");
-    };
-    sshd.child.kill().unwrap();
-    sshd.child.wait().unwrap();
+    let Some(mut sshd) = Sshd::start(place.path()) else { return };
+    sshd.stop();
     let (output, directory) = bench(place.path(), &sshd, "nginx");
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && words.contains("cannot be reached over ssh"), "{words}");

@@ -8,6 +8,7 @@ mod member;
 mod mix;
 mod session;
 
+use crate::deployment::Deployment;
 use crate::fabric::{Fabric, FabricError, Notice};
 use crate::message::Order;
 use crate::nats::Nats;
@@ -69,16 +70,18 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Takes a fleet over by its directory: connects to the broker, and waits until every agent is there and fit.
+    /// Takes a fleet over by its directory: connects to the broker, and waits until every agent is there and fit, those of
+    /// `deployment` among them.
     pub fn open(
         directory: &Path,
         options: ControllerOptions,
+        deployment: Option<&mut Deployment>,
         interrupt: &AtomicBool,
     ) -> Result<Controller, FleetError> {
         let file = FleetFile::read(directory).map_err(FleetError)?;
         let nats = connect(directory, &file)?;
         nats.prepare_store()?;
-        Controller::with(Arc::new(nats), &file, options, interrupt)
+        Controller::take(Arc::new(nats), &file, options, deployment, interrupt)
     }
 
     /// The same on a fabric that is there.
@@ -88,10 +91,20 @@ impl Controller {
         options: ControllerOptions,
         interrupt: &AtomicBool,
     ) -> Result<Controller, FleetError> {
+        Controller::take(fabric, file, options, None, interrupt)
+    }
+
+    fn take(
+        fabric: Arc<dyn Fabric>,
+        file: &FleetFile,
+        options: ControllerOptions,
+        deployment: Option<&mut Deployment>,
+        interrupt: &AtomicBool,
+    ) -> Result<Controller, FleetError> {
         let run = new_run();
         let lease = Lease::take(Arc::clone(&fabric), &file.name, &run)?;
         let mut session = Session::open(fabric, file, run, options)?;
-        session.muster(interrupt)?;
+        session.muster(deployment, interrupt)?;
         Ok(Controller { session: Mutex::new(session), shown: Mutex::default(), _lease: lease })
     }
 

@@ -3,7 +3,8 @@
 use super::member::{Member, MemberView};
 use super::{ControllerOptions, FleetError};
 use crate::clock::{Clock, ClockEstimate, Exchange, Stamp};
-use crate::fabric::{Fabric, Inbox, KeptInbox, KeptMessage, Message, Notice};
+use crate::deployment::Deployment;
+use crate::fabric::{Fabric, Inbox, KeptMessage, Message, Notice};
 use crate::fold::{Fold, Part};
 use crate::message::{Order, Report, Role, Subjects, decode, encode, sender};
 use crate::setup::{AgentEntry, FleetFile};
@@ -41,8 +42,8 @@ pub(super) struct Session {
     agents: Vec<AgentEntry>,
     own: ToolFacts,
     clock: Clock,
-    inbox: Inbox,
-    kept: Option<KeptInbox>,
+    inbox: Inbox<Message>,
+    kept: Option<Inbox<KeptMessage>>,
     acknowledge: Option<Sender<KeptMessage>>,
     notices: Vec<Notice>,
     pings: HashMap<(String, u64), Stamp>,
@@ -87,7 +88,11 @@ impl Session {
     }
 
     /// Waits until every agent is there and fit.
-    pub(super) fn muster(&mut self, interrupt: &AtomicBool) -> Result<(), FleetError> {
+    pub(super) fn muster(
+        &mut self,
+        mut deployment: Option<&mut Deployment>,
+        interrupt: &AtomicBool,
+    ) -> Result<(), FleetError> {
         if !self.members.values().any(|member| member.entry.role == Role::Load) {
             return Err(FleetError(
                 "the fleet has no agents that make load: name them in fleet.toml".to_string(),
@@ -105,6 +110,9 @@ impl Session {
                 return Err(FleetError("interrupted while the agents were waited for".to_string()));
             }
             self.check_refusals()?;
+            if let Some(ended) = deployment.as_mut().and_then(|deployment| deployment.ended()) {
+                return Err(FleetError(ended));
+            }
             if let Err(unfit) = self.check_fitness() {
                 // The words must reach those whom they are for before this process ends.
                 let until = Instant::now() + REFUSAL_TIME;

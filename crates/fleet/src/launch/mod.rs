@@ -1,16 +1,17 @@
-//! Starting a fleet's agents from the controller: in network namespaces of this machine, or under Slurm. Whoever
+//! Starting a fleet's agents from the controller: in network namespaces of this machine, over ssh, or under Slurm. Whoever
 //! starts them, the agent is the same: it gets its credentials on standard input, so that they lie on no other machine's disk, and
 //! ends when that closes, so that nothing is left behind when the controller dies.
 
 mod local;
+mod ssh;
 
 use crate::message::Role;
 use crate::setup::{AgentEntry, CONTROLLER, FleetFile};
 use local::Namespaces;
 use serde::Deserialize;
 use std::fs::{self, File};
-use std::io::Write;
-use std::path::Path;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,18 @@ pub struct Launch {
     /// The program on the load machines; absent: `touchstone` on their search path, on this machine the running program.
     #[serde(default)]
     pub program: Option<String>,
+    /// The user on the load machines: with `ssh` only, as are the next three; what is absent is for ssh to know.
+    #[serde(default)]
+    pub ssh_user: Option<String>,
+    /// The port of their sshd.
+    #[serde(default)]
+    pub ssh_port: Option<u16>,
+    /// The file of the key that lets in there.
+    #[serde(default)]
+    pub ssh_identity: Option<String>,
+    /// The file of the host keys that are known.
+    #[serde(default)]
+    pub ssh_known_hosts: Option<String>,
     /// A server to measure, started in a namespace of its own: with `local` only.
     #[serde(default)]
     pub server: Vec<String>,
@@ -44,6 +57,10 @@ impl Default for Launch {
             by: Launcher::Local,
             allow: Vec::new(),
             program: None,
+            ssh_user: None,
+            ssh_port: None,
+            ssh_identity: None,
+            ssh_known_hosts: None,
             server: Vec::new(),
             network: default_network(),
         }
@@ -60,6 +77,8 @@ fn default_network() -> u8 {
 pub enum Launcher {
     /// Network namespaces of this machine, joined by a bridge: to try a fleet out.
     Local,
+    /// Machines that are reached over ssh.
+    Ssh,
     /// A step of `srun` for each agent, within the allocation that this runs in, or one of its own.
     Slurm,
 }
@@ -69,6 +88,7 @@ impl Launcher {
     pub fn name(self) -> &'static str {
         match self {
             Launcher::Local => "local",
+            Launcher::Ssh => "ssh",
             Launcher::Slurm => "slurm",
         }
     }
@@ -76,10 +96,17 @@ impl Launcher {
 
 /// Agents that were started here. They end when this is dropped.
 pub struct Launched {
-    agents: Vec<Child>,
+    agents: Vec<LaunchedAgent>,
     server: Option<Child>,
     /// Taken away last.
     namespaces: Option<Namespaces>,
+}
+
+/// An agent that was started here, or what stands for it here: nsenter, ssh, srun.
+struct LaunchedAgent {
+    name: String,
+    log: PathBuf,
+    child: Child,
 }
 
 impl Launched {
@@ -102,13 +129,25 @@ impl Launched {
             self.server = Some(spawn(command, &directory.join("server.log"))?);
         }
         for agent in &file.agents {
-            let command = self.command(launch, file, agent)?;
-            let mut child = spawn(command, &directory.join(format!("{}.log", agent.name)))?;
+            let of_agent = |error: String| format!("agent {} cannot be started: {error}", agent.name);
+            let command = self.command(launch, file, agent).map_err(of_agent)?;
+            let log = directory.join(format!("{}.log", agent.name));
+            let mut child = spawn(command, &log).map_err(of_agent)?;
             let handed = hand_credentials(directory, agent, &mut child);
-            self.agents.push(child);
-            handed?;
+            self.agents.push(LaunchedAgent { name: agent.name.clone(), log, child });
+            handed.map_err(of_agent)?;
         }
         Ok(())
+    }
+
+    /// Which of the agents has ended, and what it said last.
+    pub fn ended(&mut self) -> Option<String> {
+        self.agents.iter_mut().find_map(|agent| {
+            let status = agent.child.try_wait().ok().flatten()?;
+            let said = fs::read_to_string(&agent.log).unwrap_or_default();
+            let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            Some(format!("agent {} was started and has ended ({status}): {last}", agent.name))
+        })
     }
 
     fn command(&self, launch: &Launch, file: &FleetFile, agent: &AgentEntry) -> Result<Command, String> {
@@ -121,6 +160,7 @@ impl Launched {
                 let own = own.to_string_lossy().into_owned();
                 Ok(namespaces.enter(&agent.name, launch.program.as_ref().unwrap_or(&own), &words))
             }
+            (Launcher::Ssh, _) => ssh::command(launch, agent, &words),
             (Launcher::Slurm, _) => {
                 let mut command = Command::new("srun");
                 command.args(["--nodes=1", "--ntasks=1", "--overlap", "--unbuffered", "--job-name"]);
@@ -138,9 +178,9 @@ impl Launched {
 impl Drop for Launched {
     fn drop(&mut self) {
         // The end of standard input is the word to end.
-        self.agents.iter_mut().for_each(|child| drop(child.stdin.take()));
+        self.agents.iter_mut().for_each(|agent| drop(agent.child.stdin.take()));
         let until = Instant::now() + END_TIME;
-        for child in &mut self.agents {
+        for LaunchedAgent { child, .. } in &mut self.agents {
             while matches!(child.try_wait(), Ok(None)) && Instant::now() < until {
                 std::thread::sleep(LOOK_PERIOD);
             }
@@ -187,5 +227,9 @@ fn hand_credentials(directory: &Path, agent: &AgentEntry, child: &mut Child) -> 
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let pipe = child.stdin.as_mut().ok_or("an agent without standard input")?;
     let written = pipe.write_all(format!("{text}\n{}\n", crate::credentials::END_LINE).as_bytes());
-    written.map_err(|error| format!("agent {} did not take its credentials: {error}", agent.name))
+    match written {
+        // It has ended already; what it said tells more than that.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| format!("it did not take its credentials: {error}")),
+    }
 }

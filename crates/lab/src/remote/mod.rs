@@ -9,7 +9,9 @@ mod host;
 mod messages;
 pub mod probe;
 mod session;
+mod ssh;
 
 pub use host::Host;
 pub use messages::Found;
 pub use session::Session;
+pub use ssh::ssh_command;

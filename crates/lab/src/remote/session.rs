@@ -2,6 +2,7 @@
 
 use super::host::Host;
 use super::messages::{self, Answer, Found, Question};
+use super::ssh::ssh_command;
 use crate::machine;
 use crate::monitor::Snapshot;
 use crate::result::ConfigurationFile;
@@ -12,8 +13,6 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long ssh may take until it is connected, seconds.
-const CONNECT_TIME_LIMIT_S: u32 = 20;
 /// How long a probe may take to end when it was told so.
 const STOP_TIME_LIMIT: Duration = Duration::from_secs(15);
 /// Where the copies of this program lie on the other machine, below its user's home.
@@ -212,18 +211,4 @@ fn run(ssh: &[String], host: &Host, script: &str, input: Stdio) -> Result<String
         return Err(format!("{} cannot be reached over ssh, or refuses: {}", host.name, words.trim()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn ssh_command(ssh: &[String], host: &Host, script: &str) -> Command {
-    let mut command = Command::new(&ssh[0]);
-    command
-        .args(&ssh[1..])
-        // It asks nobody: a run goes on alone.
-        .args(["-o", "BatchMode=yes", "-o", &format!("ConnectTimeout={CONNECT_TIME_LIMIT_S}")])
-        .args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=6"]);
-    if let Some(port) = host.port {
-        command.args(["-p", &port.to_string()]);
-    }
-    command.arg("--").arg(host.destination()).arg(script);
-    command
 }

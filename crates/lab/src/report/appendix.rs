@@ -8,6 +8,7 @@ use super::tables::processors;
 use super::view::{SystemView, View};
 use super::{Source, number, words};
 use crate::result::{InterfaceRecord, SuiteRecord};
+use crate::shell;
 
 /// The workload with its classes.
 pub(super) fn workload(view: &View) -> Markup {
@@ -101,7 +102,7 @@ fn one_system(view: &SystemView) -> Markup {
             p { "It was already running; how it was started is not known." }
         } @else {
             p { "Started with:" }
-            (verbatim(&format!("Command of {}", view.system_label), &words::shell(&system.command)))
+            (verbatim(&format!("Command of {}", view.system_label), &shell::line(&system.command)))
         }
         @for file in &system.configuration {
             details {
@@ -181,7 +182,7 @@ pub(super) fn repeat(view: &View) -> Markup {
             h2 id="repeat" { "How to repeat this" }
             p { "On the machine described above, with the same systems installed:" }
             @for source in view.sources {
-                (verbatim(&format!("Command line{}", named(source)), &words::shell(&source.command_line)))
+                (verbatim(&format!("Command line{}", named(source)), &shell::line(&source.command_line)))
                 p class="faint" {
                     "Measured by " (words::line(&source.tool.name, 60)) " " (words::line(&source.tool.version, 60))
                     ", SHA-256 of the program: "

@@ -1,5 +1,5 @@
 //! Text of the report that is not markup: outside strings made visible and harmless, lists as a person writes
-//! them, shell quoting, and the estimate of how wide a label will be.
+//! them, and the estimate of how wide a label will be.
 
 use std::fmt::Write;
 
@@ -57,11 +57,6 @@ pub(super) fn clients(number: u64) -> String {
     format!("{}\u{a0}{}", super::number::count(number), if number == 1 { "client" } else { "clients" })
 }
 
-/// The words of a command as a shell would read them.
-pub(super) fn shell(words: &[String]) -> String {
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
 /// How wide a label will be at most, in pixels, in the widest of the common sans-serif faces (DejaVu Sans, Verdana). It
 /// must not be too small, as room is kept by it; in most faces it is a little too large.
 pub(super) fn width(text: &str, font_size: f64) -> f64 {
@@ -88,15 +83,6 @@ pub(super) fn fitted(text: &str, font_size: f64, room: f64) -> String {
         cut = line(text, limit);
     }
     cut
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]
@@ -127,11 +113,5 @@ mod tests {
         assert_eq!(words(&["a", "b"]), "a and b");
         assert_eq!(words(&["a", "b", "c"]), "a, b and c");
         assert_eq!(clients(1), "1\u{a0}client");
-    }
-
-    #[test]
-    fn commands_are_quoted_for_a_shell() {
-        let words = ["touchstone", "bench", "it's", "a b", "", "$(x)"].map(str::to_owned);
-        assert_eq!(shell(&words), r"touchstone bench 'it'\''s' 'a b' '' '$(x)'");
     }
 }

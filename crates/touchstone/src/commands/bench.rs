@@ -201,8 +201,8 @@ fn with_fleet(
     display: &mut Display,
     interrupt: &AtomicBool,
 ) -> Result<Finished, BenchError> {
-    let deployment = Deployment::start(directory).map_err(BenchError::Refused)?;
-    let controller = Controller::open(directory, fleet, interrupt);
+    let mut deployment = Deployment::start(directory).map_err(BenchError::Refused)?;
+    let controller = Controller::open(directory, fleet, deployment.as_mut(), interrupt);
     let controller = controller.map_err(|error| BenchError::Refused(error.to_string()))?;
     let finished = bench::run_with(&controller, options, display, interrupt);
     drop(controller);

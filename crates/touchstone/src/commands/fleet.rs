@@ -36,7 +36,7 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum FleetCommand {
     /// Make a fleet: keys, certificates, credentials, the broker's configuration
-    Init(InitArguments),
+    Init(Box<InitArguments>),
     /// Run the fleet's broker (nats-server), and start it again should it die
     Broker(OneFleet),
     /// Say how every agent is
@@ -67,7 +67,7 @@ struct InitArguments {
     /// The names of agents that watch a server's machine
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     probes: Vec<String>,
-    /// Have touchstone bench start the agents that make load: in network namespaces of this machine, or under Slurm
+    /// Have touchstone bench start the agents: in network namespaces of this machine, over ssh, or under Slurm
     #[arg(long, value_enum, value_name = "BY")]
     launch: Option<LauncherWord>,
     /// With --launch: where these agents may send load (touchstone agent --allow)
@@ -76,6 +76,29 @@ struct InitArguments {
     /// With --launch: the machine of each agent, in the order of --agents
     #[arg(long, value_name = "HOST,...", value_delimiter = ',', requires = "launch")]
     hosts: Vec<String>,
+    /// With --launch: the program on the load machines [default: touchstone on their search path]
+    #[arg(long, value_name = "PATH", requires = "launch")]
+    program: Option<String>,
+    #[command(flatten)]
+    ssh: SshArguments,
+}
+
+/// How load machines are reached over ssh.
+#[derive(clap::Args)]
+struct SshArguments {
+    /// With --launch ssh: the user there [default: ssh's own choice]
+    #[arg(long, value_name = "USER", requires = "launch")]
+    ssh_user: Option<String>,
+    /// With --launch ssh: the port of their sshd [default: ssh's own choice]
+    #[arg(long, value_name = "PORT", requires = "launch", value_parser = clap::value_parser!(u16).range(1..))]
+    ssh_port: Option<u16>,
+    /// With --launch ssh: the file of the key that lets in there [default: ssh's own choice]
+    #[arg(long, value_name = "FILE", requires = "launch")]
+    ssh_identity: Option<String>,
+    /// With --launch ssh: the file of the host keys that are known; a machine with another one gets no credentials
+    /// [default: ssh's own choice]
+    #[arg(long, value_name = "FILE", requires = "launch")]
+    ssh_known_hosts: Option<String>,
 }
 
 /// The words for launchers.
@@ -83,6 +106,8 @@ struct InitArguments {
 enum LauncherWord {
     /// Network namespaces of this machine
     Local,
+    /// Machines that are reached over ssh
+    Ssh,
     /// A step of srun for each agent
     Slurm,
 }
@@ -141,6 +166,9 @@ fn make(arguments: &InitArguments) -> Result<Exit, String> {
     if !arguments.hosts.is_empty() && arguments.hosts.len() != arguments.agents.len() {
         return Err(format!("{} hosts for {} agents", arguments.hosts.len(), arguments.agents.len()));
     }
+    if matches!(arguments.launch, Some(LauncherWord::Ssh)) && arguments.hosts.is_empty() {
+        return Err("--launch ssh needs --hosts: the machine of each agent".to_string());
+    }
     let mut hosts = arguments.hosts.iter();
     let load = arguments
         .agents
@@ -150,9 +178,15 @@ fn make(arguments: &InitArguments) -> Result<Exit, String> {
     let launch = arguments.launch.map(|word| Launch {
         by: match word {
             LauncherWord::Local => Launcher::Local,
+            LauncherWord::Ssh => Launcher::Ssh,
             LauncherWord::Slurm => Launcher::Slurm,
         },
         allow: arguments.allow.iter().map(ToString::to_string).collect(),
+        program: arguments.program.clone(),
+        ssh_user: arguments.ssh.ssh_user.clone(),
+        ssh_port: arguments.ssh.ssh_port,
+        ssh_identity: arguments.ssh.ssh_identity.clone(),
+        ssh_known_hosts: arguments.ssh.ssh_known_hosts.clone(),
         ..Launch::default()
     });
     let file = init(directory, name, host, *port, load.chain(probes).collect(), launch)?;

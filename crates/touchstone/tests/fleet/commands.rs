@@ -1,6 +1,6 @@
 //! What `touchstone fleet` tells of agents that are there, and what it has them do; and an agent that only watches.
 
-use crate::rig::{Fleet, PATIENCE, program};
+use crate::rig::{Fleet, PATIENCE, program, until_together};
 use crate::sums::{of_agents, whole_is_sum};
 use crate::support::wait_until;
 use serde_json::Value;
@@ -17,7 +17,6 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn a_fleet_tells_how_it_is_watches_a_machine_and_is_drained() {
     let Some(mut fleet) = Fleet::made("lab", "127.0.0.1", &["load-1"], &["--probes", "watch"]) else {
         return;
@@ -36,7 +35,7 @@ fn a_fleet_tells_how_it_is_watches_a_machine_and_is_drained() {
     assert!(versions.contains("load-1") && versions.contains(env!("CARGO_PKG_VERSION")), "{versions}");
     let more =
         ["--sut", "limit", "--clients", "2", "--length", "3s", "--ramp-up", "500ms", "--ramp-down", "500ms"];
-    let ended = fleet.bench(&more).wait();
+    let ended = until_together(|| fleet.bench(&more).wait());
     assert_eq!(ended.code, Some(0), "{} {}", ended.error, ended.incomplete());
     whole_is_sum(ended.mix());
     assert_eq!(of_agents(ended.mix(), "clients"), [2.0], "a probe sends nothing");

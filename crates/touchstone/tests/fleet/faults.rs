@@ -1,6 +1,7 @@
 //! Something fails in mid-mix: the verdict is right, no load outlives its lease, and no result is counted twice or lost.
 
-use crate::rig::{Bench, Ended, Fleet, PATIENCE};
+use crate::namespaces::cut_link;
+use crate::rig::{Bench, Ended, Fleet, PATIENCE, until_together};
 use crate::sums::{of_agents, whole_is_sum};
 use crate::support::wait_until;
 use crate::target::Target;
@@ -31,11 +32,8 @@ impl Scene {
         let url = self.target.url();
         let fixed = ["--sut", &url, "--length", length, "--ramp-up", "500ms", "--ramp-down", "0s"];
         let clients = if more.contains(&"--clients") { &[][..] } else { &["--clients", "4"][..] };
-        let bench = self.fleet.bench(&[&fixed[..], clients, more].concat());
-        wait_until("the mix runs", PATIENCE, || self.target.is_loaded());
-        // The check of the server's files has requests of its own.
-        std::thread::sleep(Duration::from_secs(2));
-        wait_until("the mix runs", PATIENCE, || self.target.is_loaded());
+        let mut bench = self.fleet.bench(&[&fixed[..], clients, more].concat());
+        bench.wait_until_loaded(&self.fleet, &["load-1", "load-2"]);
         bench
     }
 }
@@ -48,7 +46,6 @@ fn assert_lost(ended: &Ended, agent: &str) {
 }
 
 #[test]
-#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn a_killed_agent_makes_the_run_invalid_and_ends_it() {
     let Some(scene) = Scene::new() else { return };
     killed_agent(&scene);
@@ -64,18 +61,21 @@ fn killed_agent(scene: &Scene) {
 }
 
 #[test]
-#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn an_exploratory_run_goes_on_without_a_killed_agent() {
-    let Some(scene) = Scene::new() else { return };
-    let bench = scene.bench("10s", &["--exploratory"]);
-    scene.fleet.signal_agent("load-2", Signal::KILL);
-    let ended = bench.wait();
-    assert_eq!(ended.code, Some(0), "{}", ended.error);
+    let Some(mut scene) = Scene::new() else { return };
+    let ended = until_together(|| {
+        let bench = scene.bench("10s", &["--exploratory"]);
+        scene.fleet.signal_agent("load-2", Signal::KILL);
+        let ended = bench.wait();
+        scene.fleet.wait_for_agent("load-2");
+        scene.fleet.start_agent("load-2", &[]);
+        ended
+    });
+    assert_eq!(ended.code, Some(0), "{} {}", ended.error, ended.incomplete());
     let mix = ended.mix();
     let agents = mix["fleet"]["agents"].as_array().expect("agents");
-    assert!(
-        agents[0]["lost_at_s"].is_null() && agents[1]["lost_at_s"].as_f64().is_some_and(|at_s| at_s > 0.0)
-    );
+    let lost_at_s = |place: usize| agents[place]["lost_at_s"].as_f64();
+    assert!(lost_at_s(0).is_none() && lost_at_s(1).is_some_and(|at_s| at_s > 0.0), "{mix:#}");
     assert_eq!(agents[0]["requests"], mix["requests"]);
     let warnings = ended.result.as_ref().map(|result| result["warnings"].to_string()).unwrap_or_default();
     assert!(
@@ -85,7 +85,6 @@ fn an_exploratory_run_goes_on_without_a_killed_agent() {
 }
 
 #[test]
-#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn an_agent_that_stood_still_is_lost_and_stops_by_itself() {
     let Some(scene) = Scene::new() else { return };
     stopped_agent(&scene);
@@ -103,22 +102,22 @@ fn stopped_agent(scene: &Scene) {
 }
 
 #[test]
-#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn a_broker_that_is_killed_and_back_in_time_costs_nothing() {
     let Some(scene) = Scene::new() else { return };
     killed_broker(&scene);
 }
 
 fn killed_broker(scene: &Scene) {
-    let bench = scene.bench("10s", &[]);
-    kill_process(scene.fleet.broker_process(), Signal::KILL).expect("it is killed");
-    let ended = bench.wait();
+    let ended = until_together(|| {
+        let bench = scene.bench("8s", &[]);
+        kill_process(scene.fleet.broker_process(), Signal::KILL).expect("it is killed");
+        bench.wait()
+    });
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.error, ended.incomplete());
     whole_is_sum(ended.mix());
 }
 
 #[test]
-#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn agents_stop_when_their_controller_is_killed_and_serve_the_next() {
     let Some(scene) = Scene::new() else { return };
     killed_controller(&scene);
@@ -133,8 +132,8 @@ fn killed_controller(scene: &Scene) {
     let text = scene.fleet.agent_text("load-1");
     assert!(text.contains("nothing was heard from the controller for 3 s"), "{text}");
     // What they measured for it is in nobody else's result.
-    let ended = scene.bench("4s", &[]).wait();
-    assert_eq!(ended.code, Some(0), "{}", ended.error);
+    let ended = until_together(|| scene.bench("4s", &[]).wait());
+    assert_eq!(ended.code, Some(0), "{} {}", ended.error, ended.incomplete());
     whole_is_sum(ended.mix());
     assert!(of_agents(ended.mix(), "total_requests").iter().all(|requests| *requests > 0.0));
 }
@@ -142,15 +141,17 @@ fn killed_controller(scene: &Scene) {
 #[test]
 #[ignore = "takes half an hour: every fault twenty times"]
 fn every_fault_twenty_times() {
-    for round in 0..20 {
-        for (name, fault) in [
-            ("a killed agent", killed_agent as fn(&Scene)),
-            ("a stopped agent", stopped_agent),
-            ("a killed broker", killed_broker),
-            ("a killed controller", killed_controller),
-        ] {
-            let Some(scene) = Scene::new() else { return };
-            fault(&scene);
+    let on_scene = |fault: fn(&Scene)| move || Scene::new().iter().for_each(fault);
+    let faults: [(&str, &dyn Fn()); 5] = [
+        ("a killed agent", &on_scene(killed_agent)),
+        ("a stopped agent", &on_scene(stopped_agent)),
+        ("an agent whose link is cut", &cut_link),
+        ("a killed broker", &on_scene(killed_broker)),
+        ("a killed controller", &on_scene(killed_controller)),
+    ];
+    for round in 1..=20 {
+        for (name, fault) in &faults {
+            fault();
             println!("round {round}: {name}: as it should be");
         }
     }

@@ -9,6 +9,7 @@ mod namespaces;
 mod refusals;
 mod rig;
 mod slurm;
+mod ssh;
 mod sums;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,15 +1,13 @@
 //! Agents in network namespaces of their own, a server in another: what several machines are to each other, as far as one
 //! machine can show it.
 
-use crate::rig::{Fleet, PATIENCE, program};
+use crate::rig::{Fleet, program, until_together};
 use crate::sums::{of_agents, whole_is_sum};
-use crate::support::{skipped, wait_until};
+use crate::support::skipped;
 use crate::target::write_tree;
 use rustix::process::geteuid;
 use serde_json::Value;
-use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 /// Networks of tests that run at the same time.
 const FOUR: u8 = 171;
@@ -58,44 +56,31 @@ fn as_words(words: &[String]) -> Vec<&str> {
 }
 
 #[test]
-#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn four_agents_in_namespaces_drive_a_server_in_a_fifth_with_one_command() {
     let Some(fleet) = local_fleet(FOUR, &["a", "b", "c", "d"]) else { return };
-    // On a busy machine a thread may get its processor late: then the run says so, and is made again.
-    let mut spreads = Vec::new();
-    for _ in 0..5 {
-        let ended = fleet.bench(&as_words(&bench_words(FOUR, "3s"))).wait();
-        assert!(ended.code == Some(0) || ended.incomplete().contains("ms apart"), "{}", ended.error);
-        let mix = ended.mix();
-        whole_is_sum(mix);
-        assert_eq!(of_agents(mix, "clients"), [2.0; 4]);
-        assert_eq!(mix["client_rows"].as_array().map(Vec::len), Some(8));
-        spreads.push(mix["fleet"]["start_spread_us"].as_f64().expect("a spread"));
-        if ended.code == Some(0) {
-            println!("the agents began within {spreads:?} us");
-            return;
-        }
-    }
-    panic!("the agents never began within 50 ms: {spreads:?} us");
+    let ended = until_together(|| fleet.bench(&as_words(&bench_words(FOUR, "3s"))).wait());
+    assert_eq!(ended.code, Some(0), "{} {}", ended.error, ended.incomplete());
+    let mix = ended.mix();
+    whole_is_sum(mix);
+    assert_eq!(of_agents(mix, "clients"), [2.0; 4]);
+    assert_eq!(mix["client_rows"].as_array().map(Vec::len), Some(8));
+    // What was reached, and the rule's verdict on it.
+    let spread_us = mix["fleet"]["start_spread_us"].as_f64().expect("a spread");
+    let warnings = ended.result.as_ref().map(|result| result["warnings"].to_string()).unwrap_or_default();
+    assert_eq!(warnings.contains("ms apart"), spread_us > 5_000.0, "{spread_us} us: {warnings}");
+    println!("the agents' engine threads began within {spread_us:.0} us");
 }
 
 #[test]
-#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn an_agent_whose_link_is_cut_is_lost() {
+    cut_link();
+}
+
+pub(crate) fn cut_link() {
     let Some(fleet) = local_fleet(CUT, &["a", "b"]) else { return };
-    let bench = fleet.bench(&as_words(&bench_words(CUT, "60s")));
-    let link = format!("tsf{CUT}-12");
-    let sent = || {
-        let text = fs::read_to_string(format!("/sys/class/net/{link}/statistics/rx_packets"));
-        text.ok().and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(0)
-    };
-    let is_loaded = || {
-        let before = sent();
-        std::thread::sleep(Duration::from_millis(300));
-        sent() > before + 200
-    };
-    wait_until("the agent sends load", PATIENCE, is_loaded);
-    let cut = Command::new("ip").args(["link", "set", &link, "down"]).status();
+    let mut bench = fleet.bench(&as_words(&bench_words(CUT, "60s")));
+    bench.wait_until_loaded(&fleet, &["a", "b"]);
+    let cut = Command::new("ip").args(["link", "set", &format!("tsf{CUT}-12"), "down"]).status();
     assert!(cut.is_ok_and(|status| status.success()));
     let ended = bench.wait();
     assert_eq!(ended.code, Some(1), "{}", ended.error);
@@ -103,30 +88,34 @@ fn an_agent_whose_link_is_cut_is_lost() {
 }
 
 #[test]
-#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn one_machine_and_a_fleet_agree_on_a_plan() {
     let Some(fleet) = local_fleet(AGREE, &["a", "b"]) else { return };
-    // Think times set the rate, so that a busy machine does not.
-    let printed = Command::new(program()).args(["suites", "webbench-1.1-static"]).output().expect("it runs");
-    let suite =
-        String::from_utf8(printed.stdout).expect("text").replace("think_time_s = 0", "think_time_s = 0.02");
-    assert!(suite.contains("think_time_s = 0.02"), "{suite}");
-    let path = fleet.path("thinking.toml");
-    fs::write(&path, suite).expect("written");
     let words = bench_words(AGREE, "4s");
-    let of_fleet = fleet.bench_suite(&path, "of-fleet", true, &as_words(&words)).wait();
-    assert_eq!(of_fleet.code, Some(0), "{} {}", of_fleet.error, of_fleet.incomplete());
     let (_server, url) = crate::target::serve_tree(&fleet.path("www"));
-    let words: Vec<&str> =
+    let alone: Vec<&str> =
         words.iter().map(|word| if word.starts_with("http") { url.as_str() } else { word }).collect();
-    let of_one = fleet.bench_suite(&path, "of-one", false, &words).wait();
-    assert_eq!(of_one.code, Some(0), "{}", of_one.error);
-    let rate = |mix: &Value| mix["requests_per_second"].as_f64().expect("a rate");
-    let (fleet_rate, one_rate) = (rate(of_fleet.mix()), rate(of_one.mix()));
-    // Eight clients that think for 20 ms make at most 400 requests a second.
-    assert!(fleet_rate > 200.0 && fleet_rate <= 404.0, "{fleet_rate}");
-    assert!((fleet_rate / one_rate - 1.0).abs() < 0.15, "{fleet_rate} and {one_rate}");
-    let mean = |mix: &Value| mix["mean_body_bytes"].as_f64().expect("a mean");
-    // The same seeds draw the same files.
-    assert!((mean(of_fleet.mix()) / mean(of_one.mix()) - 1.0).abs() < 0.15);
+    // What else the machine does is noise, and may be loud; a fleet that counts wrongly never agrees.
+    let mut pairs = Vec::new();
+    while pairs.len() < 6 {
+        let of_fleet = until_together(|| fleet.bench_to("of-fleet", &as_words(&words)).wait());
+        assert_eq!(of_fleet.code, Some(0), "{} {}", of_fleet.error, of_fleet.incomplete());
+        let of_one = fleet.bench_alone("of-one", &alone).wait();
+        assert_eq!(of_one.code, Some(0), "{}", of_one.error);
+        let pair = [of_fleet, of_one].map(|ended| figures(ended.mix()));
+        // Eight clients that think for 20 ms make at most 400 requests a second, wherever they are.
+        assert!(pair.iter().all(|(rate, _)| *rate <= 404.0), "{pair:?}");
+        let is_near = |fleet: f64, one: f64| (fleet / one - 1.0).abs() < 0.15;
+        // The same seeds draw the same files.
+        if is_near(pair[0].0, pair[1].0) && is_near(pair[0].1, pair[1].1) {
+            return;
+        }
+        pairs.push(pair);
+    }
+    panic!("a fleet and one machine never agreed: {pairs:?}");
+}
+
+/// Requests a second of a mix, and the mean length of an answer's body.
+fn figures(mix: &Value) -> (f64, f64) {
+    let figure = |name: &str| mix[name].as_f64().unwrap_or_else(|| panic!("{name} in {mix:#}"));
+    (figure("requests_per_second"), figure("mean_body_bytes"))
 }

@@ -13,6 +13,10 @@ use tempfile::TempDir;
 
 use crate::support::{free_port, skipped, wait_until};
 
+/// The suite whose mixes the tests run: its clients think between requests, so that a busy machine is not made busier than it
+/// must be, and the rate is the clients' and not the machine's.
+const SUITE: &str = "webbench-1.1-static";
+const THINK_TIME: &str = "think_time_s = 0.02";
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -51,7 +55,16 @@ impl Fleet {
             .output()
             .expect("it runs");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        fleet.write_suite();
         Some(fleet)
+    }
+
+    fn write_suite(&self) {
+        let printed = Command::new(program()).args(["suites", SUITE]).output().expect("it runs");
+        let text = String::from_utf8(printed.stdout).expect("text");
+        assert!(text.contains("think_time_s = 0\n"), "{text}");
+        fs::write(self.path("thinking.toml"), text.replace("think_time_s = 0\n", &format!("{THINK_TIME}\n")))
+            .expect("written");
     }
 
     /// Changes `fleet.toml`.
@@ -100,6 +113,11 @@ impl Fleet {
         self.spawn_agent(name, command);
     }
 
+    /// Where the broker is.
+    pub(crate) fn url(&self, host: &str) -> String {
+        format!("tls://{host}:{}", self.port)
+    }
+
     /// The words of an agent's command.
     pub(crate) fn agent_arguments<'a>(
         &self,
@@ -108,7 +126,7 @@ impl Fleet {
         more: impl IntoIterator<Item = &'a &'a str>,
     ) -> Vec<String> {
         let credentials = self.directory().join(format!("{name}.credentials"));
-        let url = format!("tls://{host}:{}", self.port);
+        let url = self.url(host);
         let fixed = ["agent", "--controller", &url, "--credentials", credentials.to_str().expect("text")];
         fixed.iter().map(ToString::to_string).chain(more.into_iter().map(ToString::to_string)).collect()
     }
@@ -117,7 +135,8 @@ impl Fleet {
     pub(crate) fn spawn_agent(&mut self, name: &str, mut command: Command) {
         let log = File::create(self.path(&format!("{name}.log"))).expect("a log");
         let child = command.stdin(Stdio::null()).stderr(log).spawn().expect("it is started");
-        self.agents.insert(name.to_string(), child);
+        let before = self.agents.insert(name.to_string(), child);
+        assert!(before.is_none_or(|mut before| before.try_wait().is_ok_and(|status| status.is_some())));
     }
 
     /// What an agent has said so far.
@@ -148,6 +167,17 @@ impl Fleet {
         broker.wait().expect("it ends").code()
     }
 
+    /// What `touchstone fleet status` tells of each agent, by its name.
+    fn states(&self) -> BTreeMap<String, Value> {
+        let mut asked = Command::new(program());
+        asked.args(["fleet", "status", "--json", "--time", "800ms"]).arg(self.directory());
+        let told = asked.output().expect("it runs").stdout;
+        let told: Value = serde_json::from_slice(&told).unwrap_or_default();
+        let agents = told["agents"].as_array().cloned().unwrap_or_default();
+        let named = |agent: Value| Some((agent["name"].as_str()?.to_string(), agent));
+        agents.into_iter().filter_map(named).collect()
+    }
+
     /// A bench with the fleet.
     pub(crate) fn bench(&self, more: &[&str]) -> Bench {
         self.bench_to("result", more)
@@ -155,32 +185,34 @@ impl Fleet {
 
     /// The same with another place for its result.
     pub(crate) fn bench_to(&self, result: &str, more: &[&str]) -> Bench {
-        self.bench_suite(Path::new("webbench-1.1-static"), result, true, more)
+        Bench::start(self.bench_command(result, more), self.path(result))
     }
 
-    /// A bench with the fleet, with variables in its environment.
+    /// The same with variables in its environment.
     pub(crate) fn bench_in(&self, variables: &[(&str, &str)], more: &[&str]) -> Bench {
-        let suite = Path::new("webbench-1.1-static");
-        let (mut command, result) = self.bench_command(suite, "result", true, more);
+        let mut command = self.bench_command("result", more);
         command.envs(variables.iter().copied());
-        Bench { child: Some(spawn(command)), result }
+        Bench::start(command, self.path("result"))
     }
 
-    /// A bench of a suite, by the fleet or by this machine alone.
-    pub(crate) fn bench_suite(&self, suite: &Path, result: &str, by_fleet: bool, more: &[&str]) -> Bench {
-        let (command, result) = self.bench_command(suite, result, by_fleet, more);
-        Bench { child: Some(spawn(command)), result }
+    /// A bench of the same suite by this machine alone.
+    pub(crate) fn bench_alone(&self, result: &str, more: &[&str]) -> Bench {
+        Bench::start(self.bench_words(result, more), self.path(result))
     }
 
-    fn bench_command(&self, suite: &Path, result: &str, by_fleet: bool, more: &[&str]) -> (Command, PathBuf) {
+    fn bench_command(&self, result: &str, more: &[&str]) -> Command {
+        let mut command = self.bench_words(result, more);
+        command.args(["--fleet-wait", "30s", "--fleet"]).arg(self.directory());
+        command
+    }
+
+    fn bench_words(&self, result: &str, more: &[&str]) -> Command {
         let mut command = Command::new(program());
-        command.arg("bench").arg(suite).args(["--json", "--no-report", "--runs", "1"]).args(more);
-        if by_fleet {
-            command.args(["--fleet-wait", "30s", "--fleet"]).arg(self.directory());
-        }
+        command.arg("bench").arg(self.path("thinking.toml"));
+        command.args(["--json", "--no-report", "--runs", "1"]).args(more);
         let _ = fs::remove_dir_all(self.path(result));
         command.arg("--output").arg(self.path(result));
-        (command, self.path(result))
+        command
     }
 }
 
@@ -198,11 +230,6 @@ impl Drop for Fleet {
     }
 }
 
-fn spawn(mut command: Command) -> Child {
-    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    piped.spawn().expect("it is started")
-}
-
 /// A bench under way.
 pub(crate) struct Bench {
     child: Option<Child>,
@@ -217,7 +244,51 @@ pub(crate) struct Ended {
     pub(crate) result: Option<Value>,
 }
 
+/// Makes a bench again where a busy machine's threads did not begin together: its run says so, and counts for nothing.
+pub(crate) fn until_together(mut bench: impl FnMut() -> Ended) -> Ended {
+    let mut began_apart = Vec::new();
+    while began_apart.len() < 5 {
+        let ended = bench();
+        if !ended.incomplete().contains("ms apart") {
+            return ended;
+        }
+        began_apart.push(ended.incomplete().to_string());
+    }
+    panic!("the agents never began together: {began_apart:?}");
+}
+
 impl Bench {
+    fn start(mut command: Command, result: PathBuf) -> Bench {
+        let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Bench { child: Some(piped.spawn().expect("it is started")), result }
+    }
+
+    /// Waits until agents send load; fails the test when the bench ends before.
+    pub(crate) fn wait_until_loaded(&mut self, fleet: &Fleet, agents: &[&str]) {
+        wait_until("the agents send load", PATIENCE, || {
+            if self.has_ended() {
+                let ended = self.take().wait();
+                panic!("the bench ended: {} {}", ended.error, ended.incomplete());
+            }
+            let states = fleet.states();
+            let is_loaded = |agent: &Value| {
+                agent["state"] == "running"
+                    && agent["requests_per_second"].as_f64().is_some_and(|rate| rate > 0.0)
+            };
+            agents.iter().all(|agent| states.get(*agent).is_some_and(is_loaded))
+        });
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let child = self.child.as_mut().expect("it runs");
+        child.try_wait().expect("its state can be asked").is_some()
+    }
+
+    fn take(&mut self) -> Bench {
+        Bench { child: self.child.take(), result: self.result.clone() }
+    }
+
     /// Its process.
     pub(crate) fn process(&self) -> Pid {
         Pid::from_child(self.child.as_ref().expect("it runs"))

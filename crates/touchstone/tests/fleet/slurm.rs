@@ -1,7 +1,7 @@
 //! The same fleet under Slurm: a controller, munge, and two nodes in network namespaces, all started here, and agents that `srun`
 //! starts on them.
 
-use crate::rig::{Fleet, PATIENCE, program};
+use crate::rig::{Fleet, PATIENCE, program, until_together};
 use crate::sums::{of_agents, whole_is_sum};
 use crate::support::{free_port, skipped, wait_until};
 use rustix::process::geteuid;
@@ -167,7 +167,6 @@ impl Drop for Cluster {
 }
 
 #[test]
-#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn slurm_starts_the_agents_of_a_fleet_on_two_nodes() {
     let Some(cluster) = Cluster::start() else { return };
     let host = format!("10.213.{NETWORK}.1");
@@ -186,7 +185,8 @@ fn slurm_starts_the_agents_of_a_fleet_on_two_nodes() {
     let more =
         ["--sut", &url, "--clients", "4", "--length", "3s", "--ramp-up", "500ms", "--ramp-down", "500ms"];
     let config = cluster.path("slurm.conf");
-    let ended = fleet.bench_in(&[("SLURM_CONF", config.to_str().expect("text"))], &more).wait();
+    let variables = [("SLURM_CONF", config.to_str().expect("text"))];
+    let ended = until_together(|| fleet.bench_in(&variables, &more).wait());
     let log =
         |name: &str| fs::read_to_string(fleet.directory().join(format!("{name}.log"))).unwrap_or_default();
     assert_eq!(ended.code, Some(0), "{} {}\n{}\n{}", ended.error, ended.incomplete(), log("a"), log("b"));

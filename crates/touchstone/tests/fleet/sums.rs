@@ -1,6 +1,6 @@
 //! The parts make the whole.
 
-use crate::rig::Fleet;
+use crate::rig::{Fleet, until_together};
 use serde_json::Value;
 
 /// A figure of each agent of a mix.
@@ -22,14 +22,13 @@ pub(crate) fn whole_is_sum(mix: &Value) {
 }
 
 #[test]
-#[ignore = "needs a nats-server, and some its own network: with --ignored"]
 fn two_agents_make_the_load_of_one_plan() {
     let Some(mut fleet) = Fleet::new(&["load-1", "load-2"]) else { return };
     fleet.start_agent("load-1", &[]);
     fleet.start_agent("load-2", &["--cores", "0"]);
     let more =
         ["--sut", "limit", "--clients", "5", "--length", "3s", "--ramp-up", "500ms", "--ramp-down", "500ms"];
-    let ended = fleet.bench(&more).wait();
+    let ended = until_together(|| fleet.bench(&more).wait());
     assert_eq!(ended.code, Some(0), "{}", ended.error);
     let mix = ended.mix();
     whole_is_sum(mix);

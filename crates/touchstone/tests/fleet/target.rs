@@ -42,13 +42,6 @@ impl Target {
         last - began
     }
 
-    /// Whether requests come.
-    pub(crate) fn is_loaded(&self) -> bool {
-        let before = self.logged_bytes();
-        std::thread::sleep(Duration::from_millis(300));
-        self.logged_bytes() > before
-    }
-
     fn logged_bytes(&self) -> u64 {
         fs::metadata(self.place.path().join("access.log")).map_or(0, |metadata| metadata.len())
     }

@@ -14,6 +14,7 @@ mod load;
 mod origin;
 mod response;
 mod server;
+mod sshd;
 mod tools;
 mod tree;
 
@@ -24,7 +25,10 @@ pub(crate) use load::{Load, under_load};
 pub(crate) use origin::{Nginx, Origin, read_head};
 pub(crate) use response::{AnswerTo, Response, parse_all, parse_multipart, parse_one};
 pub(crate) use server::{Server, binary_for_all, error_lines, free_port, run, run_as};
-pub(crate) use tools::{Bound, bound_by_permissions, curl, raise_open_files, skipped, wait_until};
+pub(crate) use sshd::Sshd;
+pub(crate) use tools::{
+    Bound, bound_by_permissions, curl, processes_with, raise_open_files, skipped, wait_until,
+};
 pub(crate) use tree::{ALPHABET, FIXED_TIME, FIXED_TIME_TEXT, SECOND, Tree, bytes_of, numbers};
 
 /// Bytes as text for a failure message: printable ASCII as it is, the rest escaped, long middles left out.

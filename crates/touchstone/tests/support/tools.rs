@@ -1,6 +1,7 @@
 //! Tools around a test: curl, waiting for a condition, and the visible skip.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::Write;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -33,6 +34,15 @@ pub(crate) fn wait_until(what: &str, most: Duration, mut condition: impl FnMut()
         assert!(Instant::now() < until, "not within {most:?}: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// How many processes' command lines hold a text.
+pub(crate) fn processes_with(text: &str) -> usize {
+    let processes = fs::read_dir("/proc").expect("processes").flatten();
+    let holds = |entry: &fs::DirEntry| {
+        fs::read(entry.path().join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(text))
+    };
+    processes.filter(holds).count()
 }
 
 /// How a server is started so that permissions bind it.

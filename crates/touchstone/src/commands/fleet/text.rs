@@ -8,6 +8,14 @@ use touchstone_fleet::{FleetFile, MemberView, Notice, Role};
 /// What was made, and what comes next.
 pub(super) fn made(file: &FleetFile, directory: &Path) -> String {
     let directory = directory.display();
+    if let Some(launch) = &file.launch {
+        return format!(
+            "the fleet {} is in {directory}\n\nits broker and its agents are started here, by {}:\n  touchstone bench SUITE --sut \
+             URL --fleet {directory}\n",
+            file.name,
+            launch.by.name()
+        );
+    }
     let mut text = format!(
         "the fleet {} is in {directory}\n\non this machine:\n  touchstone fleet broker {directory}\n",
         file.name
