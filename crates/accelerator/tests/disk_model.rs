@@ -103,7 +103,7 @@ proptest! {
     fn it_never_gives_what_it_must_not(steps in vec(steps(), 1..120)) {
         let place = tempfile::tempdir().unwrap();
         let mut disk = open(place.path());
-        let takes_list = steps.iter().any(|step| matches!(step, Step::TakeListAway));
+        let takes_list = steps.iter().any(|step| matches!(step, Step::TakeAway | Step::TakeListAway));
         let mut versions = [Versions::default(); KEYS as usize];
         for (number, step) in (1..).zip(steps) {
             let mut forget = |goes: &dyn Fn(u64) -> bool| {
@@ -150,7 +150,7 @@ proptest! {
             check(&disk, key, &versions)?;
         }
         let counters = disk.counters();
-        // A list of purges that is not there counts as one that is damaged.
+        // A list of purges that is not there beside files that are counts as one that is damaged.
         let corrupt = if takes_list { counters.corrupt } else { 0 };
         prop_assert!(counters.bytes <= LIMIT_BYTES && counters.corrupt == corrupt, "{:?}", counters);
     }
