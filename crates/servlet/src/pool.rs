@@ -124,10 +124,6 @@ impl Pool {
             return;
         }
         let wanted = unseen.min(self.processors.saturating_sub(at_work));
-        if wanted == 0 {
-            drop(queue);
-            return self.monitor.kick();
-        }
         let woken = wanted.min(queue.sleeping);
         for _ in woken..wanted {
             if queue.threads < self.limits.threads {
@@ -136,6 +132,10 @@ impl Pool {
         }
         drop(queue);
         (0..woken).for_each(|_| self.wake.notify_one());
+        if wanted < unseen {
+            // The others wait for a thread that has something to do, and that may come to wait itself.
+            self.monitor.kick();
+        }
     }
 
     fn start_thread(self: &Arc<Self>, queue: &mut Queue) {
