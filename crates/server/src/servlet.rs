@@ -81,6 +81,16 @@ pub fn log_to(error_log: &ErrorLog) {
     }));
 }
 
+/// A configuration is being opened. What it does not [open] ends with its requests once it is [taken up](taken_up).
+pub fn begin_configuration() {
+    touchstone_servlet::begin_configuration();
+}
+
+/// The configuration that was opened last is taken up.
+pub fn taken_up() {
+    touchstone_servlet::end_unwanted();
+}
+
 /// Stops the applications, and waits until they have stopped.
 pub fn stop() {
     touchstone_servlet::stop();

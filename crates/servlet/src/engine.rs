@@ -213,13 +213,13 @@ impl Engine {
     /// Starts the applications of a route; they start while this returns.
     pub fn open(&'static self, settings: &RouteSettings) -> Arc<Route> {
         let id = self.last_route.fetch_add(1, Ordering::Relaxed) + 1;
-        let route = Route::new(id, settings.clone(), self.monitor.clone());
+        let route = Route::here(id, settings.clone(), self.monitor.clone());
         // The thread ends only with the process.
         let _ = self.tasks.send(Task::Open(route.clone()));
         route
     }
 
-    /// Stops the applications of a route that nobody uses any more.
+    /// Stops the applications of a route, and ends what requests are left in them.
     pub fn close(&self, id: i32) {
         let _ = self.tasks.send(Task::Close(id));
     }
@@ -243,7 +243,10 @@ impl Engine {
         for task in to_do {
             match task {
                 Task::Open(route) => self.open_now(&java, &route, &work),
-                Task::Close(id) => self.note(java.close(id)),
+                Task::Close(id) => {
+                    self.note(java.close(id));
+                    self.slabs.end_all_of(id);
+                }
                 Task::Stop(done) => {
                     self.note(java.stop());
                     let _ = done.send(());

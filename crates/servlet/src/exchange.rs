@@ -339,8 +339,11 @@ impl Exchange {
     /// taken itself.
     pub fn finish_into(self: &Arc<Self>, piece: Option<Piece<'_>>, end: End, now: bool, buffer: Vec<u8>) {
         let mut state = self.lock();
-        state.has_ended = true;
         state.place = None;
+        if std::mem::replace(&mut state.has_ended, true) {
+            // It was cut, and what comes behind that is nobody's.
+            return;
+        }
         match piece {
             Some(piece) => {
                 take_in(&mut state, piece, buffer);
@@ -349,6 +352,12 @@ impl Exchange {
             None => state.output.end = Some(if end == End::Unavailable { end } else { End::Broken }),
         }
         self.announce(state, now);
+    }
+
+    /// Its time is over: the client gets no more of the answer, and Java can neither write nor read any more.
+    pub fn cut(self: &Arc<Self>) {
+        self.client_has_left();
+        self.finish(None, End::Broken, true);
     }
 
     /// Some of the answer. Waits while too much of it is on its way, if it may.
@@ -552,6 +561,20 @@ mod tests {
         exchange.finish(Some(piece(b"body")), End::Whole, true);
         let Poll::Ready(output) = poll(|context| exchange.poll_output(context)) else { panic!("nothing") };
         assert_eq!((output.end, &output.trailers[..]), (Some(End::Whole), &b"A: b\r\n"[..]));
+    }
+
+    #[test]
+    fn what_was_cut_stays_cut() {
+        let exchange = exchange(true);
+        assert_eq!(exchange.write(piece(&vec![b'x'; UNSENT_BYTES]), true), Ok(()));
+        let (writer, reader) = (exchange.clone(), exchange.clone());
+        let writes = std::thread::spawn(move || writer.write(piece(b"more"), true));
+        let reads = std::thread::spawn(move || reader.read(true, |_| 0));
+        exchange.cut();
+        assert_eq!((writes.join().unwrap(), reads.join().unwrap()), (Err(Gone), Err(Gone)));
+        exchange.finish(Some(piece(b"late")), End::Whole, true);
+        let Poll::Ready(output) = poll(|context| exchange.poll_output(context)) else { panic!("nothing") };
+        assert_eq!((output.end, output.pieces.len()), (Some(End::Broken), 1));
     }
 
     #[test]

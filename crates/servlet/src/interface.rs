@@ -130,7 +130,7 @@ impl Handler for OnThisCore {
         Box::pin(async move {
             let Ok(exchange) = call.downcast::<Arc<Exchange>>() else { return Answer::error(500) };
             exchange.adopt(&self.queue);
-            let asked = Asked { exchange: *exchange, through: None };
+            let asked = Asked { _handler: self.clone(), exchange: *exchange, through: None };
             self.answer_of(asked, false, Some(&*interim)).await.unwrap_or_else(|| Answer::error(502))
         })
     }
@@ -138,6 +138,8 @@ impl Handler for OnThisCore {
 
 /// A request that Java has. It is told when the core gives the request up.
 struct Asked {
+    /// It keeps the applications at work, also where another configuration has taken its place.
+    _handler: Rc<OnThisCore>,
     exchange: Arc<Exchange>,
     /// The connection to another process that it went through, and its number there.
     through: Option<(Rc<Link>, u32)>,
@@ -215,7 +217,7 @@ impl OnThisCore {
     }
 
     /// Hands the request to a thread, or to another process; `None` where neither has room.
-    async fn ask(&self, written: Vec<u8>, path: PathKey, flags: Flags) -> Option<Asked> {
+    async fn ask(self: &Rc<Self>, written: Vec<u8>, path: PathKey, flags: Flags) -> Option<Asked> {
         let pool = self.route.pool().cloned();
         // In another process it is read as fast as that asks for it.
         let is_wanted = flags.is_wanted && pool.is_some();
@@ -236,7 +238,7 @@ impl OnThisCore {
                 Some((link, number))
             }
         };
-        Some(Asked { exchange, through })
+        Some(Asked { _handler: self.clone(), exchange, through })
     }
 
     /// The connection to the other process.

@@ -52,3 +52,4 @@ pub fn read_anything(bytes: &[u8]) {
 
 pub use engine::{Log, log_to, stop};
 pub use isolated::run as run_isolated;
+pub use route::{begin_configuration, end_unwanted};

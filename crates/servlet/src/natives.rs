@@ -19,7 +19,7 @@ const GONE: jint = -2;
 const NO_WAIT: jint = 2;
 
 /// Names, signatures and functions.
-pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 11] {
+pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 12] {
     [
         (c"fill", c"(IZ)I", fill as *mut c_void),
         (c"available", c"(I)I", available as *mut c_void),
@@ -27,6 +27,7 @@ pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 11] {
         (c"drain", c"(III)I", drain as *mut c_void),
         (c"canWrite", c"(I)Z", can_write as *mut c_void),
         (c"finish", c"(IIZ)V", finish as *mut c_void),
+        (c"cut", c"(I)V", cut as *mut c_void),
         (c"acknowledge", c"(I)V", acknowledge as *mut c_void),
         (c"requestTrailers", c"(I)I", request_trailers as *mut c_void),
         (c"trailers", c"(II)V", trailers as *mut c_void),
@@ -83,6 +84,12 @@ extern "system" fn finish(_env: *mut JNIEnv, _class: jclass, slab: jint, length:
     slab.set_exchange(None);
     exchange.finish(head::read(written), if is_whole { End::Whole } else { End::Broken }, true);
     engine::of_process().slabs().give_back(exchange.route(), slab);
+}
+
+extern "system" fn cut(_env: *mut JNIEnv, _class: jclass, slab: jint) {
+    if let Some((_, exchange)) = under_way(slab) {
+        exchange.cut();
+    }
 }
 
 extern "system" fn acknowledge(_env: *mut JNIEnv, _class: jclass, slab: jint) {

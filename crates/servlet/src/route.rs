@@ -1,6 +1,11 @@
-//! The applications of one route, as the server sees them: their threads, and whether they can be used.
+//! The applications of one route, as the server sees them: their threads, whether they can be used, and how they end.
+//!
+//! A configuration that is read anew finds the routes that it does not change, and goes on with them. One that it changes or
+//! leaves out gets no more requests; those that it has keep it, each by its handler, until the last has ended or its
+//! `drain_timeout` is over.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::watch;
 
@@ -28,6 +33,7 @@ pub struct Route {
     settings: RouteSettings,
     runs: Runs,
     standing: watch::Sender<Standing>,
+    is_closed: AtomicBool,
 }
 
 /// Where they run.
@@ -36,35 +42,66 @@ enum Runs {
     InChild(Arc<Child>),
 }
 
-/// Routes that are in use, so that a configuration that is read anew finds those that it does not change.
-static ROUTES: Mutex<Vec<Weak<Route>>> = Mutex::new(Vec::new());
+/// Routes that are in use.
+struct InUse {
+    routes: Vec<Wanted>,
+    /// The number of the configuration that is being opened, or was last.
+    configuration: u64,
+}
+
+/// A route with the last configuration that has wanted it.
+struct Wanted {
+    route: Weak<Route>,
+    by: u64,
+}
+
+static IN_USE: Mutex<InUse> = Mutex::new(InUse { routes: Vec::new(), configuration: 0 });
+
+fn in_use() -> MutexGuard<'static, InUse> {
+    IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A configuration is being opened, which [gets](get) the routes that it wants.
+pub fn begin_configuration() {
+    in_use().configuration += 1;
+}
+
+/// It is taken up: routes that it has not wanted end with the requests that they have.
+pub fn end_unwanted() {
+    let mut in_use = in_use();
+    let configuration = in_use.configuration;
+    let unwanted: Vec<Wanted> = in_use.routes.extract_if(.., |wanted| wanted.by < configuration).collect();
+    drop(in_use);
+    unwanted.iter().filter_map(|wanted| wanted.route.upgrade()).for_each(|route| route.drain());
+}
 
 /// The route with these settings: the one that there is, or a new one.
 pub fn get(java: &JavaSettings, settings: &RouteSettings) -> Result<Arc<Route>, String> {
-    let mut routes = ROUTES.lock().unwrap_or_else(PoisonError::into_inner);
-    routes.retain(|route| route.strong_count() > 0);
-    let same = routes.iter().filter_map(Weak::upgrade).find(|route| route.settings == *settings);
-    if let Some(route) = same.filter(|route| route.standing() != Standing::Failed) {
-        return Ok(route);
+    let mut in_use = in_use();
+    let configuration = in_use.configuration;
+    in_use.routes.retain(|wanted| wanted.route.strong_count() > 0);
+    for wanted in &mut in_use.routes {
+        if let Some(route) = wanted.route.upgrade()
+            && route.settings == *settings
+            && route.standing() != Standing::Failed
+        {
+            wanted.by = configuration;
+            return Ok(route);
+        }
     }
     let route = match settings.isolation {
         Isolation::InProcess => engine::start(java)?.open(settings),
-        Isolation::Isolated => Arc::new(Route {
-            id: 0,
-            settings: settings.clone(),
-            runs: Runs::InChild(Child::start(java, settings)?),
-            standing: watch::Sender::new(Standing::Starting),
-        }),
+        Isolation::Isolated => Route::new(0, settings.clone(), Runs::InChild(Child::start(java, settings)?)),
     };
-    routes.push(Arc::downgrade(&route));
+    in_use.routes.push(Wanted { route: Arc::downgrade(&route), by: configuration });
     Ok(route)
 }
 
 /// Java has ended.
 pub fn all_have_failed() {
     // Whoever holds the lock may wait for Java.
-    if let Ok(routes) = ROUTES.try_lock() {
-        for route in routes.iter().filter_map(Weak::upgrade) {
+    if let Ok(in_use) = IN_USE.try_lock() {
+        for route in in_use.routes.iter().filter_map(|wanted| wanted.route.upgrade()) {
             route.set(Standing::Failed);
             if let Some(pool) = route.pool() {
                 pool.give_up();
@@ -74,10 +111,15 @@ pub fn all_have_failed() {
 }
 
 impl Route {
-    pub(crate) fn new(id: i32, settings: RouteSettings, monitor: Arc<Monitor>) -> Arc<Route> {
-        let pool = Pool::new(id, settings.limits(), monitor);
+    fn new(id: i32, settings: RouteSettings, runs: Runs) -> Arc<Route> {
         let standing = watch::Sender::new(Standing::Starting);
-        Arc::new(Route { id, settings, runs: Runs::Here(pool), standing })
+        Arc::new(Route { id, settings, runs, standing, is_closed: AtomicBool::new(false) })
+    }
+
+    /// One whose applications run in this process.
+    pub(crate) fn here(id: i32, settings: RouteSettings, monitor: Arc<Monitor>) -> Arc<Route> {
+        let pool = Pool::new(id, settings.limits(), monitor);
+        Route::new(id, settings, Runs::Here(pool))
     }
 
     /// Its settings.
@@ -122,15 +164,37 @@ impl Route {
     pub(crate) fn set(&self, standing: Standing) {
         self.standing.send_replace(standing);
     }
-}
 
-impl Drop for Route {
-    fn drop(&mut self) {
+    /// Ends it after its time, if requests still keep it then.
+    fn drain(self: &Arc<Self>) {
+        let limit = self.settings.drain_timeout;
+        let route = Arc::downgrade(self);
+        let end = move || {
+            std::thread::sleep(limit);
+            if let Some(route) = route.upgrade() {
+                let message = format!(
+                    "requests to {} have gone on for {limit:?} after the configuration has changed: they are ended",
+                    route.settings.name()
+                );
+                engine::log(1, &message);
+                route.close();
+            }
+        };
+        let thread = std::thread::Builder::new().name("servlet-drain".to_string()).stack_size(128 * 1024);
+        if thread.spawn(end).is_err() {
+            self.close();
+        }
+    }
+
+    /// Stops the applications, without waiting until they have stopped.
+    fn close(&self) {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
         match &self.runs {
             Runs::Here(pool) => {
                 pool.close();
                 engine::of_process().close(self.id);
-                engine::of_process().slabs().forget(self.id);
             }
             Runs::InChild(child) => {
                 let child = child.clone();
@@ -141,5 +205,11 @@ impl Drop for Route {
                 });
             }
         }
+    }
+}
+
+impl Drop for Route {
+    fn drop(&mut self) {
+        self.close();
     }
 }

@@ -79,6 +79,8 @@ pub struct RouteSettings {
     pub start_timeout: Duration,
     /// How long an answer may take to begin; none: as long as it takes.
     pub answer_timeout: Option<Duration>,
+    /// How long requests go on in an application that another has taken the place of.
+    pub drain_timeout: Duration,
 }
 
 impl RouteSettings {
@@ -122,6 +124,7 @@ impl RouteSettings {
         );
         line("form_bytes", &self.form_bytes.min(i32::MAX as u64).to_string());
         line("threads", &self.threads.to_string());
+        line("drain_milliseconds", &self.drain_timeout.as_millis().to_string());
         line("apps", &apps.display().to_string());
         line("work", &work.display().to_string());
         text

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::exchange::{End, Exchange};
+use crate::exchange::Exchange;
 use crate::jvm::{Attached, Memory};
 
 /// Bytes of a request: its head, and pieces of its body. Longer heads get 431.
@@ -72,17 +72,24 @@ impl Slabs {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push((route, slab));
     }
 
-    /// The slabs of a route that is closed are not used again: whoever is left in its applications may still write to them.
-    pub fn forget(&self, route: i32) {
+    /// A route is closed: its slabs are not used again, because whoever is left in its applications may still write to them,
+    /// and no request that uses one will be answered.
+    pub fn end_all_of(&self, route: i32) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| *of != route);
+        self.cut(|exchange| exchange.route() == route);
     }
 
     /// Java stands still: no request that uses one will be answered.
     pub fn end_all(&self) {
+        self.cut(|_| true);
+    }
+
+    fn cut(&self, which: impl Fn(&Exchange) -> bool) {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         all.iter()
             .filter_map(|slab| slab.exchange())
-            .for_each(|exchange| exchange.finish(None, End::Broken, true));
+            .filter(|exchange| which(exchange))
+            .for_each(|exchange| exchange.cut());
     }
 
     /// The slab of this number.

@@ -149,6 +149,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
             stack_bytes: 0,
             start_timeout: Duration::ZERO,
             answer_timeout: None,
+            drain_timeout: Duration::ZERO,
         },
         is_over_ajp: false,
         java: JavaConfig::default(),
@@ -340,6 +341,18 @@ pub static SERVLET: Section<ServletConfig> = Section {
                 set: |servlet, value| {
                     servlet.settings.answer_timeout = (value > Duration::ZERO).then_some(value);
                 },
+            },
+        },
+        Key {
+            name: "drain_timeout",
+            default: Some("\"30s\""),
+            example: "\"5m\"",
+            documentation: "How long requests that are under way may go on in an application that was replaced, and in those of \
+                a route that a reload has changed or removed, WebSockets among them. New requests go to the new one at once.",
+            kind: Kind::Duration {
+                least: Duration::ZERO,
+                most: Duration::from_secs(24 * 60 * MINUTE.as_secs()),
+                set: |servlet, value| servlet.settings.drain_timeout = value,
             },
         },
     ],

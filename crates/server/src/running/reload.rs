@@ -12,6 +12,7 @@ use crate::control::Answer;
 use crate::core_loop::Order;
 use crate::http3;
 use crate::listening::{Added, addresses};
+use crate::servlet;
 use crate::site::{Snapshot, scheme};
 use crate::systemd::Notice;
 
@@ -73,6 +74,7 @@ impl Running {
     /// Opens what the new configuration asks for. The logs and the admin listener come last: they change at once.
     fn make_ready(&mut self, config: Config) -> Result<ReadyToTakeUp, String> {
         let parts = &mut self.parts;
+        servlet::begin_configuration();
         let snapshot = Snapshot::open(
             config,
             &parts.tls,
@@ -124,6 +126,7 @@ impl Running {
         parts.acme.take_up(&snapshot.config);
         let mut old = vec![std::mem::replace(&mut parts.snapshot, snapshot)];
         old.extend(wait_for_all(&all_done, parts.cores.len()));
+        servlet::taken_up();
         // The last holder waits for the watcher of files, which is not worth anybody's wait.
         let _ = std::thread::Builder::new().name("old snapshot".to_string()).spawn(move || drop(old));
     }

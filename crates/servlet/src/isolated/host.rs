@@ -87,7 +87,8 @@ fn serve(directory: &Path) -> Result<(), String> {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = quits.notified() => {
-                    engine::stop();
+                    // What applications still say while they stop is sent.
+                    let _ = tokio::task::spawn_blocking(engine::stop).await;
                     return Ok(());
                 }
             };

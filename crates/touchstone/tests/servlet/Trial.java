@@ -6,6 +6,8 @@ import jakarta.servlet.AsyncListener;
 import jakarta.servlet.Filter;
 import jakarta.servlet.FilterChain;
 import jakarta.servlet.ReadListener;
+import jakarta.servlet.ServletContextEvent;
+import jakarta.servlet.ServletContextListener;
 import jakarta.servlet.ServletException;
 import jakarta.servlet.ServletInputStream;
 import jakarta.servlet.ServletOutputStream;
@@ -25,6 +27,9 @@ import java.io.IOException;
 import java.io.PrintWriter;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -233,6 +238,82 @@ public final class Trial {
         }
     }
 
+    /** What is loaded only when it is first asked for. */
+    static final class Late {
+        static String name() {
+            return Held.NAME;
+        }
+    }
+
+    /**
+     * Says which application it is of: one that is started anew has another name. With {@code until}, the name of a file,
+     * answers in two halves: before and after that file is there. Another file says that the first half is over.
+     */
+    @WebServlet(urlPatterns = "/held", asyncSupported = true)
+    public static class Held extends HttpServlet {
+        static final String NAME = Long.toString(System.nanoTime(), 36);
+
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response)
+                throws IOException, ServletException {
+            String until = request.getParameter("until");
+            if (until == null) {
+                response.getWriter().print(NAME);
+                return;
+            }
+            switch (request.getParameter("how")) {
+                case "async" -> {
+                    AsyncContext context = request.startAsync();
+                    context.setTimeout(0);
+                    context.start(() -> {
+                        await(until);
+                        try {
+                            response.getWriter().print(Late.name());
+                        } catch (IOException exception) {
+                            getServletContext().log("broken", exception);
+                        }
+                        context.complete();
+                    });
+                }
+                case "page" -> {
+                    await(until);
+                    response.getWriter().print(Late.name() + " ");
+                    request.getRequestDispatcher("/date.jsp").include(request, response);
+                }
+                default -> {
+                    response.getWriter().print("first ");
+                    response.flushBuffer();
+                    await(until);
+                    response.getWriter().print(Late.name());
+                }
+            }
+        }
+
+        @Override
+        protected void doPost(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            begun(request.getParameter("until"));
+            String body = new String(request.getInputStream().readAllBytes(), StandardCharsets.US_ASCII);
+            response.getWriter().print(body + " " + Late.name());
+        }
+
+        private static void await(String until) {
+            begun(until);
+            while (!Files.exists(Path.of(until))) {
+                Bad.pause(10);
+            }
+        }
+
+        private static void begun(String until) {
+            try {
+                Files.createFile(Path.of(until + "-" + BEGUN.incrementAndGet()));
+            } catch (IOException exception) {
+                throw new java.io.UncheckedIOException(exception);
+            }
+        }
+
+        private static final AtomicInteger BEGUN = new AtomicInteger();
+    }
+
     /** How often a request that went on by itself has lost its client, and how many went on without an end. */
     @WebServlet("/gone")
     public static class Gone extends HttpServlet {
@@ -380,6 +461,56 @@ public final class Trial {
         }
     }
 
+    /** Sends half of an answer, and fails. */
+    @WebServlet(urlPatterns = "/half", asyncSupported = true)
+    public static class Half extends HttpServlet {
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            String length = request.getParameter("length");
+            if (length != null) {
+                response.setContentLength(Integer.parseInt(length));
+            }
+            if (request.getParameter("async") != null) {
+                AsyncContext context = request.startAsync();
+                // Tomcat only notes what is thrown there; the request ends when its time is up.
+                context.setTimeout(100);
+                context.start(() -> breakOff(request, response));
+            } else {
+                breakOff(request, response);
+            }
+        }
+
+        private static void breakOff(HttpServletRequest request, HttpServletResponse response) {
+            try {
+                if (request.getParameter("form").equals("stream")) {
+                    response.getOutputStream().write("half".getBytes(StandardCharsets.US_ASCII));
+                } else {
+                    response.getWriter().print("half");
+                }
+                response.flushBuffer();
+            } catch (IOException exception) {
+                throw new java.io.UncheckedIOException(exception);
+            }
+            throw new IllegalStateException("broken on purpose: " + request.getParameter("name"));
+        }
+    }
+
+    /** Keeps its application from starting. */
+    public static class Throws implements ServletContextListener {
+        @Override
+        public void contextInitialized(ServletContextEvent event) {
+            throw new IllegalStateException("thrown on purpose");
+        }
+    }
+
+    /** Means to end the server as it starts. */
+    public static class Exits implements ServletContextListener {
+        @Override
+        public void contextInitialized(ServletContextEvent event) {
+            System.exit(5);
+        }
+    }
+
     /** Servlets that do what they should not. */
     @WebServlet("/bad")
     public static class Bad extends HttpServlet {
@@ -401,14 +532,13 @@ public final class Trial {
                 }
                 case "stack" -> response.getWriter().print(deeper(1));
                 case "header" -> response.setHeader("X-Split", "a\r\nSet-Cookie: b");
-                case "half" -> {
-                    response.setContentLength(1000);
-                    response.getWriter().print("half");
-                    response.flushBuffer();
-                    throw new IOException("broken on purpose");
-                }
                 case "long" -> response.setHeader("X-Long", "x".repeat(200_000));
                 case "sleep" -> pause(3000);
+                case "leave" -> {
+                    Thread left = new Thread(() -> pause(Long.MAX_VALUE), "left-behind");
+                    left.setDaemon(true);
+                    left.start();
+                }
                 case "lock" -> {
                     Thread other = new Thread(() -> lock(OTHER, ONE));
                     other.start();

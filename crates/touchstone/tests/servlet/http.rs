@@ -13,12 +13,12 @@ use http::{HeaderMap, Request};
 use super::support::{Server, Tree, curl, wait_until};
 use super::{BOTH, START, text, trial, with_trial};
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// A connection of HTTP/2 without TLS.
-async fn connect(server: &Server) -> SendRequest<Bytes> {
+pub(crate) async fn connect(server: &Server) -> SendRequest<Bytes> {
     let stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
     let (requests, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);

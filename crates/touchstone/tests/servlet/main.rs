@@ -15,9 +15,11 @@ mod ajp;
 mod browser;
 mod cache;
 mod devtools;
+mod failures;
 mod http;
 mod machines;
 mod others;
+mod reload;
 mod sessions;
 mod soak;
 mod websocket;
@@ -108,6 +110,13 @@ fn pack(application: &Path, war: &Path) {
     assert!(status.expect("jar runs").success());
 }
 
+/// Puts another WAR of the same content in the place of one, at once.
+fn replace(war: &Path) {
+    let beside = war.with_extension("new");
+    fs::copy(war, &beside).expect("a file can be copied");
+    fs::rename(&beside, war).expect("a file can be renamed");
+}
+
 /// The directory of applications that nobody here wrote; `None` where they cannot be fetched.
 fn applications() -> Option<PathBuf> {
     (script("java-applications.sh", &[]) == Some(0)).then(|| target().join("java-applications"))
@@ -122,13 +131,16 @@ fn start(tree: &Tree, java: &str, routes: &str, applications: usize) -> Server {
 
 fn start_without_waiting(tree: &Tree, java: &str, routes: &str) -> Server {
     fs::write(tree.root().join("plain.txt"), "a file\n").expect("a file");
+    Server::configured(&tree.root(), &configuration(tree, java, routes))
+}
+
+fn configuration(tree: &Tree, java: &str, routes: &str) -> String {
     let heap = if java.contains("heap") { "" } else { "heap = \"128MiB\"\n" };
-    let configuration = format!(
-        "[limits]\nbody_bytes = \"100MiB\"\n[java]\n{heap}{java}\n[[site]]\nlisten = [\"127.0.0.1:0\"]\n\
+    format!(
+        "[limits]\nbody_bytes = \"100MiB\"\nstall_timeout = \"10m\"\n[java]\n{heap}{java}\n[[site]]\nlisten = [\"127.0.0.1:0\"]\n\
          root = {:?}\n{routes}",
         tree.root()
-    );
-    Server::configured(&tree.root(), &configuration)
+    )
 }
 
 fn wait_for_applications(server: &Server, count: usize) {
@@ -361,67 +373,6 @@ fn a_socket_of_the_web_speaks_both_ways() {
 }
 
 #[test]
-fn bad_servlets_are_named_and_the_server_goes_on() {
-    let Some(trial) = trial() else { return };
-    let tree = Tree::empty();
-    let server = with_trial(&tree, trial, "in-process");
-    for (how, status, line) in [
-        ("throw", 500, "thrown on purpose"),
-        ("exit", 500, "the application trial has called System.exit(3)"),
-        ("error", 418, ""),
-        ("stack", 500, "StackOverflowError"),
-        ("long", 500, "header fields are longer"),
-        ("memory", 500, "OutOfMemoryError"),
-    ] {
-        let response = server.get(&format!("/trial/bad?how={how}"));
-        assert_eq!(response.status, status, "{how}");
-        // Neither versions nor classes are anybody's business.
-        let body = text(&response);
-        assert!(!body.contains("Tomcat") && !body.contains("Exception"), "{how}: {body}");
-        server.wait_for_error_line(line, |each| {
-            each.contains(line) && (line.is_empty() || each.contains("/trial") || each.contains("trial "))
-        });
-    }
-    let split = server.get("/trial/bad?how=header");
-    assert_eq!((split.field("x-split"), split.field("set-cookie")), (Some("a  Set-Cookie: b"), None));
-    let mut client = server.connect();
-    client.send("GET /trial/bad?how=half HTTP/1.1\r\nHost: a\r\n\r\n");
-    client.try_answer(AnswerTo::Other).expect_err("half an answer is none");
-    assert_eq!(server.get("/trial/facts").status, 200);
-    assert_eq!(server.get("/plain.txt").status, 200);
-}
-
-#[test]
-fn threads_that_are_stuck_hold_up_their_own_route_alone() {
-    let Some(trial) = trial() else { return };
-    let tree = Tree::empty();
-    let limited =
-        route("/stuck/", &format!("app = {trial:?}, threads = 2, queue = 2, answer_timeout = \"3s\""));
-    let routes = limited + &route("/trial/", &format!("app = {trial:?}"));
-    let server = start(&tree, "", &routes, 2);
-    let mut clients: Vec<Client> = (0..4).map(|_| server.connect()).collect();
-    for client in &mut clients {
-        client.send("GET /stuck/bad?how=sleep HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    }
-    wait_until("the queue is full", START, || server.get("/stuck/facts").status == 503);
-    assert_eq!(server.get("/stuck/facts").field("retry-after"), Some("2"));
-    assert_eq!(server.get("/trial/facts").status, 200);
-    // Whoever waits is told after the time that the route has for an answer.
-    let told: Vec<u16> = clients.iter_mut().map(|client| client.answer().status).collect();
-    // The request that looked for a full queue may have had a place in it.
-    let is_told = |status: &&u16| **status == 504;
-    assert!(told.iter().filter(is_told).count() >= 3 && told.iter().all(|status| *status >= 503), "{told:?}");
-    wait_until("the threads are free again", START, || server.get("/stuck/facts").status == 200);
-    // Two threads that wait for each other are named.
-    let mut client = server.connect();
-    client.send("GET /stuck/bad?how=lock HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    assert_eq!(client.answer().status, 504);
-    server.wait_for_error_line("names the deadlock", |line| {
-        line.contains("a deadlock") && line.contains("trial.Trial")
-    });
-}
-
-#[test]
 fn path_parameters_get_nobody_past_the_rules_of_the_server() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
@@ -527,85 +478,6 @@ fn applications_know_of_tls() {
     assert!(facts.contains("protocol=HTTP/2.0\n"), "{facts}");
 }
 
-/// The processes of applications that a server has started, the oldest first.
-fn children(server: &Server) -> Vec<i32> {
-    let tasks = fs::read_dir(format!("/proc/{}/task", server.process())).expect("its threads");
-    let mut found: Vec<(u64, i32)> = tasks
-        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok())
-        .flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>())
-        .filter_map(|pid| {
-            let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
-            // proc(5): the time of its start is the 22nd figure, and the name before it may hold anything.
-            let facts = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            let started = facts.rsplit(") ").next()?.split(' ').nth(19)?.parse().ok()?;
-            command.contains("servlet-host").then_some((started, pid))
-        })
-        .collect();
-    found.sort_unstable();
-    found.into_iter().map(|(_, pid)| pid).collect()
-}
-
-#[test]
-fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
-    let Some(trial) = trial() else { return };
-    let tree = Tree::empty();
-    let isolated =
-        route("/trial/", &format!("app = {trial:?}, isolation = \"isolated\", start_timeout = \"60s\""));
-    let mut server = start(&tree, "", &isolated, 1);
-    wait_until("it answers", START, || server.get("/trial/facts").status == 200);
-    for round in 0..2 {
-        let before = children(&server);
-        // One is at work, and perhaps another one waits to take over.
-        let pid = *before.first().expect("a process of applications");
-        let mut waiting = server.connect();
-        waiting.send(
-            "POST /trial/bad?how=sleep HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-        );
-        // Until it is surely at work.
-        std::thread::sleep(Duration::from_secs(1));
-        let killed = rustix::process::Pid::from_raw(pid).expect("a process");
-        rustix::process::kill_process(killed, rustix::process::Signal::KILL).expect("it can be killed");
-        // What was under way is lost; what asks for nothing but an answer is not.
-        assert_eq!(waiting.answer().status, 502, "{round}");
-        assert_eq!(server.get("/plain.txt").status, 200);
-        let mut client = server.connect();
-        client.set_patience(START);
-        let response = client.ask("GET /trial/facts HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-        assert_eq!(response.status, 200, "{round}");
-        assert!(!children(&server).contains(&pid));
-    }
-    server
-        .wait_for_error_line("says so", |line| line.contains("has ended (by signal 9): it is started again"));
-    // One that an application ends itself is replaced as well.
-    let mut client = server.connect();
-    client.set_patience(START);
-    let response = client.ask("GET /trial/bad?how=halt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    assert!(matches!(response.status, 502 | 503), "{}", response.status);
-    server
-        .wait_for_error_line("says so", |line| line.contains("an application has ended Java (exit code 4)"));
-    wait_until("it answers again", START, || server.get("/trial/facts").status == 200);
-    let process = children(&server);
-    server.stop();
-    wait_until("its process has ended", START, || {
-        process.iter().all(|pid| !Path::new(&format!("/proc/{pid}/exe")).exists())
-    });
-}
-
-#[test]
-fn an_application_that_ends_java_ends_servlets_alone() {
-    let Some(trial) = trial() else { return };
-    let tree = Tree::empty();
-    let mut server =
-        start(&tree, "", &route("/trial/", &format!("app = {trial:?}, answer_timeout = \"5s\"")), 1);
-    let response = server.get("/trial/bad?how=halt");
-    assert!(matches!(response.status, 502..=504), "{}", response.status);
-    server
-        .wait_for_error_line("says so", |line| line.contains("an application has ended Java (exit code 4)"));
-    assert_eq!(server.get("/trial/facts").status, 503);
-    assert_eq!(server.get("/plain.txt").status, 200);
-    server.stop();
-}
-
 /// A client whose connection has got to the thread for calls of its only core.
 fn caller(server: &Server) -> Client {
     let mut client = server.connect();
@@ -635,7 +507,7 @@ fn connections_that_keep_asking_for_servlets_are_answered_by_one_thread() {
     let mut client = caller(&server);
     assert_eq!(client.ask(get("/trial/bad?how=throw")).status, 500);
     let mut client = caller(&server);
-    client.send(get("/trial/bad?how=half"));
+    client.send(get("/trial/half?form=writer&name=called"));
     assert!(client.try_answer(AnswerTo::Other).is_err(), "half an answer is none");
     // Two at once, and one of them in pieces.
     let mut client = caller(&server);

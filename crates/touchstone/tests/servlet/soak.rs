@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::support::{Client, Response, Server, Tree, wait_until};
 use super::websocket::WebSocket;
-use super::{START, copy, get_patiently, pack, route, start, target, text, trial};
+use super::{START, copy, get_patiently, pack, replace, route, start, target, text, trial};
 
 /// Clients of each kind, and how long each waits between two requests: some eighty requests a second, of which a busy machine
 /// has room for.
@@ -139,13 +139,6 @@ impl Soak {
         let faults: Vec<&str> = log.lines().filter(is_fault).take(5).collect();
         assert!(faults.is_empty(), "{faults:#?}");
     }
-}
-
-/// Puts another WAR of the same content in the place of one, at once.
-fn replace(war: &Path) {
-    let beside = war.with_extension("new");
-    fs::copy(war, &beside).unwrap();
-    fs::rename(&beside, war).unwrap();
 }
 
 /// What an upload is made of.

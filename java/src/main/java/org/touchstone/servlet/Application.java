@@ -31,6 +31,8 @@ final class Application {
     /** Where it lies unpacked; the source itself where that is a directory. */
     Path unpacked;
     Context context;
+    /** Which it is of those that run beside each other while one replaces the other. */
+    int generation;
 
     Application(String path, String version, File source) {
         this.path = path;
@@ -41,6 +43,14 @@ final class Application {
     /** Its name in logs. */
     String name() {
         return (path.isEmpty() ? "/" : path) + (version.isEmpty() ? "" : "##" + version) + " (" + source.getName() + ")";
+    }
+
+    /**
+     * The version that Tomcat knows it by. Tomcat gives new requests to the last in the order of strings, so each generation
+     * comes behind the one before, and ahead of whatever version a name can say beyond that.
+     */
+    String versionOfGeneration() {
+        return generation == 0 ? version : String.format("%s#%06d", version, generation);
     }
 
     /** What tells one state of the files from another. */

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import org.apache.catalina.Context;
 import org.apache.catalina.Lifecycle;
@@ -25,7 +26,6 @@ import org.apache.catalina.core.StandardService;
 import org.apache.catalina.loader.WebappClassLoaderBase;
 import org.apache.catalina.realm.LockOutRealm;
 import org.apache.catalina.realm.MemoryRealm;
-import org.apache.catalina.session.StandardManager;
 import org.apache.catalina.startup.Constants;
 import org.apache.catalina.startup.ContextConfig;
 import org.apache.catalina.startup.Tomcat;
@@ -40,11 +40,15 @@ import org.apache.tomcat.util.threads.ThreadPoolExecutor;
  * The applications of one route: a service of Tomcat's with one host, which nothing but this route's requests reach.
  *
  * <p>Sources are looked at once a second. One that has changed is prepared while the old one still answers; then
- * requests for it wait until the new one has started. Others are not touched.
+ * requests for it wait until the new one has started. An old one that still has requests by then is {@link Replaced}, and
+ * runs beside the new one until they have ended. Others are not touched.
  */
 final class Applications {
 
     private static final Log LOG = LogFactory.getLog(Applications.class);
+
+    /** How long requests for an application that is being replaced wait for those that are in it. */
+    private static final long SHORT_WAIT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     private final int id;
     private final Properties settings;
@@ -56,9 +60,13 @@ final class Applications {
     private final InProcessProtocol protocol;
     private final ThreadPoolExecutor executor;
     private final Map<String, Application> running = new ConcurrentHashMap<>();
-    /** Those that requests cannot simply go to; null where all are running, which is asked for each request. */
+    /** Those that requests cannot simply go to; null where all are running. */
     private volatile Application[] unusual;
     private final Map<String, Application.Fingerprint> changing = new HashMap<>();
+    private final List<Replaced> replaced = new CopyOnWriteArrayList<>();
+    /** Held while applications are started and stopped. */
+    private final Object deployment = new Object();
+    private boolean hasStopped;
     private int prepared;
 
     Applications(int id, Properties settings, StandardServer server) {
@@ -116,19 +124,27 @@ final class Applications {
         connector.setMaxPostSize(Integer.parseInt(settings.getProperty("form_bytes", "2097152")));
         service.addConnector(connector);
         server.addService(service);
-        for (Application application : wanted().values()) {
-            deploy(application, Application.Fingerprint.of(application.source));
+        synchronized (deployment) {
+            for (Application application : wanted().values()) {
+                deploy(application, Application.Fingerprint.of(application.source));
+            }
         }
     }
 
     /** Stops what {@link #start} has started. */
     void stop() {
-        try {
-            // Which stops it as well.
-            server.removeService(service);
-            service.destroy();
-        } catch (LifecycleException exception) {
-            LOG.error("the applications of " + name() + " could not be stopped", exception);
+        protocol.endWaiting(exchange -> true);
+        synchronized (deployment) {
+            hasStopped = true;
+            try {
+                // Which stops it as well.
+                server.removeService(service);
+                service.destroy();
+                Preparation.remove(apps);
+                LOG.info("the applications of " + name() + " have stopped");
+            } catch (LifecycleException | IOException exception) {
+                LOG.error("the applications of " + name() + " could not be stopped", exception);
+            }
         }
         executor.shutdownNow();
     }
@@ -136,12 +152,38 @@ final class Applications {
     /** Once a second: time limits of requests, and what has changed on disk. */
     void tick() {
         protocol.tick();
-        if (settings.getProperty("reload", "yes").equals("yes")) {
+        synchronized (deployment) {
+            if (hasStopped) {
+                return;
+            }
             try {
-                scan();
+                endReplaced();
+                if (settings.getProperty("reload", "yes").equals("yes")) {
+                    scan();
+                }
             } catch (RuntimeException exception) {
                 LOG.error("the applications of " + name() + " could not be looked at", exception);
             }
+        }
+    }
+
+    /** Stops those that others have replaced and that no request is in any more, or not for much longer. */
+    private void endReplaced() {
+        for (Replaced old : replaced) {
+            boolean isIdle = Host.requestsIn(this, old.context()).isEmpty();
+            if (!isIdle && !old.isLate()) {
+                continue;
+            }
+            replaced.remove(old);
+            if (!isIdle) {
+                LOG.warn("the application " + old.name() + " was replaced, and requests have gone on in the old one until its "
+                        + "drain_timeout: they are ended");
+                protocol.endWaiting(exchange -> exchange.isIn(old.context()));
+            }
+            discard(old.context());
+            Host.requestsIn(this, old.context()).forEach(exchange -> Native.cut(exchange.slab()));
+            removeFiles(old.unpacked(), old.name());
+            LOG.info("the application " + old.name() + " that was replaced has stopped");
         }
     }
 
@@ -216,7 +258,9 @@ final class Applications {
                     settings.getProperty("convert", "auto"));
             application.state = isAgain ? Application.State.RELOADING : Application.State.STARTING;
             note();
-            if (isAgain) {
+            if (isAgain && replace(application)) {
+                old = null;
+            } else {
                 remove(application);
             }
             application.unpacked = unpacked;
@@ -233,7 +277,50 @@ final class Applications {
             LOG.error("the application " + application.name() + what + ": " + reason(exception), exception);
         }
         note();
-        removeFiles(old, application);
+        if (old != null && !old.equals(application.unpacked)) {
+            removeFiles(old, application.name());
+        }
+    }
+
+    /**
+     * Lets an application run beside the one that comes, for the requests that are in it; false where there are none, or it
+     * has a manager of sessions of its own, of which there can be one at a time.
+     */
+    private boolean replace(Application application) {
+        Context context = application.context;
+        if (!(context.getManager() instanceof Sessions) || becomesIdle(context)) {
+            application.generation = isReplaced(application) ? application.generation + 1 : 0;
+            return false;
+        }
+        replaced.add(new Replaced(application, drainMilliseconds()));
+        application.context = null;
+        application.generation++;
+        return true;
+    }
+
+    private boolean isReplaced(Application application) {
+        return replaced.stream().anyMatch(old -> old.application() == application);
+    }
+
+    private long drainMilliseconds() {
+        return Long.parseLong(settings.getProperty("drain_milliseconds", "30000"));
+    }
+
+    /** Waits for a moment until no request is in an application any more. */
+    private boolean becomesIdle(Context context) {
+        long until = System.nanoTime() + Math.min(SHORT_WAIT_NANOS, drainMilliseconds() * 1_000_000);
+        while (!Host.requestsIn(this, context).isEmpty()) {
+            if (System.nanoTime() - until >= 0) {
+                return false;
+            }
+            try {
+                Thread.sleep(10);
+            } catch (InterruptedException exception) {
+                Thread.currentThread().interrupt();
+                return false;
+            }
+        }
+        return true;
     }
 
     private static String reason(Throwable failure) {
@@ -245,9 +332,10 @@ final class Applications {
         // it has stopped, and finds nothing for the next one.
         Thread.currentThread().setContextClassLoader(Applications.class.getClassLoader());
         StandardContext context = new StandardContext();
-        context.setName(new ContextName(application.path, application.version).getName());
+        String version = application.versionOfGeneration();
+        context.setName(new ContextName(application.path, version).getName());
         context.setPath(application.path);
-        context.setWebappVersion(application.version);
+        context.setWebappVersion(version);
         context.setDocBase(application.unpacked.toString());
         context.setReloadable(settings.getProperty("reload_classes", "no").equals("yes"));
         File descriptor = application.unpacked.resolve("META-INF/context.xml").toFile();
@@ -260,7 +348,7 @@ final class Applications {
         }
         context.addLifecycleListener(event -> {
             if (Lifecycle.CONFIGURE_START_EVENT.equals(event.getType())) {
-                configure(context);
+                configure(context, application);
             }
         });
         context.addLifecycleListener(new Tomcat.DefaultWebXmlListener());
@@ -290,12 +378,11 @@ final class Applications {
     }
 
     /** What every application gets: sessions that outlast a reload, and System.exit that ends a request only. */
-    private void configure(StandardContext context) {
+    private void configure(StandardContext context, Application application) {
         if (context.getManager() == null) {
-            StandardManager manager = new StandardManager();
+            String name = FileName.of(new ContextName(application.path, application.version).getName());
             // Not in the context's own directory, which goes with it.
-            manager.setPathname(work.resolve("sessions-" + FileName.of(context.getName()) + ".ser").toString());
-            context.setManager(manager);
+            context.setManager(new Sessions(work.resolve("sessions-" + name + ".ser")));
         }
         if (context.getLoader() != null && context.getLoader().getClassLoader() instanceof WebappClassLoaderBase loader) {
             loader.addTransformer(new ExitGuard.Transformer());
@@ -317,14 +404,14 @@ final class Applications {
         }
     }
 
-    private void removeFiles(Path old, Application application) {
-        if (old == null || old.equals(application.unpacked) || !old.startsWith(apps)) {
+    private void removeFiles(Path unpacked, String application) {
+        if (!unpacked.startsWith(apps)) {
             return;
         }
         try {
-            Preparation.remove(old);
+            Preparation.remove(unpacked);
         } catch (IOException exception) {
-            LOG.warn("files of the application " + application.name() + " could not be removed", exception);
+            LOG.warn("files of the application " + application + " could not be removed", exception);
         }
     }
 
@@ -342,11 +429,13 @@ final class Applications {
         }
     }
 
+    /** Whether requests can go to every application; asked for each request. */
+    boolean areAllAvailable() {
+        return unusual == null;
+    }
+
     /** Waits while the application of a request is being replaced; false if it cannot be used. */
     boolean awaitAvailable(RequestReader reader) throws InterruptedException {
-        if (unusual == null) {
-            return true;
-        }
         String path = new String(reader.bytes(), reader.pathStart, reader.pathLength, StandardCharsets.ISO_8859_1);
         long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
         synchronized (this) {

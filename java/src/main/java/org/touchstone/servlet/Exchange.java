@@ -9,6 +9,8 @@ import java.util.Iterator;
 import java.util.Map;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
+import org.apache.catalina.Context;
+import org.apache.catalina.connector.CoyoteAdapter;
 import org.apache.coyote.AbstractProcessor;
 import org.apache.coyote.ActionCode;
 import org.apache.coyote.ContinueResponseTiming;
@@ -62,6 +64,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     /** Which request it is: events that are late must not hit another. */
     private volatile int generation;
     private volatile boolean isUnderWay;
+    /** It waits for an application that is being replaced, and is in none. */
+    private volatile boolean isHeldBack;
     private volatile Thread thread;
     private volatile long startedNanos;
 
@@ -80,7 +84,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         lock.lock();
         try {
             begin(length);
-            if (!applications.awaitAvailable(reader)) {
+            if (!isAvailable()) {
                 end();
                 return UNAVAILABLE;
             }
@@ -91,6 +95,20 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         } finally {
             thread = null;
             lock.unlock();
+        }
+    }
+
+    /** Whether the application of the request can be used; one that is being replaced is waited for. */
+    private boolean isAvailable() throws InterruptedException {
+        // It is under way before it looks, so that whoever replaces an application sees it there or has it wait here.
+        if (applications.areAllAvailable()) {
+            return true;
+        }
+        isHeldBack = true;
+        try {
+            return applications.awaitAvailable(reader);
+        } finally {
+            isHeldBack = false;
         }
     }
 
@@ -598,11 +616,27 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return LOG;
     }
 
-    // --- For the connection after a switch.
+    // --- What whoever replaces an application asks.
 
     boolean belongsTo(Applications others) {
         return applications == others;
     }
+
+    /** Whether the request is in an application, or may be. Asked by another thread than that which answers it. */
+    boolean isIn(Context context) {
+        if (!isUnderWay || isHeldBack) {
+            return false;
+        }
+        UpgradeToken token = upgradeToken;
+        if (token != null) {
+            return token.contextBind() == null || token.contextBind() == context;
+        }
+        Object mapped = request.getNote(CoyoteAdapter.ADAPTER_NOTES);
+        Context found = mapped instanceof org.apache.catalina.connector.Request known ? known.getContext() : null;
+        return found == null || found == context;
+    }
+
+    // --- For the connection after a switch.
 
     String applicationsName() {
         return applications.name();

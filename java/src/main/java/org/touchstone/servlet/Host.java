@@ -4,9 +4,12 @@ import java.io.File;
 import java.io.IOException;
 import java.io.StringReader;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.catalina.Context;
 import org.apache.catalina.LifecycleException;
 import org.apache.catalina.core.StandardServer;
 import org.apache.catalina.startup.CatalinaBaseConfigurationSource;
@@ -113,6 +116,13 @@ public final class Host {
         server.destroy();
     }
 
+    /** The requests that are in an application. */
+    static List<Exchange> requestsIn(Applications applications, Context context) {
+        return Arrays.stream(exchanges)
+                .filter(exchange -> exchange != null && exchange.belongsTo(applications) && exchange.isIn(context))
+                .toList();
+    }
+
     /**
      * Makes a pair of buffers known.
      *
@@ -128,7 +138,7 @@ public final class Host {
         }
         synchronized (LOCK) {
             int length = Math.max(exchanges.length, Integer.highestOneBit(slab) * 2);
-            Exchange[] table = java.util.Arrays.copyOf(exchanges, length);
+            Exchange[] table = Arrays.copyOf(exchanges, length);
             table[slab] = new Exchange(applications, slab, in, out);
             exchanges = table;
         }

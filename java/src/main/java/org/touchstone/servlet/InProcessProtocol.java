@@ -4,6 +4,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ScheduledExecutorService;
+import java.util.function.Predicate;
 import org.apache.coyote.Adapter;
 import org.apache.coyote.ProtocolHandler;
 import org.apache.coyote.UpgradeProtocol;
@@ -43,6 +44,18 @@ final class InProcessProtocol implements ProtocolHandler {
     void tick() {
         long now = System.currentTimeMillis();
         waiting.forEach(exchange -> exchange.timeoutAsync(now));
+    }
+
+    /** Has the time of requests that go on by themselves be up, and waits a moment until they have ended. */
+    void endWaiting(Predicate<Exchange> which) {
+        waiting.stream().filter(which).forEach(exchange -> exchange.timeoutAsync(-1));
+        try {
+            for (int looks = 0; looks < 20 && waiting.stream().anyMatch(which); looks++) {
+                Thread.sleep(50);
+            }
+        } catch (InterruptedException exception) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     @Override
@@ -98,8 +111,6 @@ final class InProcessProtocol implements ProtocolHandler {
 
     @Override
     public void stop() {
-        // Whoever waits for nothing that will come any more is told.
-        waiting.forEach(exchange -> exchange.timeoutAsync(-1));
     }
 
     @Override

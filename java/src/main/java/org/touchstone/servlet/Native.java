@@ -39,6 +39,9 @@ final class Native {
     /** A request that went on by itself is done, with what is in the second buffer; the slab is given back. */
     static native void finish(int slab, int length, boolean isWhole);
 
+    /** A request's time is over: its answer ends where it is. The slab stays with whoever is in it. */
+    static native void cut(int slab);
+
     /** The client may send its body. */
     static native void acknowledge(int slab);
 

@@ -1,0 +1,364 @@
+//! Applications that fail: in the middle of an answer, while they start, by a deadlock, out of memory, with threads that they
+//! leave behind, or with the whole process. The log names them, their requests get what is left to say, and the rest goes on.
+
+// A test fails by panicking, in its helpers too.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use http::Request;
+
+use super::http::{connect, runtime};
+use super::support::{Client, Server, Tree, wait_until};
+use super::{BOTH, START, copy, pack, replace, route, start, text, trial, with_trial};
+
+/// How an answer may break off: in which form it is written, by whom, and how it is framed.
+const HALVES: [&str; 6] = [
+    "form=stream",
+    "form=writer",
+    "form=stream&length=1000",
+    "form=writer&length=1000",
+    "form=stream&async",
+    "form=writer&async&length=1000",
+];
+
+/// How many of them fail on the thread that calls them.
+const SYNCHRONOUS: usize = 4;
+
+#[test]
+fn an_answer_that_breaks_off_does_not_look_whole() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let server = with_trial(&tree, trial, isolation);
+        for (number, how) in HALVES.iter().enumerate() {
+            let mut client = server.connect();
+            client.send(get(&format!("/trial/half?{how}&name=http-1-{number}")));
+            is_half(client, how);
+            let error = runtime().block_on(half_over_http_2(&server, &format!("{how}&name=http-2-{number}")));
+            assert!(error.is_reset(), "{how}: {error}");
+            for name in [format!(": http-1-{number}"), format!(": http-2-{number}")] {
+                let said = || server.error_text().lines().filter(|line| line.contains(&name)).count();
+                wait_until("the log says so", START, || said() > 0);
+                assert_eq!(said(), 1, "{how}: {}", server.error_text());
+                server
+                    .wait_for_error_line("names it", |line| line.contains(&name) && line.contains("/trial"));
+            }
+        }
+        // Threads and their memory are as good as before.
+        let threads = servlet_threads(&server);
+        for round in 0..60 {
+            let mut client = server.connect();
+            let how = HALVES[round % SYNCHRONOUS];
+            client.send(get(&format!("/trial/half?{how}&name=again")));
+            is_half(client, how);
+        }
+        assert!(servlet_threads(&server) <= threads + 2, "{isolation}");
+        let big = server.get("/trial/big?bytes=200000");
+        assert_eq!((big.status, big.body.len()), (200, 200_000));
+    }
+}
+
+fn get(target: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+/// Reads an answer whose first part is there, and whose end is missing.
+fn is_half(mut client: Client, how: &str) {
+    client.set_patience(START);
+    let (received, _) = client.read_to_end();
+    let received = String::from_utf8_lossy(&received);
+    assert!(received.starts_with("HTTP/1.1 200 ") && received.contains("half"), "{how}: {received}");
+    assert!(!received.ends_with("0\r\n\r\n"), "{how}: {received}");
+    assert_eq!(received.contains("Content-Length: 1000"), how.contains("length"), "{how}: {received}");
+}
+
+async fn half_over_http_2(server: &Server, how: &str) -> h2::Error {
+    let mut requests = connect(server).await;
+    let request = Request::get(format!("http://a/trial/half?{how}")).body(()).unwrap();
+    let (answer, _) = requests.send_request(request, true).unwrap();
+    let mut body = answer.await.unwrap().into_body();
+    let mut read = Vec::new();
+    loop {
+        match body.data().await.expect("an end that is no end") {
+            Ok(piece) => read.extend_from_slice(&piece),
+            Err(error) => {
+                // The reset may overtake what was on its way.
+                assert!(b"half".starts_with(&read), "{}", String::from_utf8_lossy(&read));
+                return error;
+            }
+        }
+    }
+}
+
+/// The threads that answer requests, in the server or in the process of its applications.
+fn servlet_threads(server: &Server) -> usize {
+    let named = |process: i32| -> usize {
+        let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+        tasks
+            .filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok())
+            .filter(|name| name.starts_with("servlet-1"))
+            .count()
+    };
+    named(server.process()) + children(server).first().map_or(0, |pid| named(*pid))
+}
+
+#[test]
+fn answers_of_a_process_that_dies_do_not_look_whole() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let server = with_trial(&tree, trial, "isolated");
+    let until = tree.root().join("until");
+    let target = format!("/trial/held?how=stream&until={}", until.display());
+    let mut client = server.connect();
+    client.send(get(&target));
+    client.wait_for_bytes(130);
+    runtime().block_on(async {
+        let mut requests = connect(&server).await;
+        let request = Request::get(format!("http://a{target}")).body(()).unwrap();
+        let (answer, _) = requests.send_request(request, true).unwrap();
+        let mut body = answer.await.unwrap().into_body();
+        assert_eq!(body.data().await.unwrap().unwrap(), "first ");
+        kill(*children(&server).first().expect("a process of applications"));
+        let error = body.data().await.unwrap().expect_err("half an answer is none");
+        assert!(error.is_reset(), "{error}");
+    });
+    let (received, _) = client.read_to_end();
+    assert!(!received.ends_with(b"0\r\n\r\n"), "{}", String::from_utf8_lossy(&received));
+    wait_until("it answers again", START, || server.get("/trial/facts").status == 200);
+}
+
+fn kill(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it can be killed");
+}
+
+#[test]
+fn applications_that_do_not_start_are_named_and_others_run() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let apps = tree.root().join("apps");
+        copy(trial, &apps.join("good"));
+        for (name, descriptor) in [
+            ("malformed", "<web-app><servlet>"),
+            (
+                "missing",
+                "<web-app><listener><listener-class>trial.Nowhere</listener-class></listener></web-app>",
+            ),
+            ("throws", &listener("Throws")),
+            ("exits", &listener("Exits")),
+        ] {
+            copy(trial, &apps.join(name));
+            fs::write(apps.join(name).join("WEB-INF/web.xml"), descriptor).unwrap();
+        }
+        fs::write(apps.join("torn.war"), "PK\x03\x04 and no more").unwrap();
+        let routes = route("/", &format!("directory = {apps:?}, isolation = {isolation:?}"));
+        let server = start(&tree, "", &routes, 1);
+        for file in ["malformed", "missing", "throws", "exits", "torn.war"] {
+            let name = file.trim_end_matches(".war");
+            server.wait_for_error_line("names it", |line| {
+                line.contains(&format!("the application /{name} ({file}) could not be started"))
+            });
+            wait_until("the route has started", START, || server.get("/good/facts").status == 200);
+            let unavailable = server.get(&format!("/{name}/facts"));
+            assert_eq!((unavailable.status, unavailable.field("retry-after")), (503, Some("2")), "{name}");
+        }
+        server.wait_for_error_line("names what it has called", |line| {
+            line.contains("the application exits has called System.exit(5), which is refused")
+        });
+    }
+}
+
+fn listener(name: &str) -> String {
+    format!("<web-app><listener><listener-class>trial.Trial${name}</listener-class></listener></web-app>")
+}
+
+#[test]
+fn threads_that_an_application_leaves_behind_are_named() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let war = tree.root().join("trial.war");
+        pack(trial, &war);
+        let server =
+            start(&tree, "", &route("/trial/", &format!("app = {war:?}, isolation = {isolation:?}")), 1);
+        assert_eq!(server.get("/trial/bad?how=leave").status, 200);
+        replace(&war);
+        server.wait_for_error_line("names both", |line| {
+            line.contains("[trial]") && line.contains("thread named [left-behind]")
+        });
+        wait_until("the new one answers", START, || server.get("/trial/facts").status == 200);
+    }
+}
+
+#[test]
+fn a_process_without_memory_is_replaced_where_that_is_asked_for() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let java = "options = [\"-XX:+ExitOnOutOfMemoryError\"]\n";
+    let route =
+        route("/trial/", &format!("app = {trial:?}, isolation = \"isolated\", start_timeout = \"60s\""));
+    let server = start(&tree, java, &route, 1);
+    let mut client = server.connect();
+    client.set_patience(START);
+    let request = "POST /trial/bad?how=memory HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(client.ask(request).status, 502);
+    server.wait_for_error_line("says so", |line| line.contains("has ended (with exit code 3)"));
+    assert_eq!(server.get("/plain.txt").status, 200);
+    wait_until("it answers again", START, || server.get("/trial/facts").status == 200);
+}
+
+#[test]
+fn bad_servlets_are_named_and_the_server_goes_on() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        are_named(&with_trial(&tree, trial, isolation));
+    }
+}
+
+fn are_named(server: &Server) {
+    for (how, status, line) in [
+        ("throw", 500, "thrown on purpose"),
+        ("exit", 500, "the application trial has called System.exit(3)"),
+        ("error", 418, ""),
+        ("stack", 500, "StackOverflowError"),
+        ("long", 500, "header fields are longer"),
+        ("memory", 500, "OutOfMemoryError"),
+    ] {
+        let response = server.get(&format!("/trial/bad?how={how}"));
+        assert_eq!(response.status, status, "{how}");
+        // Neither versions nor classes are anybody's business.
+        let body = text(&response);
+        assert!(!body.contains("Tomcat") && !body.contains("Exception"), "{how}: {body}");
+        server.wait_for_error_line(line, |each| {
+            each.contains(line) && (line.is_empty() || each.contains("/trial") || each.contains("trial "))
+        });
+    }
+    let split = server.get("/trial/bad?how=header");
+    assert_eq!((split.field("x-split"), split.field("set-cookie")), (Some("a  Set-Cookie: b"), None));
+    assert_eq!(server.get("/trial/facts").status, 200);
+    assert_eq!(server.get("/plain.txt").status, 200);
+}
+
+#[test]
+fn threads_that_are_stuck_hold_up_their_own_route_alone() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        hold_up_their_own_route(trial, isolation);
+    }
+}
+
+fn hold_up_their_own_route(trial: &Path, isolation: &str) {
+    let tree = Tree::empty();
+    let limited = route(
+        "/stuck/",
+        &format!(
+            "app = {trial:?}, isolation = {isolation:?}, threads = 2, queue = 2, answer_timeout = \"3s\""
+        ),
+    );
+    let routes = limited + &route("/trial/", &format!("app = {trial:?}"));
+    let server = start(&tree, "", &routes, 2);
+    let mut clients: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send("GET /stuck/bad?how=sleep HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    }
+    wait_until("the queue is full", START, || server.get("/stuck/facts").status == 503);
+    assert_eq!(server.get("/stuck/facts").field("retry-after"), Some("2"));
+    assert_eq!(server.get("/trial/facts").status, 200);
+    // Whoever waits is told after the time that the route has for an answer.
+    let told: Vec<u16> = clients.iter_mut().map(|client| client.answer().status).collect();
+    // The request that looked for a full queue may have had a place in it.
+    let is_told = |status: &&u16| **status == 504;
+    assert!(told.iter().filter(is_told).count() >= 3 && told.iter().all(|status| *status >= 503), "{told:?}");
+    wait_until("the threads are free again", START, || server.get("/stuck/facts").status == 200);
+    // Two threads that wait for each other are named.
+    let mut client = server.connect();
+    client.send("GET /stuck/bad?how=lock HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(client.answer().status, 504);
+    server.wait_for_error_line("names the deadlock", |line| {
+        line.contains("a deadlock") && line.contains("trial.Trial")
+    });
+}
+
+/// The processes of applications that a server has started, the oldest first.
+fn children(server: &Server) -> Vec<i32> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.process())).expect("its threads");
+    let mut found: Vec<(u64, i32)> = tasks
+        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok())
+        .flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>())
+        .filter_map(|pid| {
+            let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+            // proc(5): the time of its start is the 22nd figure, and the name before it may hold anything.
+            let facts = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            let started = facts.rsplit(") ").next()?.split(' ').nth(19)?.parse().ok()?;
+            command.contains("servlet-host").then_some((started, pid))
+        })
+        .collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, pid)| pid).collect()
+}
+
+#[test]
+fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let isolated =
+        route("/trial/", &format!("app = {trial:?}, isolation = \"isolated\", start_timeout = \"60s\""));
+    let mut server = start(&tree, "", &isolated, 1);
+    wait_until("it answers", START, || server.get("/trial/facts").status == 200);
+    for round in 0..2 {
+        let before = children(&server);
+        // One is at work, and perhaps another one waits to take over.
+        let pid = *before.first().expect("a process of applications");
+        let mut waiting = server.connect();
+        waiting.send(
+            "POST /trial/bad?how=sleep HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        );
+        // Until it is surely at work.
+        std::thread::sleep(Duration::from_secs(1));
+        let killed = rustix::process::Pid::from_raw(pid).expect("a process");
+        rustix::process::kill_process(killed, rustix::process::Signal::KILL).expect("it can be killed");
+        // What was under way is lost; what asks for nothing but an answer is not.
+        assert_eq!(waiting.answer().status, 502, "{round}");
+        assert_eq!(server.get("/plain.txt").status, 200);
+        let mut client = server.connect();
+        client.set_patience(START);
+        let response = client.ask("GET /trial/facts HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        assert_eq!(response.status, 200, "{round}");
+        assert!(!children(&server).contains(&pid));
+    }
+    server
+        .wait_for_error_line("says so", |line| line.contains("has ended (by signal 9): it is started again"));
+    // One that an application ends itself is replaced as well.
+    let mut client = server.connect();
+    client.set_patience(START);
+    let response = client.ask("GET /trial/bad?how=halt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(matches!(response.status, 502 | 503), "{}", response.status);
+    server
+        .wait_for_error_line("says so", |line| line.contains("an application has ended Java (exit code 4)"));
+    wait_until("it answers again", START, || server.get("/trial/facts").status == 200);
+    let process = children(&server);
+    server.stop();
+    wait_until("its process has ended", START, || {
+        process.iter().all(|pid| !Path::new(&format!("/proc/{pid}/exe")).exists())
+    });
+}
+
+#[test]
+fn an_application_that_ends_java_ends_servlets_alone() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let mut server =
+        start(&tree, "", &route("/trial/", &format!("app = {trial:?}, answer_timeout = \"5s\"")), 1);
+    let response = server.get("/trial/bad?how=halt");
+    assert!(matches!(response.status, 502..=504), "{}", response.status);
+    server
+        .wait_for_error_line("says so", |line| line.contains("an application has ended Java (exit code 4)"));
+    assert_eq!(server.get("/trial/facts").status, 503);
+    assert_eq!(server.get("/plain.txt").status, 200);
+    server.stop();
+}
