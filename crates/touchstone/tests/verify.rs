@@ -61,6 +61,12 @@ fn a_measured_result_is_signed_verified_and_refused_when_any_file_is_changed() {
     let found: serde_json::Value = serde_json::from_slice(&unsigned.stdout).unwrap();
     assert_eq!(found["refused"], false);
     assert_ne!(found["class"], "certified", "load and server shared one machine");
+    // Whoever names a key asks whose the result is.
+    let other = place.path().join("other.key");
+    assert_eq!(run(["certify", "--generate-key", other.to_str().unwrap()]).status.code(), Some(0));
+    let unsigned = verify(&result, &["--key", &format!("{}.pub", other.display()), "--require", "invalid"]);
+    assert_eq!(unsigned.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&unsigned.stdout).contains("REFUSED: it is not signed"));
 
     let key = place.path().join("lab.key");
     let public = place.path().join("lab.key.pub");

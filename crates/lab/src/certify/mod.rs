@@ -13,6 +13,6 @@ mod seal;
 mod statement;
 mod verify;
 
-pub use rules::{Class, Outcome, Rule};
+pub use rules::{Class, Outcome, Rule, deciding};
 pub use seal::{SealError, Sealed, Signature, check_seal, seal};
 pub use verify::{AUDIT, Check, Verification, verify};

@@ -190,7 +190,8 @@ impl Verification {
                 Outcome::Indicative => "indicative",
                 Outcome::Broken => "INVALID",
             };
-            text.push_str(&format!("  {word:<12} {} ({})\n", rule.rule, rule.finding));
+            // What was found has a line of its own below the rule.
+            text.push_str(&format!("  {word:<12} {}\n{:15}{}\n", rule.rule, "", rule.finding));
         }
         text
     }

@@ -7,8 +7,8 @@ use crate::result::{ClientRow, MixResult, ResultFile};
 use crate::series::{self, Series};
 use crate::verdict::sentences;
 use rust_xlsxwriter::{
-    Chart, ChartMarker, ChartMarkerType, ChartType, DocProperties, ExcelDateTime, Format, Workbook,
-    Worksheet, XlsxError,
+    Chart, ChartMarker, ChartMarkerType, ChartType, DocProperties, ExcelDateTime, Format, FormatAlign,
+    Workbook, Worksheet, XlsxError,
 };
 
 const SUMMARY: &str = "Summary Report";
@@ -38,6 +38,11 @@ const SUMMARY_COLUMNS: [(&str, f64); 13] = [
     ("Server CPU (share)", 12.0),
     ("Remark", 40.0),
 ];
+/// How wide the column of texts is, in characters, and how high a line of it, in points.
+const TEXT_WIDTH: f64 = 110.0;
+const LINE_HEIGHT: f64 = 15.0;
+/// The number that workbooks have for this paper.
+const A4: u8 = 9;
 const CLIENT_COLUMNS: [(&str, f64); 9] = [
     ("System", 26.0),
     ("Mix Name", 14.0),
@@ -96,7 +101,7 @@ impl Formats {
             whole: Format::new().set_num_format("#,##0"),
             decimals: Format::new().set_num_format("#,##0.000"),
             percent: Format::new().set_num_format("0.0%"),
-            wrapped: Format::new().set_text_wrap(),
+            wrapped: Format::new().set_text_wrap().set_align(FormatAlign::Top),
         }
     }
 }
@@ -115,6 +120,8 @@ fn heads(sheet: &mut Worksheet, columns: &[(&str, f64)], formats: &Formats) -> R
         sheet.write_with_format(0, column, *name, &formats.head)?;
     }
     sheet.set_freeze_panes(1, 0)?;
+    sheet.set_repeat_rows(0, 0)?;
+    on_paper(sheet);
     Ok(())
 }
 
@@ -251,8 +258,9 @@ fn client_row(
 /// What was run, where, and what came out.
 fn test(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Result<(), XlsxError> {
     sheet.set_name(TEST)?;
+    on_paper(sheet);
     sheet.set_column_width(0, 24)?;
-    sheet.set_column_width(1, 110)?;
+    sheet.set_column_width(1, TEXT_WIDTH)?;
     let machine = &result.machine;
     let suite = &result.suite;
     let mut rows: Vec<(String, String)> = [
@@ -281,9 +289,22 @@ fn test(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Result
     rows.extend(result.warnings.iter().map(|warning| ("Beware".to_owned(), warning.clone())));
     for (row, (name, text)) in rows.iter().enumerate() {
         sheet.write_with_format(row as u32, 0, name, &formats.head)?;
-        sheet.write_with_format(row as u32, 1, cell_text(text), &formats.wrapped)?;
+        let text = cell_text(text);
+        sheet.set_row_height(row as u32, lines(&text) * LINE_HEIGHT)?;
+        sheet.write_with_format(row as u32, 1, text, &formats.wrapped)?;
     }
     Ok(())
+}
+
+/// A sheet is printed across, as wide as the paper.
+fn on_paper(sheet: &mut Worksheet) {
+    sheet.set_landscape().set_paper_size(A4).set_print_fit_to_pages(1, 0);
+}
+
+/// Into how many lines a text is broken in its column. Its rows have their heights stated: not every program finds them out.
+fn lines(text: &str) -> f64 {
+    // A line holds a little less than its width says, as it is broken between words.
+    (text.chars().count() as f64 / (TEXT_WIDTH * 0.9)).ceil().max(1.0)
 }
 
 fn insert_charts(sheet: &mut Worksheet, spans: &[Span], below: u32) -> Result<(), XlsxError> {

@@ -6,7 +6,7 @@ use super::Source;
 use super::table::{Row, Table};
 use super::view::View;
 use super::words;
-use crate::certify::{Class, Outcome, Rule};
+use crate::certify::{Class, Outcome, Rule, deciding};
 
 /// The most characters of a finding.
 const FINDING_LIMIT: usize = 400;
@@ -30,7 +30,7 @@ pub(super) fn line(view: &View) -> Markup {
                 strong { (capitalised(source.class.name())) }
                 @if view.sources.len() > 1 { " (" (words::line(&source.label, 80)) ")" }
                 ": " (meaning(source.class)) "."
-                @for reason in deciding(source) { " " (reason) }
+                @for reason in reasons(source) { " " (reason) }
                 " " a href="#rules" { "All run rules" }
             }
         }
@@ -38,14 +38,10 @@ pub(super) fn line(view: &View) -> Markup {
 }
 
 /// What the rules that decide the class found, a sentence each.
-fn deciding(source: &Source) -> Vec<String> {
-    let wanted = match source.class {
-        Class::Certified => return Vec::new(),
-        Class::Indicative => Outcome::Indicative,
-        Class::Invalid => Outcome::Broken,
-    };
-    let rules = source.rules.iter().filter(|rule| rule.outcome == wanted);
-    rules.map(|rule| format!("{}.", capitalised(&words::line(&rule.finding, FINDING_LIMIT)))).collect()
+fn reasons(source: &Source) -> Vec<String> {
+    deciding(&source.rules)
+        .map(|rule| format!("{}.", capitalised(&words::line(&rule.finding, FINDING_LIMIT))))
+        .collect()
 }
 
 fn capitalised(text: &str) -> String {

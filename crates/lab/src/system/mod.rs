@@ -149,7 +149,7 @@ impl Definition {
     pub fn how_to_install(&self) -> String {
         match &self.package {
             Some(package) => format!("install the package {package} (apt-get install {package})"),
-            None => format!("none of {} was found on the PATH", self.executables.join(", ")),
+            None => format!("no {} was found on the PATH", self.executables.join(" and no ")),
         }
     }
 
@@ -252,7 +252,7 @@ fn unknown_system(name: &str) -> String {
     let names = BUILT_IN.iter().map(|(name, _)| *name);
     let advice = match nearest(name, names.clone()) {
         Some(known) => format!("did you mean `{known}`?"),
-        None => format!("known: {}", names.collect::<Vec<_>>().join(", ")),
+        None => format!("known: {}.", names.collect::<Vec<_>>().join(", ")),
     };
     format!(
         "there is no system `{name}`; {advice} A server that runs already is named by its URL (http://...), a \

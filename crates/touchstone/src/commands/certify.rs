@@ -76,14 +76,9 @@ fn sign(directory: &std::path::Path, key: &std::path::Path) -> Result<(), (Exit,
     }
     let sealed =
         certify::seal(directory, &result, verification.class, &verification.rules, &secret).map_err(usage)?;
-    let reasons: Vec<String> = verification
-        .rules
-        .iter()
-        .filter(|rule| rule.outcome != certify::Outcome::Held)
-        .map(|rule| format!("\n  {} ({})", rule.rule, rule.finding))
-        .collect();
-    let because =
-        if reasons.is_empty() { String::new() } else { format!(", because of{}", reasons.concat()) };
+    let reasons: Vec<String> =
+        certify::deciding(&verification.rules).map(|rule| format!("\n  {}", rule.finding)).collect();
+    let because = if reasons.is_empty() { String::new() } else { format!(":{}", reasons.concat()) };
     print(&format!(
         "signed {} files with the key {}; the result is {}{because}",
         sealed.files,

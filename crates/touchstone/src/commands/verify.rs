@@ -40,6 +40,8 @@ pub fn run(arguments: Arguments) -> Exit {
         Ok(found) => found,
         Err(error) => return refuse(&error.to_string()),
     };
+    let unsigned = known.is_some()
+        && verification.checks.iter().any(|check| check.what == "signature" && check.holds.is_none());
     if arguments.json {
         let document = json!({
             "suite": result.suite.name,
@@ -52,6 +54,7 @@ pub fn run(arguments: Arguments) -> Exit {
         print(&format!("{document:#}"));
     } else {
         let verdict = match verification.refused {
+            false if unsigned => "REFUSED: it is not signed, so that nothing shows whose it is".to_owned(),
             true => "REFUSED: the result is not what it says it is".to_owned(),
             false => format!("The result is what it says it is, and it is {}", verification.class.name()),
         };
@@ -62,8 +65,6 @@ pub fn run(arguments: Arguments) -> Exit {
         "indicative" => Class::Indicative,
         _ => Class::Invalid,
     };
-    let unsigned = known.is_some()
-        && verification.checks.iter().any(|check| check.what == "signature" && check.holds.is_none());
     if verification.refused || unsigned {
         Exit::Failed
     } else if verification.class < wanted {
