@@ -14,6 +14,7 @@ mod robustness;
 mod rude;
 #[path = "../support/mod.rs"]
 mod support;
+mod targeted;
 mod trailers;
 
 use std::io::{Read, Write};

@@ -229,7 +229,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let running = self.is_running();
         self.child.kill().expect("the server can be killed");
-        self.child.wait().expect("the server can be waited for");
+        let status = self.child.wait().expect("the server can be waited for");
         if let Some(successor) = self.serving_pid().filter(|pid| *pid != self.pid()) {
             // It may have ended by itself.
             let _ = kill_process(successor, Signal::KILL);
@@ -239,7 +239,7 @@ impl Drop for Server {
         }
         let text = self.error_text();
         if std::thread::panicking() {
-            let state = if running { "was running" } else { "had ended" };
+            let state = if running { "was running".to_string() } else { format!("had ended, {status}") };
             eprint_captured(&format!("the server {state}; its error log:\n{text}\n"));
         } else {
             assert!(!text.contains("panicked at"), "the server panicked:\n{text}");
