@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::exchange::{End, Event, Exchange};
@@ -117,13 +117,22 @@ impl Pool {
 
     /// Sees to it that somebody takes what waits.
     pub fn announce(self: &Arc<Self>) {
-        let mut queue = self.lock();
+        let queue = self.lock();
         let at_work = queue.threads - queue.sleeping;
         let unseen = queue.jobs.len().saturating_sub(queue.looking);
         if unseen == 0 {
             return;
         }
         let wanted = unseen.min(self.processors.saturating_sub(at_work));
+        self.add_threads(queue, wanted);
+        if wanted < unseen {
+            // The others wait for a thread that has something to do, and that may come to wait itself.
+            self.monitor.kick();
+        }
+    }
+
+    /// Has so many more threads take jobs: those that sleep, and new ones.
+    fn add_threads(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>, wanted: usize) {
         let woken = wanted.min(queue.sleeping);
         for _ in woken..wanted {
             if queue.threads < self.limits.threads {
@@ -132,10 +141,6 @@ impl Pool {
         }
         drop(queue);
         (0..woken).for_each(|_| self.wake.notify_one());
-        if wanted < unseen {
-            // The others wait for a thread that has something to do, and that may come to wait itself.
-            self.monitor.kick();
-        }
     }
 
     fn start_thread(self: &Arc<Self>, queue: &mut Queue) {
@@ -159,14 +164,7 @@ impl Pool {
         if is_stuck || queue.threads == 0 {
             let at_work = (queue.threads - queue.sleeping).max(1);
             let wanted = queue.jobs.len().min(at_work);
-            let woken = wanted.min(queue.sleeping);
-            for _ in woken..wanted {
-                if queue.threads < self.limits.threads {
-                    self.start_thread(&mut queue);
-                }
-            }
-            drop(queue);
-            (0..woken).for_each(|_| self.wake.notify_one());
+            self.add_threads(queue, wanted);
         }
         true
     }
@@ -259,7 +257,7 @@ impl Pool {
         self.lock().threads -= 1;
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,11 +14,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
 
+use super::outgoing::Outgoing;
 use super::wire::{self, Flags, Kind, Parsed};
 use crate::core_queue::CoreQueue;
 use crate::engine;
@@ -123,9 +124,7 @@ struct Connection {
     queue: Arc<CoreQueue>,
     turn: Rc<Turn>,
     under_way: RefCell<HashMap<u32, Rc<UnderWay>>>,
-    outgoing: RefCell<Vec<u8>>,
-    has_outgoing: Notify,
-    is_closed: Cell<bool>,
+    outgoing: Outgoing,
 }
 
 /// A request of it.
@@ -161,15 +160,14 @@ impl Connection {
             queue,
             turn,
             under_way: RefCell::default(),
-            outgoing: RefCell::default(),
-            has_outgoing: Notify::new(),
-            is_closed: Cell::new(false),
+            outgoing: Outgoing::default(),
         });
         let (from_server, to_server) = stream.into_split();
-        tokio::task::spawn_local(connection.clone().write(to_server));
+        let writer = connection.clone();
+        // That the server takes no more is told by the end of what it sends.
+        tokio::task::spawn_local(async move { writer.outgoing.write(to_server).await });
         connection.read(from_server, &quits).await;
-        connection.is_closed.set(true);
-        connection.has_outgoing.notify_one();
+        connection.outgoing.close();
         connection.queue.close();
         connection.turn.close();
         let under_way = std::mem::take(&mut *connection.under_way.borrow_mut());
@@ -261,8 +259,7 @@ impl Connection {
     async fn ask_for_body(self: Rc<Self>, number: u32, request: Rc<UnderWay>) {
         while poll_fn(|context| request.exchange.poll_body_wanted(context)).await {
             request.is_asked.set(true);
-            wire::append(&mut self.outgoing.borrow_mut(), Kind::Wanted, number, &[]);
-            self.has_outgoing.notify_one();
+            self.outgoing.send(|frames| wire::append(frames, Kind::Wanted, number, &[]));
             while request.is_asked.get() {
                 request.body_came.notified().await;
             }
@@ -289,25 +286,6 @@ impl Connection {
     }
 
     fn send_answer(&self, number: u32, output: &Output) {
-        wire::append_answer(&mut self.outgoing.borrow_mut(), number, output);
-        self.has_outgoing.notify_one();
-    }
-
-    async fn write(self: Rc<Self>, mut to_server: OwnedWriteHalf) {
-        let mut writing = Vec::new();
-        loop {
-            std::mem::swap(&mut writing, &mut *self.outgoing.borrow_mut());
-            if writing.is_empty() {
-                if self.is_closed.get() {
-                    return;
-                }
-                self.has_outgoing.notified().await;
-                continue;
-            }
-            if to_server.write_all(&writing).await.is_err() {
-                return;
-            }
-            writing.clear();
-        }
+        self.outgoing.send(|frames| wire::append_answer(frames, number, output));
     }
 }

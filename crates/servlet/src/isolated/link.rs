@@ -6,11 +6,11 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::Notify;
 
+use super::outgoing::Outgoing;
 use super::wire::{self, Flags, Kind, Parsed};
 use crate::exchange::{End, Exchange, Gone};
 use crate::head::{Piece, are_lines};
@@ -22,9 +22,7 @@ const READ_BYTES: usize = 64 * 1024;
 pub struct Link {
     under_way: RefCell<HashMap<u32, Arc<Exchange>>>,
     last_number: Cell<u32>,
-    outgoing: RefCell<Vec<u8>>,
-    has_outgoing: Notify,
-    is_closed: Cell<bool>,
+    outgoing: Outgoing,
 }
 
 impl Link {
@@ -35,9 +33,7 @@ impl Link {
         let link = Rc::new(Link {
             under_way: RefCell::default(),
             last_number: Cell::new(0),
-            outgoing: RefCell::default(),
-            has_outgoing: Notify::new(),
-            is_closed: Cell::new(false),
+            outgoing: Outgoing::default(),
         });
         tokio::task::spawn_local(link.clone().write(to_child));
         tokio::task::spawn_local(link.clone().read(from_child));
@@ -46,13 +42,12 @@ impl Link {
 
     /// Whether it can be used.
     pub fn is_open(&self) -> bool {
-        !self.is_closed.get()
+        self.outgoing.is_open()
     }
 
     /// No more requests will come.
     pub fn close(&self) {
-        self.is_closed.set(true);
-        self.has_outgoing.notify_one();
+        self.outgoing.close();
     }
 
     /// Has a request answered; the number names it.
@@ -66,8 +61,7 @@ impl Link {
 
     /// Sends a frame with the next write.
     pub fn send(&self, kind: Kind, number: u32, payload: &[&[u8]]) {
-        wire::append(&mut self.outgoing.borrow_mut(), kind, number, payload);
-        self.has_outgoing.notify_one();
+        self.outgoing.send(|frames| wire::append(frames, kind, number, payload));
     }
 
     /// So many bytes of an answer have gone to the client.
@@ -102,21 +96,9 @@ impl Link {
         }
     }
 
-    async fn write(self: Rc<Self>, mut to_child: OwnedWriteHalf) {
-        let mut writing = Vec::new();
-        loop {
-            std::mem::swap(&mut writing, &mut *self.outgoing.borrow_mut());
-            if writing.is_empty() {
-                if self.is_closed.get() {
-                    return;
-                }
-                self.has_outgoing.notified().await;
-                continue;
-            }
-            if to_child.write_all(&writing).await.is_err() {
-                return self.has_broken();
-            }
-            writing.clear();
+    async fn write(self: Rc<Self>, to_child: OwnedWriteHalf) {
+        if !self.outgoing.write(to_child).await {
+            self.has_broken();
         }
     }
 

@@ -6,6 +6,7 @@
 mod child;
 mod host;
 mod link;
+mod outgoing;
 mod wire;
 
 pub use child::{Child, stop_all};

@@ -1,3 +1,3 @@
-<%@ page contentType="text/plain; charset=utf-8" trimDirectiveWhitespaces="true" %>
+<%@ page contentType="text/plain; charset=utf-8" trimDirectiveWhitespaces="true" session="false" %>
 <%! private int times; %>
 page=<%= request.getServletPath() %> sum=${1 + 2}

@@ -1,0 +1,53 @@
+//! Frames on their way to the other process: gathered as they are made, and sent with as few writes as can be.
+
+use std::cell::{Cell, RefCell};
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::sync::Notify;
+
+/// The frames of one connection, on its own thread.
+#[derive(Default)]
+pub struct Outgoing {
+    frames: RefCell<Vec<u8>>,
+    has_changed: Notify,
+    is_closed: Cell<bool>,
+}
+
+impl Outgoing {
+    /// Sends what `append` puts behind the frames that wait, with the next write.
+    pub fn send(&self, append: impl FnOnce(&mut Vec<u8>)) {
+        append(&mut self.frames.borrow_mut());
+        self.has_changed.notify_one();
+    }
+
+    /// Nothing more will come: what waits is sent, and then the connection ends.
+    pub fn close(&self) {
+        self.is_closed.set(true);
+        self.has_changed.notify_one();
+    }
+
+    /// Whether more may come.
+    pub fn is_open(&self) -> bool {
+        !self.is_closed.get()
+    }
+
+    /// Writes frames as they come, until all is closed; false where the other end takes no more.
+    pub async fn write(&self, mut to: OwnedWriteHalf) -> bool {
+        let mut writing = Vec::new();
+        loop {
+            std::mem::swap(&mut writing, &mut *self.frames.borrow_mut());
+            if writing.is_empty() {
+                if !self.is_open() {
+                    return true;
+                }
+                self.has_changed.notified().await;
+                continue;
+            }
+            if to.write_all(&writing).await.is_err() {
+                return false;
+            }
+            writing.clear();
+        }
+    }
+}
