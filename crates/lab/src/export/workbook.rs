@@ -97,7 +97,7 @@ struct Formats {
 impl Formats {
     fn new() -> Formats {
         Formats {
-            head: Format::new().set_bold().set_text_wrap(),
+            head: Format::new().set_bold().set_text_wrap().set_align(FormatAlign::Top),
             whole: Format::new().set_num_format("#,##0"),
             decimals: Format::new().set_num_format("#,##0.000"),
             percent: Format::new().set_num_format("0.0%"),
@@ -168,13 +168,16 @@ fn summary_row(
     }
     let mut remarks = Vec::new();
     if series.peak().is_some_and(|best| std::ptr::eq(best, mix)) {
-        remarks.push("peak".to_owned());
+        remarks.push("peak");
     }
     if !mix.complete {
-        remarks.push("cut short".to_owned());
+        remarks.push("cut short");
     }
-    remarks.extend(mix.generator_saturated.clone());
-    sheet.write(row, 12, cell_text(&remarks.join("; ")))?;
+    // By what sign stands on the last sheet, in whole sentences.
+    if mix.generator_saturated.is_some() {
+        remarks.push("load engine at its limit");
+    }
+    sheet.write(row, 12, remarks.join("; "))?;
     Ok(())
 }
 
