@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build java package programs demo test bench lint fmt clean
+.PHONY: help setup rivals build java package programs demo test fuzz bench lint fmt clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,6 +37,10 @@ demo: ## Measure every interface of touchstone beside other servers, and the acc
 test: ## Run every test; the last line is the sum
 	@scripts/setup.sh --brief
 	@scripts/test.sh
+
+fuzz: ## Run every fuzz target for half a minute (SECONDS_EACH=30)
+	@scripts/setup.sh --brief
+	@scripts/fuzz.sh
 
 bench: ## Measure this build beside the kernel's limit
 	@scripts/setup.sh --brief

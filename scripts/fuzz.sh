@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Runs every fuzz target for a while, one after the other; a finding ends the run with what reproduces it.
+#
+#   scripts/fuzz.sh                     every target, 30 seconds each
+#   SECONDS_EACH=600 scripts/fuzz.sh    longer
+#   scripts/fuzz.sh lab import          one target of one crate; without the second word all of the crate
+#
+# That takes a nightly toolchain and cargo-fuzz. Where either is missing the targets are only compiled, so that none falls
+# behind the code that it calls, and the last line says what to install.
+# Exit codes: 0 nothing was found, 1 a target does not compile or found something.
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+seconds_each=${SECONDS_EACH:-30}
+
+main() {
+    local wanted_crate=${1:-} wanted_target=${2:-} directory crate name found=no
+    for directory in crates/*/fuzz; do
+        crate=${directory#crates/} crate=${crate%/fuzz}
+        [ -z "$wanted_crate" ] || [ "$wanted_crate" = "$crate" ] || continue
+        if ! can_fuzz; then
+            echo "fuzz: compiling the targets of $crate"
+            cargo check --quiet --manifest-path "$directory/Cargo.toml" --target-dir "$target/fuzz-check"
+            found=yes
+            continue
+        fi
+        for name in $(targets "$directory"); do
+            [ -z "$wanted_target" ] || [ "$wanted_target" = "$name" ] || continue
+            found=yes
+            run "$crate" "$directory" "$name"
+        done
+    done
+    if [ $found = no ]; then
+        echo "fuzz: there is no such target" >&2
+        exit 1
+    fi
+    can_fuzz || echo "SKIPPED: fuzzing (install cargo-fuzz: cargo install cargo-fuzz; rustup toolchain install nightly)"
+}
+
+can_fuzz() {
+    cargo +nightly fuzz --version >/dev/null 2>&1
+}
+
+# The names of a directory's targets.
+targets() {
+    sed -n '/^\[\[bin\]\]/,/^$/s/^name *= *"\(.*\)"/\1/p' "$1/Cargo.toml"
+}
+
+run() {
+    local crate=$1 directory=$2 name=$3 dictionary options=()
+    for dictionary in "$directory"/*.dict; do
+        [ ! -f "$dictionary" ] || options+=("-dict=$dictionary")
+    done
+    echo "fuzz: $crate $name, $seconds_each seconds"
+    cargo +nightly fuzz run --fuzz-dir "$directory" --target-dir "$target/fuzz" "$name" -- \
+        -max_total_time="$seconds_each" -print_final_stats=1 "${options[@]}" 2>&1 |
+        grep -vE '^#|NEW|REDUCE|pulse|^INFO: '
+}
+
+main "$@"
