@@ -96,25 +96,7 @@ impl Engine {
 impl Nats {
     /// Connects once; afterwards the connection is made again whenever it is lost.
     pub fn connect(url: &str, credentials: &Credentials, clock: Clock) -> Result<Nats, FabricError> {
-        Nats::connect_on(Engine::start()?, url, credentials, clock)
-    }
-
-    /// Connects another member, whose part is driven by the same thread.
-    pub fn connect_beside(
-        &self,
-        url: &str,
-        credentials: &Credentials,
-        clock: Clock,
-    ) -> Result<Nats, FabricError> {
-        Nats::connect_on(self.engine.clone(), url, credentials, clock)
-    }
-
-    fn connect_on(
-        engine: Engine,
-        url: &str,
-        credentials: &Credentials,
-        clock: Clock,
-    ) -> Result<Nats, FabricError> {
+        let engine = Engine::start()?;
         reach(url, REACH_TIME)
             .map_err(|error| FabricError::Away(format!("the broker at {url} cannot be reached: {error}")))?;
         let (sender, notices) = channel();

@@ -8,7 +8,10 @@ use super::print::print;
 use crate::exit::Exit;
 use std::path::PathBuf;
 use std::time::Duration;
-use touchstone_fleet::{AgentEntry, AllowRule, Broker, FleetFile, Launch, Launcher, Role, Visitor, init};
+use touchstone_fleet::{
+    AgentEntry, AllowRule, Broker, FleetFile, Launch, Launcher, ManifestOptions, Role, Visitor, init,
+    manifests,
+};
 use touchstone_lab::bench::interrupt_on_signals;
 
 /// How long agents are listened to before their state is told: some beats.
@@ -47,6 +50,8 @@ enum FleetCommand {
     Logs(SomeAgents),
     /// Have agents end when they have finished what they do
     Drain(SomeAgents),
+    /// Print manifests that have Kubernetes run the agents that make load: an Indexed Job, a Secret, a Service
+    Manifests(ManifestsArguments),
 }
 
 /// A fleet to be made.
@@ -120,6 +125,25 @@ struct OneFleet {
     fleet: String,
 }
 
+/// A fleet for a cluster.
+#[derive(clap::Args)]
+struct ManifestsArguments {
+    #[command(flatten)]
+    fleet: OneFleet,
+    /// The image with this very program in it
+    #[arg(long, value_name = "IMAGE")]
+    image: String,
+    /// The namespace of all objects [default: that of whoever applies them]
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Where the agents may send load (touchstone agent --allow) [default: what fleet.toml says]
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    allow: Vec<AllowRule>,
+    /// So many processors for each agent alone [default: what its machine has left]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    processors: Option<u32>,
+}
+
 /// A fleet whose state is asked for.
 #[derive(clap::Args)]
 struct StatusArguments {
@@ -152,6 +176,7 @@ pub fn run(arguments: Arguments) -> Exit {
         FleetCommand::Versions(arguments) => versions(&arguments),
         FleetCommand::Logs(arguments) => logs(&arguments),
         FleetCommand::Drain(arguments) => drain(&arguments),
+        FleetCommand::Manifests(arguments) => write_manifests(arguments),
     };
     done.unwrap_or_else(|message| {
         eprintln!("touchstone fleet: {message}");
@@ -241,6 +266,18 @@ fn drain(arguments: &SomeAgents) -> Result<Exit, String> {
     visitor.drain(&arguments.agents);
     let members = visitor.look(LOOK_TIME);
     print(&text::members(&members));
+    Ok(Exit::Done)
+}
+
+fn write_manifests(arguments: ManifestsArguments) -> Result<Exit, String> {
+    let directory = FleetFile::directory(&arguments.fleet.fleet);
+    let options = ManifestOptions {
+        image: arguments.image,
+        namespace: arguments.namespace,
+        allow: arguments.allow.iter().map(ToString::to_string).collect(),
+        processors: arguments.processors,
+    };
+    print(&manifests(&directory, &FleetFile::read(&directory)?, &options)?);
     Ok(Exit::Done)
 }
 
