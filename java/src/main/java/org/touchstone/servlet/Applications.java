@@ -181,7 +181,7 @@ final class Applications {
                 protocol.endWaiting(exchange -> exchange.isIn(old.context()));
             }
             discard(old.context());
-            Host.requestsIn(this, old.context()).forEach(exchange -> Native.cut(exchange.slab()));
+            Host.requestsIn(this, old.context()).forEach(exchange -> exchange.cutIfIn(old.context()));
             removeFiles(old.unpacked(), old.name());
             LOG.info("the application " + old.name() + " that was replaced has stopped");
         }

@@ -627,13 +627,25 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         if (!isUnderWay || isHeldBack) {
             return false;
         }
+        Object found = context();
+        return found == null || found == context;
+    }
+
+    /** Ends the answer where it is, if the request surely is in an application: not that of a neighbour. */
+    void cutIfIn(Context context) {
+        if (isUnderWay && context() == context) {
+            Native.cut(slab);
+        }
+    }
+
+    /** The application that the request is in; null where that is not known, or no longer. */
+    private Object context() {
         UpgradeToken token = upgradeToken;
         if (token != null) {
-            return token.contextBind() == null || token.contextBind() == context;
+            return token.contextBind();
         }
         Object mapped = request.getNote(CoyoteAdapter.ADAPTER_NOTES);
-        Context found = mapped instanceof org.apache.catalina.connector.Request known ? known.getContext() : null;
-        return found == null || found == context;
+        return mapped instanceof org.apache.catalina.connector.Request known ? known.getContext() : null;
     }
 
     // --- For the connection after a switch.
