@@ -37,6 +37,6 @@ pub use fabric::{Fabric, FabricError, Inbox, KeptMessage, Message, Notice, Traff
 pub use fold::{Fold, Part, PartHead};
 pub use launch::{Launch, Launched, Launcher};
 pub use manifests::{ManifestOptions, manifests};
-pub use message::{AgentFacts, AgentState, Beat, Order, Report, Role};
+pub use message::{AgentFacts, AgentState, Beat, Order, PROTOCOL, Report, Role};
 pub use nats::Nats;
 pub use setup::{AgentEntry, BROKER_FILE, FLEET_FILE, FleetFile, MAXIMUM_AGENTS, init};

@@ -26,7 +26,7 @@ const RESULT_TIME: Duration = Duration::from_secs(10);
 const BROKER_TIME: Duration = Duration::from_secs(60);
 /// How long the results of a mix are waited for that was stopped.
 const STOPPED_TIME: Duration = Duration::from_secs(5);
-/// How long one wait for messages is.
+/// How long messages are listened to between two looks at all agents.
 const LISTEN_PERIOD: Duration = Duration::from_millis(10);
 /// Starts further apart are told as a warning.
 const SPREAD_WARNING: Duration = Duration::from_millis(5);
@@ -128,7 +128,7 @@ impl Session {
     ) -> Result<(), String> {
         let began = Instant::now();
         loop {
-            self.listen(LISTEN_PERIOD);
+            self.listen_for(LISTEN_PERIOD);
             if interrupt.load(Ordering::Relaxed) {
                 return Err("interrupted while the agents made a mix ready".to_string());
             }
@@ -212,7 +212,7 @@ impl Watch<'_> {
         let end = self.mix.start + self.plan.length + self.plan.timeout;
         let mut next_show = self.mix.start;
         loop {
-            session.listen(LISTEN_PERIOD);
+            session.listen_for(LISTEN_PERIOD);
             self.show_progress(session, progress);
             if Instant::now() >= next_show {
                 next_show = Instant::now() + BEAT_PERIOD;

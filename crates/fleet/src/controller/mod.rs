@@ -22,7 +22,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use touchstone_lab::bench::{LoadGenerator, LoadMachine, PreparedLoad};
 use touchstone_load::{Plan, PlanError};
 
@@ -167,10 +167,7 @@ impl Visitor {
     /// Listens for a while, and says how every agent is.
     pub fn look(&mut self, time: Duration) -> Vec<MemberView> {
         self.session.order_all(&Order::Muster);
-        let until = Instant::now() + time;
-        while Instant::now() < until {
-            self.session.listen(Duration::from_millis(20));
-        }
+        self.session.listen_for(time);
         self.session.members()
     }
 

@@ -24,6 +24,8 @@ const REFUSAL_TIME: Duration = Duration::from_millis(500);
 const LISTEN_PERIOD: Duration = Duration::from_millis(10);
 /// Exchanges of a comparison of clocks.
 const EXCHANGES: u64 = 10;
+/// So many agents are asked at once: the answers of more would wait for one another on the way, which is what is measured.
+const ASKED_AT_ONCE: usize = 100;
 /// Between two of them.
 const EXCHANGE_PERIOD: Duration = Duration::from_millis(20);
 /// How long the last answers may take.
@@ -105,7 +107,7 @@ impl Session {
                 next_call = Instant::now() + MUSTER_PERIOD;
                 self.order_all(&Order::Muster);
             }
-            self.listen(LISTEN_PERIOD);
+            self.listen_for(LISTEN_PERIOD);
             if interrupt.load(Ordering::Relaxed) {
                 return Err(FleetError("interrupted while the agents were waited for".to_string()));
             }
@@ -115,10 +117,7 @@ impl Session {
             }
             if let Err(unfit) = self.check_fitness() {
                 // The words must reach those whom they are for before this process ends.
-                let until = Instant::now() + REFUSAL_TIME;
-                while Instant::now() < until {
-                    self.listen(LISTEN_PERIOD);
-                }
+                self.listen_for(REFUSAL_TIME);
                 return Err(unfit);
             }
             let mut missing = self.members.values().filter(|member| member.facts.is_none());
@@ -188,26 +187,25 @@ impl Session {
         )
     }
 
-    /// Compares clocks with every agent at once, several times.
+    /// Compares clocks with every agent, several times.
     pub(super) fn compare_clocks(&mut self, interrupt: &AtomicBool) -> Result<(), String> {
         self.members.values_mut().for_each(|member| member.clock = None);
         let names: Vec<String> = self.members.keys().cloned().collect();
         for _ in 0..EXCHANGES {
             let exchange = self.next_exchange;
             self.next_exchange += 1;
-            for name in &names {
-                self.pings.insert((name.clone(), exchange), self.clock.now());
-                self.order(name, &Order::Ping { exchange });
-            }
-            let until = Instant::now() + EXCHANGE_PERIOD;
-            while Instant::now() < until {
-                self.listen(until.saturating_duration_since(Instant::now()));
+            for names in names.chunks(ASKED_AT_ONCE) {
+                for name in names {
+                    self.pings.insert((name.clone(), exchange), self.clock.now());
+                    self.order(name, &Order::Ping { exchange });
+                }
+                self.listen_for(EXCHANGE_PERIOD);
             }
         }
         let until = Instant::now() + EXCHANGE_TIME;
         let is_compared = |session: &Session| session.members.values().all(|member| member.clock.is_some());
         while !is_compared(self) && Instant::now() < until && !interrupt.load(Ordering::Relaxed) {
-            self.listen(LISTEN_PERIOD);
+            self.listen_for(LISTEN_PERIOD);
         }
         self.pings.clear();
         match self.members.values().find_map(Member::mad_clock) {
@@ -232,6 +230,14 @@ impl Session {
                 // It comes again if nobody acknowledges it, and changes nothing then.
                 let _ = acknowledge.send(kept);
             }
+        }
+    }
+
+    /// Listens until this time is over, however much there is to hear: a look at all agents after it is not one for each message.
+    pub(super) fn listen_for(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            self.listen(until.saturating_duration_since(Instant::now()).min(LISTEN_PERIOD));
         }
     }
 

@@ -14,3 +14,4 @@ mod sums;
 #[path = "../support/mod.rs"]
 mod support;
 mod target;
+mod thousand;
