@@ -57,6 +57,12 @@ impl Deadline {
         self.expired.set(false);
     }
 
+    /// Another task goes on with the connection, and is the one to wake; until then nothing is waited for.
+    pub fn leave_task(&self) {
+        self.clear();
+        *self.waker.borrow_mut() = None;
+    }
+
     /// True once the deadline has passed; stays so.
     #[inline]
     pub fn expired(&self) -> bool {
@@ -206,6 +212,9 @@ impl Deadlines {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[test]
@@ -229,6 +238,30 @@ mod tests {
         deadlines.sweep(u64::MAX);
         assert!(!guard.expired());
         assert_eq!(deadlines.expire_idle(9), 0);
+    }
+
+    #[test]
+    fn the_task_that_goes_on_is_the_one_to_wake() {
+        let count = |waker: &Arc<Woken>| waker.0.load(Ordering::Relaxed);
+        let (before, after): (Arc<Woken>, Arc<Woken>) = Default::default();
+        let deadlines = Rc::new(Deadlines::default());
+        let guard = deadlines.register();
+        guard.wakes(&before.clone().into());
+        guard.leave_task();
+        guard.wakes(&after.clone().into());
+        guard.set(0, Duration::from_secs(1), true);
+        assert_eq!(deadlines.expire_idle(9), 1);
+        assert_eq!((count(&before), count(&after)), (0, 1));
+    }
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Woken>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Connection {
         // Nothing is left of it where the event loop does not let go of it.
         let Some(socket) = socket.into_descriptor() else { return };
         if let Some(deadline) = &self.deadline {
-            deadline.clear();
+            deadline.leave_task();
         }
         let left = LeftBehind {
             deadline: self.deadline,

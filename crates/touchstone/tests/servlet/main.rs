@@ -519,6 +519,22 @@ fn connections_that_keep_asking_for_servlets_are_answered_by_one_thread() {
 }
 
 #[test]
+fn connections_that_come_back_from_the_thread_for_calls_end_when_their_time_is_up() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let routes = route("/trial/", &format!("app = {trial:?}"));
+    let of_others = configuration(&tree, "[server]\ncores = 1\n", &routes);
+    let limits = "[limits]\nkeep_alive_timeout = \"2s\"\n";
+    let mut server = Server::configured(&tree.root(), &of_others.replace("[limits]\n", limits));
+    wait_for_applications(&server, 1);
+    // One that asks for nothing more, and ones that have just been answered when the server stops.
+    caller(&server).end();
+    let _clients: Vec<Client> = (0..4).map(|_| caller(&server)).collect();
+    server.stop();
+    assert!(!server.error_text().contains("were not done"), "{}", server.error_text());
+}
+
+#[test]
 fn a_call_that_takes_long_holds_up_nobody_else() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
