@@ -399,7 +399,6 @@ fn people(requests_per_second: f64) -> Option<f64> {
     users::users(requests_per_second, &assumed).filter(|people| people.is_finite())
 }
 
-/// Two digits: more would promise what the assumptions cannot hold.
 /// What breaks, in the words of somebody who runs the server.
 fn what(verdict: Verdict) -> &'static str {
     match verdict {

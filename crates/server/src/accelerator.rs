@@ -17,7 +17,7 @@ use touchstone_files::cache::{DateSecond, Prepared, Variant};
 use touchstone_interfaces::handler::{Interface, Level};
 
 use crate::access::{HeadFields, RequestFields, RequestView};
-use crate::config::{AcceleratorConfig, LogLevel, ProxyConfig, RouteConfig, SiteConfig};
+use crate::config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig};
 use crate::log::error::ErrorLog;
 use crate::site::Site;
 
@@ -43,13 +43,12 @@ pub fn start(config: &AcceleratorConfig, error_log: &ErrorLog) -> Result<Arc<Acc
         None => None,
         Some(directory) => {
             let log = error_log.clone();
-            let report = move |level: Level, message: &str| match level {
-                Level::Error | Level::Warning => {
-                    log.limited(LogLevel::Warning, "fault of the cache on disk", message);
-                }
-                Level::Information | Level::Debug => {
-                    log.limited(LogLevel::Info, "cache on disk", message);
-                }
+            let report = move |level: Level, message: &str| {
+                let what = match level {
+                    Level::Error | Level::Warning => "fault of the cache on disk",
+                    Level::Information | Level::Debug => "cache on disk",
+                };
+                log.limited(level.into(), what, message);
             };
             let disk = Disk::open(directory, config.disk_bytes, report).map_err(|error| {
                 format!("cannot use {} for the cache on disk: {error}", directory.display())

@@ -1,6 +1,7 @@
 //! A curl command line, as browsers give it out ("Copy as cURL") and as people keep it: one request, with its method, fields and
 //! body. The options mean what they mean to curl 8; nothing is run, filled in or read from files.
 
+use super::form::form_encoded;
 use super::har::{is_secret, taken_over};
 use super::shell_words::words;
 use super::url_list::place_of;
@@ -475,15 +476,6 @@ fn url_encoded(option: &str, data: &str) -> Result<String, String> {
         Some((name, _, value)) => Ok(format!("{name}={}", form_encoded(value))),
         None => Ok(form_encoded(data)),
     }
-}
-
-/// A text with everything escaped but what needs it nowhere (RFC 3986, section 2.3).
-pub(super) fn form_encoded(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    text.bytes().map(byte).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! HAR 1.2 recordings, as browsers and proxies save them. The requests to one server are taken over, that of the first entry unless
 //! another is named; what belongs to a connection or to a person (cookies, credentials) is left out.
 
-use super::curl::form_encoded;
+use super::form::form_encoded;
 use super::url_list::place_of;
 use super::{ImportError, Kind, LeftOut, REQUESTS_MAX, RecordedRequest, Recording, is_method};
 use base64::Engine;

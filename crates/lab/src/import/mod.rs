@@ -9,6 +9,7 @@ pub mod access_log;
 pub mod curl;
 mod file_text;
 pub mod filelist;
+mod form;
 pub mod har;
 mod kind;
 mod log_format;
