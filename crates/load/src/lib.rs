@@ -31,6 +31,7 @@ mod outcome;
 mod parts;
 mod plan;
 mod portion;
+mod priority;
 mod quic;
 mod recent;
 mod record;

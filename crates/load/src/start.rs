@@ -2,6 +2,7 @@
 //! made ready is ready by then, so what is left is to be awake at that moment and not after it.
 
 use crate::clock::{now_ns, timespec};
+use crate::priority::SoonAwake;
 use rustix::io::Errno;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How often a thread that waits looks whether the run was stopped.
 const LOOK_NS: u64 = 10_000_000;
 /// So long before the start a thread is awake: a processor that slept takes up to some tenths of a millisecond to wake.
-const AWAKE_NS: u64 = 300_000;
+const AWAKE_NS: u64 = 500_000;
 
 /// Waits until a moment of the monotonic clock, and says when it was seen; `None` where the run was stopped before.
 pub(crate) fn wait_for_start(start_ns: u64, stop: &AtomicBool) -> Option<u64> {
+    // Until the start only: whoever begins first must not go before those who have to begin yet.
+    let _soon = SoonAwake::begin();
     loop {
         let now_ns = now_ns();
         if now_ns >= start_ns {

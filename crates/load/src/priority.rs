@@ -1,0 +1,87 @@
+//! How soon a thread gets its processor when it wakes. At the start of a run that decides how late it begins: whoever else
+//! computes there just then is otherwise let go on for some milliseconds.
+
+use std::mem::size_of;
+
+/// The time of the processor that the thread asks for in one go, where it may have no better rank than others: whoever asks for
+/// little is let in sooner (Linux 6.12 and later).
+const SHORT_TURN_NS: u64 = 100_000;
+/// The lowest rank of those who go before all ordinary threads.
+const LOWEST_FIRST: u32 = 1;
+
+/// While this lives the calling thread goes before ordinary ones, or, where it has no right to (CAP_SYS_NICE, or RLIMIT_RTPRIO), is
+/// let in as soon as an ordinary one can be. It is for a thread that sleeps, and computes for less than a millisecond.
+pub(crate) struct SoonAwake {
+    before: libc::sched_attr,
+}
+
+impl SoonAwake {
+    /// `None` where the kernel knows of neither: then a wake-up is just later.
+    pub(crate) fn begin() -> Option<SoonAwake> {
+        let before = attributes()?;
+        let first = libc::sched_attr {
+            sched_policy: libc::SCHED_FIFO as u32,
+            sched_priority: LOWEST_FIRST,
+            sched_nice: 0,
+            ..before
+        };
+        let short = libc::sched_attr { sched_runtime: SHORT_TURN_NS, ..before };
+        (set_attributes(&first) || set_attributes(&short)).then_some(SoonAwake { before })
+    }
+}
+
+impl Drop for SoonAwake {
+    fn drop(&mut self) {
+        // It was so before, and to ask for less is always allowed.
+        set_attributes(&self.before);
+    }
+}
+
+/// How the calling thread is scheduled.
+fn attributes() -> Option<libc::sched_attr> {
+    let mut attributes = libc::sched_attr {
+        size: 0,
+        sched_policy: 0,
+        sched_flags: 0,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: 0,
+        sched_deadline: 0,
+        sched_period: 0,
+    };
+    let size = size_of::<libc::sched_attr>() as libc::c_uint;
+    // SAFETY: the kernel writes at most `size` bytes to where the pointer leads, and any of them make a `sched_attr`; 0 is the
+    // calling thread.
+    let done =
+        unsafe { libc::syscall(libc::SYS_sched_getattr, 0, std::ptr::from_mut(&mut attributes), size, 0) };
+    (done == 0).then_some(attributes)
+}
+
+fn set_attributes(attributes: &libc::sched_attr) -> bool {
+    let attributes = libc::sched_attr { size: size_of::<libc::sched_attr>() as u32, ..*attributes };
+    // SAFETY: the kernel reads as many bytes as `size` says, which is those of the structure; 0 is the calling thread.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(&attributes), 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_as_it_was_when_it_is_over() {
+        let seen = |attributes: Option<libc::sched_attr>| {
+            let it = attributes.expect("Linux has them");
+            (it.sched_policy, it.sched_nice, it.sched_priority, it.sched_runtime)
+        };
+        // In a thread of its own, so that no other test is scheduled otherwise.
+        let thread = std::thread::spawn(move || {
+            let before = seen(attributes());
+            let soon = SoonAwake::begin();
+            let meanwhile = seen(attributes());
+            assert_eq!(meanwhile != before, soon.is_some());
+            drop(soon);
+            assert_eq!(seen(attributes()), before);
+        });
+        thread.join().expect("no panic");
+    }
+}
