@@ -10,7 +10,7 @@ pub mod web;
 use crate::bench::{self, Event, Observer, Tick, Turn};
 use crate::result::MixResult;
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub struct State {
     pub now: Option<Now>,
     /// The machines that send load, one row each.
     pub load_machines: Vec<LoadMachine>,
+    /// Of a fleet, how many of them are in which state.
+    pub fleet: String,
     /// The last minute, the oldest first.
     pub history: VecDeque<Point>,
     /// The mixes that are done, the latest last.
@@ -109,6 +111,10 @@ pub struct LoadMachine {
     pub busy: Option<f64>,
     /// How far the agent's clock is ahead of this machine's, microseconds.
     pub clock_offset_us: Option<f64>,
+    /// How exactly that is known, microseconds.
+    pub clock_bound_us: Option<f64>,
+    /// Somebody should look at it: it takes no part any more, or makes as much load as its processors can.
+    pub alarming: bool,
 }
 
 impl From<&bench::LoadMachine> for LoadMachine {
@@ -121,11 +127,36 @@ impl From<&bench::LoadMachine> for LoadMachine {
             state: Some(machine.state.clone()),
             busy: Some(machine.cpu_share),
             clock_offset_us: machine.clock_offset_us,
+            clock_bound_us: machine.clock_bound_us,
+            alarming: is_missing(&machine.state) || machine.cpu_share > SATURATED,
         }
     }
 }
 
+fn is_missing(state: &str) -> bool {
+    NOT_THERE.contains(&state)
+}
+
+/// The states of agents that cannot be heard.
+const NOT_THERE: [&str; 4] = ["lost", "gone", "not there", "no broker"];
+/// A machine that is busier than this measures itself, too.
+const SATURATED: f64 = 0.9;
+
+/// How many machines there are in each state, in words; nothing where this machine alone sends load.
+pub fn fleet_words(machines: &[LoadMachine]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for state in machines.iter().filter_map(|machine| machine.state.as_deref()) {
+        *counts.entry(state).or_default() += 1;
+    }
+    let words: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    words.join(", ")
+}
+
 impl LoadMachine {
+    fn is_missing(&self) -> bool {
+        self.state.as_deref().is_some_and(is_missing)
+    }
+
     /// Its name, and what it does where that is known.
     pub fn title(&self) -> String {
         match &self.state {
@@ -184,6 +215,9 @@ impl State {
             Event::Tick(tick) => self.tick(tick),
             Event::LoadMachines(machines) => {
                 self.load_machines = machines.iter().map(LoadMachine::from).collect();
+                // Of many, nobody must look for those that are missing.
+                self.load_machines.sort_by_key(|machine| !machine.is_missing());
+                self.fleet = fleet_words(&self.load_machines);
             }
             Event::MixFinished { system, result } => self.finish(system, result),
         }
@@ -427,9 +461,15 @@ pub(crate) mod tests {
             clock_offset_us: Some(12.0),
             clock_bound_us: Some(40.0),
         };
-        state.apply(&Event::LoadMachines(&[agent("load-1", "running"), agent("load-2", "lost")]));
+        let busy = bench::LoadMachine { cpu_share: 0.95, ..agent("load-4", "running") };
+        let agents = [agent("load-1", "running"), agent("load-2", "lost"), agent("load-3", "running"), busy];
+        state.apply(&Event::LoadMachines(&agents));
         let titles: Vec<String> = state.load_machines.iter().map(LoadMachine::title).collect();
-        assert_eq!(titles, ["load-1 (running)", "load-2 (lost)"]);
+        // Who is missing comes first.
+        assert_eq!(titles, ["load-2 (lost)", "load-1 (running)", "load-3 (running)", "load-4 (running)"]);
+        let alarming: Vec<bool> = state.load_machines.iter().map(|machine| machine.alarming).collect();
+        assert_eq!(alarming, [true, false, false, true]);
+        assert_eq!(state.fleet, "1 lost, 3 running");
         assert_eq!((state.load_machines[0].busy, state.load_machines[0].cpus), (Some(0.25), None));
     }
 

@@ -198,6 +198,7 @@ fn curves_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
 
 fn machines_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let rows = state.load_machines.iter().map(|machine| {
+        let style = if machine.alarming { Style::new().fg(Color::Red) } else { Style::new() };
         Row::new([
             Cell::from(machine.title()),
             right(rate(machine.requests_per_second)),
@@ -207,21 +208,32 @@ fn machines_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
                 (None, Some(busy)) => format!("{:.0} % busy", 100.0 * busy),
                 (None, None) => "\u{2013}".to_owned(),
             }),
-            right(machine.clock_offset_us.map_or_else(String::new, |us| format!("{us:+.0} us"))),
+            right(machine.clock_offset_us.map_or_else(String::new, |us| clock(us, machine.clock_bound_us))),
         ])
+        .style(style)
     });
     let widths = [
         Constraint::Min(20),
         Constraint::Length(12),
         Constraint::Length(10),
         Constraint::Length(12),
-        Constraint::Length(12),
+        Constraint::Length(18),
     ];
     let is_fleet = state.load_machines.iter().any(|machine| machine.state.is_some());
-    let clock = if is_fleet { "clock" } else { "" };
+    let clock = if is_fleet { "clock ahead, \u{b5}s" } else { "" };
     let titles = [right("requests/s"), right("errors"), right("processors"), right(clock)];
+    let title = match state.fleet.as_str() {
+        "" => " load ".to_owned(),
+        fleet => format!(" load: {fleet} "),
+    };
     let header = Row::new(std::iter::once(Cell::from("machine")).chain(titles));
-    frame.render_widget(Table::new(rows, widths).header(header.style(soft())).block(titled(" load ")), area);
+    frame.render_widget(Table::new(rows, widths).header(header.style(soft())).block(titled(&title)), area);
+}
+
+/// By how much a clock is ahead, and how exactly that is known.
+fn clock(offset_us: f64, bound_us: Option<f64>) -> String {
+    let bound = bound_us.map(|us| format!(" \u{b1} {us:.0}")).unwrap_or_default();
+    format!("{offset_us:+.0}{bound}")
 }
 
 fn finished_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
@@ -298,6 +310,26 @@ mod tests {
             "41,234",
             "not measured: nginx 1.22.1 does not run CGI programs",
         ] {
+            assert!(text.contains(words), "{words} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_agents_of_a_fleet_are_counted_and_their_clocks_told() {
+        let mut state = state();
+        state.fleet = "1 running".to_owned();
+        state.load_machines = vec![super::super::LoadMachine {
+            name: "load-1".to_owned(),
+            state: Some("running".to_owned()),
+            busy: Some(0.25),
+            clock_offset_us: Some(-12.4),
+            clock_bound_us: Some(40.2),
+            ..super::super::LoadMachine::default()
+        }];
+        let text = drawn(&state, 100, 30);
+        for words in
+            ["load: 1 running", "load-1 (running)", "25 % busy", "clock ahead, \u{b5}s", "-12 \u{b1} 40"]
+        {
             assert!(text.contains(words), "{words} is not in\n{text}");
         }
     }
