@@ -37,9 +37,19 @@ impl Deployment {
         Ok(Some(Deployment { launched, _broker: broker }))
     }
 
-    /// Which of the agents that were started has ended, and what it said last.
+    /// Which of the agents that were started have ended, and what each said last.
     pub fn ended(&mut self) -> Option<String> {
         self.launched.ended()
+    }
+
+    /// How it stands with an agent that was started and is waited for.
+    pub(crate) fn waited_for(&self, name: &str) -> Option<String> {
+        self.launched.waited_for(name)
+    }
+
+    /// Ends the agents; which of them have results that the broker does not have, and where, a line each.
+    pub fn end(mut self) -> Vec<String> {
+        self.launched.end()
     }
 }
 

@@ -2,56 +2,115 @@
 //! Whatever happens in between, to the broker or to the agent, they are sent again; that they are kept once is the broker's part.
 
 use crate::fabric::Fabric;
-use crate::fold::Part;
+use crate::fold::{PART_BYTES, Part};
 use crate::message::Subjects;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// What the names of spooled parts end with.
 const SUFFIX: &str = "part";
+/// What the names of files end with that hold room for parts to come.
+const ROOM_SUFFIX: &str = "room";
+/// What a part's file has at most: its bytes, and the line before them.
+const PART_FILE_BYTES: u64 = PART_BYTES as u64 + 4096;
+/// Only its owner may look into a spool: what lies there is handed in as this agent's.
+const PRIVATE: u32 = 0o700;
+/// The right to write, of others than the owner.
+const WRITE_BY_OTHERS: u32 = 0o022;
+/// So many names are tried for a directory of its own.
+const ATTEMPTS: u32 = 16;
 
 /// A directory of parts.
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
     directory: PathBuf,
+    /// It was made for one agent's life, and is taken away when nothing is left in it.
+    is_temporary: bool,
+}
+
+/// Room on the disk for a result, held while that is measured: a disk that others fill meanwhile costs no result. What is left
+/// of it is given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Room {
+    files: Vec<PathBuf>,
 }
 
 impl Spool {
-    /// The directory is made where it is not there.
+    /// A directory that is there, or is made. One that others own or may write to is refused: they could put results there.
     pub(crate) fn open(directory: &Path) -> io::Result<Spool> {
-        fs::create_dir_all(directory)?;
-        Ok(Spool { directory: directory.to_path_buf() })
+        DirBuilder::new().recursive(true).mode(PRIVATE).create(directory)?;
+        check_owner(directory)?;
+        Ok(Spool { directory: directory.to_path_buf(), is_temporary: false })
     }
 
-    /// Whether so many bytes can be written: they are, and taken away again.
-    pub(crate) fn check_room(&self, bytes: u64) -> io::Result<()> {
-        let path = self.directory.join("room");
-        let tried = File::create(&path).and_then(|file| {
-            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)
-                .map_err(io::Error::from)
-        });
-        let removed = fs::remove_file(&path);
-        match tried {
-            // Not every file system can say it beforehand.
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => removed,
-            tried => tried.and(removed),
-        }
-    }
-
-    /// Writes a part down, so that it survives a crash.
-    pub(crate) fn put(&self, part: &Part) -> io::Result<()> {
-        let path = self.directory.join(format!("{}.{SUFFIX}", part.head.id()));
-        let unfinished = path.with_extension("new");
-        let written = File::create(&unfinished)
-            .and_then(|mut file| file.write_all(&part.encode()).and_then(|()| file.sync_all()));
-        match written {
-            Ok(()) => fs::rename(&unfinished, &path),
-            Err(error) => {
-                let _ = fs::remove_file(&unfinished);
-                Err(error)
+    /// A new directory in that of temporary files, by a name that nobody can have foreseen.
+    pub(crate) fn temporary(prefix: &str) -> io::Result<Spool> {
+        let place = std::env::temp_dir();
+        for _ in 0..ATTEMPTS {
+            let directory =
+                place.join(format!("{prefix}-{:016x}", RandomState::new().build_hasher().finish()));
+            // What is there already, be it a link, is never taken.
+            match DirBuilder::new().mode(PRIVATE).create(&directory) {
+                Ok(()) => return Ok(Spool { directory, is_temporary: true }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
             }
         }
+        Err(io::Error::other(format!("every name that was tried in {} is taken", place.display())))
+    }
+
+    /// Where it is.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Whether it was made for one agent's life.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.is_temporary
+    }
+
+    /// The agent ends: a directory that was made for it goes, unless something is left in it.
+    pub(crate) fn close(&self) {
+        if self.is_temporary {
+            // One that holds parts is not empty, and stays.
+            let _ = fs::remove_dir(&self.directory);
+        }
+    }
+
+    /// Takes room for a result of so many bytes: an error where the disk has no such room.
+    pub(crate) fn reserve(&self, agent: &str, bytes: u64) -> io::Result<Room> {
+        let mut room = Room { files: Vec::new() };
+        for number in 0..bytes.div_ceil(PART_FILE_BYTES) {
+            let path = self.directory.join(format!("{agent}-{number}.{ROOM_SUFFIX}"));
+            let file = File::create(&path)?;
+            room.files.push(path);
+            take_room(&file, PART_FILE_BYTES.min(bytes - number * PART_FILE_BYTES))?;
+        }
+        // The first files are the largest ones, and are taken first.
+        room.files.reverse();
+        Ok(room)
+    }
+
+    /// Writes a part down, where room was taken for it, so that it survives a crash.
+    pub(crate) fn put(&self, part: &Part, room: &mut Room) -> io::Result<()> {
+        let path = self.directory.join(format!("{}.{SUFFIX}", part.head.id()));
+        // Without room that was taken there may still be some.
+        let unfinished = room.files.pop().unwrap_or_else(|| path.with_extension("new"));
+        let bytes = part.encode();
+        let write = || -> io::Result<()> {
+            let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&unfinished)?;
+            file.write_all(&bytes)?;
+            file.set_len(bytes.len() as u64)?;
+            file.sync_all()?;
+            fs::rename(&unfinished, &path)
+        };
+        write().inspect_err(|_| {
+            let _ = fs::remove_file(&unfinished);
+        })
     }
 
     /// How many parts are here.
@@ -85,24 +144,77 @@ impl Spool {
     }
 }
 
+impl Drop for Room {
+    fn drop(&mut self) {
+        for path in &self.files {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn take_room(file: &File, bytes: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, bytes).map_err(io::Error::from) {
+        // Not every file system can promise it; one that holds so many bytes has the room.
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            io::copy(&mut io::Read::take(io::repeat(0), bytes), &mut &*file).map(drop)
+        }
+        taken => taken,
+    }
+}
+
+/// Neither the directory nor a link to it may be somebody else's, or be written to by others.
+fn check_owner(directory: &Path) -> io::Result<()> {
+    let (link, target) = (fs::symlink_metadata(directory)?, fs::metadata(directory)?);
+    let own = rustix::process::geteuid().as_raw();
+    if let Some(other) = [link.uid(), target.uid()].into_iter().find(|owner| *owner != own) {
+        return Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            format!(
+                "it belongs to the user {other}, and this is the user {own}: name a directory of its own"
+            ),
+        ));
+    }
+    if target.mode() & WRITE_BY_OTHERS != 0 {
+        return Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            format!(
+                "others may write to it (mode {:o}): chmod 700 it, or name another",
+                target.mode() & 0o7777
+            ),
+        ));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::embedded::Embedded;
     use crate::fold::PartHead;
+    use std::os::unix::fs::PermissionsExt;
     use std::time::Duration;
+
+    fn part(bytes: Vec<u8>) -> Part {
+        Part { head: PartHead { run: "r".into(), mix: 0, agent: "a".into(), sequence: 0, of: 1 }, bytes }
+    }
+
+    fn files(spool: &Spool) -> usize {
+        fs::read_dir(spool.directory()).expect("a directory").count()
+    }
 
     #[test]
     fn parts_stay_until_they_are_kept_and_are_kept_once() {
         let place = tempfile::tempdir().expect("a directory");
         let spool = Spool::open(&place.path().join("spool")).expect("a spool");
-        let head = PartHead { run: "r".into(), mix: 0, agent: "a".into(), sequence: 0, of: 1 };
-        let part = Part { head, bytes: b"result".to_vec() };
+        let part = part(b"result".to_vec());
         let (fabric, subjects) = (Embedded::default(), Subjects::of("f"));
         let inbox = fabric.kept("fleet.f.result.*", "c").expect("an inbox");
-        for _ in 0..2 {
-            spool.put(&part).expect("it is written");
-            assert_eq!(spool.len(), 1);
+        // With room that was taken for it, and without.
+        for bytes in [PART_FILE_BYTES + 1, 0] {
+            let mut room = spool.reserve("a", bytes).expect("room");
+            spool.put(&part, &mut room).expect("it is written");
+            drop(room);
+            assert_eq!((spool.len(), files(&spool)), (1, 1));
             spool.replay(&fabric, &subjects, "a").expect("it is sent");
             assert_eq!(spool.len(), 0);
         }
@@ -114,9 +226,46 @@ mod tests {
     #[test]
     fn there_is_room_or_not() {
         let place = tempfile::tempdir().expect("a directory");
-        let spool = Spool::open(place.path()).expect("a spool");
-        spool.check_room(4096).expect("room for a page");
-        assert!(spool.check_room(1 << 62).is_err());
-        assert_eq!(fs::read_dir(place.path()).expect("a directory").count(), 0);
+        let spool = Spool::open(&place.path().join("spool")).expect("a spool");
+        let room = spool.reserve("a", 3 * PART_FILE_BYTES + 1).expect("room for four files");
+        let taken: u64 =
+            room.files.iter().map(|path| fs::metadata(path).expect("a file").blocks() * 512).sum();
+        assert!(files(&spool) == 4 && taken > 3 * PART_FILE_BYTES, "{taken}");
+        drop(room);
+        assert_eq!(files(&spool), 0);
+        assert!(spool.reserve("a", 1 << 62).is_err());
+        assert_eq!(files(&spool), 0);
+    }
+
+    #[test]
+    fn a_directory_of_its_own_is_private_and_goes_when_it_is_empty() {
+        let spool = Spool::temporary("touchstone-f-a").expect("a spool");
+        let other = Spool::temporary("touchstone-f-a").expect("another");
+        assert_ne!(spool.directory(), other.directory());
+        assert_eq!(fs::metadata(spool.directory()).expect("a directory").mode() & 0o7777, PRIVATE);
+        let mut room = spool.reserve("a", 1).expect("room");
+        spool.put(&part(Vec::new()), &mut room).expect("it is written");
+        [&spool, &other].into_iter().for_each(Spool::close);
+        assert!(!other.directory().exists(), "nothing was in it");
+        assert_eq!(spool.len(), 1, "what is not sent stays");
+        fs::remove_dir_all(spool.directory()).expect("it is taken away");
+    }
+
+    #[test]
+    fn what_others_own_or_may_write_to_is_no_spool() {
+        let place = tempfile::tempdir().expect("a directory");
+        let refused = |path: &Path| Spool::open(path).expect_err("it is refused").to_string();
+        let open = place.path().join("open");
+        fs::create_dir(&open).expect("a directory");
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("a mode");
+        assert!(refused(&open).contains("others may write to it (mode 777)"));
+        // The directory of all temporary files is root's, and everybody may write there.
+        assert!(!refused(Path::new("/tmp")).is_empty());
+        if rustix::process::geteuid().is_root() {
+            let foreign = place.path().join("foreign");
+            fs::create_dir(&foreign).expect("a directory");
+            std::os::unix::fs::chown(&foreign, Some(65_534), None).expect("an owner");
+            assert!(refused(&foreign).contains("it belongs to the user 65534"));
+        }
     }
 }

@@ -64,7 +64,7 @@ fn options(name: &str, place: &tempfile::TempDir, allow: &str) -> AgentOptions {
         role: Role::Load,
         cores: vec![0],
         allow: AllowList(vec![allow.parse().unwrap()]),
-        spool: place.path().join(format!("{name}.spool")),
+        spool: Some(place.path().join(format!("{name}.spool"))),
         pids: Vec::new(),
         clock: Clock::default(),
     }
@@ -229,6 +229,9 @@ impl Fabric for Altered {
     fn claim(&self, key: &str, owner: &str) -> Result<(), FabricError> {
         self.0.claim(key, owner)
     }
+    fn release(&self, key: &str, owner: &str) -> Result<(), FabricError> {
+        self.0.release(key, owner)
+    }
     fn is_connected(&self) -> bool {
         true
     }
@@ -238,6 +241,27 @@ impl Fabric for Altered {
     fn traffic(&self) -> Traffic {
         self.0.traffic()
     }
+}
+
+#[test]
+fn a_claim_that_is_given_back_is_another_s_at_once() {
+    let given_back = |fabric: &dyn Fabric| {
+        fabric.claim("controller", "a").unwrap();
+        // Only whoever has it can give it back.
+        fabric.release("controller", "b").unwrap();
+        assert_eq!(fabric.claim("controller", "b"), Err(FabricError::Held("a".to_string())));
+        for (owner, next) in [("a", "b"), ("b", "a")] {
+            fabric.release("controller", owner).unwrap();
+            assert_eq!(fabric.claim("controller", next), Ok(()));
+        }
+    };
+    given_back(&Embedded::default());
+    let Some((_place, directory)) = broker_place(&["a"]) else { return };
+    let file = FleetFile::read(&directory).unwrap();
+    let _broker = Broker::start(&directory).unwrap();
+    let nats = connect(&directory, &file, "controller", Clock::default());
+    nats.prepare_store().unwrap();
+    given_back(&nats);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::embedded::sha256;
 use crate::fabric::Fabric;
 use crate::fold::Part;
 use crate::message::{AgentState, Report, Subjects};
-use crate::spool::Spool;
+use crate::spool::{Room, Spool};
 use serde::Serialize;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -178,17 +178,17 @@ impl Work {
         let plan = Plan { cores: own[..portion.threads.len()].to_vec(), ..plan };
         self.check_targets(&plan)?;
         let ready = Ready::new(&plan, portion.clone()).map_err(|error| error.to_string())?;
-        self.check_spool(RESULT_BYTES + portion.client_count(&plan) as u64 * CLIENT_RESULT_BYTES)?;
+        let room = self.take_room(RESULT_BYTES + portion.client_count(&plan) as u64 * CLIENT_RESULT_BYTES)?;
         let Some(start_ns) = self.wait_for_order(ready.time_to_prepare_ns()) else { return Ok(()) };
         // The engine's threads wait for the start themselves: until then they make their clients ready.
         self.enter(AgentState::Running);
         let outcome = ready.run_at(start_ns, &self.shared.progress).map_err(|error| error.to_string())?;
-        self.hand_in(&outcome)
+        self.hand_in(&outcome, room)
     }
 
     /// Watches this machine for as long as the plan takes.
     fn watch(&self, plan: &Plan) -> Result<(), String> {
-        self.check_spool(RESULT_BYTES)?;
+        let room = self.take_room(RESULT_BYTES)?;
         let Some(start_ns) = self.wait_for_order(0) else { return Ok(()) };
         while !self.is_stopped() && monotonic_ns() < start_ns {
             std::thread::sleep(
@@ -211,15 +211,15 @@ impl Work {
         while !self.is_stopped() && start.elapsed() < plan.length {
             std::thread::sleep(LOOK_PERIOD);
         }
-        self.hand_in(&monitor.finish())
+        self.hand_in(&monitor.finish(), room)
     }
 
     /// Puts a result into the spool, from where it is sent.
-    fn hand_in<T: Serialize>(&self, result: &T) -> Result<(), String> {
+    fn hand_in<T: Serialize>(&self, result: &T, mut room: Room) -> Result<(), String> {
         self.enter(AgentState::Reporting);
         let Assignment { run, mix, .. } = &self.assignment;
         let parts = Part::of_result(run, *mix, &self.surroundings.name, result)?;
-        let kept = parts.iter().try_for_each(|part| self.surroundings.spool.put(part));
+        let kept = parts.iter().try_for_each(|part| self.surroundings.spool.put(part, &mut room));
         kept.map_err(|error| format!("its result cannot be kept: {error}"))
     }
 
@@ -254,8 +254,10 @@ impl Work {
         })
     }
 
-    fn check_spool(&self, bytes: u64) -> Result<(), String> {
-        self.surroundings.spool.check_room(bytes).map_err(|error| {
+    /// Held from before the mix, so that no disk that fills meanwhile costs the result.
+    fn take_room(&self, bytes: u64) -> Result<Room, String> {
+        let Surroundings { spool, name, .. } = &*self.surroundings;
+        spool.reserve(name, bytes).map_err(|error| {
             format!("its disk has no room for a result of up to {} KiB: {error}", bytes / 1024)
         })
     }

@@ -12,7 +12,7 @@ use crate::message::{AgentFacts, AgentState, Beat, Order, PROTOCOL, Report, Role
 use crate::spool::Spool;
 use mix::{Assignment, MixTask, Surroundings};
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,6 +27,8 @@ pub const BEAT_PERIOD: Duration = Duration::from_millis(250);
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
 /// How often parts of results that the broker did not take are sent again.
 const REPLAY_PERIOD: Duration = Duration::from_millis(200);
+/// With this begins what an agent says when it ends and the broker does not have all of its results.
+pub(crate) const LEFT_WORDS: &str = "results that the broker does not have are left in";
 /// The lines that an agent remembers of what it has noted.
 const NOTED_LINES: usize = 500;
 
@@ -40,8 +42,9 @@ pub struct AgentOptions {
     pub cores: Vec<usize>,
     /// Where it may send load.
     pub allow: AllowList,
-    /// The directory for results that the broker does not have yet.
-    pub spool: PathBuf,
+    /// The directory for results that the broker does not have yet; `None`: a new one of its own, which goes with the agent
+    /// unless something is left in it.
+    pub spool: Option<PathBuf>,
     /// The processes that a probe watches, with all that descend from them; empty: the machine alone.
     pub pids: Vec<u32>,
     /// Its clocks.
@@ -107,9 +110,13 @@ struct Agent {
 impl Agent {
     fn start(fabric: Arc<dyn Fabric>, fleet: &str, options: AgentOptions) -> Result<Agent, FabricError> {
         let unusable = |what: String| FabricError::Failed(what);
-        let spool = Spool::open(&options.spool).map_err(|error| {
-            unusable(format!("the spool {} cannot be used: {error}", options.spool.display()))
-        })?;
+        let spool = match &options.spool {
+            Some(directory) => Spool::open(directory).map_err(|error| {
+                unusable(format!("the spool {} cannot be used: {error}", directory.display()))
+            }),
+            None => Spool::temporary(&format!("touchstone-{fleet}-{}", options.name))
+                .map_err(|error| unusable(format!("no directory for results can be made: {error}"))),
+        }?;
         let cores = match options.cores.is_empty() {
             true => placement::allowed().map_err(|error| unusable(error.to_string()))?,
             false => options.cores,
@@ -145,6 +152,10 @@ impl Agent {
         let orders = self.surroundings.fabric.subscribe(&own)?;
         let to_all = self.surroundings.fabric.subscribe(&self.surroundings.subjects.all())?;
         self.tell(&Report::Here(Box::new(self.facts.clone())));
+        if self.surroundings.spool.is_temporary() {
+            // Whoever finds a result there after a crash knows whose it is.
+            say(&format!("results that the broker does not have yet lie in {}", self.directory().display()));
+        }
         let (mut next_beat, mut last_turn, mut seen) = (Instant::now(), Instant::now(), 0);
         loop {
             // Orders to all are the lease and the call to muster: they can wait for a turn, clocks' questions cannot.
@@ -174,13 +185,19 @@ impl Agent {
                 None => None,
             };
             if let Some(end) = end {
-                return Ok(self.end(end));
+                let (end, left) = self.end(end);
+                left.iter().for_each(|line| say(line));
+                return Ok(end);
             }
         }
     }
 
-    /// Ends what is under way and says goodbye.
-    fn end(mut self, end: AgentEnd) -> AgentEnd {
+    fn directory(&self) -> &Path {
+        self.surroundings.spool.directory()
+    }
+
+    /// Ends what is under way and says goodbye; and which results the broker does not have.
+    fn end(mut self, end: AgentEnd) -> (AgentEnd, Option<String>) {
         if let Some(task) = self.task.take() {
             task.stop("the agent was ended");
             task.wait();
@@ -196,7 +213,14 @@ impl Agent {
             AgentEnd::Interrupted => "it was ended on its own machine".to_string(),
         };
         self.tell(&Report::Gone { reason });
-        end
+        let left = (self.surroundings.spool.len() > 0).then(|| {
+            format!(
+                "{LEFT_WORDS} {}: an agent of this name with this --spool sends them",
+                self.directory().display()
+            )
+        });
+        self.surroundings.spool.close();
+        (end, left)
     }
 
     /// What cannot be sent now is not sent: the controller asks again, or notices.

@@ -5,6 +5,7 @@
 mod local;
 mod ssh;
 
+use crate::agent::LEFT_WORDS;
 use crate::message::Role;
 use crate::setup::{AgentEntry, CONTROLLER, FleetFile};
 use local::Namespaces;
@@ -105,8 +106,23 @@ pub struct Launched {
 /// An agent that was started here, or what stands for it here: nsenter, ssh, srun.
 struct LaunchedAgent {
     name: String,
+    /// How and where it was started.
+    started: String,
     log: PathBuf,
     child: Child,
+}
+
+impl LaunchedAgent {
+    /// What it, or what stands for it here, said last.
+    fn last_words(&self) -> String {
+        let said = self.said();
+        said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_string()
+    }
+
+    fn said(&self) -> String {
+        // ssh's words may be in any encoding.
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
 }
 
 impl Launched {
@@ -134,20 +150,54 @@ impl Launched {
             let log = directory.join(format!("{}.log", agent.name));
             let mut child = spawn(command, &log).map_err(of_agent)?;
             let handed = hand_credentials(directory, agent, &mut child);
-            self.agents.push(LaunchedAgent { name: agent.name.clone(), log, child });
+            let started = match (launch.by, &agent.host) {
+                (Launcher::Local, _) => "was started in a namespace of this machine".to_string(),
+                (by, Some(host)) => format!("was started on {host} by {}", by.name()),
+                (by, None) => format!("was started by {}", by.name()),
+            };
+            self.agents.push(LaunchedAgent { name: agent.name.clone(), started, log, child });
             handed.map_err(of_agent)?;
         }
         Ok(())
     }
 
-    /// Which of the agents has ended, and what it said last.
+    /// Which of the agents have ended, and what each said last.
     pub fn ended(&mut self) -> Option<String> {
-        self.agents.iter_mut().find_map(|agent| {
-            let status = agent.child.try_wait().ok().flatten()?;
-            let said = fs::read_to_string(&agent.log).unwrap_or_default();
-            let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-            Some(format!("agent {} was started and has ended ({status}): {last}", agent.name))
-        })
+        let mut ended = Vec::new();
+        for agent in &mut self.agents {
+            if let Some(status) = agent.child.try_wait().ok().flatten() {
+                let LaunchedAgent { name, started, .. } = &*agent;
+                ended
+                    .push(format!("agent {name} {started} and has ended ({status}): {}", agent.last_words()));
+            }
+        }
+        (!ended.is_empty()).then(|| ended.join("; "))
+    }
+
+    /// How it stands with an agent that was started and is waited for.
+    pub fn waited_for(&self, name: &str) -> Option<String> {
+        let agent = self.agents.iter().find(|agent| agent.name == name)?;
+        Some(format!("agent {name} {}, and what it said last is: {}", agent.started, agent.last_words()))
+    }
+
+    /// Ends the agents, each of which may take its time; which of them have results that the broker does not have, and where.
+    pub fn end(&mut self) -> Vec<String> {
+        // The end of standard input is the word to end.
+        self.agents.iter_mut().for_each(|agent| drop(agent.child.stdin.take()));
+        let until = Instant::now() + END_TIME;
+        for LaunchedAgent { child, .. } in &mut self.agents {
+            while matches!(child.try_wait(), Ok(None)) && Instant::now() < until {
+                std::thread::sleep(LOOK_PERIOD);
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let left = |agent: &LaunchedAgent| {
+            let said = agent.said();
+            let line = said.lines().rfind(|line| line.starts_with(LEFT_WORDS))?;
+            Some(format!("agent {}: {line}", agent.name))
+        };
+        self.agents.drain(..).filter_map(|agent| left(&agent)).collect()
     }
 
     fn command(&self, launch: &Launch, file: &FleetFile, agent: &AgentEntry) -> Result<Command, String> {
@@ -177,16 +227,7 @@ impl Launched {
 
 impl Drop for Launched {
     fn drop(&mut self) {
-        // The end of standard input is the word to end.
-        self.agents.iter_mut().for_each(|agent| drop(agent.child.stdin.take()));
-        let until = Instant::now() + END_TIME;
-        for LaunchedAgent { child, .. } in &mut self.agents {
-            while matches!(child.try_wait(), Ok(None)) && Instant::now() < until {
-                std::thread::sleep(LOOK_PERIOD);
-            }
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.end();
         if let Some(server) = &mut self.server {
             let _ = server.kill();
             let _ = server.wait();
@@ -197,8 +238,6 @@ impl Drop for Launched {
 /// The words behind the program's name.
 fn agent_words(launch: &Launch, file: &FleetFile, agent: &AgentEntry) -> Vec<String> {
     let mut words = vec!["agent", "--controller", &file.controller, "--credentials", "-"];
-    let spool = format!("/tmp/touchstone-{}-{}.spool", file.name, agent.name);
-    words.extend(["--spool", &spool]);
     if agent.role == Role::Probe {
         words.extend(["--role", "probe"]);
     }

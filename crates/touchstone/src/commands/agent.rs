@@ -52,7 +52,9 @@ pub struct Arguments {
     #[arg(long, value_name = "PID,...", value_delimiter = ',')]
     pid: Vec<u32>,
 
-    /// The directory for results that the broker does not have yet [default: <credentials>.spool]
+    /// The directory for results that the broker does not have yet; only its owner may be able to write there
+    /// [default: <credentials>.spool; with -: a new directory that only its owner can read, which goes with the agent unless
+    /// results are left in it]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
 
@@ -106,7 +108,7 @@ fn serve(arguments: Arguments, interrupt: &Arc<AtomicBool>) -> Result<AgentEnd, 
         None => Vec::new(),
     };
     let clock = Clock::shifted(arguments.test_clock_shift.saturating_mul(1_000_000));
-    let Some(nats) = connect(&arguments.controller, &credentials, &clock, interrupt)? else {
+    let Some(nats) = connect(&arguments.controller, &credentials, &clock, interrupt, from_launcher)? else {
         return Ok(AgentEnd::Interrupted);
     };
     eprintln!(
@@ -122,9 +124,9 @@ fn serve(arguments: Arguments, interrupt: &Arc<AtomicBool>) -> Result<AgentEnd, 
         cores,
         allow: AllowList(arguments.allow),
         spool: match (arguments.spool, from_launcher) {
-            (Some(spool), _) => spool,
-            (None, false) => arguments.credentials.with_extension("spool"),
-            (None, true) => return Err("with credentials on standard input, name the --spool".to_string()),
+            (Some(spool), _) => Some(spool),
+            (None, false) => Some(arguments.credentials.with_extension("spool")),
+            (None, true) => None,
         },
         pids: arguments.pid,
         clock,
@@ -145,24 +147,26 @@ fn end_with_launcher(interrupt: Arc<AtomicBool>) -> Result<(), String> {
     thread.map(drop).map_err(|error| format!("no thread: {error}"))
 }
 
-/// Tries until the broker is there; credentials that it does not know are not tried again. `None`: interrupted.
+/// Tries until the broker is there and takes the credentials: only a controller that waits while they are tried can say that they
+/// are not those of its fleet. A launcher says so itself. `None`: interrupted.
 fn connect(
     url: &str,
     credentials: &Credentials,
     clock: &Clock,
     interrupt: &AtomicBool,
+    from_launcher: bool,
 ) -> Result<Option<Nats>, String> {
-    let mut said: Option<Instant> = None;
+    let mut said: Option<(String, Instant)> = None;
     loop {
-        match Nats::connect(url, credentials, clock.clone()) {
+        let what = match Nats::connect(url, credentials, clock.clone()) {
             Ok(nats) => return Ok(Some(nats)),
-            Err(FabricError::Away(what)) => {
-                if said.is_none_or(|said| said.elapsed() > SAY_PERIOD) {
-                    said = Some(Instant::now());
-                    eprintln!("touchstone agent: {what}; it is tried again");
-                }
-            }
+            Err(FabricError::Away(what)) => what,
+            Err(FabricError::Unauthorised(what)) if !from_launcher => what,
             Err(error) => return Err(error.to_string()),
+        };
+        if said.as_ref().is_none_or(|(before, at)| *before != what || at.elapsed() > SAY_PERIOD) {
+            eprintln!("touchstone agent: {what}; it is tried again");
+            said = Some((what, Instant::now()));
         }
         if interrupt.load(Ordering::Relaxed) {
             return Ok(None);

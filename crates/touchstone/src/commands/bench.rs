@@ -3,7 +3,7 @@
 
 mod display;
 
-use super::print::{print, print_for_reading};
+use super::print::print;
 use crate::exit::Exit;
 use display::{Display, Form};
 use serde_json::{Value, json};
@@ -166,9 +166,12 @@ pub fn run(arguments: Arguments) -> Exit {
         Err(error) => return refuse(&format!("signals cannot be handled: {error}")),
     };
     let mut display = Display::new(form, &options.suite, page);
+    let mut left = Vec::new();
     let finished = match fleet {
         None => bench::run(options, &mut display, &interrupt),
-        Some(directory) => with_fleet(&directory, fleet_options, options, &mut display, &interrupt),
+        Some(directory) => {
+            with_fleet(&directory, fleet_options, options, &mut display, &interrupt, &mut left)
+        }
     };
     display.end(&match &finished {
         Ok(Finished { result, directory, .. }) => match &result.status {
@@ -177,13 +180,10 @@ pub fn run(arguments: Arguments) -> Exit {
         },
         Err(error) => error.to_string(),
     });
+    left.iter().for_each(|line| eprintln!("touchstone bench: {line}"));
     match finished {
         Ok(finished) => {
-            if as_json {
-                print(&format!("{:#}", summary_json(&finished)));
-            } else {
-                print_for_reading(&summary(&finished));
-            }
+            print(&if as_json { format!("{:#}", summary_json(&finished)) } else { summary(&finished) });
             match finished.result.status {
                 RunStatus::Complete => Exit::Done,
                 RunStatus::Incomplete(_) => Exit::Failed,
@@ -197,20 +197,21 @@ pub fn run(arguments: Arguments) -> Exit {
     }
 }
 
-/// The same with a fleet, which is started where its file says how.
+/// The same with a fleet, which is started where its file says how. `left` is told of results that stay on agents' disks.
 fn with_fleet(
     directory: &Path,
     fleet: ControllerOptions,
     options: Options,
     display: &mut Display,
     interrupt: &AtomicBool,
+    left: &mut Vec<String>,
 ) -> Result<Finished, BenchError> {
     let mut deployment = Deployment::start(directory).map_err(BenchError::Refused)?;
     let controller = Controller::open(directory, fleet, deployment.as_mut(), interrupt);
     let controller = controller.map_err(|error| BenchError::Refused(error.to_string()))?;
     let finished = bench::run_with(&controller, options, display, interrupt);
     drop(controller);
-    drop(deployment);
+    left.extend(deployment.map(Deployment::end).unwrap_or_default());
     finished
 }
 
