@@ -129,6 +129,14 @@ impl Fabric for Embedded {
         }
     }
 
+    fn release(&self, key: &str, owner: &str) -> Result<(), FabricError> {
+        let mut shared = self.lock();
+        if shared.claims.get(key).is_some_and(|(holder, _)| holder == owner) {
+            shared.claims.remove(key);
+        }
+        Ok(())
+    }
+
     fn is_connected(&self) -> bool {
         true
     }

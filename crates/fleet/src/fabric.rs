@@ -34,6 +34,9 @@ pub trait Fabric: Send + Sync {
     /// holds it.
     fn claim(&self, key: &str, owner: &str) -> Result<(), FabricError>;
 
+    /// Gives back what `owner` claimed; nothing happens where another holds it.
+    fn release(&self, key: &str, owner: &str) -> Result<(), FabricError>;
+
     /// Whether the engine can be reached now.
     fn is_connected(&self) -> bool;
 

@@ -96,7 +96,25 @@ impl Engine {
 impl Nats {
     /// Connects once; afterwards the connection is made again whenever it is lost.
     pub fn connect(url: &str, credentials: &Credentials, clock: Clock) -> Result<Nats, FabricError> {
-        let engine = Engine::start()?;
+        Nats::connect_on(Engine::start()?, url, credentials, clock)
+    }
+
+    /// The same for another member of this process, on the thread of this one's connection.
+    pub fn connect_beside(
+        &self,
+        url: &str,
+        credentials: &Credentials,
+        clock: Clock,
+    ) -> Result<Nats, FabricError> {
+        Nats::connect_on(self.engine.clone(), url, credentials, clock)
+    }
+
+    fn connect_on(
+        engine: Engine,
+        url: &str,
+        credentials: &Credentials,
+        clock: Clock,
+    ) -> Result<Nats, FabricError> {
         reach(url, REACH_TIME)
             .map_err(|error| FabricError::Away(format!("the broker at {url} cannot be reached: {error}")))?;
         let (sender, notices) = channel();
@@ -187,9 +205,8 @@ pub(crate) async fn open(
     notices: Sender<Notice>,
 ) -> Result<Client, FabricError> {
     // A key that is none would make the client library panic.
-    nkeys::KeyPair::from_seed(seed).map_err(|error| {
-        FabricError::Unauthorised(format!("the credentials of {name} hold no key: {error}"))
-    })?;
+    nkeys::KeyPair::from_seed(seed)
+        .map_err(|error| FabricError::Failed(format!("the credentials of {name} hold no key: {error}")))?;
     let options = ConnectOptions::new()
         .nkey(seed.to_string())
         .name(name)
@@ -220,7 +237,7 @@ pub(crate) async fn open(
                 "the broker at {url} does not know the credentials of {name}: they are of another fleet, or were replaced"
             ))
         }
-        ConnectErrorKind::Tls => FabricError::Unauthorised(format!(
+        ConnectErrorKind::Tls => FabricError::Failed(format!(
             "{url} is not the broker that the credentials of {name} are for: {error}"
         )),
         _ => FabricError::Away(format!("the broker at {url} cannot be reached: {error}")),
@@ -369,6 +386,18 @@ impl Fabric for Nats {
                 }
                 Some(entry) => Err(FabricError::Held(String::from_utf8_lossy(&entry.value).into_owned())),
                 None => Err(FabricError::Held("another, until a moment ago".to_string())),
+            }
+        })
+    }
+
+    fn release(&self, key: &str, owner: &str) -> Result<(), FabricError> {
+        self.wait(async {
+            let claims = self.jetstream.get_key_value(self.claims()).await.map_err(failed)?;
+            match claims.entry(key).await.map_err(failed)? {
+                Some(entry) if entry.value == owner.as_bytes() => {
+                    claims.delete_expect_revision(key, Some(entry.revision)).await.map_err(failed)
+                }
+                _ => Ok(()),
             }
         })
     }

@@ -2,10 +2,10 @@
 //! is dropped, or the controller dies, nobody says it any more.
 
 use super::FleetError;
-use crate::fabric::{Fabric, FabricError};
-use crate::message::{Order, Subjects, encode};
-use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use crate::fabric::{Fabric, FabricError, Inbox, Message};
+use crate::message::{Order, Subjects, decode, encode};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often it is said: an agent may miss several before it stops.
@@ -17,47 +17,86 @@ const CLAIM: &str = "controller";
 /// How long the claim of a controller that died is waited for.
 const CLAIM_WAIT: Duration = Duration::from_secs(5);
 
+/// How long giving the claim back may keep a controller that ends; what is not given back is over soon.
+const RELEASE_TIME: Duration = Duration::from_millis(500);
+
 /// Said until it is dropped.
 pub(crate) struct Lease {
     _word: Sender<()>,
-    _claim: Sender<()>,
+    claim: Option<Sender<()>>,
+    /// Sent, or closed, when the claim was given back.
+    released: Mutex<Receiver<()>>,
 }
 
 impl Lease {
     /// Takes the fleet; refused while another controller has it.
     pub(crate) fn take(fabric: Arc<dyn Fabric>, fleet: &str, run: &str) -> Result<Lease, FleetError> {
+        let subject = Subjects::of(fleet).all();
+        let words = fabric.subscribe(&subject)?;
         let until = Instant::now() + CLAIM_WAIT;
-        loop {
-            match fabric.claim(CLAIM, run) {
-                Ok(()) => break,
-                Err(FabricError::Held(_)) if Instant::now() < until => std::thread::sleep(PERIOD),
-                Err(FabricError::Held(other)) => {
-                    return Err(FleetError(format!(
-                        "the fleet {fleet} is in use by another controller (its run {other}): wait until it is done"
-                    )));
-                }
-                Err(error) => return Err(error.into()),
+        while let Err(error) = fabric.claim(CLAIM, run) {
+            let FabricError::Held(other) = error else { return Err(error.into()) };
+            // One that has died says nothing, and its claim is over soon.
+            if says_it_lives(&words, run) || Instant::now() > until {
+                return Err(FleetError(format!(
+                    "the fleet {fleet} is in use by another controller (its run {other}): wait until it is done"
+                )));
             }
         }
         let order = encode(&Order::Lease { run: run.to_string() })?;
-        let (subject, run) = (Subjects::of(fleet).all(), run.to_string());
-        let claiming = Arc::clone(&fabric);
+        let run = run.to_string();
+        let (claiming, releasing, releasing_run) = (Arc::clone(&fabric), Arc::clone(&fabric), run.clone());
         // While the broker is away nothing can be said; agents stop then, which is what a lease is for.
-        let word = repeat("lease", PERIOD, move || drop(fabric.publish(&subject, order.clone())))?;
+        let word = repeat("lease", PERIOD, move || drop(fabric.publish(&subject, order.clone())), || {})?;
+        let (release, released) = channel();
         // In a thread of its own: to claim waits for the broker's answer, and the word must not.
-        let claim = repeat("claim", CLAIM_PERIOD, move || drop(claiming.claim(CLAIM, &run)))?;
-        Ok(Lease { _word: word, _claim: claim })
+        let claim = repeat(
+            "claim",
+            CLAIM_PERIOD,
+            move || drop(claiming.claim(CLAIM, &run)),
+            move || {
+                drop(releasing.release(CLAIM, &releasing_run));
+                // Nobody may wait for it any more.
+                let _ = release.send(());
+            },
+        )?;
+        Ok(Lease { _word: word, claim: Some(claim), released: Mutex::new(released) })
     }
 }
 
-/// Does something again and again, until what it gives back is dropped.
-fn repeat(name: &str, period: Duration, work: impl Fn() + Send + 'static) -> Result<Sender<()>, FleetError> {
+impl Drop for Lease {
+    fn drop(&mut self) {
+        drop(self.claim.take());
+        let released = self.released.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = released.recv_timeout(RELEASE_TIME);
+    }
+}
+
+/// Whether another run's lease is heard within the time between two of its words.
+fn says_it_lives(words: &Inbox<Message>, run: &str) -> bool {
+    let until = Instant::now() + PERIOD;
+    while let Some(message) = words.next(until.saturating_duration_since(Instant::now())) {
+        if matches!(decode::<Order>(&message.body), Some(Order::Lease { run: other }) if other != run) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Does something again and again, until what it gives back is dropped, and another thing then.
+fn repeat(
+    name: &str,
+    period: Duration,
+    work: impl Fn() + Send + 'static,
+    last: impl FnOnce() + Send + 'static,
+) -> Result<Sender<()>, FleetError> {
     let (end, ended) = channel::<()>();
     let repeated = move || {
         work();
         while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
             work();
         }
+        last();
     };
     let thread = std::thread::Builder::new().name(name.to_string()).spawn(repeated);
     thread.map_err(|error| FleetError(format!("no thread for the {name}: {error}")))?;

@@ -19,6 +19,9 @@ const MAXIMUM_BOUND: Duration = Duration::from_millis(25);
 /// A clock of the day that moves by more between exchanges of one moment is being set, or runs wild.
 const MAXIMUM_UNSTEADY: Duration = Duration::from_millis(5);
 
+/// The state of an agent that cannot be heard.
+const NO_BROKER: &str = "no broker";
+
 /// What is known of an agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
@@ -161,6 +164,16 @@ impl Member {
             .then(|| format!("agent {name} has no processors for its engine"))
     }
 
+    /// Whether its clocks have been compared, to within so much.
+    pub(crate) fn knows_clock_within(&self, bound: Duration) -> bool {
+        self.clock.is_some_and(|clock| u128::from(clock.bound_ns) <= bound.as_nanos())
+    }
+
+    /// Whether its clock of the day is wrong, however often it is asked.
+    pub(crate) fn has_mad_clock(&self) -> bool {
+        self.clock.is_some_and(|clock| is_far(&clock) || is_unsteady(&clock))
+    }
+
     /// What is wrong with its clocks.
     pub(crate) fn mad_clock(&self) -> Option<String> {
         let name = self.name();
@@ -168,13 +181,13 @@ impl Member {
             return Some(format!("agent {name} did not answer when the clocks were compared"));
         };
         let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
-        if clock.real_offset_ns.unsigned_abs() > MAXIMUM_OFFSET.as_nanos() as u64 {
+        if is_far(clock) {
             return Some(format!(
                 "the clock of agent {name} is wrong by {:.0} s: set it (NTP)",
                 seconds(clock.real_offset_ns.unsigned_abs())
             ));
         }
-        if clock.unsteady_ns > MAXIMUM_UNSTEADY.as_nanos() as u64 {
+        if is_unsteady(clock) {
             return Some(format!(
                 "the clock of agent {name} moved by {:.3} s while it was compared: it is being set, or runs wild",
                 seconds(clock.unsteady_ns)
@@ -191,6 +204,19 @@ impl Member {
     }
 
     pub(crate) fn view(&self) -> MemberView {
+        MemberView { facts: self.facts.clone(), ..self.shown() }
+    }
+
+    /// As a bench shows it, several times a second.
+    pub(crate) fn machine(&self, broker_is_away: bool) -> LoadMachine {
+        let machine = self.shown().machine();
+        // How it is cannot be known then.
+        let is_unheard = broker_is_away && self.gone.is_none();
+        LoadMachine { state: if is_unheard { NO_BROKER.to_string() } else { machine.state }, ..machine }
+    }
+
+    /// The view without what it says of its machine, which is long and does not change.
+    fn shown(&self) -> MemberView {
         let beat = self.beat.as_ref();
         let rate = match (self.rate.first(), self.rate.last()) {
             (Some((then, before)), Some((now, requests))) if now > then => {
@@ -201,7 +227,7 @@ impl Member {
         MemberView {
             name: self.entry.name.clone(),
             role: self.entry.role,
-            facts: self.facts.clone(),
+            facts: None,
             heard_s: self.heard.map(|heard| heard.elapsed().as_secs_f64()),
             state: beat.map(|beat| beat.state),
             requests_per_second: rate,
@@ -213,6 +239,14 @@ impl Member {
             gone: self.gone.clone(),
         }
     }
+}
+
+fn is_far(clock: &ClockEstimate) -> bool {
+    clock.real_offset_ns.unsigned_abs() > MAXIMUM_OFFSET.as_nanos() as u64
+}
+
+fn is_unsteady(clock: &ClockEstimate) -> bool {
+    clock.unsteady_ns > MAXIMUM_UNSTEADY.as_nanos() as u64
 }
 
 impl MemberView {
@@ -235,8 +269,7 @@ impl MemberView {
         }
     }
 
-    /// As a bench shows it.
-    pub(crate) fn machine(&self) -> LoadMachine {
+    fn machine(&self) -> LoadMachine {
         LoadMachine {
             name: self.name.clone(),
             state: self.state_word().to_string(),

@@ -26,8 +26,9 @@ const RESULT_TIME: Duration = Duration::from_secs(10);
 const BROKER_TIME: Duration = Duration::from_secs(60);
 /// How long the results of a mix are waited for that was stopped.
 const STOPPED_TIME: Duration = Duration::from_secs(5);
-/// How long messages are listened to between two looks at all agents.
-const LISTEN_PERIOD: Duration = Duration::from_millis(10);
+/// How long messages are listened to between two looks at all agents: often enough for a time limit of seconds, and seldom enough
+/// for thousands of agents.
+const LISTEN_PERIOD: Duration = Duration::from_millis(50);
 /// Starts further apart are told as a warning.
 const SPREAD_WARNING: Duration = Duration::from_millis(5);
 /// Starts further apart make the mix invalid.
@@ -66,6 +67,7 @@ impl PreparedLoad for PreparedMix<'_> {
             lost: self.mix.parts.iter().map(|_| None).collect(),
             warnings: Vec::new(),
             stopped: None,
+            interrupted: None,
         };
         watch.until_all_is_there(&mut session, progress);
         watch.result(&session).map_err(PlanError)
@@ -204,6 +206,8 @@ struct Watch<'a> {
     warnings: Vec<String>,
     /// When the mix was ended before its time.
     stopped: Option<Instant>,
+    /// When whoever waits for the run wanted its end.
+    interrupted: Option<Instant>,
 }
 
 impl Watch<'_> {
@@ -216,12 +220,13 @@ impl Watch<'_> {
             self.show_progress(session, progress);
             if Instant::now() >= next_show {
                 next_show = Instant::now() + BEAT_PERIOD;
-                self.controller.show(&session.members());
+                self.controller.show(session.machines());
             }
             self.look_at_agents(session);
             self.look_at_broker(session);
             self.look_at_thresholds(session, progress);
-            if self.stopped.is_none() && progress.stop.load(Ordering::Relaxed) {
+            if self.interrupted.is_none() && progress.stop.load(Ordering::Relaxed) {
+                self.interrupted = Some(Instant::now());
                 self.stop(session);
             }
             let missing: Vec<usize> =
@@ -230,9 +235,10 @@ impl Watch<'_> {
                 return;
             }
             let since = self.stopped.map_or(end + RESULT_TIME, |stopped| stopped + STOPPED_TIME);
-            let limit = match session.away_since {
-                Some(away) => since.max(away + BROKER_TIME),
-                None => since.max(session.connected_since + RESULT_TIME.min(STOPPED_TIME)),
+            let limit = match (self.interrupted, session.away_since) {
+                (Some(interrupted), _) => interrupted + STOPPED_TIME,
+                (None, Some(away)) => since.max(away + BROKER_TIME),
+                (None, None) => since.max(session.connected_since + RESULT_TIME.min(STOPPED_TIME)),
             };
             if Instant::now() > limit {
                 for part in missing {

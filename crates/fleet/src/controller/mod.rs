@@ -113,8 +113,7 @@ impl Controller {
         self.lock().members()
     }
 
-    fn show(&self, members: &[MemberView]) {
-        let machines = members.iter().map(MemberView::machine).collect();
+    fn show(&self, machines: Vec<LoadMachine>) {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = machines;
     }
 

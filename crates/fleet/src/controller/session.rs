@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
+use touchstone_lab::bench::LoadMachine;
 use touchstone_lab::machine;
 use touchstone_lab::result::ToolFacts;
 
@@ -22,12 +23,21 @@ const MUSTER_PERIOD: Duration = Duration::from_millis(250);
 const REFUSAL_TIME: Duration = Duration::from_millis(500);
 /// How long one wait for messages is.
 const LISTEN_PERIOD: Duration = Duration::from_millis(10);
-/// Exchanges of a comparison of clocks.
+/// So many messages at most are heard before somebody looks at the time, and at what else came.
+const HEARD_AT_ONCE: usize = 1000;
+/// Exchanges with every agent when clocks are compared.
 const EXCHANGES: u64 = 10;
+/// Exchanges at most, with those whose clocks are not known well enough by then: on a busy machine most messages wait somewhere,
+/// and it takes one that does not.
+const MOST_EXCHANGES: u64 = 30;
+/// Clocks that are known so well are not asked more often than others.
+const WELL_KNOWN: Duration = Duration::from_millis(1);
 /// So many agents are asked at once: the answers of more would wait for one another on the way, which is what is measured.
-const ASKED_AT_ONCE: usize = 100;
-/// Between two of them.
+const ASKED_AT_ONCE: usize = 20;
+/// Between two exchanges with one agent, at least.
 const EXCHANGE_PERIOD: Duration = Duration::from_millis(20);
+/// Between those that are asked and the next, at least.
+const ASKING_PERIOD: Duration = Duration::from_millis(4);
 /// How long the last answers may take.
 const EXCHANGE_TIME: Duration = Duration::from_millis(1200);
 
@@ -116,8 +126,7 @@ impl Session {
                 return Err(FleetError(ended));
             }
             if let Err(unfit) = self.check_fitness() {
-                // The words must reach those whom they are for before this process ends.
-                self.listen_for(REFUSAL_TIME);
+                self.wait_for_refused();
                 return Err(unfit);
             }
             let mut missing = self.members.values().filter(|member| member.facts.is_none());
@@ -126,12 +135,7 @@ impl Session {
                 Some(first) if Instant::now() >= until => {
                     let names: Vec<&str> =
                         std::iter::once(first).chain(missing).map(|member| member.name()).collect();
-                    return Err(FleetError(format!(
-                        "agent {} has not come within {:?}: start it on its machine with touchstone agent --controller {}",
-                        names.join(", agent "),
-                        self.options.wait,
-                        self.url
-                    )));
+                    return Err(self.missing(&names, deployment.as_deref()));
                 }
                 Some(_) => {}
             }
@@ -140,6 +144,31 @@ impl Session {
         self.kept = Some(kept);
         self.acknowledge = Some(acknowledger()?);
         Ok(())
+    }
+
+    /// Gives those who are refused the time to hear it before this process ends.
+    fn wait_for_refused(&mut self) {
+        let until = Instant::now() + REFUSAL_TIME;
+        let own = self.own.clone();
+        let is_there =
+            |member: &Member| !member.is_double && member.gone.is_none() && member.unfit(&own).is_some();
+        while self.members.values().any(is_there) && Instant::now() < until {
+            self.listen_for(LISTEN_PERIOD);
+        }
+    }
+
+    /// Agents that have not come, and what to do about it.
+    fn missing(&self, names: &[&str], deployment: Option<&Deployment>) -> FleetError {
+        let launched = |name: &&str| deployment.and_then(|deployment| deployment.waited_for(name));
+        let started: Vec<String> = names.iter().filter_map(launched).collect();
+        let advice = match started.is_empty() {
+            true => {
+                format!("start it on its machine with touchstone agent --controller {}", self.url)
+            }
+            false => started.join("; "),
+        };
+        let names = names.join(", agent ");
+        FleetError(format!("agent {names} has not come within {:?}: {advice}", self.options.wait))
     }
 
     fn check_refusals(&mut self) -> Result<(), FleetError> {
@@ -190,17 +219,15 @@ impl Session {
     /// Compares clocks with every agent, several times.
     pub(super) fn compare_clocks(&mut self, interrupt: &AtomicBool) -> Result<(), String> {
         self.members.values_mut().for_each(|member| member.clock = None);
-        let names: Vec<String> = self.members.keys().cloned().collect();
-        for _ in 0..EXCHANGES {
-            let exchange = self.next_exchange;
-            self.next_exchange += 1;
-            for names in names.chunks(ASKED_AT_ONCE) {
-                for name in names {
-                    self.pings.insert((name.clone(), exchange), self.clock.now());
-                    self.order(name, &Order::Ping { exchange });
-                }
-                self.listen_for(EXCHANGE_PERIOD);
+        for turn in 0..MOST_EXCHANGES {
+            let is_asked = |member: &&Member| turn < EXCHANGES || !member.knows_clock_within(WELL_KNOWN);
+            let names: Vec<String> =
+                self.members.values().filter(is_asked).map(|member| member.entry.name.clone()).collect();
+            let is_mad = turn >= EXCHANGES && self.members.values().any(Member::has_mad_clock);
+            if names.is_empty() || is_mad || interrupt.load(Ordering::Relaxed) {
+                break;
             }
+            self.exchange_with(&names);
         }
         let until = Instant::now() + EXCHANGE_TIME;
         let is_compared = |session: &Session| session.members.values().all(|member| member.clock.is_some());
@@ -214,13 +241,32 @@ impl Session {
         }
     }
 
+    /// Asks all of them once what their clocks say.
+    fn exchange_with(&mut self, names: &[String]) {
+        let exchange = self.next_exchange;
+        self.next_exchange += 1;
+        let until = Instant::now() + EXCHANGE_PERIOD;
+        for names in names.chunks(ASKED_AT_ONCE) {
+            for name in names {
+                self.pings.insert((name.clone(), exchange), self.clock.now());
+                self.order(name, &Order::Ping { exchange });
+            }
+            self.listen_for(ASKING_PERIOD);
+        }
+        self.listen_for(until.saturating_duration_since(Instant::now()));
+    }
+
     /// Hears what there is to hear, for so long at most.
     pub(super) fn listen(&mut self, wait: Duration) {
         self.look_at_connection();
         let mut message = self.inbox.next(wait);
-        while let Some(heard) = message {
+        for _ in 0..HEARD_AT_ONCE {
+            let Some(heard) = message else { break };
             self.hear(&heard);
             message = self.inbox.next(Duration::ZERO);
+        }
+        if let Some(heard) = message {
+            self.hear(&heard);
         }
         while let Some(kept) = self.kept.as_ref().and_then(|kept| kept.next(Duration::ZERO)) {
             if let (Some(part), Some(fold)) = (Part::decode(&kept.body), &mut self.fold) {
@@ -298,6 +344,12 @@ impl Session {
             self.order_all(order);
         }
         names.iter().for_each(|name| self.order(name, order));
+    }
+
+    /// The same as a bench shows them.
+    pub(super) fn machines(&self) -> Vec<LoadMachine> {
+        let is_away = self.away_since.is_some();
+        self.members.values().map(|member| member.machine(is_away)).collect()
     }
 
     pub(super) fn members(&self) -> Vec<MemberView> {

@@ -6,12 +6,25 @@ use crate::sums::{of_agents, whole_is_sum};
 use crate::support::wait_until;
 use crate::target::Target;
 use rustix::process::{Signal, kill_process};
+use serde_json::Value;
 use std::time::Duration;
 
 /// An agent stops sending at the latest: its lease, the distance between two words of the controller, and a second.
 const STOPPED_AFTER: Duration = Duration::from_millis(3000 + 500 + 1000);
 /// What a busy machine adds to it: the log is written in pieces, and this test's own eyes are late.
 const MACHINE: Duration = Duration::from_secs(2);
+
+/// What was seen of a fault whose verdict was right.
+#[derive(Default)]
+struct Seen {
+    /// How long requests still came: from the moment at which no agent could hear its controller any more, or at which an agent
+    /// that had stood still for longer than its lease went on.
+    sent_for: Option<Duration>,
+    /// Requests in the merged result beside those that the agents say they made; fewer are below zero.
+    surplus: i64,
+    /// Requests that the server answered, and that are in no result.
+    unaccounted: Option<i64>,
+}
 
 /// Two agents, a server, and a mix that is long enough for something to happen.
 struct Scene {
@@ -51,13 +64,14 @@ fn a_killed_agent_makes_the_run_invalid_and_ends_it() {
     killed_agent(&scene);
 }
 
-fn killed_agent(scene: &Scene) {
+fn killed_agent(scene: &Scene) -> Seen {
     let bench = scene.bench("60s", &[]);
     scene.fleet.signal_agent("load-2", Signal::KILL);
     let ended = bench.wait();
     assert_lost(&ended, "load-2");
     // The other one was told to stop.
     assert!(scene.target.time_until_quiet() < MACHINE);
+    Seen { surplus: surplus(ended.mix()), ..Seen::default() }
 }
 
 #[test]
@@ -90,15 +104,17 @@ fn an_agent_that_stood_still_is_lost_and_stops_by_itself() {
     stopped_agent(&scene);
 }
 
-fn stopped_agent(scene: &Scene) {
+fn stopped_agent(scene: &Scene) -> Seen {
     let bench = scene.bench("60s", &[]);
     scene.fleet.signal_agent("load-1", Signal::STOP);
     let ended = bench.wait();
     assert_lost(&ended, "load-1");
     std::thread::sleep(Duration::from_secs(4));
     scene.fleet.signal_agent("load-1", Signal::CONT);
-    assert!(scene.target.time_until_quiet() < MACHINE);
+    let sent_for = scene.target.time_until_quiet();
+    assert!(sent_for < MACHINE);
     wait_until("the agent notices", PATIENCE, || scene.fleet.agent_text("load-1").contains("mix 0: "));
+    Seen { sent_for: Some(sent_for), surplus: surplus(ended.mix()), ..Seen::default() }
 }
 
 #[test]
@@ -107,14 +123,20 @@ fn a_broker_that_is_killed_and_back_in_time_costs_nothing() {
     killed_broker(&scene);
 }
 
-fn killed_broker(scene: &Scene) {
+fn killed_broker(scene: &Scene) -> Seen {
+    let mut answered = 0;
     let ended = until_together(|| {
+        answered = scene.target.answered();
         let bench = scene.bench("8s", &[]);
         kill_process(scene.fleet.broker_process(), Signal::KILL).expect("it is killed");
         bench.wait()
     });
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.error, ended.incomplete());
     whole_is_sum(ended.mix());
+    scene.target.time_until_quiet();
+    let counted = ended.mix()["total_requests"].as_i64().expect("a count");
+    let unaccounted = Some(scene.target.answered() as i64 - answered as i64 - counted);
+    Seen { surplus: surplus(ended.mix()), unaccounted, ..Seen::default() }
 }
 
 #[test]
@@ -123,7 +145,7 @@ fn agents_stop_when_their_controller_is_killed_and_serve_the_next() {
     killed_controller(&scene);
 }
 
-fn killed_controller(scene: &Scene) {
+fn killed_controller(scene: &Scene) -> Seen {
     let bench = scene.bench("60s", &[]);
     kill_process(bench.process(), Signal::KILL).expect("it is killed");
     let quiet_after = scene.target.time_until_quiet();
@@ -136,23 +158,63 @@ fn killed_controller(scene: &Scene) {
     assert_eq!(ended.code, Some(0), "{} {}", ended.error, ended.incomplete());
     whole_is_sum(ended.mix());
     assert!(of_agents(ended.mix(), "total_requests").iter().all(|requests| *requests > 0.0));
+    Seen { sent_for: Some(quiet_after), surplus: surplus(ended.mix()), ..Seen::default() }
+}
+
+/// By how much a mix has more requests than the agents that handed a result in say.
+fn surplus(mix: &Value) -> i64 {
+    let agents = mix["fleet"]["agents"].as_array().expect("agents");
+    let of_agents: i64 = agents.iter().filter_map(|agent| agent["total_requests"].as_i64()).sum();
+    mix["total_requests"].as_i64().expect("a count") - of_agents
+}
+
+/// What became of a fault, over all rounds.
+#[derive(Default)]
+struct Tally {
+    right: usize,
+    longest_sent_for: Option<Duration>,
+    surplus: i64,
+    unaccounted: Vec<i64>,
 }
 
 #[test]
 #[ignore = "takes half an hour: every fault twenty times"]
 fn every_fault_twenty_times() {
-    let on_scene = |fault: fn(&Scene)| move || Scene::new().iter().for_each(fault);
-    let faults: [(&str, &dyn Fn()); 5] = [
+    let rounds: usize =
+        std::env::var("ROUNDS").map_or(20, |count| count.parse().expect("ROUNDS is a number"));
+    let on_scene = |fault: fn(&Scene) -> Seen| move || Scene::new().as_ref().map(fault).unwrap_or_default();
+    let cut = || {
+        cut_link();
+        Seen::default()
+    };
+    let faults: [(&str, &dyn Fn() -> Seen); 5] = [
         ("a killed agent", &on_scene(killed_agent)),
         ("a stopped agent", &on_scene(stopped_agent)),
-        ("an agent whose link is cut", &cut_link),
+        ("an agent whose link is cut", &cut),
         ("a killed broker", &on_scene(killed_broker)),
         ("a killed controller", &on_scene(killed_controller)),
     ];
-    for round in 1..=20 {
-        for (name, fault) in &faults {
-            fault();
-            println!("round {round}: {name}: as it should be");
+    let mut tallies: [Tally; 5] = Default::default();
+    for round in 1..=rounds {
+        for ((name, fault), tally) in faults.iter().zip(&mut tallies) {
+            match std::panic::catch_unwind(std::panic::AssertUnwindSafe(fault)) {
+                Ok(seen) => {
+                    tally.right += 1;
+                    tally.longest_sent_for = tally.longest_sent_for.max(seen.sent_for);
+                    tally.surplus += seen.surplus.abs();
+                    tally.unaccounted.extend(seen.unaccounted);
+                    println!("round {round}: {name}: as it should be");
+                }
+                Err(_) => println!("round {round}: {name}: WRONG"),
+            }
         }
     }
+    for ((name, _), tally) in faults.iter().zip(&tallies) {
+        let Tally { right, longest_sent_for, surplus, unaccounted } = tally;
+        println!(
+            "{name}: right {right} of {rounds}; requests still came for {longest_sent_for:?} at most; {surplus} requests too \
+             many or too few in sums; answered and not counted: {unaccounted:?}"
+        );
+    }
+    assert!(tallies.iter().all(|tally| tally.right == rounds && tally.surplus == 0));
 }

@@ -1,18 +1,21 @@
 //! Agents in network namespaces of their own, a server in another: what several machines are to each other, as far as one
 //! machine can show it.
 
-use crate::rig::{Fleet, program, until_together};
+use crate::rig::{Fleet, PATIENCE, program, until_together};
 use crate::sums::{of_agents, whole_is_sum};
-use crate::support::skipped;
+use crate::support::{skipped, wait_until};
 use crate::target::write_tree;
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid, kill_process};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 /// Networks of tests that run at the same time.
 const FOUR: u8 = 171;
 const CUT: u8 = 172;
 const AGREE: u8 = 173;
+// Slurm's test has 174.
+const LEFT: u8 = 175;
 
 /// A fleet with a server, both in namespaces that its bench makes. `None` where that is not allowed.
 pub(crate) fn local_fleet(network: u8, agents: &[&str]) -> Option<Fleet> {
@@ -85,6 +88,33 @@ pub(crate) fn cut_link() {
     let ended = bench.wait();
     assert_eq!(ended.code, Some(1), "{}", ended.error);
     assert!(ended.incomplete().contains("agent b was lost at "), "{}", ended.incomplete());
+}
+
+#[test]
+fn results_that_the_broker_does_not_have_stay_on_an_agent_s_disk_and_are_named() {
+    let Some(mut fleet) = local_fleet(LEFT, &["a"]) else { return };
+    fleet.start_broker();
+    let place = fleet.path("temporary");
+    std::fs::create_dir(&place).expect("a directory");
+    let variables = [("TMPDIR", place.to_str().expect("text"))];
+    let mut bench = fleet.bench_in(&variables, &as_words(&bench_words(LEFT, "60s")));
+    bench.wait_until_loaded(&fleet, &["a"]);
+    assert_eq!(fleet.stop_broker(), Some(0));
+    let stopped = "nothing was heard from the controller for 3 s";
+    wait_until("the agent stops", PATIENCE, || fleet.launched_text("a").contains(stopped));
+    // Whoever waits for the run need not wait for the broker.
+    kill_process(bench.process(), Signal::INT).expect("it is interrupted");
+    let ended = bench.wait();
+    assert!(ended.error.contains("agent a cannot be heard: the broker is away"), "{}", ended.error);
+    let directories: Vec<_> = std::fs::read_dir(&place).expect("a directory").flatten().collect();
+    let [directory] = &directories[..] else { panic!("{directories:?}") };
+    let told = format!(
+        "touchstone bench: agent a: results that the broker does not have are left in {}",
+        directory.path().display()
+    );
+    assert!(ended.error.contains(&told), "{told} in {}", ended.error);
+    assert_eq!(directory.metadata().expect("a directory").permissions().mode() & 0o777, 0o700);
+    assert!(std::fs::read_dir(directory.path()).expect("a directory").count() > 0);
 }
 
 #[test]

@@ -1,13 +1,17 @@
 //! What makes a run impossible is said at once, on the controller, with the agent's name.
 
 use crate::rig::{Ended, Fleet, PATIENCE, program, until_together};
+use crate::sums::whole_is_sum;
 use crate::support::{skipped, wait_until};
+use crate::target::Target;
+use futures_util::StreamExt;
 use rustix::process::{Signal, kill_process};
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use touchstone_fleet::Credentials;
 
 /// A short bench.
 const SHORT: [&str; 10] =
@@ -24,6 +28,7 @@ fn assert_refused(ended: &Ended, words: &[&str]) {
     assert!(matches!(ended.code, Some(1 | 2)), "{:?}: {}", ended.code, ended.error);
     let said = format!("{}{}", ended.error, ended.incomplete());
     assert!(words.iter().all(|word| said.contains(word)), "{words:?} in {said}");
+    println!("{:.2} s after the bench was started: {}", ended.after.as_secs_f64(), words.join(" ... "));
 }
 
 #[test]
@@ -41,21 +46,41 @@ fn credentials_that_the_broker_does_not_know() {
     let mut file =
         fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).expect("a file");
     file.write_all(own.replace(&seed(&own), &seed(&foreign)).as_bytes()).expect("written");
-    let mut bench = fleet.bench(&SHORT);
     let own = fleet.directory().join("load-2.credentials");
     let words: Vec<String> = fleet.agent_arguments("127.0.0.1", "load-2", &[]);
     let words =
         words.into_iter().map(|word| if Path::new(&word) == own { path.display().to_string() } else { word });
     let words: Vec<String> = words.collect();
-    // The controller hears of those who are refused while it waits: the agent tries until then.
-    while !bench.has_ended() {
-        let mut command = Command::new(program());
-        command.args(&words);
-        fleet.spawn_agent("load-2", command);
-        assert_eq!(fleet.wait_for_agent("load-2"), Some(2), "{}", fleet.agent_text("load-2"));
-        assert!(fleet.agent_text("load-2").contains("does not know the credentials of load-2"));
-    }
-    assert_refused(&bench.wait(), &["agent load-2 was refused by the broker"]);
+    let mut command = Command::new(program());
+    command.args(&words);
+    fleet.spawn_agent("load-2", command);
+    let refused = "does not know the credentials of load-2";
+    wait_until("the agent is refused", PATIENCE, || fleet.agent_text("load-2").contains(refused));
+    // It is tried again, so that a controller hears of it whenever it comes.
+    assert_refused(&fleet.bench(&SHORT).wait(), &["agent load-2 was refused by the broker"]);
+    fleet.signal_agent("load-2", Signal::TERM);
+    assert_eq!(fleet.wait_for_agent("load-2"), Some(0));
+}
+
+#[test]
+fn another_version_of_the_program() {
+    let Some(mut fleet) = fleet() else { return };
+    let own = env!("CARGO_PKG_VERSION");
+    let other = own.replace(|sign: char| sign.is_ascii_digit(), "9");
+    // The program as another release would have it: the same, but for the number.
+    let mut bytes = fs::read(program()).expect("the program");
+    let places: Vec<usize> = memchr::memmem::find_iter(&bytes, own.as_bytes()).collect();
+    places.iter().for_each(|place| bytes[*place..place + own.len()].copy_from_slice(other.as_bytes()));
+    let copy = fleet.path("touchstone");
+    fs::write(&copy, bytes).expect("a copy");
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let mut command = Command::new(&copy);
+    command.args(fleet.agent_arguments("127.0.0.1", "load-2", &["--allow", "127.0.0.1"]));
+    fleet.spawn_agent("load-2", command);
+    let words = format!("agent load-2 is touchstone {other} (protocol 1), and this is {own} (protocol 1)");
+    assert_refused(&fleet.bench(&SHORT).wait(), &[&words]);
+    assert_eq!(fleet.wait_for_agent("load-2"), Some(1));
+    assert!(fleet.agent_text("load-2").contains(&words));
 }
 
 #[test]
@@ -91,22 +116,118 @@ fn a_target_that_is_not_on_an_agent_s_list_and_a_clock_that_is_mad() {
     assert_refused(&fleet.bench(&SHORT).wait(), &["the clock of agent load-2 is wrong by 7200 s"]);
 }
 
+/// A small file system for a spool, for as long as it is held. `None` where it cannot be mounted.
+struct SmallDisk {
+    place: PathBuf,
+}
+
+impl SmallDisk {
+    fn mount(fleet: &Fleet, size: &str) -> Option<SmallDisk> {
+        let place = fleet.path("small");
+        fs::create_dir(&place).expect("a directory");
+        let options = format!("size={size},mode=700");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "none"]).arg(&place).output();
+        if !mounted.is_ok_and(|mounted| mounted.status.success()) {
+            skipped("a spool on a full disk (needs root, to mount a small one)");
+            return None;
+        }
+        Some(SmallDisk { place })
+    }
+
+    /// Writes until nothing more goes on it.
+    fn fill(&self) {
+        let mut file = fs::File::create(self.place.join("others")).expect("a file");
+        let full = loop {
+            if let Err(error) = file.write_all(&[1; 4096]) {
+                break error;
+            }
+        };
+        assert_eq!(full.kind(), ErrorKind::StorageFull);
+    }
+
+    fn path(&self) -> &str {
+        self.place.to_str().expect("text")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // An agent that was killed may still have it open for a moment.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.place).status();
+    }
+}
+
 #[test]
 fn a_disk_without_room_for_a_result() {
     let Some(mut fleet) = fleet() else { return };
-    let spool = fleet.path("small");
-    fs::create_dir(&spool).expect("a directory");
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(&spool).output();
-    if !mounted.is_ok_and(|mounted| mounted.status.success()) {
-        skipped("a spool on a full disk (needs root, to mount a small one)");
-        return;
-    }
-    fleet.start_agent("load-2", &["--spool", spool.to_str().expect("text")]);
+    let Some(disk) = SmallDisk::mount(&fleet, "64k") else { return };
+    fleet.start_agent("load-2", &["--spool", disk.path()]);
     let ended = fleet.bench(&SHORT).wait();
-    fleet.signal_agent("load-2", Signal::KILL);
-    fleet.wait_for_agent("load-2");
-    assert!(Command::new("umount").arg(&spool).status().is_ok_and(|status| status.success()));
     assert_refused(&ended, &["agent load-2: its disk has no room"]);
+}
+
+#[test]
+fn a_disk_that_fills_in_mid_mix_costs_no_result_and_the_next_mix_is_refused() {
+    let Some(mut fleet) = fleet() else { return };
+    let Some(disk) = SmallDisk::mount(&fleet, "4m") else { return };
+    fleet.start_agent("load-2", &["--spool", disk.path()]);
+    let more = ["--sut", "limit", "--clients", "4", "--length", "6s", "--ramp-up", "0s", "--ramp-down", "0s"];
+    let ended = until_together(|| {
+        let _ = fs::remove_file(disk.place.join("others"));
+        let mut bench = fleet.bench(&more);
+        bench.wait_until_loaded(&fleet, &["load-1", "load-2"]);
+        disk.fill();
+        bench.wait()
+    });
+    // The room was taken before the mix.
+    assert_eq!(ended.code, Some(0), "{} {}", ended.error, ended.incomplete());
+    whole_is_sum(ended.mix());
+    // There is none for another one: what the first one had was given back, and is filled too.
+    disk.fill();
+    assert_refused(&fleet.bench(&SHORT).wait(), &["agent load-2: its disk has no room"]);
+}
+
+#[test]
+fn a_plan_that_is_not_what_was_handed_out() {
+    let Some(mut fleet) = fleet() else { return };
+    fleet.start_agent("load-2", &[]);
+    let target = Target::start();
+    let url = target.url();
+    let words = [&["--sut", &url, "--clients", "4", "--length", "1s"], &SHORT[6..]].concat();
+    let ended = until_together(|| fleet.bench(&words).wait());
+    assert_eq!(ended.code, Some(0), "{} {}", ended.error, ended.incomplete());
+    // Somebody who may write there puts other plans in the places of those that are there, by the same names.
+    let changed = change_documents(&fleet);
+    assert!(changed > 0);
+    assert_refused(
+        &fleet.bench(&words).wait(),
+        &["agent load-", ": the plan cannot be fetched: the document ", " is not what was handed out"],
+    );
+}
+
+/// Writes something else into every document of a fleet, as its controller could; how many there were.
+fn change_documents(fleet: &Fleet) -> usize {
+    let credentials =
+        Credentials::read(&fleet.directory().join("controller.credentials")).expect("credentials");
+    let authority = fleet.path("authority.pem");
+    fs::write(&authority, &credentials.authority).expect("written");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let options = async_nats::ConnectOptions::new().nkey(credentials.seed).require_tls(true);
+        let client = options.add_root_certificates(authority).connect(fleet.url("127.0.0.1")).await;
+        let jetstream = async_nats::jetstream::new(client.expect("the broker"));
+        let documents = jetstream.get_object_store("fleet-lab").await.expect("the store");
+        let mut list = documents.list().await.expect("a list");
+        let mut names = Vec::new();
+        while let Some(document) = list.next().await {
+            names.push(document.expect("a document").name);
+        }
+        for name in &names {
+            documents.put(name.as_str(), &mut &b"{}"[..]).await.expect("it is written");
+        }
+        names.len()
+    })
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -144,6 +144,11 @@ impl Fleet {
         fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
     }
 
+    /// What an agent that the bench started has said so far.
+    pub(crate) fn launched_text(&self, name: &str) -> String {
+        fs::read_to_string(self.directory().join(format!("{name}.log"))).unwrap_or_default()
+    }
+
     /// Sends an agent a signal.
     pub(crate) fn signal_agent(&self, name: &str, signal: Signal) {
         kill_process(Pid::from_child(&self.agents[name]), signal).expect("it can be signalled");
@@ -202,7 +207,10 @@ impl Fleet {
 
     fn bench_command(&self, result: &str, more: &[&str]) -> Command {
         let mut command = self.bench_words(result, more);
-        command.args(["--fleet-wait", "30s", "--fleet"]).arg(self.directory());
+        if !more.contains(&"--fleet-wait") {
+            command.args(["--fleet-wait", "30s"]);
+        }
+        command.arg("--fleet").arg(self.directory());
         command
     }
 
@@ -234,12 +242,15 @@ impl Drop for Fleet {
 pub(crate) struct Bench {
     child: Option<Child>,
     result: PathBuf,
+    began: Instant,
 }
 
 /// A bench that has ended.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) error: String,
+    /// How long it took.
+    pub(crate) after: Duration,
     /// `result.json`, where there is one.
     pub(crate) result: Option<Value>,
 }
@@ -260,7 +271,7 @@ pub(crate) fn until_together(mut bench: impl FnMut() -> Ended) -> Ended {
 impl Bench {
     fn start(mut command: Command, result: PathBuf) -> Bench {
         let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Bench { child: Some(piped.spawn().expect("it is started")), result }
+        Bench { child: Some(piped.spawn().expect("it is started")), result, began: Instant::now() }
     }
 
     /// Waits until agents send load; fails the test when the bench ends before.
@@ -286,7 +297,7 @@ impl Bench {
     }
 
     fn take(&mut self) -> Bench {
-        Bench { child: self.child.take(), result: self.result.clone() }
+        Bench { child: self.child.take(), result: self.result.clone(), began: self.began }
     }
 
     /// Its process.
@@ -301,6 +312,7 @@ impl Bench {
         Ended {
             code: status.code(),
             error: String::from_utf8_lossy(&stderr).into_owned(),
+            after: self.began.elapsed(),
             result: read_result(&self.result),
         }
     }

@@ -2,10 +2,12 @@
 
 use crate::rig::{Fleet, PATIENCE, program, until_together};
 use crate::sums::{of_agents, whole_is_sum};
-use crate::support::{Sshd, processes_with, wait_until};
+use crate::support::{Sshd, free_port, processes_with, skipped, wait_until};
 use crate::target::Target;
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
+use std::process::Command;
 use tempfile::TempDir;
 
 /// A bench that is over before long.
@@ -36,6 +38,41 @@ fn ssh_starts_the_agents_of_a_fleet_and_nothing_is_left_of_them() {
     // The broker's URL is of this fleet alone.
     let url = fleet.url("127.0.0.1");
     wait_until("the agents have ended", PATIENCE, || processes_with(&url) == 0);
+    // Each had a directory for its results, and took it away.
+    for agent in ["load-1", "load-2"] {
+        let said = fleet.launched_text(agent);
+        let line = said
+            .lines()
+            .find_map(|line| line.split_once("results that the broker does not have yet lie in "));
+        let directory = line.map(|(_, directory)| Path::new(directory)).unwrap_or_else(|| panic!("{said}"));
+        let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        assert!(name.starts_with(&format!("touchstone-labssh-{agent}-")), "{said}");
+        assert!(!directory.exists(), "{said}");
+    }
+}
+
+#[test]
+fn a_machine_that_does_not_answer_is_told_in_ssh_s_own_words_before_all_agents_should_have_come() {
+    if Command::new("ssh").arg("-V").output().is_err() {
+        return skipped("machines that are reached over ssh (install openssh-client)");
+    }
+    // It takes connections and never says a word; and one that is not there at all.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let silent_port = silent.local_addr().expect("its address").port();
+    for (port, words) in [
+        (silent_port, "ssh and has ended (exit status: 255): Connection to 127.0.0.1 port"),
+        (free_port(), "ssh: connect to host 127.0.0.1 port"),
+    ] {
+        let port = port.to_string();
+        let launch = ["--launch", "ssh", "--hosts", "127.0.0.1,127.0.0.1", "--ssh-port", &port];
+        let Some(fleet) = Fleet::made("labfar", "127.0.0.1", &["load-1", "load-2"], &launch) else { return };
+        // Agents may take as long as nobody would wait.
+        let ended = fleet.bench(&[&["--sut", "limit"], &SHORT[..], &["--fleet-wait", "1h"]].concat()).wait();
+        assert_eq!(ended.code, Some(2), "{}", ended.error);
+        let named = "was started on 127.0.0.1 by ssh and has ended (exit status: 255)";
+        assert!(ended.error.contains(named) && ended.error.contains(words), "{}", ended.error);
+        println!("{:.2} s after the bench was started: {}", ended.after.as_secs_f64(), ended.error.trim());
+    }
 }
 
 #[test]
@@ -47,7 +84,7 @@ fn a_machine_that_ssh_does_not_know_or_cannot_use_is_named() {
     let Some(fleet) = fleet_by_ssh(&sshd, &unknown) else { return };
     let ended = fleet.bench(&[&["--sut", "limit"], &SHORT[..]].concat()).wait();
     assert_eq!(ended.code, Some(2), "{}", ended.error);
-    let words = "agent load-1 was started and has ended (exit status: 255): Host key verification failed.";
+    let words = "agent load-1 was started on 127.0.0.1 by ssh and has ended (exit status: 255): Host key verification failed.";
     assert!(ended.error.contains(words), "{}", ended.error);
 
     // The right machine without the program.

@@ -75,11 +75,17 @@ fn now_ns() -> u64 {
 }
 
 impl Agent {
-    fn connect(fleet: &Fleet, name: &str, binary_sha256: &str) -> Agent {
+    /// On the thread of another's connection, where there is one: a thread for each of a thousand is more than a machine has to do
+    /// that carries all of them and their controller.
+    fn connect(fleet: &Fleet, name: &str, binary_sha256: &str, beside: Option<&Agent>) -> Agent {
         let path = fleet.directory().join(format!("{name}.credentials"));
         let credentials = Credentials::read(&path).expect("credentials");
-        let nats =
-            Nats::connect(&fleet.url("127.0.0.1"), &credentials, Clock::default()).expect("the broker");
+        let (url, clock) = (fleet.url("127.0.0.1"), Clock::default());
+        let nats = match beside {
+            Some(other) => other.nats.connect_beside(&url, &credentials, clock),
+            None => Nats::connect(&url, &credentials, clock),
+        };
+        let nats = nats.expect("the broker");
         let orders = ["fleet.lab.all".to_string(), format!("fleet.lab.to.{name}")]
             .map(|subject| nats.subscribe(&subject).expect("orders"));
         let facts = AgentFacts {
@@ -214,10 +220,14 @@ fn connect_all(fleet: &Fleet, names: &[String]) -> Vec<Agent> {
     let binary_sha256: &str = &digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     std::thread::scope(|scope| {
         let connecting: Vec<_> = names
-            .chunks(AGENTS.div_ceil(8))
+            .chunks(AGENTS.div_ceil(4))
             .map(|names| {
-                let connect = move |name: &String| Agent::connect(fleet, name, binary_sha256);
-                scope.spawn(move || names.iter().map(connect).collect::<Vec<_>>())
+                scope.spawn(move || {
+                    names.iter().fold(Vec::new(), |mut agents: Vec<Agent>, name| {
+                        agents.push(Agent::connect(fleet, name, binary_sha256, agents.first()));
+                        agents
+                    })
+                })
             })
             .collect();
         connecting.into_iter().flat_map(|agents| agents.join().expect("agents")).collect()

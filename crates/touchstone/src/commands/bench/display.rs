@@ -43,8 +43,8 @@ pub(super) struct Display {
     live: Live,
     /// Which mix goes on, for the line at its end.
     place: String,
-    /// Load machines whose loss was told.
-    lost: Vec<String>,
+    /// Load machines of which something was told that is not as it should be: their names and states.
+    troubles: Vec<(String, String)>,
 }
 
 impl Display {
@@ -57,7 +57,7 @@ impl Display {
         let form = if wanted == Form::Screen && screen.is_none() { Form::Line } else { wanted };
         let hub = Hub::new(State::new(suite, &machine::facts(true).host));
         let live = Live::new(Arc::clone(&hub), page);
-        let mut display = Display { form, screen, live, hub, place: String::new(), lost: Vec::new() };
+        let mut display = Display { form, screen, live, hub, place: String::new(), troubles: Vec::new() };
         display.draw();
         display
     }
@@ -96,16 +96,22 @@ impl Display {
         }
     }
 
-    /// Says once which load machine is lost; on the screen its row does.
-    fn lost(&mut self, machines: &[LoadMachine]) {
-        for machine in machines.iter().filter(|machine| machine.state == "lost" || machine.state == "gone") {
-            if !self.lost.contains(&machine.name) {
-                self.lost.push(machine.name.clone());
-                match self.form {
-                    Form::Screen => {}
-                    Form::Line => eprintln!("\r\x1b[2Kagent {} is {}", machine.name, machine.state),
-                    Form::Plain => eprintln!("agent {} is {}", machine.name, machine.state),
-                }
+    /// Says once what is wrong with a load machine; on the screen its row does.
+    fn look_at_machines(&mut self, machines: &[LoadMachine]) {
+        for LoadMachine { name, state, .. } in machines {
+            let Some(words) = trouble(state) else {
+                self.troubles.retain(|(other, _)| other != name);
+                continue;
+            };
+            let told = (name.clone(), state.clone());
+            if self.troubles.contains(&told) {
+                continue;
+            }
+            self.troubles.push(told);
+            match self.form {
+                Form::Screen => {}
+                Form::Line => eprintln!("\r\x1b[2Kagent {name} {words}"),
+                Form::Plain => eprintln!("agent {name} {words}"),
             }
         }
     }
@@ -135,9 +141,19 @@ impl Observer for Display {
                 self.line(&self.place);
             }
             Event::Tick(tick) => self.line(&tick_line(&tick)),
-            Event::LoadMachines(machines) => self.lost(machines),
+            Event::LoadMachines(machines) => self.look_at_machines(machines),
             Event::MixFinished { result, .. } => self.plain(&finished_line(&self.place, result)),
         }
+    }
+}
+
+/// What is to be told of a load machine in this state.
+fn trouble(state: &str) -> Option<&'static str> {
+    match state {
+        "lost" => Some("is lost"),
+        "gone" => Some("is gone"),
+        "no broker" => Some("cannot be heard: the broker is away"),
+        _ => None,
     }
 }
 
