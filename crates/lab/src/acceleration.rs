@@ -210,6 +210,7 @@ pub(crate) mod tests {
             file_bytes: 6250,
             sizes: None,
             page_requests: 1,
+            session_think_s: 0.0,
             body_varies: false,
         };
         result.suite.classes = vec![class("CLASS_4K", 80.0), class("CGI", 20.0)];

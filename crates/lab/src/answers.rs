@@ -518,13 +518,4 @@ mod tests {
         result.systems.clear();
         assert!(answers(&result).iter().all(|answer| answer.answer == "Not measured"));
     }
-
-    #[test]
-    fn people_are_rounded_down_to_two_digits() {
-        let cases =
-            [(0.0, "0"), (99.9, "99"), (935.06, "930"), (46_753.2, "46,000"), (1_234_567.0, "1,200,000")];
-        for (people, expected) in cases {
-            assert_eq!(people_estimate(people), expected);
-        }
-    }
 }

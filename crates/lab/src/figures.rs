@@ -90,7 +90,21 @@ mod tests {
         assert_eq!([f64::NAN, f64::INFINITY, 1e300].map(rate), ["-", "-", "1.00e300"]);
         assert_eq!([f64::NAN, 1e300].map(percent), ["- %", "1.00e302 %"]);
         assert_eq!([1, 1600].map(clients), ["1 client", "1,600 clients"]);
-        assert_eq!([46_789.0, 57.9, -1.0].map(people_estimate), ["46,000", "57", "0"]);
         assert_eq!(list(&["a".to_string(), "b".to_string(), "c".to_string()]), "a, b and c");
+    }
+
+    #[test]
+    fn people_are_rounded_down_to_two_digits() {
+        let cases = [
+            (-1.0, "0"),
+            (0.0, "0"),
+            (99.9, "99"),
+            (935.06, "930"),
+            (46_753.2, "46,000"),
+            (1_234_567.0, "1,200,000"),
+        ];
+        for (people, expected) in cases {
+            assert_eq!(people_estimate(people), expected);
+        }
     }
 }

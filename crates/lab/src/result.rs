@@ -135,6 +135,9 @@ pub struct ClassRecord {
     /// Requests that follow from one choice: those of a page, 1 elsewhere.
     #[serde(default = "one")]
     pub page_requests: u64,
+    /// Of a session: all its think times together, seconds; 0 elsewhere.
+    #[serde(default)]
+    pub session_think_s: f64,
     /// True where the length of a body is the server's to decide, so that nothing can be held against it.
     #[serde(default)]
     pub body_varies: bool,
@@ -181,6 +184,21 @@ impl ClassRecord {
             return between * self.page_requests as f64;
         }
         between + self.sizes.as_ref().map_or(0.0, |sizes| sizes.stddev_bytes.powi(2))
+    }
+}
+
+impl SuiteRecord {
+    /// What a client thinks for each request of a mix, on average, seconds: before each choice the mix's think time, and within a
+    /// session its own. On a page nobody thinks.
+    pub fn think_s_per_request(&self, mix: &MixResult) -> f64 {
+        if self.classes.is_empty() || !self.interfaces.is_empty() {
+            return mix.think_time_s;
+        }
+        let of_class = |class: &ClassRecord| {
+            let choices = class.weight_percent / 100.0 / class.page_requests.max(1) as f64;
+            choices * (mix.think_time_s + class.session_think_s)
+        };
+        self.classes.iter().map(of_class).sum()
     }
 }
 

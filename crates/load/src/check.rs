@@ -104,6 +104,18 @@ impl Plan {
             }
         }
         for (request, is_on_a_page) in self.requests.iter().zip(is_on_a_page) {
+            if request.think_before > MAXIMUM_LENGTH {
+                return refuse(format!(
+                    "the think time before {:?} is longer than the longest run",
+                    request.path
+                ));
+            }
+            if !request.think_before.is_zero() && request.weight > 0.0 {
+                return refuse(format!(
+                    "the request {:?} follows no other, and has a think time before it",
+                    request.path
+                ));
+            }
             if !(request.weight.is_finite()
                 && (request.weight > 0.0 || request.weight == 0.0 && is_on_a_page))
             {

@@ -256,6 +256,11 @@ impl Engine<'_> {
         if now_ns >= self.stop_ns {
             return self.close_connections(index);
         }
+        if self.shared.requests[self.clients[index].page.first].is_session
+            && self.next_of_page(index).is_none()
+        {
+            self.close_connections(index);
+        }
         match &self.pacing {
             Pacing::Closed(None) => self.think(index, now_ns, pause_ns),
             Pacing::Closed(Some(curve)) => {
@@ -284,9 +289,12 @@ impl Engine<'_> {
         }
     }
 
-    /// The client's next request follows its last one, after its think time; nobody thinks in the middle of a page.
+    /// The client's next request follows its last one, after its think time; in the middle of a page or of a session that is what the
+    /// next request says.
     fn think(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
-        let mut think_ns = if self.next_of_page(index).is_some() { 0 } else { self.think_ns };
+        let next = self.next_of_page(index);
+        let mut think_ns =
+            next.map_or(self.think_ns, |request| self.shared.requests[request].think_before_ns);
         if think_ns > 0 && self.shared.plan.think_spread == TimeSpread::Exponential {
             think_ns = (think_ns as f64 * self.clients[index].random.exponential()) as u64;
         }

@@ -64,9 +64,13 @@ pub struct PlannedRequest {
     /// How often it is chosen, relative to the sum of all weights. 0: it is never chosen by itself, and another names it in
     /// `then`.
     pub weight: f64,
-    /// The requests that the same client makes after this one, in their order and without a pause, before it chooses again:
-    /// what is on a page. They are indices into [`Plan::requests`].
+    /// The requests that the same client makes after this one, in their order, before it chooses again: what is on a page, or of a
+    /// session. They are indices into [`Plan::requests`].
     pub then: Vec<usize>,
+    /// How long the client thinks before this one, where another names it in `then`.
+    pub think_before: Duration,
+    /// Whether the client closes its connections after the last of `then`: whoever comes next is somebody else.
+    pub is_session: bool,
     /// Header fields of its own, `name: value` without line ends. One that the plan or the engine has too takes its
     /// place.
     pub headers: Vec<String>,
@@ -91,6 +95,8 @@ impl PlannedRequest {
             path: path.into(),
             weight: 1.0,
             then: Vec::new(),
+            think_before: Duration::ZERO,
+            is_session: false,
             headers: Vec::new(),
             body: None,
             expected_status: Vec::new(),

@@ -2,6 +2,7 @@
 
 use crate::h3;
 use crate::plan::{ConnectionUse, HttpVersion, Plan, PlannedRequest};
+use crate::record::nanoseconds;
 use crate::target::Target;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -22,6 +23,10 @@ pub(crate) struct PreparedRequest {
     pub(crate) target: usize,
     /// The requests that follow it without a choice.
     pub(crate) then: Box<[usize]>,
+    /// The think time before it, where it follows another.
+    pub(crate) think_before_ns: u64,
+    /// The connections end with the last of what follows it.
+    pub(crate) is_session: bool,
     /// The answer to HEAD has no body, whatever its head says.
     pub(crate) is_head: bool,
     /// It may be sent again when nobody knows whether it was done (RFC 9110, section 9.2.2).
@@ -87,6 +92,8 @@ fn prepare_one(plan: &Plan, request: &PlannedRequest) -> PreparedRequest {
         blocks,
         target: request.target,
         then: request.then.clone().into_boxed_slice(),
+        think_before_ns: nanoseconds(request.think_before),
+        is_session: request.is_session,
         is_head: request.method == "HEAD",
         is_idempotent: ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"].contains(&&request.method[..]),
         expected: Expected {

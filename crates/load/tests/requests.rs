@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{After, Server, answer, write};
 use touchstone_load::{ConnectionUse, ErrorCounts, Outcome, Plan, PlannedRequest, Progress, Target, run};
 
@@ -224,6 +224,40 @@ fn what_is_on_a_page_follows_in_its_order_without_a_pause() {
         rest = &after[page.len()..];
     }
     assert!(pages > 3 && alone > 3, "{pages} pages, {alone} alone");
+}
+
+#[test]
+fn a_session_has_its_think_times_and_a_connection_of_its_own() {
+    const THOUGHT: Duration = Duration::from_millis(30);
+    let seen: Arc<Mutex<Vec<(String, u64, Instant)>>> = Arc::default();
+    let noted = seen.clone();
+    let server = Server::start(move |request, stream| {
+        noted.lock().expect("no panic").push((request.line.clone(), request.before, Instant::now()));
+        write(stream, &answer(200, b"ok"));
+        After::Keep
+    });
+    let mut plan = server.plan("/first");
+    let later =
+        |path: &str, think_before| PlannedRequest { weight: 0.0, think_before, ..PlannedRequest::get(path) };
+    plan.requests.extend([later("/style", Duration::ZERO), later("/shop", THOUGHT)]);
+    plan.requests[0].then = vec![1, 2];
+    plan.requests[0].is_session = true;
+    plan.request_limit = Some(9);
+    plan.length = Duration::from_secs(60);
+    assert_eq!(ran(&plan).total_requests, 9);
+    let seen = seen.lock().expect("no panic");
+    for visit in seen.chunks(3) {
+        let [first, style, shop] = visit else { panic!("{visit:?}") };
+        let of = |(line, before, _): &(String, u64, Instant)| {
+            (line.split(' ').nth(1).unwrap_or_default().to_string(), *before)
+        };
+        assert_eq!(
+            [first, style, shop].map(of),
+            [("/first", 0), ("/style", 1), ("/shop", 2)].map(|(p, n)| (p.to_string(), n))
+        );
+        assert!(shop.2 - style.2 >= THOUGHT, "{:?}", shop.2 - style.2);
+    }
+    assert_eq!(server.connections(), 3);
 }
 
 #[test]

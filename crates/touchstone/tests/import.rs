@@ -16,7 +16,7 @@ use serde_json::Value;
 use support::{Nginx, Server, Tree};
 
 const HAR: &str = r#"{"log":{"version":"1.2","entries":[
-{"startedDateTime":"2026-11-22T08:00:00.000Z","request":{"method":"GET","url":"ORIGIN/alphabet.txt","httpVersion":"HTTP/1.1","headers":[{"name":"Cookie","value":"id=1"}]},"response":{"status":200,"bodySize":26,"content":{"mimeType":"text/plain"}}},
+{"startedDateTime":"2026-11-22T08:00:00.000Z","time":100,"request":{"method":"GET","url":"ORIGIN/alphabet.txt","httpVersion":"HTTP/1.1","headers":[{"name":"Cookie","value":"id=1"}]},"response":{"status":200,"bodySize":26,"content":{"mimeType":"text/plain"}}},
 {"startedDateTime":"2026-11-22T08:00:00.300Z","request":{"method":"GET","url":"ORIGIN/none","httpVersion":"HTTP/1.1","headers":[]},"response":{"status":404,"bodySize":9,"content":{"mimeType":"text/html"}}}
 ]}}"#;
 
@@ -101,8 +101,23 @@ fn a_har_is_run_and_replayed_against_its_server() {
         "{}",
         text(&output.stderr)
     );
-    assert!(!fs::read_to_string(&suite).unwrap().contains("id=1"));
-    assert_clean(&bench(place.path(), &suite, &origin));
+    let written = fs::read_to_string(&suite).unwrap();
+    assert!(!written.contains("id=1"));
+    // What somebody did, in its order; the browser waited for 0.3 s, of which the first request took 0.1 s.
+    assert!(
+        text(&output.stdout).contains("2 requests in their order, with 0.2 s of think time"),
+        "{}",
+        text(&output.stdout)
+    );
+    assert!(
+        written.contains("session = [") && written.contains("path = \"/none\", think_time_s = 0.200"),
+        "{written}"
+    );
+    let result = bench(place.path(), &suite, &origin);
+    assert_clean(&result);
+    assert_eq!(result["suite"]["classes"][0]["session_think_s"], 0.2);
+    let mix = touchstone(&["import", "har", &har, "--as", "mix"]);
+    assert!(mix.status.success() && text(&mix.stdout).contains("requests = ["), "{}", text(&mix.stdout));
 
     let output = touchstone(&["load", "--replay", &har, "--speed", "2", "--json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -188,6 +203,7 @@ fn what_cannot_be_imported_says_where_and_what_to_do() {
         (vec!["import", "urls", &urls], "urls.txt:2: "),
         (vec!["import", "log", &urls], "there is no request in it that can be taken over"),
         (vec!["import", "har", "/nowhere/x.har"], "/nowhere/x.har: "),
+        (vec!["import", "log", "/nowhere/x.log", "--as", "session"], "only a HAR tells what one visitor did"),
         (vec!["import", "curl", "curl http://h/ -d @f"], "put the data into the command"),
         (vec!["load", "--replay", &urls], "there is no request in it"),
     ] {

@@ -141,6 +141,10 @@ fn mixes(suite: &Suite, options: &Options) -> Result<Vec<Mix>, String> {
         set(&mut mix.length_s, options.length);
         set(&mut mix.ramp_up_s, options.ramp_up);
         set(&mut mix.ramp_down_s, options.ramp_down);
+        if options.ramp_up.is_some() {
+            // Who has not begun when the counting begins is not in the load that the mix is named after.
+            mix.delay_s = mix.delay_s.min(mix.ramp_up_s);
+        }
         if let Some(problem) = mix.problem() {
             return Err(problem);
         }
@@ -405,5 +409,15 @@ mod tests {
         assert_eq!(mixes.iter().map(|mix| mix.clients).collect::<Vec<_>>(), [3, 1]);
         assert_eq!((mixes[0].ramp_up_s, mixes[0].length_s, mixes[0].ramp_down_s), (0.0, 5.0, 1.0));
         assert_eq!(mixes[1].name, "1_client");
+    }
+
+    #[test]
+    fn a_shorter_ramp_shortens_the_delay_in_it() {
+        let mut suite = Suite::find("webbench-1.1-static").unwrap();
+        suite.mixes.iter_mut().for_each(|mix| mix.delay_s = 13.0);
+        let delay_s = |ramp_up| mixes(&suite, &Options { ramp_up, ..options(&[]) }).unwrap()[0].delay_s;
+        assert_eq!(delay_s(Some(Duration::from_secs(2))), 2.0);
+        assert_eq!(delay_s(Some(Duration::from_secs(20))), 13.0);
+        assert_eq!(delay_s(None), 13.0);
     }
 }

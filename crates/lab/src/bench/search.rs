@@ -150,7 +150,16 @@ fn trial_mix(mix: &Mix, clients: usize) -> Mix {
     let counted = mix.length_s - mix.ramp_up_s - mix.ramp_down_s;
     let ramp_up_s = mix.ramp_up_s.min(TRIAL_RAMP_S);
     let length_s = ramp_up_s + counted.min(TRIAL_S - TRIAL_RAMP_S);
-    Mix { name: Mix::name_for(clients), clients, ramp_up_s, length_s, ramp_down_s: 0.0, ..mix.clone() }
+    let delay_s = mix.delay_s.min(ramp_up_s);
+    Mix {
+        name: Mix::name_for(clients),
+        clients,
+        ramp_up_s,
+        length_s,
+        ramp_down_s: 0.0,
+        delay_s,
+        ..mix.clone()
+    }
 }
 
 #[cfg(test)]
@@ -204,5 +213,7 @@ mod tests {
         assert_eq!((trial.clients, trial.ramp_up_s, trial.length_s, trial.problem()), (7, 0.5, 3.0, None));
         let short = Mix { ramp_up_s: 0.1, length_s: 1.0, ramp_down_s: 0.1, ..mix };
         assert!((trial_mix(&short, 7).length_s - 0.9).abs() < 1e-9);
+        let slow_to_begin = Mix { delay_s: 20.0, ..short };
+        assert_eq!(trial_mix(&slow_to_begin, 7).delay_s, 0.1);
     }
 }

@@ -1,7 +1,7 @@
 //! What a reader must know before trusting a figure: signs in the figures themselves, a sentence each.
 
 use crate::figures::{clients, count, percent, significant};
-use crate::result::{MixResult, ResultFile, SystemResult};
+use crate::result::{MixResult, ResultFile, SuiteRecord, SystemResult};
 use crate::series::{self, Series};
 use crate::verdict;
 
@@ -19,7 +19,8 @@ pub(super) fn of(result: &ResultFile) -> Vec<String> {
     for system in &result.systems {
         for series in series::of_system(result, system) {
             warnings.extend(saturation(&series));
-            warnings.extend(series.mixes.iter().filter_map(|mix| littles_law(&series.title, mix)));
+            warnings
+                .extend(series.mixes.iter().filter_map(|mix| littles_law(&series.title, &result.suite, mix)));
             warnings.extend(series.mixes.iter().filter_map(|mix| steal(&series.title, mix)));
             warnings.extend(of_processors(&series));
         }
@@ -52,11 +53,11 @@ fn saturation(series: &Series<'_>) -> Option<String> {
 }
 
 /// In a closed loop, clients = rate x (latency + think time); where that is not so, something was not counted.
-fn littles_law(title: &str, mix: &MixResult) -> Option<String> {
+fn littles_law(title: &str, suite: &SuiteRecord, mix: &MixResult) -> Option<String> {
     if !mix.complete || mix.requests == 0 {
         return None;
     }
-    let implied = mix.littles_law_clients + mix.requests_per_second * mix.think_time_s;
+    let implied = mix.littles_law_clients + mix.requests_per_second * suite.think_s_per_request(mix);
     let off = (implied / mix.clients as f64 - 1.0).abs();
     (off > LITTLES_LAW_TOLERANCE).then(|| {
         format!(

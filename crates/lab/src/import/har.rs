@@ -7,6 +7,7 @@ use super::{ImportError, Kind, LeftOut, REQUESTS_MAX, RecordedRequest, Recording
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -68,7 +69,7 @@ pub fn read(file: &str, text: &str, wishes: &Wishes) -> Result<Recording, Import
     }
     let mut recording = Recording { origin: wishes.origin.clone(), ..Recording::default() };
     let mut left_out = LeftOut::default();
-    let (mut times, mut of_http2) = (Vec::new(), 0);
+    let (mut times, mut pages, mut of_http2) = (Vec::new(), Vec::new(), 0);
     for (number, entry) in entries.iter().enumerate() {
         match request(entry, &mut recording.origin, wishes) {
             Err(reason) => left_out.note(reason, number + 1),
@@ -79,6 +80,7 @@ pub fn read(file: &str, text: &str, wishes: &Wishes) -> Result<Recording, Import
                     ["h2", "http/2", "http/2.0"].contains(&version.to_ascii_lowercase().as_str()),
                 );
                 times.push(started(entry));
+                pages.push(entry.get("pageref").and_then(Value::as_str).map(str::to_string));
                 recording.requests.push(request);
             }
         }
@@ -95,11 +97,30 @@ pub fn read(file: &str, text: &str, wishes: &Wishes) -> Result<Recording, Import
     for (request, time) in recording.requests.iter_mut().zip(times) {
         request.after = time.zip(first).and_then(|(time, first)| (time - first).try_into().ok());
     }
+    name_pages(&value, &mut recording.requests, &pages);
     Ok(recording)
+}
+
+/// Gives the first request of each page, by its time, the page's title.
+fn name_pages(har: &Value, requests: &mut [RecordedRequest], pages: &[Option<String>]) {
+    let listed = har.pointer("/log/pages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    for page in listed {
+        let text = |key: &str| page.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+        let Some(id) = text("id") else { continue };
+        let of_page = (0..requests.len()).filter(|place| pages[*place].as_deref() == Some(id));
+        if let Some(first) = of_page.min_by_key(|place| requests[*place].after) {
+            requests[first].page_title = Some(text("title").unwrap_or(id).to_string());
+        }
+    }
 }
 
 fn started(entry: &Value) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(entry.get("startedDateTime")?.as_str()?, &Rfc3339).ok()
+}
+
+/// How long an entry took, waiting included; in the format that is in milliseconds.
+fn took(entry: &Value) -> Option<Duration> {
+    Duration::try_from_secs_f64(entry.get("time")?.as_f64()? / 1000.0).ok()
 }
 
 /// One entry, or why it is left out, in the plural.
@@ -131,6 +152,7 @@ fn request(entry: &Value, origin: &mut Option<String>, wishes: &Wishes) -> Resul
         bytes: sent_bytes(entry).filter(|_| status == Some(200)),
         // What the cache of the recording had is there for a client that has none.
         status: status.map(|status| if status == 304 { 200 } else { status }),
+        took: took(entry),
         method,
         ..RecordedRequest::get(path)
     })
@@ -253,6 +275,7 @@ mod tests {
         assert_eq!((post.method.as_str(), post.path.as_str(), post.status), ("POST", "/api?x=1", Some(201)));
         assert_eq!((post.body.as_deref(), post.kind), (Some("{\"a\":1}"), Kind::Data));
         assert_eq!(post.after.map(|after| after.as_millis()), Some(250));
+        assert_eq!(post.took, None);
         assert_eq!(
             recording.notes,
             [
@@ -267,6 +290,26 @@ mod tests {
         assert!(
             read("x.har", GOOD, &wishes).unwrap().requests[0].headers.contains(&"Cookie: id=1".to_string())
         );
+    }
+
+    #[test]
+    fn pages_have_their_titles_and_requests_their_times() {
+        let text = r#"{"log":{"pages":[{"id":"p1","title":"Home"},{"id":"p2","title":" "},{"id":"none","title":"X"},{"title":"no id"}],"entries":[
+{"pageref":"p2","startedDateTime":"2026-11-22T08:00:05Z","time":20.5,"request":{"method":"GET","url":"http://h/two"},"response":{"status":200}},
+{"pageref":"p1","startedDateTime":"2026-11-22T08:00:00.1Z","time":-1,"request":{"method":"GET","url":"http://h/style"},"response":{"status":200}},
+{"pageref":"p1","startedDateTime":"2026-11-22T08:00:00Z","time":1e300,"request":{"method":"GET","url":"http://h/"},"response":{"status":200}}]}}"#;
+        let recording = read("x.har", text, &Wishes::default()).unwrap();
+        let found: Vec<(&str, Option<&str>, Option<Duration>)> = recording
+            .requests
+            .iter()
+            .map(|request| (request.path.as_str(), request.page_title.as_deref(), request.took))
+            .collect();
+        let expected = [
+            ("/two", Some("p2"), Some(Duration::from_micros(20_500))),
+            ("/style", None, None),
+            ("/", Some("Home"), None),
+        ];
+        assert_eq!(found, expected);
     }
 
     /// One entry with these parts of a request and of a response.

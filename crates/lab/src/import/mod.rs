@@ -13,6 +13,7 @@ mod form;
 pub mod har;
 mod kind;
 mod log_format;
+mod session_text;
 mod shell_words;
 pub mod suite_text;
 pub mod url_list;
@@ -66,6 +67,10 @@ pub struct RecordedRequest {
     pub status: Option<u16>,
     /// When it was made, from the first one on.
     pub after: Option<Duration>,
+    /// How long it took until its answer was whole.
+    pub took: Option<Duration>,
+    /// The title of the page that begins with it.
+    pub page_title: Option<String>,
 }
 
 /// Requests that are made one after the other, by their places in the recording.
@@ -91,6 +96,8 @@ impl RecordedRequest {
             bytes: None,
             status: None,
             after: None,
+            took: None,
+            page_title: None,
         }
     }
 }

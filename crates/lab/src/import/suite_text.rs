@@ -1,5 +1,6 @@
 //! From a recording to a suite: its TOML text, ready to be run, read and changed.
 
+use super::session_text::Session;
 use super::{Kind, RecordedRequest, Recording};
 use crate::suite::OwnRequest;
 use std::collections::HashMap;
@@ -9,6 +10,11 @@ use touchstone_load::MAXIMUM_REQUESTS;
 /// The largest file that a suite can have.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
+/// The longest ramp of an imported suite, seconds; clients that begin within it are spread over a session as far as it goes.
+const RAMP_MAX_S: f64 = 600.0;
+/// The same for the short form.
+const QUICK_RAMP_MAX_S: f64 = 20.0;
+
 /// What the suite is called, and how much of the recording it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuiteWishes {
@@ -16,8 +22,19 @@ pub struct SuiteWishes {
     pub name: String,
     /// What it was made of, for its source.
     pub source: String,
-    /// At most so many different requests, those that are made most.
+    /// At most so many different requests, those that are made most; of a session the first.
     pub most: usize,
+    /// What becomes of requests that are on no page.
+    pub form: Form,
+}
+
+/// What becomes of the requests of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// One session: all of them in their order, with the times between.
+    Session,
+    /// A mix: each by itself, with the weight of how often it was made.
+    Mix,
 }
 
 /// A suite's TOML text, and notes on what is not in it.
@@ -25,9 +42,16 @@ pub fn suite_text(recording: &Recording, wishes: &SuiteWishes) -> (String, Vec<S
     let recording = &with_one_size(recording);
     let mut notes = recording.notes.clone();
     let is_secure = recording.origin.as_ref().is_some_and(|origin| origin.starts_with("https://"));
-    let mut text = head(recording, wishes, is_secure);
-    if recording.pages.is_empty() {
-        let (distinct, more) = distinct(&recording.requests, wishes.most.min(MAXIMUM_REQUESTS));
+    let most = wishes.most.min(MAXIMUM_REQUESTS);
+    let session =
+        (recording.pages.is_empty() && wishes.form == Form::Session).then(|| Session::of(recording, most));
+    let mut text = head(recording, wishes, is_secure, session.as_ref());
+    if let Some(session) = &session {
+        notes.extend(session.note());
+        notes.extend((!session.is_of_files()).then(|| ONLY_BY_URL.to_string()));
+        session.write(&mut text);
+    } else if recording.pages.is_empty() {
+        let (distinct, more) = distinct(&recording.requests, most);
         notes.extend(more);
         let asks_anything_else = distinct.iter().any(|request| !own(request).is_file());
         for kind in Kind::ALL {
@@ -43,7 +67,7 @@ pub fn suite_text(recording: &Recording, wishes: &SuiteWishes) -> (String, Vec<S
         notes.extend(recording.pages.iter().any(files).then(|| ONLY_BY_URL.to_string()));
         for (number, page) in recording.pages.iter().enumerate() {
             let lines: String =
-                page.requests.iter().map(|place| line(&recording.requests[*place], false)).collect();
+                page.requests.iter().map(|place| line(&recording.requests[*place], None)).collect();
             let _ = write!(
                 text,
                 "\n[[workload.class]]\nname = \"PAGE_{number}\"\nweight = {}\npage = [\n{lines}]\n",
@@ -58,14 +82,26 @@ pub fn suite_text(recording: &Recording, wishes: &SuiteWishes) -> (String, Vec<S
 const ONLY_BY_URL: &str = "not all requests can be answered by files that are made for the run: name a server that answers them by its URL \
                            (--sut http://...)";
 
-fn head(recording: &Recording, wishes: &SuiteWishes, is_secure: bool) -> String {
+fn head(
+    recording: &Recording,
+    wishes: &SuiteWishes,
+    is_secure: bool,
+    session: Option<&Session<'_>>,
+) -> String {
     let name = quoted(&wishes.name);
     let (source, origin) =
         (quoted(&wishes.source), recording.origin.as_deref().unwrap_or("no server in particular"));
     let version = if is_secure && recording.is_http2 { "2" } else { "1.1" };
     let tls = if is_secure { "tls = true\n" } else { "" };
-    let description =
-        quoted(&format!("{} requests of {origin}, by how often they were made", recording.requests.len()));
+    let description = quoted(&match session {
+        Some(session) => format!(
+            "{} requests of {origin} in their order, as a session with {:.1} s of think time",
+            session.requests(),
+            session.thought().as_secs_f64()
+        ),
+        None => format!("{} requests of {origin}, by how often they were made", recording.requests.len()),
+    });
+    let mixes = mixes(session);
     format!(
         "# Imported by `touchstone import`. `file_bytes` is the size that was recorded: a file of that size is made where a system is started
 # for the run; of a server that is named by its URL no size is asked. Change what you like: `touchstone suites` shows how others do it.
@@ -77,29 +113,7 @@ title = {name}
 description = {description}
 source = {source}
 
-mixes = [
-  {{ clients = 1 }},
-  {{ clients = 2 }},
-  {{ clients = 4 }},
-  {{ clients = 8 }},
-  {{ clients = 16 }},
-  {{ clients = 32 }},
-  {{ clients = 64 }},
-]
-
-# What all mixes share; a mix may state its own.
-[mix]
-ramp_up_s = 5
-length_s = 60
-ramp_down_s = 5
-
-# The short form (--quick).
-[quick]
-ramp_up_s = 1
-length_s = 7
-ramp_down_s = 1
-mixes = [{{ clients = 1 }}, {{ clients = 8 }}, {{ clients = 32 }}]
-
+{mixes}
 [client]
 use_keep_alives = true
 http_version = \"{version}\"
@@ -109,6 +123,33 @@ timeout_s = 30
 [workload]
 name = {name}
 "
+    )
+}
+
+/// The mixes. Whoever thinks is no great load: of sessions there are more clients, and they begin one by one while a session goes on, so
+/// that each is somewhere else in it when the counting begins.
+fn mixes(session: Option<&Session<'_>>) -> String {
+    let thought_s = session.map_or(0.0, |session| session.thought().as_secs_f64().ceil());
+    let thinks = thought_s > 0.0;
+    let list = |clients: &[u32]| -> String {
+        clients.iter().map(|clients| format!("  {{ clients = {clients} }},\n")).collect()
+    };
+    let (all, few) = if thinks {
+        (list(&[10, 30, 100, 300]), list(&[30, 100]))
+    } else {
+        (list(&[1, 2, 4, 8, 16, 32, 64]), list(&[1, 8, 32]))
+    };
+    let times = |ramp_s: f64, counted_s: f64, end_s: f64| {
+        let delay = if thinks { format!("delay_s = {ramp_s}\n") } else { String::new() };
+        format!(
+            "{delay}ramp_up_s = {ramp_s}\nlength_s = {}\nramp_down_s = {end_s}\n",
+            ramp_s + counted_s + end_s
+        )
+    };
+    let whole = times(thought_s.clamp(5.0, RAMP_MAX_S), 50.0, 5.0);
+    let quick = times(thought_s.clamp(1.0, QUICK_RAMP_MAX_S), 5.0, 1.0);
+    format!(
+        "mixes = [\n{all}]\n\n# What all mixes share; a mix may state its own.\n[mix]\n{whole}\n# The short form (--quick).\n[quick]\n{quick}mixes = [\n{few}]\n"
     )
 }
 
@@ -168,13 +209,15 @@ fn write_class(text: &mut String, name: &str, requests: &[&RecordedRequest]) {
     if weight <= 0.0 {
         return;
     }
-    let lines: String = requests.iter().map(|request| line(request, true)).collect();
+    let weight_of =
+        |request: &RecordedRequest| (request.weight != 1.0).then(|| format!("weight = {}", request.weight));
+    let lines: String = requests.iter().map(|request| line(request, weight_of(request))).collect();
     let _ =
         write!(text, "\n[[workload.class]]\nname = \"{name}\"\nweight = {weight}\nrequests = [\n{lines}]\n");
 }
 
 /// A request as a suite states it.
-fn own(request: &RecordedRequest) -> OwnRequest {
+pub(super) fn own(request: &RecordedRequest) -> OwnRequest {
     OwnRequest {
         method: request.method.clone(),
         headers: request.headers.clone(),
@@ -185,17 +228,15 @@ fn own(request: &RecordedRequest) -> OwnRequest {
     }
 }
 
-/// The line of a request in the list of its class.
-fn line(request: &RecordedRequest, with_weight: bool) -> String {
+/// The line of a request in the list of its class, with one more key.
+pub(super) fn line(request: &RecordedRequest, key: Option<String>) -> String {
     let own = own(request);
     let mut keys = Vec::new();
     if own.method != "GET" {
         keys.push(format!("method = {}", quoted(&own.method)));
     }
     keys.push(format!("path = {}", quoted(&own.path)));
-    if with_weight && request.weight != 1.0 {
-        keys.push(format!("weight = {}", request.weight));
-    }
+    keys.extend(key);
     keys.extend(own.file_bytes.map(|bytes| format!("file_bytes = {bytes}")));
     if !own.headers.is_empty() {
         let headers: Vec<String> = own.headers.iter().map(|header| quoted(header)).collect();
@@ -246,7 +287,12 @@ mod tests {
     use std::time::Duration;
 
     fn wishes(most: usize) -> SuiteWishes {
-        SuiteWishes { name: "mine".to_string(), source: "here \"and\" there".to_string(), most }
+        SuiteWishes {
+            name: "mine".to_string(),
+            source: "here \"and\" there".to_string(),
+            most,
+            form: Form::Mix,
+        }
     }
 
     fn suite(recording: &Recording, most: usize) -> (Suite, Vec<String>) {
@@ -301,6 +347,44 @@ mod tests {
     }
 
     #[test]
+    fn a_recording_becomes_a_session_in_its_order() {
+        let entry = |page: &str, second: f64, path: &str| {
+            format!(
+                r#"{{"pageref":"{page}","startedDateTime":"2026-11-22T08:00:{second:06.3}Z","time":100,"request":{{"method":"GET","url":"http://h{path}"}},"response":{{"status":200,"bodySize":9,"content":{{}}}}}}"#
+            )
+        };
+        let entries = [
+            entry("a", 0.0, "/index.html"),
+            entry("a", 0.15, "/a.css"),
+            entry("b", 12.5, "/two.html"),
+            entry("b", 12.55, "/a.css"),
+        ];
+        let text = format!(
+            r#"{{"log":{{"pages":[{{"id":"a","title":"Home\nsweet"}},{{"id":"b","title":"Two"}}],"entries":[{}]}}}}"#,
+            entries.join(",")
+        );
+        let recording = har::read("x.har", &text, &har::Wishes::default()).unwrap();
+        let wishes = SuiteWishes { form: Form::Session, ..wishes(100) };
+        let (text, notes) = suite_text(&recording, &wishes);
+        let suite = Suite::read("mine.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(notes, Vec::<String>::new());
+        let [class] = &suite.first_part().workload.classes[..] else { panic!("{text}") };
+        assert!(
+            class.is_session() && text.contains("  # Home sweet\n") && text.contains("  # Two\n"),
+            "{text}"
+        );
+        let paths: Vec<String> = (0..class.requests()).map(|number| class.path(number)).collect();
+        assert_eq!(paths, ["/index.html", "/a.css", "/two.html", "/a.css"]);
+        assert_eq!(class.session_think_s(), 12.25);
+        // Whoever begins in the ramp is anywhere in the session when the counting begins.
+        assert_eq!(
+            (suite.mixes[0].delay_s, suite.mixes[0].ramp_up_s, suite.mixes[0].length_s),
+            (13.0, 13.0, 68.0)
+        );
+        assert_eq!(suite.first_part().needs(), ["files"]);
+    }
+
+    #[test]
     fn names_of_files_are_names_of_suites() {
         for (file, name) in [
             ("/var/log/access.log", "access"),
@@ -321,24 +405,30 @@ mod tests {
             0.001f64..1e6,
             prop::option::of(0u64..1_000_000),
             prop::option::of(200u16..600),
+            prop::option::of((0u64..10_000_000, 0u64..10_000_000)),
+            prop::option::of("\\PC{0,200}|[\u{0}-\u{20}]{0,5}"),
         );
         let request =
-            request.prop_map(|(method, path, headers, body, weight, bytes, status)| RecordedRequest {
-                method,
-                headers,
-                body,
-                weight,
-                bytes,
-                status,
-                after: Some(Duration::ZERO),
-                ..RecordedRequest::get(path)
+            request.prop_map(|(method, path, headers, body, weight, bytes, status, times, page_title)| {
+                RecordedRequest {
+                    method,
+                    headers,
+                    body,
+                    weight,
+                    bytes,
+                    status,
+                    after: times.map(|(after, _)| Duration::from_millis(after)),
+                    took: times.map(|(_, took)| Duration::from_millis(took)),
+                    page_title,
+                    ..RecordedRequest::get(path)
+                }
             });
         prop::collection::vec(request, 1..20)
     }
 
     proptest! {
         #[test]
-        fn whatever_was_recorded_makes_a_suite_that_is_read(requests in requests(), has_pages: bool) {
+        fn whatever_was_recorded_makes_a_suite_that_is_read(requests in requests(), has_pages: bool, is_session: bool) {
             let count = requests.len();
             let pages = if has_pages {
                 vec![Page { weight: 1.0, requests: (0..count).collect() }]
@@ -346,7 +436,8 @@ mod tests {
                 Vec::new()
             };
             let recording = Recording { requests, pages, ..Recording::default() };
-            let (text, _) = suite_text(&recording, &wishes(1000));
+            let form = if is_session { Form::Session } else { Form::Mix };
+            let (text, _) = suite_text(&recording, &SuiteWishes { form, ..wishes(1000) });
             let suite = Suite::read("mine.toml", &text).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
             let asked: u64 = suite.first_part().workload.files();
             prop_assert!(asked >= 1 && asked <= count as u64);

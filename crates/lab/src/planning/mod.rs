@@ -98,7 +98,8 @@ fn of_series(
     let (bottleneck, usage) = diagnosis(system, &complete, peak, raw);
     let points: Vec<(f64, f64)> =
         complete.iter().map(|mix| (mix.clients as f64, mix.requests_per_second)).collect();
-    let mva = mva::of(&stations(system, &complete), peak.think_time_s, &measured(&complete));
+    let mva =
+        mva::of(&stations(system, &complete), result.suite.think_s_per_request(peak), &measured(&complete));
     let advice = advice::of(&advice::Situation {
         result,
         system,

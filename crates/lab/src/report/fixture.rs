@@ -271,6 +271,7 @@ fn suite() -> SuiteRecord {
                 file_bytes: 256 << power,
                 sizes: None,
                 page_requests: 1,
+                session_think_s: 0.0,
                 body_varies: false,
             })
             .collect(),

@@ -13,7 +13,7 @@ use super::view::{SystemView, View, drawable, is_lower_bound};
 use super::words;
 use crate::result::{LatencyRecord, MixResult};
 
-/// A slowest answer so many times the quickest median takes a scale by powers of ten.
+/// A largest figure so many times the quickest median takes a scale by powers of ten: on one from zero the quick would lie flat.
 const SPREAD_FOR_LOGARITHM: f64 = 25.0;
 
 /// A figure of a latency record.
@@ -55,41 +55,37 @@ pub(super) fn section(view: &View) -> Markup {
         2 | 4 => (Canvas::HALF, "figures two"),
         _ => (Canvas::THIRD, "figures three"),
     };
-    let unit = Unit::for_largest(largest(view));
+    let axis = Axis::of_figures(drawn(view), drawn(view).fold(f64::INFINITY, f64::min), 5);
     html! {
         section aria-labelledby="latency" {
             h2 id="latency" { "Latency" }
             p class="lead" {
                 "From the start of the connection, or of the request on a kept one, to the last byte of the answer. \
                  p50 is the median: half of the answers came sooner; of a hundred answers, one took longer than p99. "
-                @if measured.len() > 1 { "All drawings have the same scale." }
+                (axis.in_words(measured.len()))
             }
             div class=(class) {
-                @for (index, system) in measured { (by_clients(view, index, system, &unit, canvas).write()) }
+                @for (index, system) in measured { (by_clients(view, index, system, &axis, canvas).write()) }
             }
             (at_the_peak(view).write())
         }
     }
 }
 
-/// The largest figure of all that are drawn against clients, microseconds.
-fn largest(view: &View) -> f64 {
-    view.systems
-        .iter()
-        .flat_map(|system| system.runs.iter().flatten())
-        .flat_map(|mix| DRAWN.iter().map(|(_, figure)| figure(&mix.latency)))
-        .filter_map(drawable)
-        .fold(0.0, f64::max)
+/// All figures that are drawn against clients, of every run, as their intervals hold them all; microseconds.
+fn drawn(view: &View) -> impl Iterator<Item = f64> {
+    let mixes = view.systems.iter().flat_map(|system| system.runs.iter().flatten());
+    mixes.flat_map(|mix| DRAWN.iter().map(|(_, figure)| figure(&mix.latency))).filter_map(drawable)
 }
 
-fn by_clients(view: &View, index: usize, system: &SystemView, unit: &Unit, canvas: Canvas) -> Figure {
+fn by_clients(view: &View, index: usize, system: &SystemView, axis: &Axis, canvas: Canvas) -> Figure {
     let series: Vec<Series> = DRAWN
         .iter()
         .enumerate()
         .map(|(number, (name, figure))| Series {
             label: (*name).to_owned(),
             style: system.style.variant(number),
-            points: system.mixes.iter().map(|mix| point(name, system, mix, *figure, unit)).collect(),
+            points: system.mixes.iter().map(|mix| point(name, system, mix, *figure, &axis.unit)).collect(),
         })
         .collect();
     let chart = LineChart {
@@ -97,11 +93,7 @@ fn by_clients(view: &View, index: usize, system: &SystemView, unit: &Unit, canva
         title: format!("Latency percentiles of {} against virtual clients", system.label),
         description: growth(system),
         across: Across::Clients(view.clients.clone()),
-        upward: Upward {
-            scale: ValueScale::from_zero(largest(view) / unit.microseconds, 5),
-            unit: unit.name.to_owned(),
-            second: None,
-        },
+        upward: axis.upward(),
         series,
     };
     Figure {
@@ -178,30 +170,17 @@ fn table(view: &View, system: &SystemView) -> Table {
 fn at_the_peak(view: &View) -> Figure {
     let peaks: Vec<(&SystemView, &MixResult)> =
         view.systems.iter().filter_map(|system| Some((system, system.peak?))).collect();
-    let values: Vec<f64> = peaks
-        .iter()
-        .flat_map(|(_, peak)| curve(&peak.latency).into_iter().map(|(_, value)| value))
-        .filter(|&value| value > 0.0)
-        .collect();
-    let largest = values.iter().copied().fold(0.0, f64::max);
-    let median =
-        peaks.iter().filter_map(|(_, peak)| drawable(peak.latency.p50_us)).fold(f64::INFINITY, f64::min);
-    let unit = Unit::for_largest(largest);
-    let logarithmic = median > 0.0 && largest > SPREAD_FOR_LOGARITHM * median;
-    let scale = if logarithmic {
-        let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
-        ValueScale::logarithmic(smallest / unit.microseconds, largest / unit.microseconds)
-    } else {
-        ValueScale::from_zero(largest / unit.microseconds, 6)
-    };
+    let values = peaks.iter().flat_map(|(_, peak)| curve(&peak.latency).into_iter().map(|(_, value)| value));
+    let medians = peaks.iter().filter_map(|(_, peak)| drawable(peak.latency.p50_us));
+    let axis = Axis::of_figures(values, medians.fold(f64::INFINITY, f64::min), 6);
     let count = peaks.iter().map(|(_, peak)| peak.latency.count).max().unwrap_or(1);
     let chart = LineChart {
         id: "percentiles".to_owned(),
         title: "Latency by percentile at the peak".to_owned(),
         description: tails(&peaks),
         across: Across::Percentiles(NinesScale::for_count(count)),
-        upward: Upward { scale, unit: unit.name.to_owned(), second: None },
-        series: peaks.iter().map(|(system, peak)| distribution(system, peak, &unit)).collect(),
+        upward: axis.upward(),
+        series: peaks.iter().map(|(system, peak)| distribution(system, peak, &axis.unit)).collect(),
     };
     Figure {
         id: "percentiles".to_owned(),
@@ -209,7 +188,7 @@ fn at_the_peak(view: &View) -> Figure {
         caption: format!(
             "How long the answers took, each system at the mix of its highest rate: read off how many percent came \
              within how long. The slowest tenth, hundredth and thousandth get as much room as all the rest{}. {}",
-            if logarithmic { ", and the latencies are spaced by powers of ten" } else { "" },
+            if axis.is_logarithmic() { ", and the latencies are spaced by powers of ten" } else { "" },
             tails(&peaks)
         ),
         legend: legend(&chart, Canvas::WIDE),
@@ -311,6 +290,55 @@ fn peak_table(peaks: &[(&SystemView, &MixResult)]) -> Table {
     }
 }
 
+/// The vertical axis of latencies, shared by all drawings that are to be compared.
+struct Axis {
+    scale: ValueScale,
+    unit: Unit,
+}
+
+impl Axis {
+    /// One that holds all the figures, microseconds, with about as many ticks; the quickest median decides with the largest of them
+    /// how they are spaced.
+    fn of_figures(figures: impl Iterator<Item = f64>, quickest_us: f64, ticks: usize) -> Axis {
+        let (mut smallest, mut largest) = (f64::INFINITY, 0.0);
+        for figure in figures.filter(|figure| *figure > 0.0) {
+            (smallest, largest) = (f64::min(smallest, figure), f64::max(largest, figure));
+        }
+        let unit = Unit::for_largest(largest);
+        let (low, high) = (smallest / unit.microseconds, largest / unit.microseconds);
+        let scale = if quickest_us > 0.0 && largest > SPREAD_FOR_LOGARITHM * quickest_us {
+            ValueScale::logarithmic(low, high)
+        } else {
+            ValueScale::from_zero(high, ticks)
+        };
+        Axis { scale, unit }
+    }
+
+    fn is_logarithmic(&self) -> bool {
+        matches!(self.scale, ValueScale::Logarithmic { .. })
+    }
+
+    fn upward(&self) -> Upward {
+        let kind = if self.is_logarithmic() { " (log scale)" } else { "" };
+        Upward { scale: self.scale.clone(), unit: format!("{}{kind}", self.unit.name), second: None }
+    }
+
+    /// What has to be known of it to read so many drawings.
+    fn in_words(&self, drawings: usize) -> String {
+        let mut words = String::new();
+        if self.is_logarithmic() {
+            words.push_str(
+                "Latencies are spaced by powers of ten, so that the quick can be read beside the slow: the same distance \
+                 upwards is the same factor. ",
+            );
+        }
+        if drawings > 1 {
+            words.push_str("All drawings have the same scale.");
+        }
+        words
+    }
+}
+
 /// The unit of a latency axis.
 struct Unit {
     name: &'static str,
@@ -324,5 +352,26 @@ impl Unit {
             largest if largest < 10_000_000.0 => Unit { name: "ms", microseconds: 1000.0 },
             _ => Unit { name: "s", microseconds: 1_000_000.0 },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quick_is_not_flat_beside_the_slow() {
+        // A static file in 0.1 ms and CGI in 30 ms.
+        let axis = Axis::of_figures([100.0, 250.0, 8_000.0, 30_000.0].into_iter(), 100.0, 5);
+        assert!(axis.is_logarithmic() && axis.upward().unit == "ms (log scale)");
+        let height = |microseconds: f64| axis.scale.position(microseconds / axis.unit.microseconds);
+        assert!(height(250.0) - height(100.0) > 0.1, "{}", height(250.0) - height(100.0));
+        assert!(axis.in_words(2).ends_with("All drawings have the same scale."));
+        // What is of one kind is drawn from zero, so that heights are proportions.
+        let axis = Axis::of_figures([100.0, 250.0].into_iter(), 100.0, 5);
+        assert_eq!((axis.is_logarithmic(), axis.upward().unit.as_str()), (false, "µs"));
+        assert_eq!(axis.in_words(1), "");
+        // Nothing at all gives an axis too.
+        assert!(!Axis::of_figures(std::iter::empty(), f64::INFINITY, 5).is_logarithmic());
     }
 }

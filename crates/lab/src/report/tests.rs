@@ -507,6 +507,19 @@ fn several_runs_of_a_mix_are_one_point_with_a_bar() {
 }
 
 #[test]
+fn latencies_that_spread_far_are_spaced_by_powers_of_ten_and_say_so() {
+    let latency = |result: &ResultFile| {
+        let page = html(result);
+        let start = page.find("id=\"latency\"").unwrap();
+        page[start..start + page[start..].find("id=\"percentiles\"").unwrap()].to_owned()
+    };
+    let far = latency(&fixture::full());
+    assert!(far.contains("(log scale)</text>") && far.contains("spaced by powers of ten"), "{far}");
+    let near = latency(&fixture::single());
+    assert!(!near.contains("(log scale)</text>") && !near.contains("powers of ten"), "{near}");
+}
+
+#[test]
 fn an_incomplete_run_says_so_first() {
     let page = html(&fixture::incomplete());
     let banner = page.find("This run is incomplete").expect("a banner");

@@ -29,7 +29,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target, TimeSpread};
-pub use workload::{Class, Content, Part, Workload};
+pub use workload::{Class, Content, Order, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
 const BUILT_IN: [(&str, &str); 28] = [

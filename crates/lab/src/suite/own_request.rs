@@ -1,7 +1,8 @@
 //! Requests that a suite spells out: their method, path, fields and body, and what their answer must be. What a system can serve as a
 //! file is made one, in the size that the suite states.
 
-use super::Lengths;
+use super::read::SECONDS_MAX;
+use super::{Lengths, Order};
 use crate::definition::{DefinitionError, Located, Table};
 use touchstone_load::{MAXIMUM_BODY_BYTES, MAXIMUM_PATH_BYTES, PlannedRequest};
 
@@ -27,6 +28,8 @@ pub struct OwnRequest {
     pub file_bytes: Option<u64>,
     /// The statuses of a valid answer; empty: 200 to 399.
     pub statuses: Vec<u16>,
+    /// Of a session: how long its user thinks before this request.
+    pub think_time_s: f64,
 }
 
 impl OwnRequest {
@@ -41,11 +44,12 @@ impl OwnRequest {
             body_bytes: None,
             file_bytes: None,
             statuses: Vec::new(),
+            think_time_s: 0.0,
         }
     }
 
-    /// Reads one from its table. On a page requests have no weights.
-    pub(super) fn read(table: &Table<'_>, is_on_page: bool) -> Result<OwnRequest, DefinitionError> {
+    /// Reads one from its table. Only what is chosen has a weight, and only what is of a session a think time.
+    pub(super) fn read(table: &Table<'_>, order: Order) -> Result<OwnRequest, DefinitionError> {
         let path = table.required_string("path")?;
         if let Some(problem) = path_problem(&path.value) {
             return Err(table.error_at(&path, problem));
@@ -56,7 +60,9 @@ impl OwnRequest {
             }
             method => method.map_or_else(|| "GET".to_string(), |method| method.value),
         };
-        let weight = if is_on_page { None } else { table.number("weight", 1e-9..=1e12)? };
+        let weight = if order == Order::Chosen { table.number("weight", 1e-9..=1e12)? } else { None };
+        let think_time =
+            if order == Order::Session { table.number("think_time_s", 0.0..=SECONDS_MAX)? } else { None };
         let request = OwnRequest {
             method,
             path: path.value,
@@ -66,6 +72,7 @@ impl OwnRequest {
             body_bytes: table.whole("body_bytes", 0..=ANSWER_BYTES_MAX)?.map(|bytes| bytes.value),
             file_bytes: file_bytes(table)?,
             statuses: statuses(table)?,
+            think_time_s: think_time.map_or(0.0, |time| time.value),
         };
         table.finish()?;
         Ok(request)

@@ -9,7 +9,7 @@ use touchstone_load::{HttpVersion, TimeSpread};
 /// The most virtual clients of a mix.
 const CLIENTS_MAX: u64 = 100_000;
 /// The longest mix, ramp, delay, think time or time limit: a day, in seconds.
-const SECONDS_MAX: f64 = 86_400.0;
+pub(super) const SECONDS_MAX: f64 = 86_400.0;
 /// The largest receive buffer: 16 MiB.
 const RECEIVE_BUFFER_BYTES_MAX: u64 = 16 << 20;
 /// The most clients that can share a connection.

@@ -1,11 +1,11 @@
 //! Reads one class of a workload: files of one size or of a spread of sizes, what an interface answers, requests that are spelt out, or
-//! a page.
+//! a page or a session.
 
 use super::endpoint::Endpoint;
 use super::own_request::{OwnRequest, headers};
 use super::read::{http_version, name};
 use super::sizes::{FILE_BYTES_MAX, Spread};
-use super::{Class, Content, Interface};
+use super::{Class, Content, Interface, Order};
 use crate::definition::{DefinitionError, Table};
 use touchstone_load::{HttpVersion, MAXIMUM_REQUESTS};
 
@@ -38,8 +38,9 @@ pub(super) fn class(table: &Table<'_>, shared: Shared) -> Result<(Class, Weight)
     let weight = weight(table)?;
     let zipf = table.number("zipf", 0.0..=ZIPF_MAX)?;
     let content = content(table, &name, shared.content_seed)?;
-    if let (Content::Requests { is_page: true, .. }, Some(zipf)) = (&content, &zipf) {
-        return Err(table.error_at(zipf, "everything on a page is asked for: `zipf` has no meaning here"));
+    if let (Content::Requests { order: Order::Page | Order::Session, .. }, Some(zipf)) = (&content, &zipf) {
+        let message = "everything of a page or a session is asked for: `zipf` has no meaning here";
+        return Err(table.error_at(zipf, message));
     }
     let class = Class {
         name,
@@ -96,32 +97,59 @@ fn content(table: &Table<'_>, class: &str, seed: u64) -> Result<Content, Definit
         }
         None => None,
     };
-    let (requests, page) = (table.tables("requests")?, table.tables("page")?);
-    match (requests.is_empty(), page.is_empty(), interface) {
-        (false, false, _) => Err(table.error("a class has `requests`, one of which is chosen, or a `page`, which is asked for as a whole; not both")),
-        (true, true, None) => files(table, class, seed),
-        (true, true, Some(interface)) => asked(table, interface),
-        (_, is_no_page, interface) => {
-            let (tables, is_page) = if is_no_page { (requests, false) } else { (page, true) };
-            if tables.len() as u64 > FILES_MAX {
-                return Err(table.error(format!("{} requests; at most {FILES_MAX} are allowed", tables.len())));
-            }
-            let requests: Vec<OwnRequest> =
-                tables.iter().map(|table| OwnRequest::read(table, is_page)).collect::<Result<_, _>>()?;
-            if let Some(interface) = &interface
-                && let Some((place, request)) =
-                    tables.iter().zip(&requests).find(|(_, request)| !request.path.starts_with(interface.directory()))
-            {
-                return Err(place.error(format!(
-                    "{} is not below {}, where `{}` answers",
-                    request.path,
-                    interface.directory(),
-                    interface.name
-                )));
-            }
-            Ok(Content::Requests { requests, interface: interface.map(Box::new), is_page })
+    let lists = [("requests", Order::Chosen), ("page", Order::Page), ("session", Order::Session)];
+    let mut stated = Vec::new();
+    for (key, order) in lists {
+        let tables = table.tables(key)?;
+        if !tables.is_empty() {
+            stated.push((tables, order));
         }
     }
+    match (stated.len(), interface) {
+        (0, None) => files(table, class, seed),
+        (0, Some(interface)) => asked(table, interface),
+        (1, interface) => {
+            let (tables, order) = stated.remove(0);
+            spelt_out(table, &tables, order, interface)
+        }
+        _ => Err(table.error(
+            "a class has `requests`, one of which is chosen, or a `page`, which is asked for as a whole, or a `session`, a page with \
+             think times; not two of them",
+        )),
+    }
+}
+
+/// Requests that are spelt out.
+fn spelt_out(
+    class: &Table<'_>,
+    tables: &[Table<'_>],
+    order: Order,
+    interface: Option<Interface>,
+) -> Result<Content, DefinitionError> {
+    if tables.len() as u64 > FILES_MAX {
+        return Err(class.error(format!("{} requests; at most {FILES_MAX} are allowed", tables.len())));
+    }
+    let requests: Vec<OwnRequest> =
+        tables.iter().map(|table| OwnRequest::read(table, order)).collect::<Result<_, _>>()?;
+    if let (Some(table), Some(first)) = (tables.first(), requests.first())
+        && first.think_time_s > 0.0
+    {
+        return Err(table.error(
+            "the first request of a session follows nothing: what stands between sessions is the mix's `think_time_s`",
+        ));
+    }
+    if let Some(interface) = &interface
+        && let Some((place, request)) =
+            tables.iter().zip(&requests).find(|(_, request)| !request.path.starts_with(interface.directory()))
+    {
+        return Err(place.error(format!(
+            "{} is not below {}, where `{}` answers",
+            request.path,
+            interface.directory(),
+            interface.name
+        )));
+    }
+    Ok(Content::Requests { requests, interface: interface.map(Box::new), order })
 }
 
 /// What an interface answers, in the size that it is asked for where it takes one.
@@ -179,7 +207,7 @@ pub(super) fn seed_of(name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::read::suite;
-    use super::super::{Class, Content, Drive, Lengths, Suite};
+    use super::super::{Class, Content, Drive, Lengths, Order, Suite};
     use crate::definition::DefinitionError;
     use proptest::prelude::*;
     use touchstone_load::{HttpVersion, Target};
@@ -240,6 +268,15 @@ mod tests {
         let page =
             class("page = [{ path = \"/a\", body_bytes = 10 }, { path = \"/b\", body_bytes = 30 }]").unwrap();
         assert_eq!((page.page_requests(), page.mean_body_bytes()), (2, 20.0));
+        let session = class(
+            "session = [{ path = \"/a\", body_bytes = 10 }, { path = \"/b\", body_bytes = 30, think_time_s = 2.5 }]",
+        )
+        .unwrap();
+        assert_eq!(
+            (session.page_requests(), session.is_session(), session.session_think_s()),
+            (2, true, 2.5)
+        );
+        assert!(!page.is_session() && page.session_think_s() == 0.0);
         let zipf = class(
             "zipf = 1\nrequests = [{ path = \"/a\", body_bytes = 0 }, { path = \"/b\", body_bytes = 30 }]",
         )
@@ -250,6 +287,19 @@ mod tests {
         );
         let http2 = class("tls = true\nhttp_version = \"2\"\nfiles = 1\nfile_bytes = 1").unwrap();
         assert_eq!((http2.endpoint.is_secure, http2.endpoint.version), (true, HttpVersion::Http2));
+    }
+
+    #[test]
+    fn a_session_is_planned_with_its_think_times() {
+        let text = "[[workload.class]]\nname = \"C\"\nweight = 1\nsession = [{ path = \"/a\" }, { path = \"/b\" }, { path = \"/c\", think_time_s = 2.5 }]\n";
+        let suite = with(text).unwrap();
+        let target = Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1");
+        let lengths = Lengths::Stated;
+        let drive = Drive { target, tls_target: None, path_prefix: "", cores: &[], seed: 1, lengths };
+        let plan = suite.plan(suite.first_part(), &suite.mixes[0], &drive);
+        let waits: Vec<u128> = plan.requests.iter().map(|request| request.think_before.as_millis()).collect();
+        assert_eq!((waits, &plan.requests[0].then[..]), (vec![0, 0, 2500], &[1, 2][..]));
+        assert!(plan.requests[0].is_session && plan.check().is_ok());
     }
 
     #[test]
@@ -280,13 +330,18 @@ mod tests {
                 "`cgi` is not asked for a size; it answers with 6250 bytes",
             ),
             ("interface = \"application\"\nrequests = [{ path = \"/x\" }]", "/x is not below /application/"),
-            ("requests = [{ path = \"/x\" }]\npage = [{ path = \"/y\" }]", "not both"),
+            ("requests = [{ path = \"/x\" }]\npage = [{ path = \"/y\" }]", "not two of them"),
             ("requests = [{ path = \"x\" }]", "does not begin with"),
             ("requests = [{ path = \"/x\", method = \"a b\" }]", "a method is a word"),
             ("requests = [{ path = \"/x\", status = [99] }]", "a list of numbers from 200 to 599"),
             ("requests = [{ path = \"/x\", body = \"a\", send_bytes = 3 }]", "not both"),
             ("requests = [{ path = \"/x\", body_bytes = 1, file_bytes = 3 }]", "not both"),
             ("page = [{ path = \"/x\", weight = 3 }]", "unknown key `weight`"),
+            ("page = [{ path = \"/x\" }, { path = \"/y\", think_time_s = 3 }]", "unknown key `think_time_s`"),
+            ("session = [{ path = \"/x\", think_time_s = 3 }]", "follows nothing"),
+            ("session = [{ path = \"/x\" }, { path = \"/y\", think_time_s = 1e9 }]", "to 86400"),
+            ("zipf = 1\nsession = [{ path = \"/x\" }]", "`zipf` has no meaning here"),
+            ("session = [{ path = \"/x\" }]\npage = [{ path = \"/y\" }]", "not two of them"),
             ("zipf = 1\npage = [{ path = \"/x\" }]", "`zipf` has no meaning here"),
             (
                 "requests = [{ path = \"/x\", body_bytes = 1 }, { path = \"/x\", body_bytes = 2 }]",
@@ -371,7 +426,7 @@ mod tests {
             let tree: f64 = record.classes.iter().map(crate::result::ClassRecord::tree_bytes).sum();
             prop_assert_eq!(tree as u64, part.workload.tree_bytes());
             for class in &part.workload.classes {
-                let is_page = matches!(class.content, Content::Requests { is_page: true, .. });
+                let is_page = matches!(class.content, Content::Requests { order: Order::Page, .. });
                 prop_assert_eq!(class.is_page(), is_page);
             }
         }

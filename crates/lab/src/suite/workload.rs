@@ -5,6 +5,7 @@ use super::endpoint::{Endpoint, Endpoints};
 use super::{Drive, Interface, Lengths, OwnRequest};
 use crate::capability::{FILES, HTTP2, OWN_REQUESTS, TLS};
 use crate::result::{ClassRecord, SizeRecord};
+use std::time::Duration;
 use touchstone_load::{HttpVersion, PlannedRequest};
 
 /// What is measured in every mix by itself.
@@ -69,9 +70,20 @@ pub enum Content {
         requests: Vec<OwnRequest>,
         /// What answers them, where that is a program of ours.
         interface: Option<Box<Interface>>,
-        /// A page: whoever asks for the first asks for all the others after it.
-        is_page: bool,
+        /// What follows from one of them.
+        order: Order,
     },
+}
+
+/// How requests that are spelt out follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Not at all: one of them is chosen at a time.
+    Chosen,
+    /// A page: whoever asks for the first asks for all the others after it, without thinking.
+    Page,
+    /// A session: the same with think times between, on a connection of its own.
+    Session,
 }
 
 impl Part {
@@ -141,11 +153,13 @@ impl Workload {
                     class: index,
                     target: endpoints.place(class.endpoint),
                     weight: class.weight_percent * weight / sum,
+                    think_before: class.think_before(number as u64),
                     headers: [&class.headers[..], &request.headers].concat(),
                     ..request
                 }
             }));
             if class.is_page() {
+                all[first].is_session = class.is_session();
                 all[first].then = (first + 1..all.len()).collect();
                 all[first].weight = class.weight_percent;
                 all[first + 1..].iter_mut().for_each(|request| request.weight = 0.0);
@@ -204,7 +218,32 @@ impl Class {
 
     /// Whether whoever asks for its first request asks for all others after it.
     pub fn is_page(&self) -> bool {
-        matches!(self.content, Content::Requests { is_page: true, .. })
+        matches!(self.content, Content::Requests { order: Order::Page | Order::Session, .. })
+    }
+
+    /// Whether it is a page with think times in it.
+    pub fn is_session(&self) -> bool {
+        matches!(self.content, Content::Requests { order: Order::Session, .. })
+    }
+
+    /// How long a session's user thinks before one of its requests.
+    fn think_before(&self, number: u64) -> Duration {
+        match &self.content {
+            Content::Requests { requests, order: Order::Session, .. } => {
+                Duration::from_secs_f64(requests[number as usize].think_time_s)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// All think times of a session together, seconds.
+    pub fn session_think_s(&self) -> f64 {
+        match &self.content {
+            Content::Requests { requests, order: Order::Session, .. } => {
+                requests.iter().map(|request| request.think_time_s).sum()
+            }
+            _ => 0.0,
+        }
     }
 
     /// Requests that follow from one choice.
@@ -225,7 +264,7 @@ impl Class {
     /// What each of its requests is asked for, relative to the others.
     fn popularity(&self) -> Vec<f64> {
         let stated = |number: u64| match &self.content {
-            Content::Requests { requests, is_page: false, .. } => requests[number as usize].weight,
+            Content::Requests { requests, order: Order::Chosen, .. } => requests[number as usize].weight,
             _ => 1.0,
         };
         (0..self.requests()).map(|number| stated(number) * ((number + 1) as f64).powf(-self.zipf)).collect()
@@ -286,6 +325,7 @@ impl Class {
             file_bytes: mean_bytes.round() as u64,
             sizes,
             page_requests: self.page_requests(),
+            session_think_s: self.session_think_s(),
             body_varies: (0..self.requests()).any(|number| self.body_bytes(number).is_none()),
         }
     }

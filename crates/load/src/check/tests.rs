@@ -198,6 +198,12 @@ fn pages_must_end_and_what_is_on_none_must_be_chosen() {
     assert!(refusal(|plan| page(plan, vec![2])).contains("has the request number 2, and there are 2"));
     assert!(refusal(|plan| page(plan, vec![1, 0])).contains("has a page in it"));
     assert!(refusal(|plan| page(plan, vec![])).contains("weights are numbers above 0"));
+    good.requests[1].think_before = Duration::from_secs(5);
+    assert_eq!(good.check(), Ok(Vec::new()));
+    good.requests[1].think_before = Duration::from_secs(1 << 30);
+    assert!(good.check().unwrap_err().0.contains("is longer than the longest run"));
+    let spoilt = refusal(|plan| plan.requests[0].think_before = Duration::from_secs(5));
+    assert!(spoilt.contains("follows no other"), "{spoilt}");
 }
 
 #[test]

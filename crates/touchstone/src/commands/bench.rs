@@ -3,7 +3,7 @@
 
 mod display;
 
-use super::print::print;
+use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use display::{Display, Form};
 use serde_json::{Value, json};
@@ -183,7 +183,11 @@ pub fn run(arguments: Arguments) -> Exit {
     left.iter().for_each(|line| eprintln!("touchstone bench: {line}"));
     match finished {
         Ok(finished) => {
-            print(&if as_json { format!("{:#}", summary_json(&finished)) } else { summary(&finished) });
+            if as_json {
+                print(&format!("{:#}", summary_json(&finished)));
+            } else {
+                print_for_reading(&summary(&finished));
+            }
             match finished.result.status {
                 RunStatus::Complete => Exit::Done,
                 RunStatus::Incomplete(_) => Exit::Failed,

@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stderr)]
 
-use super::print::print;
+use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub fn run(arguments: Arguments) -> Exit {
             if arguments.json {
                 print(&format!("{:#}", json!({ "comparisons": found })));
             } else {
-                print(&found.iter().map(|it| it.sentence() + "\n").collect::<String>());
+                print_for_reading(&found.iter().map(|it| it.sentence() + "\n").collect::<String>());
             }
             Exit::Done
         }

@@ -5,7 +5,7 @@
 use super::print::print;
 use crate::exit::Exit;
 use std::path::{Path, PathBuf};
-use touchstone_lab::import::suite_text::{SuiteWishes, suite_name};
+use touchstone_lab::import::suite_text::{Form, SuiteWishes, suite_name};
 use touchstone_lab::import::{
     LogFormat, Recording, access_log, curl, file_text, filelist, har, suite_text, url_list,
 };
@@ -31,7 +31,11 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Take over at most this many different requests, those that were made most
+    /// What becomes of the requests [default: session of a HAR, mix of all else]
+    #[arg(long = "as", value_name = "FORM")]
+    form: Option<Wanted>,
+
+    /// Take over at most this many different requests, those that were made most; of a session the first
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=65_536))]
     most: usize,
 
@@ -64,6 +68,15 @@ enum Format {
     Curl,
 }
 
+/// What becomes of the requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Wanted {
+    /// One after the other in their order, with the think times between; of a HAR alone
+    Session,
+    /// Each by itself, with the weight of how often it was made
+    Mix,
+}
+
 /// Reads, converts, and writes or prints the suite.
 pub fn run(arguments: &Arguments) -> Exit {
     import(arguments).unwrap_or_else(|message| {
@@ -73,13 +86,14 @@ pub fn run(arguments: &Arguments) -> Exit {
 }
 
 fn import(arguments: &Arguments) -> Result<Exit, String> {
+    let form = form(arguments)?;
     let (file, recording) = recording(arguments)?;
     let name = match (&arguments.name, arguments.format) {
         (Some(name), _) => name.clone(),
         (None, Format::Curl) => "curl".to_string(),
         (None, _) => suite_name(&file),
     };
-    let wishes = SuiteWishes { name, source: format!("imported from {file}"), most: arguments.most };
+    let wishes = SuiteWishes { name, source: format!("imported from {file}"), most: arguments.most, form };
     let (text, notes) = suite_text(&recording, &wishes);
     // What was just written is read as any suite is, so that nothing is said to be one that is none.
     let suite = Suite::read("the suite", &text).map_err(|error| error.message)?;
@@ -92,17 +106,35 @@ fn import(arguments: &Arguments) -> Result<Exit, String> {
     };
     write(path, &text)?;
     let workload = &suite.first_part().workload;
-    let pages = workload.classes.iter().filter(|class| class.is_page()).count();
-    let pages = if pages > 0 { format!(" on {pages} pages") } else { String::new() };
+    let of_pages = workload.classes.iter().filter(|class| class.is_page() && !class.is_session()).count();
+    let sessions = workload.classes.iter().filter(|class| class.is_session());
+    let thought_s: f64 = sessions.map(|class| class.session_think_s()).sum();
+    let different = workload.files();
+    let what = match (form, of_pages) {
+        (_, 1..) => format!(", {different} different ones on {of_pages} pages"),
+        (Form::Session, _) => format!(" in their order, with {thought_s:.1} s of think time"),
+        (Form::Mix, _) => format!(", {different} different ones"),
+    };
     print(&format!(
-        "{}: {} requests, {} different ones{pages}. Run it with: touchstone bench {} --quick --sut {}",
+        "{}: {} requests{what}. Run it with: touchstone bench {} --quick --sut {}",
         path.display(),
         recording.requests.len(),
-        workload.files(),
         as_argument(path),
         recording.origin.as_deref().unwrap_or("touchstone"),
     ));
     Ok(Exit::Done)
+}
+
+/// A HAR tells what one person did, and so it is a session; the other files tell what many did.
+fn form(arguments: &Arguments) -> Result<Form, String> {
+    match (arguments.form, arguments.format) {
+        (Some(Wanted::Mix), _) => Ok(Form::Mix),
+        (Some(Wanted::Session) | None, Format::Har) => Ok(Form::Session),
+        (Some(Wanted::Session), _) => {
+            Err("--as session: only a HAR tells what one visitor did, in order".to_string())
+        }
+        (None, _) => Ok(Form::Mix),
+    }
 }
 
 /// The name of what is read for messages, and what is in it.

@@ -4,7 +4,7 @@
 #![allow(clippy::print_stderr)]
 
 use super::bench::duration;
-use super::print::print;
+use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -113,7 +113,7 @@ fn measure_and_print(arguments: Arguments) -> Exit {
             Exit::Done
         }
         Ok(report) => {
-            print(&text(&report));
+            print_for_reading(&text(&report));
             Exit::Done
         }
         Err(error) => {

@@ -11,7 +11,7 @@ mod url_list;
 mod values;
 
 use super::bench::duration;
-use super::print::print;
+use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -266,7 +266,11 @@ pub fn run(arguments: Arguments) -> Exit {
     let answered = outcome.total_requests > 0;
     let Arguments { json, per_client, per_url, timeline, .. } = arguments;
     let finished = Finished { subject, plan, outcome, started, per_client, per_url, timeline };
-    print(&if json { format!("{:#}", json::of(&finished)) } else { text::of(&finished) });
+    if json {
+        print(&format!("{:#}", json::of(&finished)));
+    } else {
+        print_for_reading(&text::of(&finished));
+    }
     let written = [
         arguments.hdr_log.map(|path| write(&path, &interval_log(&finished.outcome, finished.started))),
         arguments

@@ -3,7 +3,7 @@
 #![allow(clippy::print_stderr)]
 
 use super::bench::duration;
-use super::print::print;
+use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;
 use std::path::PathBuf;
@@ -79,7 +79,7 @@ pub fn run(arguments: Arguments) -> Exit {
     } else if plans.is_empty() {
         print("No system gave a valid answer: there is nothing to plan from.");
     } else {
-        print(&format!("{}\n\n{}", result.suite.title, planning::text(&plans, &assumed)));
+        print_for_reading(&format!("{}\n\n{}", result.suite.title, planning::text(&plans, &assumed)));
     }
     if plans.is_empty() { Exit::Failed } else { Exit::Done }
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stderr)]
 
-use super::print::print;
+use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ fn list(as_json: bool) -> Result<Exit, String> {
     }
     text +=
         "touchstone suites NAME prints a suite's TOML text; a copy of it, changed, is a suite of your own.";
-    print(&text);
+    print_for_reading(&text);
     Ok(Exit::Done)
 }
 

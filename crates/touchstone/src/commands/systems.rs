@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stderr)]
 
-use super::print::print;
+use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;
 use touchstone_lab::system::Definition;
@@ -38,7 +38,7 @@ pub fn run(arguments: Arguments) -> Exit {
         }
     }
     text += "\nA server that runs already is named by its URL: touchstone bench SUITE --sut http://HOST:PORT";
-    print(&text);
+    print_for_reading(&text);
     Exit::Done
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stderr)]
 
-use super::print::print;
+use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ pub fn run(arguments: Arguments) -> Exit {
             true => "REFUSED: the result is not what it says it is".to_owned(),
             false => format!("The result is what it says it is, and it is {}", verification.class.name()),
         };
-        print(&format!("{}\n\n{}\n{verdict}", result.suite.title, verification.text()));
+        print_for_reading(&format!("{}\n\n{}\n{verdict}", result.suite.title, verification.text()));
     }
     let wanted = match arguments.require.as_str() {
         "certified" => Class::Certified,
