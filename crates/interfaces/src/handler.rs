@@ -86,8 +86,9 @@ pub trait Handler {
     /// Answers a request. Dropping the future, or the body of its answer, ends what was begun.
     fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled>;
 
-    /// Answers a request where it lies, before anything is made of it that could wait, or begins to.
-    fn answer_at_once(self: Rc<Self>, _request: &PlainGet<'_>) -> AtOnce {
+    /// Answers a request where it lies, before anything is made of it that could wait, or begins to. `body` is empty memory
+    /// of the core's, for the body of [`AtOnce::Written`]: what takes its memory from there need not allocate any.
+    fn answer_at_once(self: Rc<Self>, _request: &PlainGet<'_>, _body: &mut Vec<u8>) -> AtOnce {
         AtOnce::Handle
     }
 
@@ -102,6 +103,8 @@ pub trait Handler {
 pub enum AtOnce {
     /// The answer.
     Answer(Answer),
+    /// The answer, without its body: the whole of that is in the memory that was given.
+    Written(Answer),
     /// A program has the request; the answer is waited for.
     Begun(Box<dyn Begun>),
     /// It takes more than that: [`Handler::handle`] must have the request.

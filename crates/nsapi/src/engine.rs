@@ -80,6 +80,8 @@ struct Program {
     names: HashMap<Vec<u8>, usize>,
     /// The object where every request begins, where no function or pattern leads on from it.
     only_object: Option<usize>,
+    /// The functions that the directives name, each once.
+    functions: Vec<&'static Function>,
 }
 
 struct Object {
@@ -295,7 +297,13 @@ impl Engine {
         };
         let leads_nowhere = !objects.iter().any(leads_on);
         let only_object = names.get(&self.root_object).copied().filter(|_| leads_nowhere);
-        Program { objects, names, only_object }
+        let mut functions: Vec<&'static Function> = Vec::new();
+        for directive in objects.iter().flat_map(|object| object.directives.iter().flatten()) {
+            if !functions.iter().any(|known| std::ptr::eq(*known, directive.function())) {
+                functions.push(directive.function());
+            }
+        }
+        Program { objects, names, only_object, functions }
     }
 
     fn make_directive(&self, directive: &crate::conf::Directive) -> Result<Option<Directive>, String> {
@@ -387,9 +395,8 @@ impl Engine {
     /// Whether every function that a directive names may run on a core and leaves the answer to no other part of the
     /// server.
     pub fn always_answers_on_core(&self) -> bool {
-        let objects = self.program.get().map_or(&[][..], |program| &program.objects);
-        let mut directives = objects.iter().flat_map(|object| object.directives.iter().flatten());
-        directives.all(|directive| directive.function().always_answers_on_core())
+        let functions = self.program.get().map_or(&[][..], |program| &program.functions);
+        functions.iter().all(|function| function.always_answers_on_core())
     }
 
     /// The one object that applies to every request, where AuthTrans and NameTrans have nothing to do.

@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use touchstone_http::grammar::{is_field_value_byte, is_token};
 use touchstone_http::ip_text::IpText;
 
@@ -21,6 +22,9 @@ use crate::handle::{Handle, handle};
 use crate::memory::Pool;
 use crate::pblock;
 use crate::pipeline::Pipeline;
+
+/// Names and values of a head; as many as most have need no allocation.
+pub type Fields<'a> = SmallVec<[(&'a [u8], &'a [u8]); 16]>;
 
 /// The longest head that a plug-in may write itself.
 const LONGEST_RAW_HEAD_BYTES: usize = 64 * 1024;
@@ -241,31 +245,30 @@ impl Exchange {
         }
         // SAFETY: the structures are those of this exchange; plug-ins keep them sound.
         let (status, fields) = unsafe { head_of(&mut self.request) };
-        if self.start(status, &fields).is_err() {
+        if self.start(status, fields).is_err() {
             return crate::abi::REQ_EXIT;
         }
         if self.no_body { REQ_NOACTION } else { REQ_PROCEED }
     }
 
-    fn start(&mut self, status: u16, fields: &[(&[u8], &[u8])]) -> Result<(), Gone> {
+    fn start(&mut self, status: u16, mut fields: Fields<'_>) -> Result<(), Gone> {
         self.answer = AnswerState::Started;
         self.request.senthdrs = 1;
         self.no_body = self.is_head || matches!(status, 204 | 205 | 304);
         let mut content_length = None;
-        let mut kept: Vec<(&[u8], &[u8])> = Vec::with_capacity(fields.len());
-        for &(name, value) in fields {
-            if name.eq_ignore_ascii_case(b"content-length") {
+        fields.retain(|(name, value)| {
+            let is_length = name.eq_ignore_ascii_case(b"content-length");
+            if is_length {
                 content_length =
                     std::str::from_utf8(value).ok().and_then(|digits| digits.trim().parse().ok());
-            } else if !is_servers_own(name)
+            }
+            !is_length
+                && !is_servers_own(name)
                 && is_token(name)
                 && value.iter().all(|byte| is_field_value_byte(*byte))
-            {
-                kept.push((name, value));
-            }
-        }
+        });
         self.remaining = content_length;
-        let head = AnswerHead { status, fields: &kept, content_length };
+        let head = AnswerHead { status, fields: &fields, content_length };
         let started = self.connection().start(&head);
         self.gone |= started.is_err();
         started
@@ -334,14 +337,14 @@ impl Exchange {
             head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         let status_line = lines.next().unwrap_or_default();
         let status = parse_status_line(status_line).unwrap_or(502);
-        let mut fields: Vec<(&[u8], &[u8])> = Vec::with_capacity(8);
+        let mut fields = Fields::new();
         for line in lines {
             if let Some(colon) = line.iter().position(|byte| *byte == b':') {
                 fields.push((&line[..colon], line[colon + 1..].trim_ascii()));
             }
         }
         self.request.status_num = status as i16;
-        self.start(status, &fields)
+        self.start(status, fields)
     }
 
     /// What a plug-in has begun to write as a head and not ended is sent as a body.
@@ -419,14 +422,12 @@ unsafe fn fill_reqpb(pool: &mut Pool, reqpb: *mut Pblock, asked: &HostRequest<'_
         pblock::insert_in(pool, reqpb, b"query", query);
     }
     pblock::insert_in(pool, reqpb, b"protocol", protocol);
-    let mut line = Vec::with_capacity(asked.method.len() + asked.target.len() + 10);
-    for part in [asked.method, b" ", asked.target, b" ", protocol] {
-        line.extend_from_slice(part);
-    }
-    pblock::insert_in(pool, reqpb, b"clf-request", &line);
+    let line = [asked.method, b" ", asked.target, b" ", protocol];
+    let line = pool.joined(&line);
+    pblock::insert_text_in(pool, reqpb, b"clf-request", line);
 }
 
-type Head<'a> = (u16, Vec<(&'a [u8], &'a [u8])>);
+type Head<'a> = (u16, Fields<'a>);
 
 /// Status and fields as `srvhdrs` has them.
 unsafe fn head_of<'a>(request: &mut Request) -> Head<'a> {
@@ -440,7 +441,7 @@ unsafe fn head_of<'a>(request: &mut Request) -> Head<'a> {
     let status = std::str::from_utf8(&line[..line.len().min(3)]).ok().and_then(|digits| digits.parse().ok());
     let status = status.filter(|status| (200..=999).contains(status)).unwrap_or(500);
     pblock::set(request.srvhdrs, b"clf-status", &line[..line.len().min(3)]);
-    let mut fields = Vec::with_capacity(8);
+    let mut fields = Fields::new();
     pblock::for_each(request.srvhdrs, |name, value| {
         if !matches!(name, b"status" | b"clf-status") {
             fields.push((name, value));

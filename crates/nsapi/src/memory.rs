@@ -76,15 +76,27 @@ impl Pool {
     /// A copy of `bytes` with a NUL behind it. What the bytes hold of NUL ends the text there for C.
     #[inline]
     pub fn text(&mut self, bytes: &[u8]) -> *mut c_char {
-        let piece = self.allocate(bytes.len() + 1);
-        if !piece.is_null() {
-            // SAFETY: the piece has room for the bytes and one more.
-            unsafe {
-                ptr::copy_nonoverlapping(bytes.as_ptr(), piece, bytes.len());
-                *piece.add(bytes.len()) = 0;
+        self.joined(&[bytes])
+    }
+
+    /// The same of several pieces, one behind the other.
+    #[inline]
+    pub fn joined(&mut self, pieces: &[&[u8]]) -> *mut c_char {
+        let length: usize = pieces.iter().map(|bytes| bytes.len()).sum();
+        let begin = self.allocate(length + 1);
+        if !begin.is_null() {
+            let mut end = begin;
+            for bytes in pieces {
+                // SAFETY: there is room for the bytes of all pieces, and one more.
+                unsafe {
+                    ptr::copy_nonoverlapping(bytes.as_ptr(), end, bytes.len());
+                    end = end.add(bytes.len());
+                }
             }
+            // SAFETY: as above.
+            unsafe { *end = 0 };
         }
-        piece.cast()
+        begin.cast()
     }
 
     /// Gives all pieces back, and keeps the first block.

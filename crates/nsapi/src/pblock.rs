@@ -41,8 +41,21 @@ pub fn create_in(pool: &mut Pool, chains: usize) -> *mut Pblock {
 /// # Safety
 /// `block` is a block.
 pub unsafe fn insert_in(pool: &mut Pool, block: *mut Pblock, name: &[u8], value: &[u8]) -> *mut PbParam {
-    let name_text = pool.text(name);
     let value_text = pool.text(value);
+    insert_text_in(pool, block, name, value_text)
+}
+
+/// The same with a value that is a text of the pool already.
+///
+/// # Safety
+/// `block` is a block, and `value_text` null or a text of `pool`.
+pub unsafe fn insert_text_in(
+    pool: &mut Pool,
+    block: *mut Pblock,
+    name: &[u8],
+    value_text: *mut c_char,
+) -> *mut PbParam {
+    let name_text = pool.text(name);
     let param = pool.allocate(size_of::<PbParam>()).cast::<PbParam>();
     let entry = pool.allocate(size_of::<PbEntry>()).cast::<PbEntry>();
     if name_text.is_null() || value_text.is_null() || param.is_null() || entry.is_null() {

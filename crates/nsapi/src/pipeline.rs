@@ -5,6 +5,7 @@
 //! stages then look at all objects, PathCheck from the first on, the others from the last added to the first.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use crate::abi::{
     ATTRIBUTE_RESTARTED, LOG_FAILURE, LOG_MISCONFIG, Pblock, REQ_ABORTED, REQ_EXIT, REQ_NOACTION,
@@ -106,10 +107,11 @@ impl Pipeline {
 /// # Safety
 /// The thread is at the exchange ([`crate::current::enter`]), and a connection is attached to it.
 pub unsafe fn run(exchange: *mut Exchange, on: On) -> Result<Outcome, NeedsWorker> {
-    let Some(engine) = (*exchange).engine.clone() else { return Ok(Outcome::Close) };
+    let Some(engine) = (*exchange).engine.as_ref().map(Arc::as_ptr) else { return Ok(Outcome::Close) };
     let session = &raw mut (*exchange).session;
     let request = &raw mut (*exchange).request;
-    let mut way = Way { engine: &engine, exchange, session, request, on };
+    // The exchange keeps its engine until another request begins.
+    let mut way = Way { engine: &*engine, exchange, session, request, on };
     loop {
         match way.step()? {
             Some(outcome) => return Ok(outcome),
@@ -225,13 +227,20 @@ impl Way<'_> {
                     // A Service function that says PROCEED and has sent nothing means an empty answer.
                     self.exchange().start_response();
                 }
-                self.show_status();
-                self.walk(ADD_LOG)?;
+                if self.has_any(Stage::AddLog) {
+                    self.show_status();
+                    self.walk(ADD_LOG)?;
+                }
                 self.pipeline().phase = Phase::Done;
             }
             Phase::Done => return Ok(Some(self.outcome())),
         }
         Ok(None)
+    }
+
+    /// Whether an object of the request has a directive of a stage.
+    fn has_any(&self, stage: Stage) -> bool {
+        self.pipeline().objects.iter().any(|index| !self.engine.directives(*index, stage).is_empty())
     }
 
     /// AddLog functions read the status in the answer's fields, whoever has written the head.

@@ -47,6 +47,8 @@ pub struct Hot {
     pub limits: Limits,
     /// Answers to pipelined requests on their way into one write.
     pub gathered: Vec<u8>,
+    /// The body of an answer that a program writes at once; empty between requests.
+    pub written: Vec<u8>,
     /// The cache, one view a site; empty when it is switched off.
     pub caches: Vec<CoreCache>,
     /// What is stored of programs and origins, as this core sees it; `None` where no route has the cache.
@@ -132,6 +134,7 @@ impl Core {
                 head: RequestHead::new(),
                 limits: head_limits(&snapshot),
                 gathered: Vec::new(),
+                written: Vec::new(),
                 caches: caches(&snapshot),
                 front: front(&snapshot),
                 header_blocks: HeaderBlocks::default(),

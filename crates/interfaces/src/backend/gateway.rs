@@ -83,7 +83,7 @@ impl<P: ProgramProtocol> Handler for Gateway<P> {
         Box::pin(async move { self.answer(request).await })
     }
 
-    fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>) -> AtOnce {
+    fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, _body: &mut Vec<u8>) -> AtOnce {
         match BegunCall::begin(self, request) {
             Some(begun) => AtOnce::Begun(Box::new(begun)),
             None => AtOnce::Handle,

@@ -29,6 +29,13 @@ impl Head {
         Head { status: head.status, fields, content_length: head.content_length }
     }
 
+    /// An answer whose body is all there, and nothing where `is_empty`: a length that was said then stands for the body that
+    /// was left out.
+    pub fn into_whole_answer(self, is_empty: bool) -> Answer {
+        let declared_length = self.content_length.filter(|_| is_empty);
+        Answer { declared_length, ..self.into_answer() }
+    }
+
     /// An answer without a body.
     pub fn into_answer(self) -> Answer {
         let mut answer = Answer::new(self.status);

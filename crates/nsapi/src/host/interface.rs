@@ -28,7 +28,7 @@ use crate::abi::LOG_INFORM;
 use crate::connection::{Delegate, Delegated, HostRequest, Outcome, TlsFacts};
 use crate::current;
 use crate::engine::{Engine, Log, Settings};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Fields};
 use crate::pipeline::{self, On};
 
 /// Exchanges that a core keeps for the next requests.
@@ -190,18 +190,23 @@ impl Handler for OnThisCore {
         Box::pin(async move { self.in_child(request).await })
     }
 
-    fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>) -> AtOnce {
+    fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, body: &mut Vec<u8>) -> AtOnce {
         let Runs::Here(engine) = &self.runs else { return AtOnce::Handle };
         let mut exchange = self.exchanges.borrow_mut().pop().unwrap_or_else(Exchange::new);
         with_host_get(request, |asked| exchange.begin(engine, asked));
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered { written: std::mem::take(body), ..Gathered::default() };
         let outcome = run_on_core(&mut exchange, &mut gathered);
         exchange.clear();
         self.keep(exchange);
         self.log.write_to(&*self.server);
         // Asked for only where every function may run here.
-        let outcome = outcome.unwrap_or(Outcome::Close);
-        AtOnce::Answer(self.answer_now(outcome, gathered))
+        match (outcome.unwrap_or(Outcome::Close), gathered.head.take()) {
+            (Outcome::Answered, Some(head)) => {
+                *body = gathered.written;
+                AtOnce::Written(head.into_whole_answer(body.is_empty()))
+            }
+            (outcome, head) => AtOnce::Answer(self.answer_now(outcome, Gathered { head, ..gathered })),
+        }
     }
 }
 
@@ -242,13 +247,7 @@ impl OnThisCore {
     fn answer_now(&self, outcome: Outcome, gathered: Gathered) -> Answer {
         match (outcome, gathered.head) {
             (Outcome::Answered, Some(head)) => {
-                let declared = head.content_length;
-                let mut answer = head.into_answer();
-                if gathered.written.is_empty() {
-                    answer.declared_length = declared;
-                }
-                answer.body.push(Part::Bytes(gathered.written.into()));
-                answer
+                head.into_whole_answer(gathered.written.is_empty()).part(Part::Bytes(gathered.written.into()))
             }
             (Outcome::Close, Some(head)) => {
                 // What was begun is sent, and the client sees that the end is missing.
@@ -440,7 +439,7 @@ fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>)
 
 /// The same for one that is answered where it lies.
 fn with_host_get<T>(request: &PlainGet<'_>, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
-    let fields: Vec<(&[u8], &[u8])> = request.fields().collect();
+    let fields: Fields<'_> = request.fields().collect();
     let asked = HostRequest {
         method: b"GET",
         path: request.path,

@@ -19,7 +19,6 @@ use touchstone_interfaces::request::PlainGet;
 use super::begun::Waits;
 use super::hits::Hit;
 use super::request_body::BodyFeed;
-use super::response::TOGETHER_BYTES;
 use super::{Connection, Next, protocol_of};
 use crate::access::{HeadFields, RequestView};
 use crate::account::{self, Account};
@@ -28,6 +27,12 @@ use crate::core::Hot;
 use crate::exchange::{self, Answered, Progress};
 use crate::route::{ProgramAtOnce, SiteRules};
 use crate::site::Snapshot;
+
+/// A body longer than this leaves from where it is, beside its head: copying it behind the head costs more.
+const TOGETHER_BYTES: usize = 2 * 1024;
+
+/// Memory for bodies up to this size is kept for the next answer.
+const KEPT_BYTES: usize = 256 * 1024;
 
 /// An answer that a program has made, and what it was made for.
 pub struct Made {
@@ -143,24 +148,28 @@ impl Connection {
         }
         let id = progress.id.borrow();
         let get = PlainGet { user: user.as_deref(), id: id.as_ref().map_or("", |id| id.as_str()), ..get };
-        let made = handler.clone().answer_at_once(&get);
+        let mut written = std::mem::take(&mut hot.written);
+        let at_once = handler.clone().answer_at_once(&get, &mut written);
         drop(id);
         let answered = Answered { answer: Answer::new(200), client: client.map(|client| client.ip()), user };
-        let made = match made {
-            AtOnce::Answer(answer) => {
-                Made { answered: Answered { answer, ..answered }, progress, started, snapshot }
+        let made = |answered| Made { answered, progress, started, snapshot };
+        let hit = match at_once {
+            AtOnce::Written(answer) => {
+                self.give_now(hot, bytes, made(Answered { answer, ..answered }), &written, last)
             }
-            waits => {
-                let made = Made { answered, progress, started, snapshot };
-                return Hit::Waits(Box::new(Waits::new(made, handler, waits)));
-            }
+            AtOnce::Answer(answer) => self.give(hot, bytes, made(Answered { answer, ..answered }), last),
+            waits => Hit::Waits(Box::new(Waits::new(made(answered), handler, waits))),
         };
-        self.give(hot, bytes, made, last)
+        if written.capacity() <= KEPT_BYTES {
+            written.clear();
+            hot.written = written;
+        }
+        hit
     }
 
     /// Gives an answer now, if its whole body is there.
-    fn give(&mut self, hot: &mut Hot, bytes: &[u8], made: Made, last: bool) -> Hit {
-        match whole_body(&made.answered.answer) {
+    fn give(&mut self, hot: &mut Hot, bytes: &[u8], mut made: Made, last: bool) -> Hit {
+        match take_whole_body(&mut made.answered.answer) {
             Some(body) => self.give_now(hot, bytes, made, &body, last),
             None => Hit::Made(Box::new(made.with_site_fields())),
         }
@@ -183,9 +192,11 @@ impl Connection {
             _ => (Framing::Length(body.len() as u64), body),
         };
         let date = self.core.clock.second();
-        if last && hot.gathered.is_empty() && body.len() > TOGETHER_BYTES {
-            let head = answer.head(&date, variant, framing);
-            match self.send_answer(&head, body, variant) {
+        let goes_alone = last && hot.gathered.is_empty() && body.len() > TOGETHER_BYTES;
+        answer.append_head(&date, variant, framing, &mut hot.gathered);
+        if goes_alone {
+            let head = hot.gathered.as_slice();
+            match self.send_answer(head, body, variant) {
                 Ok(sent) if sent == head.len() + body.len() => {}
                 Ok(sent) => {
                     self.output.extend_from_slice(head.get(sent..).unwrap_or_default());
@@ -193,8 +204,8 @@ impl Connection {
                 }
                 Err(_) => return Hit::Broken,
             }
+            hot.gathered.clear();
         } else {
-            answer.append_head(&date, variant, framing, &mut hot.gathered);
             hot.gathered.extend_from_slice(body);
         }
         self.requests += 1;
@@ -251,10 +262,10 @@ fn call(
 }
 
 /// The body, where all of it is there and in one piece.
-fn whole_body(answer: &Answer) -> Option<Bytes> {
-    match answer.body.as_slice() {
+fn take_whole_body(answer: &mut Answer) -> Option<Bytes> {
+    match answer.body.as_mut_slice() {
         [] => Some(Bytes::new()),
-        [Part::Bytes(bytes)] => Some(bytes.clone()),
+        [Part::Bytes(bytes)] => Some(std::mem::take(bytes)),
         _ => None,
     }
 }

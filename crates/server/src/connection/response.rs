@@ -30,7 +30,7 @@ use crate::site::Snapshot;
 const FILE_TURN_BYTES: usize = 256 * 1024;
 
 /// Bodies up to this are copied behind their head: one buffer costs the kernel less than two.
-pub(super) const TOGETHER_BYTES: usize = 16 * 1024;
+const TOGETHER_BYTES: usize = 16 * 1024;
 
 /// What logs say of a request whose client left before its answer, as nginx does.
 const CLIENT_LEFT: u16 = 499;
