@@ -61,12 +61,17 @@ pub trait Caller {
 
     /// Calls it.
     fn call(&mut self, request: &PlainGet<'_>) -> Called;
+
+    /// The body of the answer to the last call, where that was [`Called::Written`].
+    fn body(&self) -> &[u8];
 }
 
 /// What came of a call.
 pub enum Called {
     /// This is the answer.
     Answer(Answer),
+    /// This is the answer, without its body: that is where the program has written it, see [`Caller::body`].
+    Written(Answer),
     /// The connection has taken its [`WayBack`] meanwhile, where it gets the answer.
     WentBack,
 }

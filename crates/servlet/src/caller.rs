@@ -7,6 +7,7 @@
 //! exchange is like any other, and this thread is like one of the pool's until Java returns.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,6 +92,8 @@ pub struct OnThread {
     /// The request as Java gets it, and the path of it.
     written: Vec<u8>,
     path: PathKey,
+    /// Where the body of the last answer is in the slab's output.
+    body: Range<usize>,
 }
 
 thread_local! {
@@ -132,6 +135,7 @@ impl OnThread {
             watched,
             written: Vec::new(),
             path: PathKey::default(),
+            body: 0..0,
         })
     }
 
@@ -171,7 +175,7 @@ impl Caller for OnThread {
         self.written.len() <= INPUT_BYTES
     }
 
-    fn call(&mut self, _get: &PlainGet<'_>) -> Called {
+    fn call(&mut self, get: &PlainGet<'_>) -> Called {
         let slab = match self.slab() {
             Ok(slab) => slab,
             Err(message) => {
@@ -188,10 +192,9 @@ impl Caller for OnThread {
         let length = unsafe { slab.input.put(&self.written) };
         self.watched.begin(number);
         self.pool.monitor().kick();
-        let began = Instant::now();
         let served = worker::serve(&self.java, slab.number, length);
         self.watched.end();
-        self.pool.pace().note(self.path, began.elapsed());
+        self.pool.pace().note(self.path, get.received_at.elapsed());
         let Some((end, length)) = served else {
             // Java gives the slab back when it ends the request; it may have done so already.
             exchange.goes_on();
@@ -205,16 +208,28 @@ impl Caller for OnThread {
             exchange.finish(piece, end, true);
             Called::WentBack
         } else {
-            Called::Answer(match (end, piece) {
-                (End::Unavailable, _) => interface::unavailable(),
+            match (end, piece) {
+                (End::Unavailable, _) => Called::Answer(interface::unavailable()),
+                (End::Whole, Some(Piece { head: Some(head), body: [] })) => {
+                    Called::Answer(interface::whole(head, Bytes::new(), false))
+                }
                 (End::Whole, Some(Piece { head: Some(head), body })) => {
-                    interface::whole(head, Bytes::copy_from_slice(body), false)
+                    // It is the end of what Java has written.
+                    self.body = length - body.len()..length;
+                    Called::Written(head.into_answer())
                 }
                 // Nothing of it has left.
-                _ => Answer::error(502),
-            })
+                _ => Called::Answer(Answer::error(502)),
+            }
         };
         self.slab = Some(slab);
         called
+    }
+
+    fn body(&self) -> &[u8] {
+        let Some(slab) = &self.slab else { return &[] };
+        // SAFETY: the slab is this thread's, and Java writes to it only in the next call, which takes `&mut self`.
+        let written = unsafe { slab.output.get(self.body.end) };
+        &written[self.body.clone()]
     }
 }

@@ -13,7 +13,7 @@ use touchstone_files::cache::Variant;
 use touchstone_http::request::FieldLine;
 use touchstone_http::trace_context;
 use touchstone_interfaces::answer::{Answer, Framing, Part};
-use touchstone_interfaces::handler::{AtOnce, Called};
+use touchstone_interfaces::handler::{AtOnce, Called, Caller};
 use touchstone_interfaces::request::PlainGet;
 
 use super::begun::Waits;
@@ -126,13 +126,18 @@ impl Connection {
             received_at: started,
         };
         if let Some(callers) = callers {
-            let answered = match call(callers, site, &program, &view, get) {
-                Ok(answered) => answered,
+            let Some(mut caller) = callers.get(program.interface) else { return Hit::Not };
+            let (answered, is_written) = match call(callers, &mut **caller, site, &program, &view, get) {
+                Ok(called) => called,
                 Err(hit) => return hit,
             };
             let progress = Progress::of_program(&snapshot, self.peer, None, site, program.route);
             progress.with(program.interface.name());
-            return self.give(hot, bytes, Made { answered, progress, started, snapshot }, last);
+            let made = Made { answered, progress, started, snapshot };
+            return match is_written {
+                true => self.give_now(hot, bytes, made, caller.body(), last),
+                false => self.give(hot, bytes, made, last),
+            };
         }
         let Some(admitted) = program.admit(&view) else { return Hit::Not };
         let user: Option<Box<str>> =
@@ -236,15 +241,16 @@ impl Connection {
     }
 }
 
-/// Has a program called on this thread, which is one for calls, for a request that is all that was received.
+/// Has a program called on this thread, which is one for calls, for a request that is all that was received. The answer, and
+/// whether the caller has its body.
 fn call(
     callers: &Callers,
+    caller: &mut dyn Caller,
     site: usize,
     program: &ProgramAtOnce<'_>,
     view: &RequestView<'_>,
     get: PlainGet<'_>,
-) -> Result<Answered, Hit> {
-    let mut caller = callers.get(program.interface).ok_or(Hit::Not)?;
+) -> Result<(Answered, bool), Hit> {
     if !caller.takes(&get) {
         return Err(Hit::Not);
     }
@@ -256,7 +262,8 @@ fn call(
     callers.station.begin_call(callers.guest.get(), get.buffer, of);
     let called = caller.call(&PlainGet { user: user.as_deref(), ..get });
     match (called, callers.station.end_call()) {
-        (Called::Answer(answer), Some(_)) => Ok(Answered { answer, client, user }),
+        (Called::Answer(answer), Some(_)) => Ok((Answered { answer, client, user }, false)),
+        (Called::Written(answer), Some(_)) => Ok((Answered { answer, client, user }, true)),
         _ => Err(Hit::WentBack),
     }
 }
