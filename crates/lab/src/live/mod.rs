@@ -113,8 +113,10 @@ pub struct LoadMachine {
     pub clock_offset_us: Option<f64>,
     /// How exactly that is known, microseconds.
     pub clock_bound_us: Option<f64>,
-    /// Somebody should look at it: it takes no part any more, or makes as much load as its processors can.
-    pub alarming: bool,
+    /// It should take part, and cannot be heard.
+    pub missing: bool,
+    /// It makes as much load as its processors can: what it measures is partly itself.
+    pub saturated: bool,
 }
 
 impl From<&bench::LoadMachine> for LoadMachine {
@@ -128,13 +130,10 @@ impl From<&bench::LoadMachine> for LoadMachine {
             busy: Some(machine.cpu_share),
             clock_offset_us: machine.clock_offset_us,
             clock_bound_us: machine.clock_bound_us,
-            alarming: is_missing(&machine.state) || machine.cpu_share > SATURATED,
+            missing: NOT_THERE.contains(&machine.state.as_str()),
+            saturated: machine.cpu_share > SATURATED,
         }
     }
-}
-
-fn is_missing(state: &str) -> bool {
-    NOT_THERE.contains(&state)
 }
 
 /// The states of agents that cannot be heard.
@@ -153,10 +152,6 @@ pub fn fleet_words(machines: &[LoadMachine]) -> String {
 }
 
 impl LoadMachine {
-    fn is_missing(&self) -> bool {
-        self.state.as_deref().is_some_and(is_missing)
-    }
-
     /// Its name, and what it does where that is known.
     pub fn title(&self) -> String {
         match &self.state {
@@ -216,7 +211,7 @@ impl State {
             Event::LoadMachines(machines) => {
                 self.load_machines = machines.iter().map(LoadMachine::from).collect();
                 // Of many, nobody must look for those that are missing.
-                self.load_machines.sort_by_key(|machine| !machine.is_missing());
+                self.load_machines.sort_by_key(|machine| !machine.missing);
                 self.fleet = fleet_words(&self.load_machines);
             }
             Event::MixFinished { system, result } => self.finish(system, result),
@@ -467,8 +462,9 @@ pub(crate) mod tests {
         let titles: Vec<String> = state.load_machines.iter().map(LoadMachine::title).collect();
         // Who is missing comes first.
         assert_eq!(titles, ["load-2 (lost)", "load-1 (running)", "load-3 (running)", "load-4 (running)"]);
-        let alarming: Vec<bool> = state.load_machines.iter().map(|machine| machine.alarming).collect();
-        assert_eq!(alarming, [true, false, false, true]);
+        let signs = state.load_machines.iter().map(|machine| (machine.missing, machine.saturated));
+        let signs: Vec<(bool, bool)> = signs.collect();
+        assert_eq!(signs, [(true, false), (false, false), (false, false), (false, true)]);
         assert_eq!(state.fleet, "1 lost, 3 running");
         assert_eq!((state.load_machines[0].busy, state.load_machines[0].cpus), (Some(0.25), None));
     }

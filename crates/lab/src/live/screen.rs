@@ -182,9 +182,11 @@ fn curves_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let top = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
     let rate_title = format!(" requests/s, up to {} ", rate(top(&rates) as f64));
     let tail_title = format!(" 99 % within, up to {} ms ", milliseconds(top(&tails) as f64));
-    for (values, title, colour, place) in
-        [(&rates, &rate_title, Color::Blue, left), (&tails, &tail_title, Color::Yellow, right)]
-    {
+    // Of a fleet latencies are known when a mix is over.
+    let has_tails = state.history.is_empty() || state.history.iter().any(|point| point.p99_us.is_some());
+    let both = [(&rates, &rate_title, Color::Blue, left), (&tails, &tail_title, Color::Yellow, right)];
+    let alone = [(&rates, &rate_title, Color::Blue, area)];
+    for (values, title, colour, place) in if has_tails { both.to_vec() } else { alone.to_vec() } {
         let block = titled(title);
         // The latest stands at the right end.
         let room = usize::from(block.inner(place).width);
@@ -198,7 +200,7 @@ fn curves_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
 
 fn machines_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let rows = state.load_machines.iter().map(|machine| {
-        let style = if machine.alarming { Style::new().fg(Color::Red) } else { Style::new() };
+        let red = |is_alarm: bool| if is_alarm { Style::new().fg(Color::Red) } else { Style::new() };
         Row::new([
             Cell::from(machine.title()),
             right(rate(machine.requests_per_second)),
@@ -207,10 +209,11 @@ fn machines_of(frame: &mut Frame<'_>, area: Rect, state: &State) {
                 (Some(cpus), _) => format!("{cpus:.2}"),
                 (None, Some(busy)) => format!("{:.0} % busy", 100.0 * busy),
                 (None, None) => "\u{2013}".to_owned(),
-            }),
+            })
+            .style(red(machine.saturated)),
             right(machine.clock_offset_us.map_or_else(String::new, |us| clock(us, machine.clock_bound_us))),
         ])
-        .style(style)
+        .style(red(machine.missing))
     });
     let widths = [
         Constraint::Min(20),
