@@ -14,6 +14,7 @@ pub(super) struct Namespaces {
     fleet: String,
     bridge: String,
     made: Vec<String>,
+    links: Vec<String>,
 }
 
 impl Namespaces {
@@ -25,8 +26,12 @@ impl Namespaces {
         if agents.len() > MAXIMUM {
             return Err(format!("{} agents on one machine: at most {MAXIMUM} are possible", agents.len()));
         }
-        let mut namespaces =
-            Namespaces { fleet: fleet.to_string(), bridge: format!("tsf{network}"), made: Vec::new() };
+        let mut namespaces = Namespaces {
+            fleet: fleet.to_string(),
+            bridge: format!("tsf{network}"),
+            made: Vec::new(),
+            links: Vec::new(),
+        };
         ip(&["link", "add", &namespaces.bridge, "type", "bridge"])?;
         let address = format!("10.213.{network}.1/24");
         ip(&["address", "add", &address, "dev", &namespaces.bridge])?;
@@ -43,6 +48,7 @@ impl Namespaces {
         ip(&["netns", "add", &name])?;
         self.made.push(name.clone());
         ip(&["link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &name])?;
+        self.links.push(link.clone());
         ip(&["link", "set", &link, "master", &self.bridge, "up"])?;
         ip(&["-n", &name, "address", "add", &format!("10.213.{network}.{host}/24"), "dev", "eth0"])?;
         ip(&["-n", &name, "link", "set", "eth0", "up"])?;
@@ -63,7 +69,10 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
-        // The links go with the namespaces that they lead to.
+        // The links would go with the namespaces that they lead to, but some time later: the next ones have the same names.
+        for link in &self.links {
+            let _ = ip(&["link", "delete", link]);
+        }
         for name in &self.made {
             let _ = ip(&["netns", "delete", name]);
         }
