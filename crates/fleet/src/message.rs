@@ -196,6 +196,9 @@ pub struct Beat {
     pub traffic: Traffic,
     /// Parts of results that are on its disk, and not yet with the broker.
     pub spooled: u64,
+    /// It was told to end when it has finished what it does.
+    #[serde(default)]
+    pub draining: bool,
 }
 
 /// Writes a message down.

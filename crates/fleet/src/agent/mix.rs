@@ -180,9 +180,19 @@ impl Work {
         let ready = Ready::new(&plan, portion.clone()).map_err(|error| error.to_string())?;
         let room = self.take_room(RESULT_BYTES + portion.client_count(&plan) as u64 * CLIENT_RESULT_BYTES)?;
         let Some(start_ns) = self.wait_for_order(ready.time_to_prepare_ns()) else { return Ok(()) };
+        let Assignment { run, mix, .. } = &self.assignment;
+        let (clients, threads) = (portion.client_count(&plan), portion.threads.len());
+        self.surroundings.notes.add(format!(
+            "mix {mix} of the run {run} begins: {clients} clients on {threads} engine threads for {:?}",
+            plan.length
+        ));
         // The engine's threads wait for the start themselves: until then they make their clients ready.
         self.enter(AgentState::Running);
         let outcome = ready.run_at(start_ns, &self.shared.progress).map_err(|error| error.to_string())?;
+        self.surroundings.notes.add(format!(
+            "mix {mix} of the run {run} has ended: {} requests, {} errors",
+            outcome.total_requests, outcome.total_errors
+        ));
         self.hand_in(&outcome, room)
     }
 

@@ -78,7 +78,11 @@ pub fn run_agent(
 pub(crate) struct Notes(Arc<Mutex<(u64, VecDeque<String>)>>);
 
 impl Notes {
+    /// Adds a line, with the time of the day: whoever asks for it does so later, and elsewhere.
     pub(crate) fn add(&self, line: String) {
+        let second = Clock::default().now().real_ns.div_euclid(1_000_000_000).rem_euclid(24 * 3600);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        let line = format!("{hour:02}:{minute:02}:{second:02} UTC {line}");
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.1.len() == NOTED_LINES {
             notes.1.pop_front();
@@ -265,7 +269,12 @@ impl Agent {
                 self.surroundings.notes.add(format!("the controller refuses this agent: {reason}"));
                 self.refused = Some(reason);
             }
-            Order::Drain => self.draining = true,
+            Order::Drain => {
+                if !self.draining {
+                    self.surroundings.notes.add("it was told to end when nothing is left to do".to_string());
+                }
+                self.draining = true;
+            }
             Order::Logs => {
                 let (_, lines) = self.surroundings.notes.since(0);
                 self.tell(&Report::Logs { lines });
@@ -320,6 +329,7 @@ impl Agent {
             cpu_share: self.processors.since_last(),
             traffic: self.surroundings.fabric.traffic(),
             spooled,
+            draining: self.draining,
         };
         self.tell(&Report::Beat(beat));
     }

@@ -15,7 +15,7 @@ const RATE_PERIOD: Duration = Duration::from_secs(1);
 /// A clock of the day that is wrong by more than this makes nonsense of every date in a result.
 const MAXIMUM_OFFSET: Duration = Duration::from_secs(3600);
 /// A start cannot be agreed upon by clocks that are not known better.
-const MAXIMUM_BOUND: Duration = Duration::from_millis(25);
+pub(crate) const MAXIMUM_BOUND: Duration = Duration::from_millis(25);
 /// A clock of the day that moves by more between exchanges of one moment is being set, or runs wild.
 const MAXIMUM_UNSTEADY: Duration = Duration::from_millis(5);
 
@@ -68,6 +68,8 @@ pub struct MemberView {
     pub spooled: u64,
     /// Why it does not take part any more.
     pub gone: Option<String>,
+    /// It ends when it has finished what it does.
+    pub draining: bool,
 }
 
 impl Member {
@@ -177,6 +179,9 @@ impl Member {
     /// What is wrong with its clocks.
     pub(crate) fn mad_clock(&self) -> Option<String> {
         let name = self.name();
+        if let Some(reason) = &self.gone {
+            return Some(format!("agent {name} is gone: {reason}"));
+        }
         let Some(clock) = &self.clock else {
             return Some(format!("agent {name} did not answer when the clocks were compared"));
         };
@@ -237,6 +242,7 @@ impl Member {
             traffic: beat.map(|beat| beat.traffic).unwrap_or_default(),
             spooled: beat.map_or(0, |beat| beat.spooled),
             gone: self.gone.clone(),
+            draining: beat.is_some_and(|beat| beat.draining),
         }
     }
 }
@@ -255,12 +261,14 @@ impl MemberView {
         self.gone.is_none() && self.heard_s.is_some_and(|heard_s| heard_s < LOST_AFTER.as_secs_f64())
     }
 
-    /// Its state in a word.
+    /// Its state in a word or two.
     pub fn state_word(&self) -> &'static str {
         match self.state {
             _ if self.heard_s.is_none() => "not there",
             _ if self.gone.is_some() => "gone",
             _ if !self.is_here() => "lost",
+            Some(AgentState::Running) if self.draining => "running, draining",
+            _ if self.draining => "draining",
             None | Some(AgentState::Idle) => "idle",
             Some(AgentState::Preparing) => "preparing",
             Some(AgentState::Ready) => "ready",

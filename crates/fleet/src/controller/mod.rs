@@ -170,6 +170,13 @@ impl Visitor {
         self.session.members()
     }
 
+    /// The same with their clocks.
+    pub fn look_at_clocks(&mut self, time: Duration) -> Vec<MemberView> {
+        self.look(time);
+        self.session.look_at_clocks();
+        self.session.members()
+    }
+
     /// Whom the broker has refused meanwhile, and other things that it said.
     pub fn notices(&mut self) -> Vec<Notice> {
         self.session.take_notices()

@@ -1,8 +1,8 @@
 //! The controller's side of the conversation: who is there, what they said last, and what the engine says of itself.
 
-use super::member::{Member, MemberView};
+use super::member::{MAXIMUM_BOUND, Member, MemberView};
 use super::{ControllerOptions, FleetError};
-use crate::clock::{Clock, ClockEstimate, Exchange, Stamp};
+use crate::clock::{Clock, ClockEstimate, Exchange, Stamp, monotonic_ns};
 use crate::deployment::Deployment;
 use crate::fabric::{Fabric, Inbox, KeptMessage, Message, Notice};
 use crate::fold::{Fold, Part};
@@ -30,6 +30,8 @@ const EXCHANGES: u64 = 10;
 /// Exchanges at most, with those whose clocks are not known well enough by then: on a busy machine most messages wait somewhere,
 /// and it takes one that does not.
 const MOST_EXCHANGES: u64 = 30;
+/// The same with those whose clocks are not even known well enough for a start.
+const MOST_EXCHANGES_FOR_START: u64 = 150;
 /// Clocks that are known so well are not asked more often than others.
 const WELL_KNOWN: Duration = Duration::from_millis(1);
 /// So many agents are asked at once: the answers of more would wait for one another on the way, which is what is measured.
@@ -86,7 +88,8 @@ impl Session {
             acknowledge: None,
             notices: Vec::new(),
             pings: HashMap::new(),
-            next_exchange: 0,
+            // Of a controller and a visitor at the same time, each knows the answers to its own questions.
+            next_exchange: monotonic_ns(),
             next_mix: 0,
             fold: None,
             away_since: None,
@@ -219,11 +222,17 @@ impl Session {
     /// Compares clocks with every agent, several times.
     pub(super) fn compare_clocks(&mut self, interrupt: &AtomicBool) -> Result<(), String> {
         self.members.values_mut().for_each(|member| member.clock = None);
-        for turn in 0..MOST_EXCHANGES {
-            let is_asked = |member: &&Member| turn < EXCHANGES || !member.knows_clock_within(WELL_KNOWN);
+        let began = Instant::now().max(self.connected_since);
+        for turn in 0..MOST_EXCHANGES_FOR_START {
+            let wanted = if turn < MOST_EXCHANGES { WELL_KNOWN } else { MAXIMUM_BOUND };
+            let is_asked = |member: &&Member| turn < EXCHANGES || !member.knows_clock_within(wanted);
             let names: Vec<String> =
                 self.members.values().filter(is_asked).map(|member| member.entry.name.clone()).collect();
-            let is_mad = turn >= EXCHANGES && self.members.values().any(Member::has_mad_clock);
+            // Of these no exchange makes a clock that is known.
+            let is_hopeless = |member: &Member| {
+                member.has_mad_clock() || member.gone.is_some() || member.is_silent(Instant::now(), began)
+            };
+            let is_mad = turn >= EXCHANGES && self.members.values().any(is_hopeless);
             if names.is_empty() || is_mad || interrupt.load(Ordering::Relaxed) {
                 break;
             }
@@ -238,6 +247,19 @@ impl Session {
         match self.members.values().find_map(Member::mad_clock) {
             Some(reason) => Err(reason),
             None => Ok(()),
+        }
+    }
+
+    /// Compares clocks with those that are there, as well as that can be done soon.
+    pub(super) fn look_at_clocks(&mut self) {
+        let names: Vec<String> = self
+            .members
+            .values()
+            .filter(|member| member.view().is_here())
+            .map(|member| member.entry.name.clone())
+            .collect();
+        for _ in 0..EXCHANGES {
+            self.exchange_with(&names);
         }
     }
 

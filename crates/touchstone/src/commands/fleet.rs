@@ -233,7 +233,7 @@ fn visit(fleet: &OneFleet) -> Result<Visitor, String> {
 /// Whether all agents are there decides the exit code.
 fn status(arguments: &StatusArguments) -> Result<Exit, String> {
     let mut visitor = visit(&arguments.fleet)?;
-    let members = visitor.look(arguments.time);
+    let members = visitor.look_at_clocks(arguments.time);
     print(&match arguments.json {
         true => format!("{:#}", text::members_json(&members)),
         false => text::members(&members),

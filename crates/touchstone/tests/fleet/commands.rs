@@ -30,6 +30,7 @@ fn a_fleet_tells_how_it_is_watches_a_machine_and_is_drained() {
     let status: Value = serde_json::from_slice(&ask(&fleet, "status", &["--json"]).stdout).expect("JSON");
     assert_eq!(status["agents"][0]["name"], "load-1");
     assert_eq!(status["agents"][0]["state"], "idle");
+    assert!(status["agents"][0]["clock"]["bound_ns"].is_u64(), "{status:#}");
     assert_eq!(status["agents"][1]["role"], "probe");
     let versions = text(&ask(&fleet, "versions", &[]));
     assert!(versions.contains("load-1") && versions.contains(env!("CARGO_PKG_VERSION")), "{versions}");
@@ -42,7 +43,17 @@ fn a_fleet_tells_how_it_is_watches_a_machine_and_is_drained() {
     assert!(ended.mix()["machine"].is_object(), "{:#}", ended.mix());
     let logs = ask(&fleet, "logs", &["load-1"]);
     assert_eq!(logs.status.code(), Some(0), "{}", text(&logs));
+    for words in ["load-1: ", " UTC mix 0 of the run ", " begins: 2 clients on ", " has ended: "] {
+        assert!(text(&logs).contains(words), "{words:?} in {}", text(&logs));
+    }
     assert_eq!(ask(&fleet, "logs", &["nobody"]).status.code(), Some(2));
-    assert_eq!(ask(&fleet, "drain", &["load-1"]).status.code(), Some(0));
+    // One that is at work finishes it, and says so until then.
+    let long = ["--sut", "limit", "--clients", "2", "--length", "8s", "--ramp-up", "0s", "--ramp-down", "0s"];
+    let mut bench = fleet.bench(&long);
+    bench.wait_until_loaded(&fleet, &["load-1"]);
+    let drained = ask(&fleet, "drain", &["load-1"]);
+    assert_eq!(drained.status.code(), Some(0), "{}", text(&drained));
+    assert!(text(&drained).contains("running, draining"), "{}", text(&drained));
+    assert_eq!(bench.wait().code, Some(0));
     assert_eq!(fleet.wait_for_agent("load-1"), Some(0));
 }

@@ -35,6 +35,8 @@ const LATENCY_NS: u64 = 1_000_000;
 const WATCHED: Duration = Duration::from_secs(20);
 /// How soon the live page has to have its data.
 const RESPONSIVE: Duration = Duration::from_secs(1);
+/// So many agents' connections are on one thread. With more of them one that comes keeps the others from answering in time.
+const ON_ONE_THREAD: usize = 50;
 /// Connections, broker's connections and what a runtime for each of them needs.
 const OPEN_FILES: u64 = 16_384;
 
@@ -171,6 +173,7 @@ impl Agent {
             cpu_share: 0.5,
             traffic: self.nats.traffic(),
             spooled: 0,
+            draining: false,
         }
     }
 }
@@ -223,10 +226,12 @@ fn connect_all(fleet: &Fleet, names: &[String]) -> Vec<Agent> {
             .chunks(AGENTS.div_ceil(4))
             .map(|names| {
                 scope.spawn(move || {
-                    names.iter().fold(Vec::new(), |mut agents: Vec<Agent>, name| {
-                        agents.push(Agent::connect(fleet, name, binary_sha256, agents.first()));
-                        agents
-                    })
+                    let mut agents: Vec<Agent> = Vec::new();
+                    for (place, name) in names.iter().enumerate() {
+                        let beside = agents.get(place - place % ON_ONE_THREAD);
+                        agents.push(Agent::connect(fleet, name, binary_sha256, beside));
+                    }
+                    agents
                 })
             })
             .collect();

@@ -50,9 +50,14 @@ pub(super) fn members(members: &[MemberView]) -> String {
             format!("{:.0}", member.requests_per_second),
             member.errors.to_string(),
             format!("{:.0} %", member.cpu_share * 100.0),
-            member
-                .clock
-                .map_or("-".to_string(), |clock| format!("{:.3} ms", clock.real_offset_ns as f64 / 1e6)),
+            member.clock.map_or("-".to_string(), |clock| {
+                let milliseconds = |nanoseconds: f64| nanoseconds / 1e6;
+                format!(
+                    "{:.3} \u{b1} {:.3} ms",
+                    milliseconds(clock.real_offset_ns as f64),
+                    milliseconds(clock.bound_ns as f64)
+                )
+            }),
             member.spooled.to_string(),
         ]);
     }
