@@ -200,6 +200,34 @@ impl SuiteRecord {
         };
         self.classes.iter().map(of_class).sum()
     }
+
+    /// How far clients, rate and latency of a mix may be from Little's law, as a share, when every figure is right. Where clients
+    /// think it is chance how many of them do while the counting goes on: four standard errors, with think times taken to be
+    /// exponential, of which nobody's vary more.
+    pub fn littles_law_tolerance(&self, mix: &MixResult) -> f64 {
+        const EXACT: f64 = 0.03;
+        const STANDARD_ERRORS: f64 = 4.0;
+        let think_s = self.think_s_per_request(mix);
+        if think_s <= 0.0 || mix.requests == 0 {
+            return EXACT;
+        }
+        // Of one choice: how many requests follow from it, its think times, and the square of those on average.
+        let (mut choices, mut mean_s, mut square_s2) = (0.0, 0.0, 0.0);
+        for class in &self.classes {
+            let of_class = class.weight_percent / 100.0 / class.page_requests.max(1) as f64;
+            let thought_s = mix.think_time_s + class.session_think_s;
+            choices += of_class;
+            mean_s += of_class * thought_s;
+            square_s2 += of_class * 2.0 * thought_s * thought_s;
+        }
+        if choices <= 0.0 || !self.interfaces.is_empty() {
+            (choices, mean_s, square_s2) = (1.0, think_s, 2.0 * think_s * think_s);
+        }
+        (mean_s, square_s2) = (mean_s / choices, square_s2 / choices);
+        let variation = (square_s2 / (mean_s * mean_s) - 1.0).max(0.0).sqrt();
+        let part = think_s / (think_s + mix.latency.mean_us.max(0.0) / 1e6);
+        EXACT + STANDARD_ERRORS * part * variation / (mix.requests as f64 * choices).sqrt()
+    }
 }
 
 /// A way to make an answer that was measured by itself.

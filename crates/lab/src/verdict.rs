@@ -293,8 +293,8 @@ fn validity(result: &ResultFile) -> String {
     if result.machine.same_host {
         let short = if result.suite.quick { ", and the quick form's windows are short" } else { "" };
         return format!(
-            "Indicative: load and server shared one machine{short}. Ratios between systems measured side by side hold \
-             better than absolute rates."
+            "Load and server shared one machine{short}: ratios between systems measured side by side hold better than \
+             absolute rates."
         );
     }
     "Load and server ran on separate machines.".to_string()
@@ -352,8 +352,8 @@ mod tests {
              time a request where the kernel's limit is 14.8 µs (1.62 times).",
             "At its peak touchstone 0.1.0 kept its processors 96 % busy: they were the bottleneck.",
             "At its peak nginx 1.22.1 kept its processors 96 % busy: they were the bottleneck.",
-            "Indicative: load and server shared one machine, and the quick form's windows are short. Ratios between \
-             systems measured side by side hold better than absolute rates.",
+            "Load and server shared one machine, and the quick form's windows are short: ratios between systems measured \
+             side by side hold better than absolute rates.",
         ];
         assert_eq!(sentences, expected);
     }

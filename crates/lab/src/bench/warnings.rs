@@ -5,8 +5,6 @@ use crate::result::{MixResult, ResultFile, SuiteRecord, SystemResult};
 use crate::series::{self, Series};
 use crate::verdict;
 
-/// How far Little's law may be off before it is said.
-const LITTLES_LAW_TOLERANCE: f64 = 0.03;
 /// How much of a processor's time the hypervisor may take before it is said.
 const STEAL_TOLERANCE: f64 = 0.05;
 
@@ -59,7 +57,7 @@ fn littles_law(title: &str, suite: &SuiteRecord, mix: &MixResult) -> Option<Stri
     }
     let implied = mix.littles_law_clients + mix.requests_per_second * suite.think_s_per_request(mix);
     let off = (implied / mix.clients as f64 - 1.0).abs();
-    (off > LITTLES_LAW_TOLERANCE).then(|| {
+    (off > suite.littles_law_tolerance(mix)).then(|| {
         format!(
             "{}, {}: by Little's law rate and latency imply {} clients ({} off).",
             title,

@@ -10,9 +10,11 @@ pub mod manifest;
 pub mod recompute;
 pub mod rules;
 mod seal;
+mod standing;
 mod statement;
 mod verify;
 
 pub use rules::{Class, Outcome, Rule, deciding};
 pub use seal::{SealError, Sealed, Signature, check_seal, seal};
+pub use standing::Standing;
 pub use verify::{AUDIT, Check, Verification, verify};

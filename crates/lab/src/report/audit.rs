@@ -9,8 +9,6 @@ use super::view::{SystemView, View};
 use super::words;
 use crate::result::{ClassRecord, LatencyRecord, MixResult, ResultFile, SuiteRecord};
 
-/// How far the number of clients by Little's law may be from the real one.
-const LITTLE_TOLERANCE: f64 = 0.03;
 /// How far a figure may be from the same figure computed another way; roundings and the window's edges explain as much.
 const SAME: f64 = 0.005;
 /// The longest head of an answer that explains the bytes beyond its body.
@@ -33,7 +31,11 @@ pub(super) struct Finding {
 type MixCheck = (&'static str, &'static str, fn(&SuiteRecord, &MixResult) -> Finding);
 
 const MIX_CHECKS: [MixCheck; 8] = [
-    ("Little\u{2019}s law", "clients = requests/s × (mean latency + think time), within 3 %", little),
+    (
+        "Little\u{2019}s law",
+        "clients = requests/s × (mean latency + think time), within 3 %, and where clients think within four standard errors more",
+        little,
+    ),
     ("Rate", "requests/s = requests ÷ window", |_, mix| rate(mix)),
     ("Units", "Mbit/s = bytes/s × 8 ÷ 1,000,000", |_, mix| units(mix)),
     ("Bytes", "bytes/s = requests/s × (mean body + a head of at most 4,096 bytes)", |_, mix| bytes(mix)),
@@ -238,7 +240,7 @@ fn little(suite: &SuiteRecord, mix: &MixResult) -> Finding {
     equal(
         by_law,
         mix.clients as f64,
-        LITTLE_TOLERANCE,
+        suite.littles_law_tolerance(mix),
         format!(
             "{} against {} ({}\u{a0}%)",
             number::grouped(by_law, 2),
@@ -448,6 +450,17 @@ mod tests {
         assert!((clients(&suite, &mix) - (latency_s + 0.25)).abs() < 1e-9);
         suite.classes[0].session_think_s = 7.0;
         assert!((clients(&suite, &mix) - (latency_s + 2.0)).abs() < 1e-9);
+        // 2,500 sessions of 8 s: chance moves the clients by 4 / 50 of them, and by no more.
+        (mix.requests, mix.clients) = (10_000, 100);
+        let tolerance = suite.littles_law_tolerance(&mix);
+        assert!((tolerance - 0.03 - 0.08).abs() < 0.001, "{tolerance}");
+        mix.requests_per_second = 109.0 / (latency_s + 2.0);
+        assert_eq!(little(&suite, &mix).holds, Some(true));
+        mix.requests_per_second = 113.0 / (latency_s + 2.0);
+        assert_eq!(little(&suite, &mix).holds, Some(false));
+        // Whoever does not think leaves nothing to chance.
+        (mix.think_time_s, suite.classes[0].session_think_s) = (0.0, 0.0);
+        assert_eq!(suite.littles_law_tolerance(&mix), 0.03);
     }
 
     #[test]

@@ -53,13 +53,16 @@ pub(super) fn section(view: &View) -> Markup {
                 @for source in view.sources {
                     (fact(&named("When", source, view), &when(source)))
                 }
-                (fact("Load", "closed loop: each virtual client sends its next request when the last is answered"))
+                (fact("Load", load(view)))
                 (fact("Connections", if suite.keep_alive { "kept for many requests" } else { "a new one for every request" }))
                 (fact("Protocol", &words::line(&suite.http_version, 40)))
                 @for source in view.sources {
                     (fact(&named("Where", source, view), &place(&source.machine)))
                 }
-                (fact("Validity", validity(view)))
+                (fact("Machines", machines(view)))
+                @for source in view.sources {
+                    (fact(&named("Validity", source, view), &format!("{}, by the run rules", source.standing.class.name())))
+                }
             }
             (warnings(view))
         }
@@ -106,10 +109,22 @@ fn status(view: &View) -> String {
     }
 }
 
-/// Certified figures need separate machines; what ran on one is only indicative.
-fn validity(view: &View) -> &'static str {
+/// What makes a client send its next request.
+fn load(view: &View) -> &'static str {
+    let mixes = view.systems.iter().flat_map(|system| system.runs.iter().flatten());
+    if view.result.suite.classes.iter().any(|class| class.session_think_s > 0.0) {
+        "closed loop of sessions: each virtual client is a visitor who asks for one thing after the other, with think times between"
+    } else if mixes.into_iter().any(|mix| mix.think_time_s > 0.0) {
+        "closed loop with think times: each virtual client sends its next request some time after the last is answered"
+    } else {
+        "closed loop: each virtual client sends its next request when the last is answered"
+    }
+}
+
+/// Whether load and servers had machines of their own.
+fn machines(view: &View) -> &'static str {
     if view.sources.iter().any(|source| source.machine.same_host) {
-        "indicative: load and server shared one machine, so each took processor time from the other"
+        "load and server shared one machine, so each took processor time from the other"
     } else {
         "load and server ran on separate machines"
     }

@@ -52,8 +52,7 @@ pub use read::{ReadError, read};
 pub use reference::{REFERENCE_FILE_NAME, reference_html};
 pub use side_by_side::{Side, SuitesDiffer, side_by_side};
 
-use crate::certify::recompute;
-use crate::certify::rules::{self, Class, Evidence, Rule};
+use crate::certify::Standing;
 use crate::planning::{self, Assumptions};
 use crate::raw::{self, RawMix};
 use crate::result::{MachineFacts, ResultFile, RunStatus, ToolFacts};
@@ -101,20 +100,14 @@ struct Source {
     status: RunStatus,
     machine: MachineFacts,
     tool: ToolFacts,
-    /// The run rules and what came of them.
-    rules: Vec<Rule>,
-    /// The class that follows.
-    class: Class,
+    /// Where it stands by the run rules.
+    standing: Standing,
 }
 
 impl Source {
     fn of(label: &str, result: &ResultFile, raw: Option<&[RawMix]>) -> Source {
-        let recomputed = raw.map(|raw| recompute::result(result, raw));
-        let audit = audit_outcomes(result);
-        let rules = rules::rules(&Evidence { result, recomputed: recomputed.as_ref(), audit: &audit });
         Source {
-            class: rules::class(&rules),
-            rules,
+            standing: Standing::of(result, raw),
             label: label.to_owned(),
             started_at: result.started_at.clone(),
             finished_at: result.finished_at.clone(),

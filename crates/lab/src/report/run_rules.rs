@@ -6,30 +6,20 @@ use super::Source;
 use super::table::{Row, Table};
 use super::view::View;
 use super::words;
-use crate::certify::{Class, Outcome, Rule, deciding};
+use crate::certify::{Outcome, Rule};
 
 /// The most characters of a finding.
 const FINDING_LIMIT: usize = 400;
-
-/// What a class allows, for somebody who has not read the rules.
-fn meaning(class: Class) -> &'static str {
-    match class {
-        Class::Certified => {
-            "every rule is fulfilled; its figures may be quoted once it is signed (touchstone certify)"
-        }
-        Class::Indicative => "compare the systems of this run with each other, and quote no absolute figure",
-        Class::Invalid => "nothing of it may be quoted",
-    }
-}
 
 /// The class in a line, with the rules that decide it: for the first screen.
 pub(super) fn line(view: &View) -> Markup {
     html! {
         @for source in view.sources {
-            p class={ "class " (source.class.name()) } {
-                strong { (capitalised(source.class.name())) }
+            @let class = source.standing.class.name();
+            p class={ "class " (class) } {
+                strong { (capitalised(class)) }
                 @if view.sources.len() > 1 { " (" (words::line(&source.label, 80)) ")" }
-                ": " (meaning(source.class)) "."
+                ": " (source.standing.meaning()) "."
                 @for reason in reasons(source) { " " (reason) }
                 " " a href="#rules" { "All run rules" }
             }
@@ -39,12 +29,11 @@ pub(super) fn line(view: &View) -> Markup {
 
 /// What the rules that decide the class found, a sentence each.
 fn reasons(source: &Source) -> Vec<String> {
-    deciding(&source.rules)
-        .map(|rule| format!("{}.", capitalised(&words::line(&rule.finding, FINDING_LIMIT))))
-        .collect()
+    let sentence = |found: &str| format!("{}.", capitalised(&words::line(found, FINDING_LIMIT)));
+    source.standing.reasons().map(sentence).collect()
 }
 
-fn capitalised(text: &str) -> String {
+pub(super) fn capitalised(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
@@ -79,9 +68,9 @@ fn table(source: &Source) -> Table {
         format!(" of {}", words::line(&source.label, 80))
     };
     Table::new(
-        format!("The run rules{of}: {}", source.class.name()),
+        format!("The run rules{of}: {}", source.standing.class.name()),
         &["Rule", "Outcome", "What was found"],
-        source.rules.iter().map(row).collect(),
+        source.standing.rules.iter().map(row).collect(),
     )
     .with_words(&[0, 1, 2])
 }

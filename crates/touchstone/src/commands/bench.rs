@@ -13,6 +13,7 @@ use std::time::Duration;
 use touchstone_fleet::{Controller, ControllerOptions, Deployment, FleetFile};
 use touchstone_lab::answers::{self, Answer};
 use touchstone_lab::bench::{self, BenchError, Finished, Options};
+use touchstone_lab::certify::Standing;
 use touchstone_lab::live::web::Bound;
 use touchstone_lab::placement::{Wishes, parse_list};
 use touchstone_lab::planning::{self, Assumptions};
@@ -321,6 +322,7 @@ fn summary(finished: &Finished) -> String {
     }
     text.push_str("\nVerdict\n");
     verdict::sentences(result).iter().for_each(|sentence| text.push_str(&format!("  {sentence}\n")));
+    text.push_str(&format!("\nValidity\n  {}\n", validity(result, &finished.directory)));
     if !result.warnings.is_empty() {
         text.push_str("\nBeware\n");
         result.warnings.iter().for_each(|warning| text.push_str(&format!("  {warning}\n")));
@@ -338,6 +340,13 @@ fn answers(result: &ResultFile, directory: &std::path::Path) -> Vec<Answer> {
     answers::of(result, &planning::plan(result, &raw, &Assumptions::default()))
 }
 
+/// The class of the result by the run rules, and what decided it.
+fn validity(result: &ResultFile, directory: &std::path::Path) -> String {
+    let standing = Standing::of(result, raw::read(directory).ok().as_deref());
+    let reasons: String = standing.reasons().map(|reason| format!("; {reason}")).collect();
+    format!("{}: {}{reasons}.", standing.class.name(), standing.meaning())
+}
+
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
@@ -351,6 +360,7 @@ fn summary_json(finished: &Finished) -> Value {
         "suite": result.suite.name,
         "answers": answers(result, &finished.directory),
         "verdict": verdict::sentences(result),
+        "class": Standing::of(result, raw::read(&finished.directory).ok().as_deref()).class,
         "spice": result.spice,
         "comparisons": result.comparisons,
         "speedups": result.speedups,

@@ -2,6 +2,9 @@
 
 use std::io::{IsTerminal, Write};
 
+/// A line with so many gaps of two spaces or more is a row of a table: it is broken between its cells alone, unless
+/// they are so long that it is none.
+const GAPS_OF_ROW: usize = 4;
 /// Narrower than this, words have no room to be broken between.
 const WIDTH_MIN: usize = 20;
 
@@ -47,12 +50,15 @@ fn break_line(all: &mut String, line: &str, width: usize) {
         return;
     }
     let hang = hang(line, width);
+    let cells: Vec<&str> = line.split("  ").filter(|cell| !cell.is_empty()).collect();
+    let is_row = cells.len() > GAPS_OF_ROW && cells.iter().all(|cell| cell.chars().count() < width / 2);
+    let gap = if is_row { "  " } else { " " };
     let (mut column, mut begins_line) = (0, true);
     // A word comes with the spaces before it, which keep columns where they are.
     let mut rest = line;
     while !rest.is_empty() {
         let spaces = rest.len() - rest.trim_start_matches(' ').len();
-        let end = rest[spaces..].find(' ').map_or(rest.len(), |at| spaces + at);
+        let end = rest[spaces..].find(gap).map_or(rest.len(), |at| spaces + at);
         let (word, length) = (&rest[spaces..end], rest[spaces..end].chars().count());
         if !begins_line && column + spaces + length > width {
             all.push('\n');
@@ -95,6 +101,8 @@ mod tests {
         );
         assert_eq!(broken(text, 80), text);
         assert_eq!(broken("report: /a/very/long/path.html", 20), "report:\n/a/very/long/path.html\n");
+        let row = "  clients  requests/s  mean ms  server CPU  errors";
+        assert_eq!(broken(row, 40), "  clients  requests/s  mean ms\n           server CPU  errors\n");
         // Columns of figures stay where they are, and so far to the right nothing goes on.
         assert_eq!(
             broken("  16   61,234   12.5  peak of all", 24),
