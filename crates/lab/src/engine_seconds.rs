@@ -41,6 +41,7 @@ pub(crate) fn of(
                 .filter(|_| load_cpus > 0 && !server_full)
                 .map(|used| used / load_cpus as f64),
             failing: second.errors > 0,
+            stood_still_s: recording.stood_still_s(from_s, to_s),
             ..EngineSecond::default()
         }
     };
@@ -71,6 +72,21 @@ mod tests {
 
     fn seconds() -> impl Iterator<Item = Second> {
         (0..6).map(|start| Second { start_s: f64::from(start), length_s: 1.0, errors: 0 })
+    }
+
+    #[test]
+    fn an_engine_that_stood_still_is_seen_and_a_monitor_that_waited_is_not() {
+        let still = |worked_s: f64| -> Vec<Option<f64>> {
+            let mut recording = recording(0.5, 0.001);
+            // Nobody looked between 2 and 5 s.
+            recording.snapshots.drain(3..5);
+            for snapshot in &mut recording.snapshots[3..] {
+                snapshot.own_cpu_s += worked_s;
+            }
+            of(seconds(), (1.0, 6.0), &recording, 1, 1).iter().map(|second| second.stood_still_s).collect()
+        };
+        assert_eq!(still(0.0), [None, Some(3.0), Some(3.0), Some(3.0), None]);
+        assert_eq!(still(0.5), [None; 5]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::figures::{clients, count, percent, significant};
 use crate::result::{MixResult, ResultFile, SuiteRecord, SystemResult};
 use crate::series::{self, Series};
+use crate::statistics::taint::STOOD_STILL;
 use crate::verdict;
 
 /// How much of a processor's time the hypervisor may take before it is said.
@@ -19,6 +20,7 @@ pub(super) fn of(result: &ResultFile) -> Vec<String> {
             warnings.extend(saturation(&series));
             warnings
                 .extend(series.mixes.iter().filter_map(|mix| littles_law(&series.title, &result.suite, mix)));
+            warnings.extend(series.mixes.iter().filter_map(|mix| stood_still(&series.title, mix)));
             warnings.extend(series.mixes.iter().filter_map(|mix| steal(&series.title, mix)));
             warnings.extend(of_processors(&series));
         }
@@ -66,6 +68,16 @@ fn littles_law(title: &str, suite: &SuiteRecord, mix: &MixResult) -> Option<Stri
             percent(off)
         )
     })
+}
+
+fn stood_still(title: &str, mix: &MixResult) -> Option<String> {
+    let sign = mix.taint.iter().find(|sign| sign.what == STOOD_STILL)?;
+    Some(format!(
+        "{}, {}: the load engine stood still for {} s; its machine slept, or somebody had stopped it. Measure this again.",
+        title,
+        clients(mix.clients),
+        significant(sign.worst)
+    ))
 }
 
 fn steal(title: &str, mix: &MixResult) -> Option<String> {
@@ -134,6 +146,7 @@ fn errors(title: &str, mix: &MixResult) -> Option<String> {
 mod tests {
     use super::*;
     use crate::sample;
+    use crate::statistics::taint::{EngineSecond, signs};
 
     #[test]
     fn a_sound_result_has_only_the_warning_of_the_shared_machine() {
@@ -164,6 +177,18 @@ mod tests {
             "nginx 1.22.1, 4 clients: requests failed: 1,500 broke off and 2 came too late.",
         ];
         assert_eq!(of(&result), expected);
+    }
+
+    #[test]
+    fn an_engine_that_stood_still_is_told() {
+        let mut result = sample::result();
+        let second = EngineSecond { stood_still_s: Some(9.0), ..EngineSecond::default() };
+        result.systems[0].mixes[1].taint = signs(&[second]);
+        let found = of(&result);
+        assert!(
+            found.iter().any(|warning| warning.contains("4 clients: the load engine stood still for 9.00 s")),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -11,6 +11,11 @@ use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
+/// The monitor looks every second; so long a time without a look, seconds, and it could not run.
+const STILL_MIN_S: f64 = 2.5;
+/// An engine that worked for more than this share of such a time went on while only the monitor waited.
+const STILL_WORK_MAX: f64 = 0.01;
+
 /// Everything at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -181,6 +186,19 @@ impl Recording {
     /// The load engine's processor use between two moments, in processors.
     pub fn load_cpus(&self, from_s: f64, to_s: f64) -> Option<f64> {
         self.slope(from_s, to_s, |snapshot| Some(snapshot.own_cpu_s))
+    }
+
+    /// The longest time without a look, of those that touch the time between two moments, seconds, if the load engine did as good as
+    /// nothing in it: its machine slept, or somebody had stopped the program.
+    pub fn stood_still_s(&self, from_s: f64, to_s: f64) -> Option<f64> {
+        let still = |pair: &[Snapshot]| {
+            let (start_s, end_s) = (pair[0].at.as_secs_f64(), pair[1].at.as_secs_f64());
+            let length_s = end_s - start_s;
+            let worked_s = pair[1].own_cpu_s - pair[0].own_cpu_s;
+            let is_still = length_s > STILL_MIN_S && worked_s < STILL_WORK_MAX * length_s;
+            (is_still && start_s < to_s && end_s > from_s).then_some(length_s)
+        };
+        self.snapshots.windows(2).filter_map(still).reduce(f64::max)
     }
 
     /// The share of the whole machine's processor time that was used between two moments, 0 to 1.

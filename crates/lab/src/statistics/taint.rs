@@ -46,6 +46,8 @@ pub struct EngineSecond {
     /// Share of the second for which some task waited for a processor. Of a machine that the server shares it is no
     /// sign, and absent.
     pub pressure: Option<f64>,
+    /// How long the engine did not run at all, where this second is part of such a time, seconds.
+    pub stood_still_s: Option<f64>,
 }
 
 /// A sign that showed too often.
@@ -64,7 +66,11 @@ pub struct Sign {
 /// A sign's words, its limit, and its figure in one second where it is over the limit.
 type Rule = (&'static str, f64, fn(&EngineSecond) -> Option<f64>);
 
-const RULES: [Rule; 8] = [
+/// The sign of an engine that did not run at all for a while.
+pub const STOOD_STILL: &str = "the load engine stood still (seconds)";
+
+const RULES: [Rule; 9] = [
+    (STOOD_STILL, 0.0, |second| over(second.stood_still_s, 0.0)),
     ("requests left late (99th percentile, microseconds)", LATENESS_MAX_US, late),
     ("a thread of the load engine was busy", BUSY_MAX, |second| over(second.busiest_thread, BUSY_MAX)),
     ("fewer requests were sent than planned", SENT_MIN, unsent),
@@ -133,6 +139,7 @@ mod tests {
             EngineSecond { ports: Some(0.99), ..none },
             EngineSecond { network_errors: Some(3), ..none },
             EngineSecond { pressure: Some(0.5), ..none },
+            EngineSecond { stood_still_s: Some(9.0), ..none },
         ];
         for second in cases {
             assert_eq!(signs(&seconds(3, second)).len(), 1, "{second:?}");
