@@ -50,8 +50,10 @@ pub fn junit(result: &ResultFile) -> String {
 fn of_rule(rule: &Rule) -> Fate {
     match rule.outcome {
         Outcome::Held => Fate::Passed,
-        Outcome::Indicative => Fate::Skipped(format!("indicative: {} {}", rule.rule, rule.finding)),
-        Outcome::Broken => Fate::Failed(format!("invalid: {} {}", rule.rule, rule.finding)),
+        Outcome::Indicative => {
+            Fate::Skipped(format!("indicative: {} (the rule: {})", rule.finding, rule.rule))
+        }
+        Outcome::Broken => Fate::Failed(format!("invalid: {} (the rule: {})", rule.finding, rule.rule)),
     }
 }
 

@@ -31,9 +31,10 @@ pub(super) fn visible(text: &str) -> String {
     shown
 }
 
-/// One line of at most `limit` characters; what is cut off is shown by an ellipsis.
+/// One line of at most `limit` characters; what is cut off is shown by an ellipsis. No line of the page ends between a number and its
+/// percent sign.
 pub(super) fn line(text: &str, limit: usize) -> String {
-    let one: String = visible(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let one = visible(text).split_whitespace().collect::<Vec<_>>().join(" ").replace(" %", "\u{a0}%");
     if one.chars().count() <= limit {
         return one;
     }

@@ -58,7 +58,7 @@ fn break_line(all: &mut String, line: &str, width: usize) {
     let mut rest = line;
     while !rest.is_empty() {
         let spaces = rest.len() - rest.trim_start_matches(' ').len();
-        let end = rest[spaces..].find(gap).map_or(rest.len(), |at| spaces + at);
+        let end = end_of_word(&rest[spaces..], gap).map_or(rest.len(), |at| spaces + at);
         let (word, length) = (&rest[spaces..end], rest[spaces..end].chars().count());
         if !begins_line && column + spaces + length > width {
             all.push('\n');
@@ -73,6 +73,11 @@ fn break_line(all: &mut String, line: &str, width: usize) {
         (begins_line, rest) = (false, &rest[end..]);
     }
     all.push('\n');
+}
+
+/// Where the first word ends; a percent sign goes with its number.
+fn end_of_word(text: &str, gap: &str) -> Option<usize> {
+    text.match_indices(gap).map(|(at, _)| at).find(|at| !text[at + gap.len()..].starts_with('%'))
 }
 
 /// How far in a line goes on: under its last column of words, unless that is so far to the right that little room is left.
@@ -100,6 +105,7 @@ mod tests {
             "Verdict\n  nginx answered\n  most\nWhich?   the first\n         of\n         all of\n         them\n"
         );
         assert_eq!(broken(text, 80), text);
+        assert_eq!(broken("it waited for 55 % of the time", 17), "it waited for\n55 % of the time\n");
         assert_eq!(broken("report: /a/very/long/path.html", 20), "report:\n/a/very/long/path.html\n");
         let row = "  clients  requests/s  mean ms  server CPU  errors";
         assert_eq!(broken(row, 40), "  clients  requests/s  mean ms\n           server CPU  errors\n");
