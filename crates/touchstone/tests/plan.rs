@@ -11,6 +11,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{free_port, run, skipped};
 
 /// A server with a fault; it ends with the test.
@@ -26,9 +27,24 @@ impl Drop for Faulty {
     }
 }
 
-/// A place with the suite's files.
-fn place() -> tempfile::TempDir {
-    let place = tempfile::tempdir().unwrap();
+/// One bottleneck at a time: each test is other work that holds the others' servers back.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A place with the suite's files, for whose test it is the turn.
+struct Place {
+    directory: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+fn place() -> Place {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = Place { directory: tempfile::tempdir().unwrap(), _turn: turn };
     let tree = place.path().join("tree");
     let output = run(["suites", "webbench-1.1-static", "--tree", tree.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
