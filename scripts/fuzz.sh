@@ -55,7 +55,7 @@ run() {
     echo "fuzz: $crate $name, $seconds_each seconds"
     cargo +nightly fuzz run --fuzz-dir "$directory" --target-dir "$target/fuzz" "$name" -- \
         -max_total_time="$seconds_each" -print_final_stats=1 "${options[@]}" 2>&1 |
-        grep -vE '^#|NEW|REDUCE|pulse|^INFO: '
+        grep --line-buffered -vE '^#|NEW|REDUCE|pulse|^INFO: '
 }
 
 main "$@"
