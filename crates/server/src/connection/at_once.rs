@@ -201,15 +201,15 @@ impl Connection {
         answer.append_head(&date, variant, framing, &mut hot.gathered);
         if goes_alone {
             let head = hot.gathered.as_slice();
-            match self.send_answer(head, body, variant) {
-                Ok(sent) if sent == head.len() + body.len() => {}
-                Ok(sent) => {
-                    self.output.extend_from_slice(head.get(sent..).unwrap_or_default());
-                    self.output.extend_from_slice(&body[sent.saturating_sub(head.len())..]);
-                }
-                Err(_) => return Hit::Broken,
+            let sent = self.send_answer(head, body, variant);
+            if let Ok(sent) = sent {
+                self.output.extend_from_slice(head.get(sent..).unwrap_or_default());
+                self.output.extend_from_slice(&body[sent.saturating_sub(head.len())..]);
             }
             hot.gathered.clear();
+            if sent.is_err() {
+                return Hit::Broken;
+            }
         } else {
             hot.gathered.extend_from_slice(body);
         }
