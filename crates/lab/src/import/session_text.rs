@@ -31,15 +31,13 @@ pub(super) struct Session<'r> {
 impl<'r> Session<'r> {
     /// The first `most` requests of a recording, in the order in which they began.
     pub(super) fn of(recording: &'r Recording, most: usize) -> Session<'r> {
-        let mut requests: Vec<&RecordedRequest> = recording.requests.iter().collect();
         // What states no time stays where it stands, behind what it followed.
         let mut latest = Duration::ZERO;
-        let mut keys = recording.requests.iter().map(|request| {
+        let begun = recording.requests.iter().map(|request| {
             latest = request.after.unwrap_or(latest);
-            latest
+            (latest, request)
         });
-        let mut keyed: Vec<(Duration, &RecordedRequest)> =
-            requests.drain(..).filter_map(|request| Some((keys.next()?, request))).collect();
+        let mut keyed: Vec<(Duration, &RecordedRequest)> = begun.collect();
         keyed.sort_by_key(|(after, _)| *after);
         let left_out = keyed.len().saturating_sub(most);
         keyed.truncate(most);

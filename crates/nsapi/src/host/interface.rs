@@ -413,7 +413,7 @@ impl OnThisCore {
 
 /// The request as the engine takes it.
 fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
-    let fields: Vec<(&[u8], &[u8])> = request.received.fields().collect();
+    let fields: Fields<'_> = request.received.fields().collect();
     let target = request.path_and_query();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
     let asked = HostRequest {

@@ -17,8 +17,9 @@ use touchstone_lab::certify::Standing;
 use touchstone_lab::live::web::Bound;
 use touchstone_lab::placement::{Wishes, parse_list};
 use touchstone_lab::planning::{self, Assumptions};
+use touchstone_lab::raw::{self, RawMix};
 use touchstone_lab::result::{MixResult, ResultFile, RunStatus, SystemResult};
-use touchstone_lab::{raw, table, verdict};
+use touchstone_lab::{table, verdict};
 
 /// The arguments of `touchstone bench`.
 #[derive(clap::Args)]
@@ -306,6 +307,7 @@ fn live_address(text: &str) -> Result<std::net::SocketAddr, String> {
 /// What is printed at the end: the table, the verdict, what to beware of, and where everything is.
 fn summary(finished: &Finished) -> String {
     let result = &finished.result;
+    let raw = raw::read(&finished.directory).ok();
     let mut text = format!("\n{}\n\n{}", result.suite.title, table::summary(result));
     for system in &result.systems {
         if let Some(words) = &system.last_words {
@@ -317,12 +319,12 @@ fn summary(finished: &Finished) -> String {
         text.push_str("Efficiency against the static file, by rate / latency\n\n");
         text.push_str(&spice);
     }
-    for answer in answers(result, &finished.directory) {
+    for answer in answers(result, raw.as_deref()) {
         text.push_str(&format!("{:<23}{}\n{:<23}{}\n", answer.question, answer.answer, "", answer.because));
     }
     text.push_str("\nVerdict\n");
     verdict::sentences(result).iter().for_each(|sentence| text.push_str(&format!("  {sentence}\n")));
-    text.push_str(&format!("\nValidity\n  {}\n", validity(result, &finished.directory)));
+    text.push_str(&format!("\nValidity\n  {}\n", validity(result, raw.as_deref())));
     if !result.warnings.is_empty() {
         text.push_str("\nBeware\n");
         result.warnings.iter().for_each(|warning| text.push_str(&format!("  {warning}\n")));
@@ -335,14 +337,13 @@ fn summary(finished: &Finished) -> String {
 }
 
 /// The five questions, with what the raw data says of them.
-fn answers(result: &ResultFile, directory: &std::path::Path) -> Vec<Answer> {
-    let raw = raw::read(directory).unwrap_or_default();
-    answers::of(result, &planning::plan(result, &raw, &Assumptions::default()))
+fn answers(result: &ResultFile, raw: Option<&[RawMix]>) -> Vec<Answer> {
+    answers::of(result, &planning::plan(result, raw.unwrap_or_default(), &Assumptions::default()))
 }
 
 /// The class of the result by the run rules, and what decided it.
-fn validity(result: &ResultFile, directory: &std::path::Path) -> String {
-    let standing = Standing::of(result, raw::read(directory).ok().as_deref());
+fn validity(result: &ResultFile, raw: Option<&[RawMix]>) -> String {
+    let standing = Standing::of(result, raw);
     let reasons: String = standing.reasons().map(|reason| format!("; {reason}")).collect();
     format!("{}: {}{reasons}.", standing.class.name(), standing.meaning())
 }
@@ -353,14 +354,15 @@ fn indented(text: &str) -> String {
 
 fn summary_json(finished: &Finished) -> Value {
     let result = &finished.result;
+    let raw = raw::read(&finished.directory).ok();
     json!({
         "result": finished.directory.join("result.json").display().to_string(),
         "report": finished.report.as_ref().map(|report| report.display().to_string()),
         "status": result.status,
         "suite": result.suite.name,
-        "answers": answers(result, &finished.directory),
+        "answers": answers(result, raw.as_deref()),
         "verdict": verdict::sentences(result),
-        "class": Standing::of(result, raw::read(&finished.directory).ok().as_deref()).class,
+        "class": Standing::of(result, raw.as_deref()).class,
         "spice": result.spice,
         "comparisons": result.comparisons,
         "speedups": result.speedups,
