@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 /// So many wait at most; more are left out, as a client may do with all of them.
 const MOST_WAITING: usize = 16;
 
-/// Interim responses that have not been sent yet. Whoever drives the handler looks here whenever that waits.
+/// Interim responses that have not been sent yet. Whoever drives the handler looks here each time that it has
+/// polled it.
 #[derive(Debug, Default)]
 pub struct InterimResponses {
     waiting: RefCell<VecDeque<InterimResponse>>,

@@ -215,13 +215,14 @@ impl Http2 {
                     let mut answer = pin!(answer);
                     let answered = poll_fn(|context| {
                         let polled = answer.as_mut().poll(context);
-                        if polled.is_pending() {
-                            if let Some(hints) = progress.take_early_hints() {
-                                inbox.inform(stream, 103, hints);
-                            }
-                            while let Some(interim) = progress.interim.take() {
-                                inbox.inform(stream, interim.status, interim.fields.into());
-                            }
+                        if polled.is_pending()
+                            && let Some(hints) = progress.take_early_hints()
+                        {
+                            inbox.inform(stream, 103, hints);
+                        }
+                        // Also where the answer is there: what goes ahead of it may have come with it.
+                        while let Some(interim) = progress.interim.take() {
+                            inbox.inform(stream, interim.status, interim.fields.into());
                         }
                         polled
                     })

@@ -148,9 +148,8 @@ impl Connection {
         takes_interim: bool,
     ) -> Option<T> {
         poll_fn(|context| {
-            if let Poll::Ready(value) = future.as_mut().poll(context) {
-                return Poll::Ready(Some(value));
-            }
+            let polled = future.as_mut().poll(context);
+            // Also where the answer is there: what goes ahead of it may have come with it.
             while let Some(interim) = progress.interim.take() {
                 // RFC 9110 section 15.2: HTTP/1.0 has none.
                 if takes_interim {
@@ -158,8 +157,14 @@ impl Connection {
                     for piece in [line.as_bytes(), &interim.fields, b"\r\n"] {
                         self.output.extend_from_slice(piece);
                     }
-                    feed.send_ahead(self, context);
+                    // With an answer that is there it leaves in one write.
+                    if polled.is_pending() {
+                        feed.send_ahead(self, context);
+                    }
                 }
+            }
+            if let Poll::Ready(value) = polled {
+                return Poll::Ready(Some(value));
             }
             feed.poll(self, progress.is_with_handler.get(), context).map(|()| None)
         })

@@ -400,7 +400,13 @@ impl Exchange<'_> {
         let answer = &mut answered.answer;
         let framing = answer.framing(true);
         let core = self.connection().listener.core.clone();
-        let head = encode_answer(answer, framing, &core);
+        let mut head = encode_answer(answer, framing, &core);
+        // What goes ahead of the answer may have come with it.
+        let mut ahead = Vec::new();
+        append_interim(&self.progress, &mut ahead);
+        if !ahead.is_empty() {
+            head.splice(..0, ahead);
+        }
         let has_body = framing != Framing::None && received.head.method != Method::Head;
         let parts = std::mem::take(&mut answer.body);
         let parts = if has_body { parts } else { Vec::new() };
@@ -446,20 +452,26 @@ impl Exchange<'_> {
     }
 }
 
-/// The frames of interim responses that a handler has left, once it waits for something else.
+/// The frames of interim responses that go ahead of an answer that is not there yet.
 fn poll_interim(progress: &Progress) -> Poll<Vec<u8>> {
     let mut frames = Vec::new();
-    let mut add = |status: u16, fields: &[u8]| {
-        let lines = fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-        frames.extend_from_slice(&encode_fields(status, lines.filter_map(split_field)));
-    };
     if let Some(hints) = progress.take_early_hints() {
-        add(103, &hints);
+        append_one(103, &hints, &mut frames);
     }
-    while let Some(interim) = progress.interim.take() {
-        add(interim.status, &interim.fields);
-    }
+    append_interim(progress, &mut frames);
     if frames.is_empty() { Poll::Pending } else { Poll::Ready(frames) }
+}
+
+/// Appends the frames of interim responses that a handler has left.
+fn append_interim(progress: &Progress, frames: &mut Vec<u8>) {
+    while let Some(interim) = progress.interim.take() {
+        append_one(interim.status, &interim.fields, frames);
+    }
+}
+
+fn append_one(status: u16, fields: &[u8], frames: &mut Vec<u8>) {
+    let lines = fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    frames.extend_from_slice(&encode_fields(status, lines.filter_map(split_field)));
 }
 
 async fn poll_feeding(feeding: &mut Option<Feeding<'_>>) -> Result<(), BodyProblem> {

@@ -179,25 +179,30 @@ fn a_list_and_a_sitemap_warm_the_cache() {
 
 #[test]
 fn interim_responses_pass_and_the_final_one_is_stored() {
-    let origin = Origin::start(|_, stream| {
+    const INTERIM: &str = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n\
+                           HTTP/1.1 103 Early Hints\r\nLink: </b.js>; rel=preload\r\n\r\n";
+    let origin = Origin::start(|asked, stream| {
         use std::io::Write;
-        let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n";
-        stream.write_all(hints.as_bytes()).unwrap();
-        std::thread::sleep(Duration::from_millis(100));
-        answer(stream, 200, FRESH, "page");
+        let answer = format!("HTTP/1.1 200 OK\r\n{FRESH}Content-Length: 4\r\n\r\npage");
+        if asked.target == "/apart" {
+            stream.write_all(INTERIM.as_bytes()).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+            stream.write_all(answer.as_bytes()).unwrap();
+        } else {
+            stream.write_all(format!("{INTERIM}{answer}").as_bytes()).unwrap();
+        }
     });
     let server = Server::accelerating(origin.address, &["--cores", "1"]);
-    let mut client = server.connect();
-    client.send("GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    let (bytes, _) = client.read_to_end();
-    let said = String::from_utf8(bytes).unwrap();
-    assert!(
-        said.starts_with("HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\nHTTP/1.1 200 "),
-        "{said}"
-    );
-    assert!(said.ends_with("\r\n\r\npage"), "{said}");
-    let hit = get(&server, "/a", "");
-    assert_eq!((hit.status, text(&hit), origin.count("/a")), (200, "page".to_string(), 1));
+    for target in ["/apart", "/together"] {
+        let mut client = server.connect();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        let (bytes, _) = client.read_to_end();
+        let said = String::from_utf8(bytes).unwrap();
+        let rest = said.strip_prefix(INTERIM).unwrap_or_else(|| panic!("{target}: {said}"));
+        assert!(rest.starts_with("HTTP/1.1 200 ") && rest.ends_with("\r\n\r\npage"), "{target}: {said}");
+        let hit = get(&server, target, "");
+        assert_eq!((hit.status, text(&hit), origin.count(target)), (200, "page".to_string(), 1));
+    }
 }
 
 #[test]

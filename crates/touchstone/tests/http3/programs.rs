@@ -110,6 +110,34 @@ fn bodies_go_both_ways() {
     assert_eq!(answers[4].interim(), [100]);
 }
 
+#[test]
+fn interim_responses_go_ahead_of_the_final_one() {
+    let address = origin(|stream| {
+        let mut input = BufReader::new(stream.try_clone().unwrap());
+        let mut output = stream;
+        let interim = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n";
+        let last = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone";
+        while let Some((head, _)) = read_request(&mut input) {
+            // Where they come together they are most probably read together.
+            if head.starts_with("GET /app/apart ") {
+                output.write_all(interim.as_bytes()).unwrap();
+                thread::sleep(Duration::from_millis(100));
+                output.write_all(last.as_bytes()).unwrap();
+            } else {
+                output.write_all(format!("{interim}{last}").as_bytes()).unwrap();
+            }
+        }
+    });
+    let tree = Tree::standard();
+    let Some((server, mut client)) = server_before(&tree, address) else { return };
+    client.connect("a", &server);
+    let answers = client.requests("a", json!([{"path": "/app/apart"}, {"path": "/app/together"}]));
+    for (index, answer) in answers.iter().enumerate() {
+        answer.assert(&format!("request {index}"), 200, b"done");
+        assert_eq!(answer.interim(), [103, 102], "request {index}");
+    }
+}
+
 /// An origin of HTTP/1.1 that says back the trailers of what it was asked, as its own; one request on a connection.
 fn trailing() -> SocketAddr {
     origin(|mut stream| {

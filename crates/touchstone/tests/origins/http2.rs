@@ -97,6 +97,13 @@ async fn serve(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, n
             trailers.insert("grpc-message", "fine".parse().unwrap());
             stream.send_trailers(trailers).unwrap();
         }
+        "/app/hinted" => {
+            for link in ["</a.css>", "</b.js>"] {
+                let hint = Response::builder().status(103).header("link", link);
+                respond.send_informational(hint.body(()).unwrap()).unwrap();
+            }
+            respond.send_response(said(204).body(()).unwrap(), true).unwrap();
+        }
         "/app/long" => {
             let mut stream = respond.send_response(said(200).body(()).unwrap(), false).unwrap();
             for piece in bytes_of(3 << 20).chunks(10_000) {
@@ -133,6 +140,19 @@ async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) {
             return;
         }
     }
+}
+
+#[test]
+fn interim_responses_pass_that_come_with_the_final_one() {
+    let origin = Http2Origin::start();
+    let tree = Tree::standard();
+    let server = proxy(&tree, &origin.keys(), "");
+    let mut client = server.connect();
+    client.send("GET /app/hinted HTTP/1.1\r\nHost: a\r\n\r\n");
+    let interim = [client.answer(), client.answer()];
+    let seen = interim.each_ref().map(|answer| (answer.status, answer.field("link")));
+    assert_eq!(seen, [(103, Some("</a.css>")), (103, Some("</b.js>"))]);
+    assert_eq!(client.answer().status, 204);
 }
 
 #[test]

@@ -166,6 +166,36 @@ fn interim_responses_pass() {
 }
 
 #[test]
+fn interim_responses_pass_that_come_with_the_final_one() {
+    // In one write, and so most probably in one read.
+    let origin = Origin::answering(
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n\
+          HTTP/1.1 103 Early Hints\r\nLink: </b.js>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone",
+    );
+    let tree = Tree::standard();
+    let server = proxy(&tree, &to(&[&origin], &[]), "");
+    let mut client = server.connect();
+    for _ in 0..2 {
+        client.send("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+        let interim = [client.answer(), client.answer(), client.answer()];
+        let seen = interim.each_ref().map(|answer| (answer.status, answer.field("link")));
+        assert_eq!(seen, [(103, Some("</a.css>")), (102, None), (103, Some("</b.js>"))]);
+        assert_eq!(client.answer().body, b"done");
+    }
+    // HTTP/1.0 knows none.
+    client = server.connect();
+    client.send("GET /app/ HTTP/1.0\r\nHost: a\r\n\r\n");
+    let (bytes, _) = client.read_to_end();
+    assert!(bytes.starts_with(b"HTTP/1.1 200 "), "{}", super::support::shown(&bytes));
+    let url = format!("http://{}/app/", server.address());
+    let Some(output) = curl(["--http2-prior-knowledge", "--include", &url]) else { return };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let heads: Vec<&str> = text.split("HTTP/2 ").skip(1).map(|head| &head[..3]).collect();
+    assert_eq!(heads, ["103", "102", "103", "200"], "{text}");
+    assert!(text.find("</a.css>") < text.find("</b.js>") && text.ends_with("done"), "{text}");
+}
+
+#[test]
 fn trailers_of_an_http_1_origin_reach_who_takes_them() {
     let origin = Origin::answering(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n",

@@ -107,15 +107,21 @@ fn hints_of_servlets_go_ahead_of_their_answers() {
     for isolation in BOTH {
         let tree = Tree::empty();
         let server = with_trial(&tree, trial, isolation);
-        let answer = exchange(&server, "GET /trial/hints HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-        let hinted: Vec<&str> = answer.split("HTTP/1.1 103 Early Hints\r\n").collect();
-        assert_eq!(hinted.len(), 3, "{answer}");
-        assert!(hinted[0].is_empty() && hinted[1].contains("Link: </a.css>; rel=preload\r\n"), "{answer}");
-        assert!(
-            !hinted[1].contains("b.js") && hinted[2].contains("Link: </b.js>; rel=preload\r\n"),
-            "{answer}"
-        );
-        assert!(hinted[2].contains("\r\n\r\nHTTP/1.1 200") && answer.ends_with("the page"), "{answer}");
+        for target in ["/trial/hints", "/trial/hints?at_once"] {
+            let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            let answer = exchange(&server, &request);
+            let hinted: Vec<&str> = answer.split("HTTP/1.1 103 Early Hints\r\n").collect();
+            assert_eq!(hinted.len(), 3, "{answer}");
+            assert!(
+                hinted[0].is_empty() && hinted[1].contains("Link: </a.css>; rel=preload\r\n"),
+                "{answer}"
+            );
+            assert!(
+                !hinted[1].contains("b.js") && hinted[2].contains("Link: </b.js>; rel=preload\r\n"),
+                "{answer}"
+            );
+            assert!(hinted[2].contains("\r\n\r\nHTTP/1.1 200") && answer.ends_with("the page"), "{answer}");
+        }
         // HTTP/1.0 has no interim responses.
         let old = exchange(&server, "GET /trial/hints HTTP/1.0\r\nHost: a\r\n\r\n");
         assert!(old.starts_with("HTTP/1.1 200") && !old.contains(" 103 "), "{old}");
