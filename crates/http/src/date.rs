@@ -107,8 +107,9 @@ fn two_digits(value: u8) -> [u8; 2] {
 ///
 /// `now_unix_seconds` settles the century of RFC 850's two-digit years: the latest one that is not more than
 /// 50 years ahead of it (RFC 9110 section 5.6.7). A day name must be one, but need not be the right one for
-/// the date, as in other servers. Second 60, a leap second, is the first second of the next minute. Anything
-/// else, also white space around the date, is `None`.
+/// the date, as in other servers. Second 60, a leap second, is the first second of the next minute. Names may
+/// be in upper or lower case, as RFC 9111 section 4.2 asks of caches and nothing forbids others. Anything
+/// else, also another zone than `GMT` and white space around the date, is `None`.
 pub fn parse_http_date(value: &[u8], now_unix_seconds: i64) -> Option<i64> {
     match value.get(3)? {
         b',' => parse_imf_fixdate(value),
@@ -121,8 +122,8 @@ pub fn parse_http_date(value: &[u8], now_unix_seconds: i64) -> Option<i64> {
 fn parse_imf_fixdate(value: &[u8]) -> Option<i64> {
     let text: &[u8; 29] = value.try_into().ok()?;
     index_of(&text[..3], &WEEKDAYS)?;
-    let separators = [&text[3..5], &text[7..8], &text[11..12], &text[16..17], &text[25..]];
-    if separators != [b", ".as_slice(), b" ", b" ", b" ", b" GMT"] {
+    let separators = [&text[3..5], &text[7..8], &text[11..12], &text[16..17], &text[25..26]];
+    if separators != [b", ".as_slice(), b" ", b" ", b" ", b" "] || !is_gmt(&text[26..]) {
         return None;
     }
     let year = number(&text[12..16])?;
@@ -134,8 +135,8 @@ fn parse_rfc850(value: &[u8], now_unix_seconds: i64) -> Option<i64> {
     let comma = value.iter().position(|&byte| byte == b',')?;
     index_of(&value[..comma], &LONG_WEEKDAYS)?;
     let text: &[u8; 24] = value[comma..].try_into().ok()?;
-    let separators = [&text[..2], &text[4..5], &text[8..9], &text[11..12], &text[20..]];
-    if separators != [b", ".as_slice(), b"-", b"-", b" ", b" GMT"] {
+    let separators = [&text[..2], &text[4..5], &text[8..9], &text[11..12], &text[20..21]];
+    if separators != [b", ".as_slice(), b"-", b"-", b" ", b" "] || !is_gmt(&text[21..]) {
         return None;
     }
     let day = number(&text[2..4])?;
@@ -180,7 +181,12 @@ fn parse_month(text: &[u8]) -> Option<u8> {
 }
 
 fn index_of(text: &[u8], names: &[&str]) -> Option<usize> {
-    names.iter().position(|name| name.as_bytes() == text)
+    names.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(text))
+}
+
+/// Any other zone is not to be guessed at (RFC 9111 section 4.2).
+fn is_gmt(zone: &[u8]) -> bool {
+    zone.eq_ignore_ascii_case(b"GMT")
 }
 
 /// A number of a few digits.
@@ -248,6 +254,15 @@ mod tests {
             parse_http_date(b"Sat, 31 Dec 2016 23:59:60 GMT", NOW),
             parse_http_date(b"Sun, 01 Jan 2017 00:00:00 GMT", NOW),
         );
+        // RFC 9111 section 4.2: names are matched whatever their case.
+        for form in [
+            "SUN, 06 nov 1994 08:49:37 GMT",
+            "sun, 06 NOV 1994 08:49:37 gmt",
+            "sUNDAY, 06-nOV-94 08:49:37 gMT",
+            "sun nov  6 08:49:37 1994",
+        ] {
+            assert_eq!(parse_http_date(form.as_bytes(), NOW), Some(784_111_777), "{form}");
+        }
         // The name of the day is not held against the date.
         assert_eq!(parse_http_date(b"Mon, 06 Nov 1994 08:49:37 GMT", NOW), Some(784_111_777));
     }
@@ -261,11 +276,13 @@ mod tests {
             "Sun,",
             "Sun, 06 Nov 1994 08:49:37",
             "Sun, 06 Nov 1994 08:49:37 UTC",
-            "Sun, 06 Nov 1994 08:49:37 gmt",
+            "Sun, 06 Nov 1994 08:49:37 AEST",
+            "Sun, 06 Nov 1994 08:49:37 EST",
+            "Sun, 06 Nov 1994 08:49:37 +00",
             "Sun, 06 Nov 1994 08:49:37 GMT ",
             " Sun, 06 Nov 1994 08:49:37 GMT",
-            "sun, 06 Nov 1994 08:49:37 GMT",
-            "Sun, 06 nov 1994 08:49:37 GMT",
+            "Sub, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Non 1994 08:49:37 GMT",
             "Sun, 6 Nov 1994 08:49:37 GMT",
             "Sun, 00 Nov 1994 08:49:37 GMT",
             "Sun, 31 Nov 1994 08:49:37 GMT",
@@ -279,6 +296,7 @@ mod tests {
             "Sun, 06-Nov-1994 08:49:37 GMT",
             "Sunday, 06-Nov-1994 08:49:37 GMT",
             "Sunday, 06-Nov-94 08:49:37",
+            "Sunday, 06-Nov-94 08:49:37 UTC",
             "Someday, 06-Nov-94 08:49:37 GMT",
             "Sunday, 06 Nov 94 08:49:37 GMT",
             "Sun Nov 06 08:49:37 94",
@@ -330,6 +348,15 @@ mod tests {
             let rfc850 = format!("{long_weekday}, {:02}-{month}-{:02} {time} GMT", civil.day, civil.year % 100);
             prop_assert_eq!(parse_http_date(asctime.as_bytes(), NOW), Some(unix_seconds));
             prop_assert_eq!(parse_http_date(rfc850.as_bytes(), unix_seconds), Some(unix_seconds));
+        }
+
+        #[test]
+        fn case_does_not_matter(unix_seconds in FIRST_SECOND..=LAST_SECOND, upper in any::<u32>()) {
+            let mut text = format_imf_fixdate(unix_seconds);
+            for (position, byte) in text.iter_mut().enumerate() {
+                *byte = if upper >> position & 1 == 1 { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() };
+            }
+            prop_assert_eq!(parse_http_date(&text, NOW), Some(unix_seconds));
         }
 
         #[test]

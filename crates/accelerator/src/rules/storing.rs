@@ -346,6 +346,11 @@ mod tests {
             ("Cache-Control: max-age=5, s-maxage=7\r\n".to_string(), Ok(7)),
             (format!("Cache-Control: max-age=5\r\n{expires}"), Ok(5)),
             (expires.clone(), Ok(100)),
+            // Section 4.2: a date counts whatever its case, and only in GMT.
+            (format!("Expires: {}\r\n", date(100).to_uppercase()), Ok(100)),
+            (format!("Expires: {}\r\n", date(100).to_lowercase()), Ok(100)),
+            (format!("Expires: {}\r\n", date(100).replace("GMT", "UTC")), Ok(0)),
+            (format!("Last-Modified: {}\r\n", date(-1000).to_uppercase()), Ok(100)),
             (format!("{expires}{modified}"), Ok(100)),
             (modified.clone(), Ok(100)),
             (format!("{modified}Expires: 0\r\n"), Ok(0)),
