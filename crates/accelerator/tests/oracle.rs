@@ -29,7 +29,8 @@ struct Said {
     cache_control: Vec<String>,
     expires: Option<i64>,
     last_modified: Option<i64>,
-    age: Option<u32>,
+    /// Lines of `Age`, of which the first counts if it is a number.
+    ages: Vec<String>,
     date: i64,
     is_authorized: bool,
 }
@@ -42,7 +43,7 @@ impl Said {
         }
         fields.extend(self.expires.map(|offset| ("expires", date(offset))));
         fields.extend(self.last_modified.map(|offset| ("last-modified", date(offset))));
-        fields.extend(self.age.map(|age| ("age", age.to_string())));
+        fields.extend(self.ages.iter().map(|age| ("age", age.clone())));
         fields
     }
 
@@ -111,12 +112,16 @@ fn said() -> impl Strategy<Value = Said> {
         proptest::collection::vec(directive(), 0..4),
         proptest::option::of(-500i64..500),
         proptest::option::of(-9000i64..0),
-        proptest::option::of(0u32..500),
+        // Not a list in one line, of which the other ignores all.
+        proptest::collection::vec(
+            prop_oneof![4 => "[0-9]{1,3}", 1 => "-[0-9]{1,3}|[0-9]\\.[0-9]|[a-z]{1,3}"],
+            0..3,
+        ),
         // The other does not count how long a response was on its way by its Date alone (RFC 9111 section 4.2.3).
         Just(0i64),
         any::<bool>(),
     )
-        .prop_map(|(status, mut cache_control, expires, last_modified, age, date, is_authorized)| {
+        .prop_map(|(status, mut cache_control, expires, last_modified, ages, date, is_authorized)| {
             // Which of two counts is left open by the rules.
             let mut names: Vec<String> = Vec::new();
             cache_control.retain(|directive| {
@@ -125,7 +130,7 @@ fn said() -> impl Strategy<Value = Said> {
                 names.push(name);
                 is_new
             });
-            Said { status, cache_control, expires, last_modified, age, date, is_authorized }
+            Said { status, cache_control, expires, last_modified, ages, date, is_authorized }
         })
 }
 
@@ -157,7 +162,7 @@ proptest! {
             cache_control,
             expires: None,
             last_modified: None,
-            age: None,
+            ages: Vec::new(),
             date: 0,
             is_authorized: false,
         };

@@ -1,7 +1,7 @@
 //! Whether a response may be stored, and how long it is fresh (RFC 9111 sections 3 and 4.2).
 
 use touchstone_http::date::parse_http_date;
-use touchstone_http::grammar::{list_members, trim_optional_white_space};
+use touchstone_http::grammar::list_members;
 
 use super::directives::{MOST_SECONDS, ResponseDirectives, seconds};
 use super::fields::{FieldText, Fields};
@@ -295,16 +295,13 @@ fn implicit_lifetime(
     known(0)
 }
 
-/// How old the response was when it came (section 4.2.3). An Age that is not one number makes it stale: two caches on
-/// the way did not agree, or one said nothing that could be understood.
+/// How old the response was when it came (section 4.2.3). Of several ages the first counts, and none where that is not a
+/// number (section 5.1).
 fn initial_age(response: &Response<'_>, fields: FieldText<'_>, date: i64) -> u32 {
-    let mut lines = Vec::new();
-    fields.values("age", &mut |value| lines.push(trim_optional_white_space(value)));
-    let said = match lines.as_slice() {
-        [] => 0,
-        [value] if !value.starts_with(b"\"") => seconds(value).unwrap_or(MOST_SECONDS),
-        _ => MOST_SECONDS,
-    };
+    let mut first = None;
+    fields.values("age", &mut |value| first = first.or_else(|| list_members(value).next()));
+    // In directives alone a number may stand between quotation marks.
+    let said = first.filter(|age| !age.starts_with(b"\"")).and_then(seconds).unwrap_or(0);
     let apparent = (response.response_time - date).max(0);
     let corrected = i64::from(said) + (response.response_time - response.request_time).max(0);
     u32::try_from(apparent.max(corrected)).unwrap_or(MOST_SECONDS).min(MOST_SECONDS)
@@ -421,10 +418,28 @@ mod tests {
         assert_eq!(age("", 0, 0), 0);
         assert_eq!(age("", 2, -7), 7);
         assert_eq!(age("Age: 10\r\n", 2, -7), 12);
-        for invalid in ["x", "-1", "1.5", "1, 2", "\"3\"", ""] {
-            assert_eq!(age(&format!("Age: {invalid}\r\n"), 0, 0), MOST_SECONDS, "{invalid}");
+        for (value, expected) in [
+            ("1, 2", 1),
+            ("7200, 0", 7200),
+            ("0, 0", 0),
+            // RFC 9110 section 5.6.1.2: empty members are none.
+            (", 3", 3),
+            // Section 1.2.2: what is too great is the greatest.
+            ("2147483647", MOST_SECONDS),
+            ("2147483648", MOST_SECONDS),
+            ("99999999999999999999", MOST_SECONDS),
+        ] {
+            assert_eq!(age(&format!("Age: {value}\r\n"), 0, 0), expected, "{value}");
         }
-        assert_eq!(age("Age: 0\r\nAge: 0\r\n", 0, 0), MOST_SECONDS);
+        for invalid in ["x", "-1", "+1", "1.5", "1;a=b", "1 2", "\"3\"", "x, 3", ""] {
+            assert_eq!(age(&format!("Age: {invalid}\r\n"), 0, 0), 0, "{invalid}");
+            // Ignored is that field alone.
+            assert_eq!(age(&format!("Age: {invalid}\r\n"), 2, -7), 7, "{invalid}");
+        }
+        for (lines, expected) in [("Age: 10\r\nAge: 0\r\n", 10), ("Age: 0\r\nAge: 10\r\n", 0)] {
+            assert_eq!(age(lines, 0, 0), expected, "{lines}");
+        }
+        assert_eq!([age("Age: x\r\nAge: 10\r\n", 0, 0), age("Age:\r\nAge: 10\r\n", 0, 0)], [0, 10]);
     }
 
     #[test]

@@ -10,6 +10,22 @@ use std::time::Duration;
 
 use crate::support::{Client, Server, Tree, free_port, skipped, wait_until};
 
+/// Required cases that want the opposite of RFC 9111 section 5.1: "a cache encountering a message with a list-based Age
+/// field value SHOULD use the first member of the field value, discarding subsequent ones. If the field value (after
+/// discarding additional members) is invalid (e.g., it contains something other than a non-negative integer), a cache SHOULD
+/// ignore the field." The suite's later version, which is not on npm, wants what that says.
+const AGAINST_THE_RULES: [&str; 9] = [
+    "age-parse-nonnumeric",
+    "age-parse-negative",
+    "age-parse-float",
+    "age-parse-parameter",
+    "age-parse-numeric-parameter",
+    "age-parse-prefix-twoline",
+    "age-parse-dup-0",
+    "age-parse-dup-0-twoline",
+    "age-parse-dup-old",
+];
+
 /// Where `scripts/setup-cache-tests.sh` puts them: below the target directory, in which the tests' binary is as well.
 fn home() -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_touchstone"));
@@ -108,6 +124,9 @@ fn check(server: &Server) {
             _ => {}
         }
     }
+    for name in AGAINST_THE_RULES {
+        assert!(failed.iter().any(|outcome| outcome.name == name), "{name} passes");
+    }
     let documented = documented();
     let surprising: Vec<&str> = failed
         .iter()
@@ -124,7 +143,7 @@ fn check(server: &Server) {
         assert!(outcome.has_passed, "{}: {}", outcome.name, outcome.why);
         *(if outcome.kind == "required" { &mut required } else { &mut optimal }) += 1;
     }
-    assert_eq!((required, optimal), (159, 88), "required cases and optimal ones that pass");
+    assert_eq!((required, optimal), (151, 88), "required cases and optimal ones that pass");
 }
 
 #[test]
