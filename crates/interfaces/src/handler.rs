@@ -64,6 +64,9 @@ pub trait Caller {
 
     /// The body of the answer to the last call, where that was [`Called::Written`].
     fn body(&self) -> &[u8];
+
+    /// The same with `head` in front of it: in one piece where there is room for it, the other being empty then.
+    fn with_head<'a>(&'a mut self, head: &'a [u8]) -> [&'a [u8]; 2];
 }
 
 /// What came of a call.

@@ -146,6 +146,8 @@ pub struct Connection {
     calls: u32,
     /// How often it was there for nothing.
     visits: u32,
+    /// Bytes received when it was last looked whether there are any.
+    last_received: usize,
     /// Ends the socket where another has it too.
     _ending: Option<Ending>,
 }
@@ -178,6 +180,7 @@ impl Connection {
             deadline: None,
             calls: 0,
             visits: 0,
+            last_received: 0,
             _ending: None,
         }
     }
@@ -189,8 +192,14 @@ impl Connection {
         let mut buffer = std::mem::take(&mut hot.receive_buffer);
         let next = match self.transport.try_receive(&mut buffer) {
             Ok(Some(0)) | Err(_) => Next::Close,
-            Ok(Some(received)) => self.take_in(hot, &buffer[..received]),
-            Ok(None) => Next::Receive,
+            Ok(Some(received)) => {
+                self.last_received = received;
+                self.take_in(hot, &buffer[..received])
+            }
+            Ok(None) => {
+                self.last_received = 0;
+                Next::Receive
+            }
         };
         hot.receive_buffer = buffer;
         match next {

@@ -32,7 +32,7 @@ use crate::tls::CiphertextBuffer;
 use crate::transport::Transport;
 
 /// Received at once. A request head is far smaller; a body or a pipeline comes in a few pieces.
-const RECEIVE_BYTES: usize = 64 * 1024;
+pub const RECEIVE_BYTES: usize = 64 * 1024;
 
 /// Idle connections that make room for a new one when a core is full.
 const MAKE_ROOM: usize = 16;

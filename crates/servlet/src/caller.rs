@@ -94,6 +94,8 @@ pub struct OnThread {
     path: PathKey,
     /// Where the body of the last answer is in the slab's output.
     body: Range<usize>,
+    /// The exchange of the last call, where nobody else has it any more.
+    spare: Option<Arc<Exchange>>,
 }
 
 thread_local! {
@@ -136,7 +138,20 @@ impl OnThread {
             written: Vec::new(),
             path: PathKey::default(),
             body: 0..0,
+            spare: None,
         })
+    }
+
+    /// An exchange for a call.
+    fn exchange(&mut self) -> Arc<Exchange> {
+        let (pool, way_back) = (self.pool.clone(), self.way_back.clone());
+        if let Some(mut exchange) = self.spare.take()
+            && let Some(spare) = Arc::get_mut(&mut exchange)
+        {
+            spare.become_called(self.path, way_back);
+            return exchange;
+        }
+        Exchange::called(pool, self.path, way_back)
     }
 
     fn slab(&mut self) -> Result<Arc<Slab>, String> {
@@ -185,7 +200,7 @@ impl Caller for OnThread {
         };
         let number = worker::next_number();
         flat::set_number(&mut self.written, number);
-        let exchange = Exchange::called(self.pool.clone(), self.path, self.way_back.clone());
+        let exchange = self.exchange();
         exchange.enter(slab.number, number);
         slab.set_exchange(Some(exchange.clone()));
         // SAFETY: the slab is this thread's, and Java does not look at it before it is called.
@@ -223,6 +238,7 @@ impl Caller for OnThread {
             }
         };
         self.slab = Some(slab);
+        self.spare = Some(exchange);
         called
     }
 
@@ -231,5 +247,17 @@ impl Caller for OnThread {
         // SAFETY: the slab is this thread's, and Java writes to it only in the next call, which takes `&mut self`.
         let written = unsafe { slab.output.get(self.body.end) };
         &written[self.body.clone()]
+    }
+
+    fn with_head<'a>(&'a mut self, head: &'a [u8]) -> [&'a [u8]; 2] {
+        let Some(slab) = &self.slab else { return [head, &[]] };
+        // SAFETY: as in `body`; what is in front of the body was read when Java returned.
+        let start = unsafe { slab.output.put_before(self.body.start, head) };
+        // SAFETY: as in `body`.
+        let written = unsafe { slab.output.get(self.body.end) };
+        match start {
+            Some(start) => [&written[start..], &[]],
+            None => [head, &written[self.body.clone()]],
+        }
     }
 }

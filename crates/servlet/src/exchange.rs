@@ -110,6 +110,12 @@ struct State {
     body_waker: Option<Waker>,
 }
 
+impl State {
+    fn called(way_back: Arc<dyn WayBack>) -> State {
+        State { way_back: Some(way_back), body_end: Some(Ok(())), is_wanted: true, ..State::default() }
+    }
+}
+
 impl Exchange {
     /// A request for a pool. Where a client waits to be asked for its body, that is not read before Java wants it.
     pub fn new(
@@ -126,9 +132,14 @@ impl Exchange {
 
     /// A request without a body that is called on the thread of its connection.
     pub fn called(pool: Arc<Pool>, path: PathKey, way_back: Arc<dyn WayBack>) -> Arc<Exchange> {
-        let state =
-            State { way_back: Some(way_back), body_end: Some(Ok(())), is_wanted: true, ..State::default() };
-        Arc::new(Exchange { pool: Some(pool), path, state: Mutex::new(state), changed: Condvar::new() })
+        let state = Mutex::new(State::called(way_back));
+        Arc::new(Exchange { pool: Some(pool), path, state, changed: Condvar::new() })
+    }
+
+    /// One that has ended becomes another such request of the same pool.
+    pub fn become_called(&mut self, path: PathKey, way_back: Arc<dyn WayBack>) {
+        self.path = path;
+        *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::called(way_back);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

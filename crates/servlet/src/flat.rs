@@ -193,18 +193,25 @@ fn address(out: &mut Vec<u8>, name: &[u8], ip: IpAddr) {
 
 /// An address of version 4, two or three of which stand in every request: what formats anything takes longer.
 fn dotted(out: &mut Vec<u8>, octets: [u8; 4]) {
+    let mut text = [0; 15];
+    let mut length = 0;
+    let mut put = |byte: u8| {
+        text[length] = byte;
+        length += 1;
+    };
     for (index, octet) in octets.into_iter().enumerate() {
         if index > 0 {
-            out.push(b'.');
+            put(b'.');
         }
         if octet >= 100 {
-            out.push(b'0' + octet / 100);
+            put(b'0' + octet / 100);
         }
         if octet >= 10 {
-            out.push(b'0' + octet / 10 % 10);
+            put(b'0' + octet / 10 % 10);
         }
-        out.push(b'0' + octet % 10);
+        put(b'0' + octet % 10);
     }
+    out.extend_from_slice(&text[..length]);
 }
 
 /// The host without its port, and the port.

@@ -1,10 +1,11 @@
-//! The head of an answer as Java writes it: the length of the field lines, the status, the length of the body, the lines.
+//! The head of an answer as Java writes it: the length of the field lines, the status, the length of the body; then room,
+//! in which the server may put a whole head in front of the body, and the lines.
 
-use touchstone_http::grammar::{is_field_value_byte, is_token};
+use touchstone_http::grammar::{field_value_length, is_token};
 use touchstone_interfaces::answer::Answer;
 
-/// Bytes before the field lines. `ResponseHead.java` writes them.
-pub const PREFIX_BYTES: usize = 16;
+/// Bytes before the field lines: the numbers, and the room. `ResponseHead.java` has the same.
+pub const PREFIX_BYTES: usize = 512;
 
 /// The head of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,7 +29,7 @@ pub struct Piece<'a> {
 
 /// Reads what Java has written; `None` where that is no answer.
 pub fn read(bytes: &[u8]) -> Option<Piece<'_>> {
-    let (prefix, rest) = bytes.split_first_chunk::<PREFIX_BYTES>()?;
+    let (prefix, rest) = bytes.split_at_checked(PREFIX_BYTES)?;
     let number = |at: usize| i32::from_le_bytes([prefix[at], prefix[at + 1], prefix[at + 2], prefix[at + 3]]);
     // One more than the length, so that a head without any field is told from none.
     let Some(lines) = usize::try_from(number(0)).ok()?.checked_sub(1) else {
@@ -48,14 +49,11 @@ pub fn read(bytes: &[u8]) -> Option<Piece<'_>> {
 /// Whether these are field lines, each with a name and without control characters.
 pub fn are_lines(mut rest: &[u8]) -> bool {
     while !rest.is_empty() {
-        let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else { return false };
-        let line = &rest[..end];
-        let Some(colon) = line.iter().position(|byte| *byte == b':') else { return false };
-        let value = line[colon + 1..].strip_prefix(b" ").unwrap_or(&line[colon + 1..]);
-        if !is_token(&line[..colon]) || !value.iter().all(|byte| is_field_value_byte(*byte)) {
-            return false;
-        }
-        rest = &rest[end + 2..];
+        let Some(colon) = rest.iter().position(|byte| *byte == b':') else { return false };
+        let value = &rest[colon + 1..];
+        let end = &value[field_value_length(value)..];
+        let (true, Some(next)) = (is_token(&rest[..colon]), end.strip_prefix(b"\r\n")) else { return false };
+        rest = next;
     }
     true
 }
@@ -76,12 +74,14 @@ impl Head {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use touchstone_http::grammar::is_field_value_byte;
 
     fn piece(lines: i32, status: i32, length: i64, rest: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend_from_slice(&lines.to_le_bytes());
         bytes.extend_from_slice(&status.to_le_bytes());
         bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.resize(PREFIX_BYTES, 0);
         bytes.extend_from_slice(rest);
         bytes
     }
@@ -110,8 +110,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_java_writes_panics(bytes: Vec<u8>) {
+        fn nothing_that_java_writes_panics(numbers: [u8; 16], is_cut: bool, rest: Vec<u8>) {
+            let mut bytes = numbers.to_vec();
+            if !is_cut {
+                bytes.resize(PREFIX_BYTES, 0);
+            }
+            bytes.extend_from_slice(&rest);
             read(&bytes);
+        }
+
+        #[test]
+        fn lines_are_lines_however_they_are_looked_for(text in "[A:; \\r\\n\\x00]{0,24}") {
+            let by_line = text.strip_suffix("\r\n").map(|lines| {
+                lines.split("\r\n").all(|line| {
+                    line.split_once(':').is_some_and(|(name, value)| {
+                        is_token(name.as_bytes()) && value.bytes().all(is_field_value_byte)
+                    })
+                })
+            });
+            prop_assert_eq!(are_lines(text.as_bytes()), text.is_empty() || by_line == Some(true));
         }
     }
 }

@@ -19,6 +19,10 @@ use crate::site::Snapshot;
 /// Events that are taken from the kernel at once.
 const EVENTS: usize = 256;
 
+/// A guest is told of once for each time that something comes: the kernel looks at each a second time otherwise, when the
+/// thread waits again. The client's end is told of by a flag of its own, because it may come with the last request.
+const OF_GUESTS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+
 /// What an event says beside the place of a guest.
 const WOKEN: u64 = u64::MAX;
 const TICKED: u64 = u64::MAX - 1;
@@ -62,7 +66,11 @@ pub fn run(seed: CallsSeed, snapshot: Arc<Snapshot>, station: Arc<Station>) -> i
             match event.data.u64() {
                 WOKEN => thread.take_orders(),
                 TICKED => thread.tick(&timer),
-                place => thread.serve(usize::try_from(place).unwrap_or(usize::MAX)),
+                place => {
+                    let flags = event.flags;
+                    let is_at_end = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+                    thread.serve(usize::try_from(place).unwrap_or(usize::MAX), is_at_end);
+                }
             }
         }
     }
@@ -87,7 +95,7 @@ impl Thread {
     fn admit(&mut self, arrival: Arrival) {
         let place = arrival.place;
         let data = EventData::new_u64(place as u64);
-        if self.is_ending || epoll::add(&self.epoll, &arrival.socket, data, EventFlags::IN).is_err() {
+        if self.is_ending || epoll::add(&self.epoll, &arrival.socket, data, OF_GUESTS).is_err() {
             return self.station.tell(arrival.back());
         }
         let Arrival { socket, peer, listener, requests, .. } = arrival;
@@ -100,16 +108,26 @@ impl Thread {
         self.guests[place] = Some(Guest { connection, socket, requests: counted, requests_before: requests });
     }
 
-    /// Serves a guest that has something to say.
-    fn serve(&mut self, place: usize) {
+    /// Serves a guest that has something to say, perhaps for the last time.
+    fn serve(&mut self, place: usize, is_at_end: bool) {
         let Some(guest) = self.guests.get_mut(place).and_then(Option::as_mut) else { return };
         if let Some(callers) = &self.core.callers {
             callers.guest.set(place);
         }
-        match guest.connection.begin() {
-            Next::Receive if guest.connection.is_idle() => {
-                guest.requests.store(guest.connection.requests(), Ordering::Relaxed);
+        let next = loop {
+            match guest.connection.begin() {
+                Next::Receive if guest.connection.is_idle() => {
+                    guest.requests.store(guest.connection.requests(), Ordering::Relaxed);
+                    // No event will tell of what lies there already, nor again of the end behind it.
+                    let is_told_again = !is_at_end && guest.connection.has_received_all();
+                    if is_told_again || guest.connection.has_received_nothing() {
+                        return;
+                    }
+                }
+                next => break next,
             }
+        };
+        match next {
             // What cannot be answered whole is not answered here, so that there is nothing to give.
             Next::Close | Next::Give(_) => {
                 self.remove(place);

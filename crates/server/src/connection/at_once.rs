@@ -46,6 +46,31 @@ pub struct Made {
     pub snapshot: Arc<Snapshot>,
 }
 
+/// Where the whole body of an answer lies.
+pub(super) enum Body<'a> {
+    /// Here.
+    Bytes(&'a [u8]),
+    /// With the caller of the program that has written it.
+    Called(&'a mut dyn Caller),
+}
+
+impl Body<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Body::Bytes(bytes) => bytes,
+            Body::Called(caller) => caller.body(),
+        }
+    }
+
+    /// Behind the head, in one piece or two.
+    fn with_head<'a>(&'a mut self, head: &'a [u8]) -> [&'a [u8]; 2] {
+        match self {
+            Body::Bytes(bytes) => [head, bytes],
+            Body::Called(caller) => caller.with_head(head),
+        }
+    }
+}
+
 impl Made {
     /// With what the site says of all its answers.
     fn with_site_fields(mut self) -> Made {
@@ -135,7 +160,7 @@ impl Connection {
             progress.with(program.interface.name());
             let made = Made { answered, progress, started, snapshot };
             return match is_written {
-                true => self.give_now(hot, bytes, made, caller.body(), last),
+                true => self.give_now(hot, bytes, made, Body::Called(&mut **caller), last),
                 false => self.give(hot, bytes, made, last),
             };
         }
@@ -160,7 +185,8 @@ impl Connection {
         let made = |answered| Made { answered, progress, started, snapshot };
         let hit = match at_once {
             AtOnce::Written(answer) => {
-                self.give_now(hot, bytes, made(Answered { answer, ..answered }), &written, last)
+                let made = made(Answered { answer, ..answered });
+                self.give_now(hot, bytes, made, Body::Bytes(&written), last)
             }
             AtOnce::Answer(answer) => self.give(hot, bytes, made(Answered { answer, ..answered }), last),
             waits => Hit::Waits(Box::new(Waits::new(made(answered), handler, waits))),
@@ -175,7 +201,7 @@ impl Connection {
     /// Gives an answer now, if its whole body is there.
     fn give(&mut self, hot: &mut Hot, bytes: &[u8], mut made: Made, last: bool) -> Hit {
         match take_whole_body(&mut made.answered.answer) {
-            Some(body) => self.give_now(hot, bytes, made, &body, last),
+            Some(body) => self.give_now(hot, bytes, made, Body::Bytes(&body), last),
             None => Hit::Made(Box::new(made.with_site_fields())),
         }
     }
@@ -186,32 +212,36 @@ impl Connection {
         hot: &mut Hot,
         bytes: &[u8],
         made: Made,
-        body: &[u8],
+        mut body: Body<'_>,
         last: bool,
     ) -> Hit {
         let made = made.with_site_fields();
         let variant = self.variant(hot);
         let answer = &made.answered.answer;
-        let (framing, body) = match answer.framing(true) {
-            Framing::None => (Framing::None, &[][..]),
-            _ => (Framing::Length(body.len() as u64), body),
+        if answer.framing(true) == Framing::None {
+            body = Body::Bytes(&[]);
+        }
+        let body_bytes = body.bytes().len();
+        let framing = match answer.framing(true) {
+            Framing::None => Framing::None,
+            _ => Framing::Length(body_bytes as u64),
         };
         let date = self.core.clock.second();
-        let goes_alone = last && hot.gathered.is_empty() && body.len() > TOGETHER_BYTES;
+        let goes_alone = last && hot.gathered.is_empty() && body_bytes > TOGETHER_BYTES;
         answer.append_head(&date, variant, framing, &mut hot.gathered);
         if goes_alone {
-            let head = hot.gathered.as_slice();
-            let sent = self.send_answer(head, body, variant);
+            let [first, second] = body.with_head(&hot.gathered);
+            let sent = self.send_answer(first, second, variant);
             if let Ok(sent) = sent {
-                self.output.extend_from_slice(head.get(sent..).unwrap_or_default());
-                self.output.extend_from_slice(&body[sent.saturating_sub(head.len())..]);
+                self.output.extend_from_slice(first.get(sent..).unwrap_or_default());
+                self.output.extend_from_slice(&second[sent.saturating_sub(first.len())..]);
             }
             hot.gathered.clear();
             if sent.is_err() {
                 return Hit::Broken;
             }
         } else {
-            hot.gathered.extend_from_slice(body);
+            hot.gathered.extend_from_slice(body.bytes());
         }
         self.requests += 1;
         let received = std::mem::take(&mut hot.head);
@@ -224,7 +254,7 @@ impl Connection {
             client: made.answered.client,
             user: made.answered.user.as_deref(),
             status: answer.status,
-            body_bytes: body.len() as u64,
+            body_bytes: body_bytes as u64,
             started: made.started,
         };
         account::note(hot, account);

@@ -13,7 +13,7 @@ use touchstone_interfaces::answer::Answer;
 use touchstone_interfaces::handler::{AtOnce, Begun, Handler};
 use touchstone_interfaces::request::ReceivedHead;
 
-use super::at_once::Made;
+use super::at_once::{Body, Made};
 use super::hits::Hit;
 use super::request_body::BodyFeed;
 use super::{Connection, Next};
@@ -105,7 +105,7 @@ impl Connection {
             self.take_up(hot);
         }
         let last = length == input.len();
-        let hit = self.give_now(hot, &input, made, body, last);
+        let hit = self.give_now(hot, &input, made, Body::Bytes(body), last);
         input.drain(..length);
         self.input = input;
         let next = match hit {

@@ -12,7 +12,7 @@ use touchstone_http::request::Version;
 use super::request_body::BodyFeed;
 use super::{Connection, Next};
 use crate::calls::{CallOf, GoesOn, LeftBehind, Return, ToDo};
-use crate::core::Core;
+use crate::core::{Core, RECEIVE_BYTES};
 use crate::exchange::{self, Answered, Progress};
 use crate::socket::Socket;
 use crate::transport::Transport;
@@ -84,6 +84,16 @@ impl Connection {
     /// Nothing of a request has come, and all answers are sent.
     pub fn is_idle(&self) -> bool {
         self.input.is_empty() && self.output.is_empty()
+    }
+
+    /// Whether all was received that had come when [`Connection::begin`] looked.
+    pub fn has_received_all(&self) -> bool {
+        self.last_received < RECEIVE_BYTES
+    }
+
+    /// Whether nothing had come.
+    pub fn has_received_nothing(&self) -> bool {
+        self.last_received == 0
     }
 
     /// Requests answered.

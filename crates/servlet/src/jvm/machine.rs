@@ -359,6 +359,18 @@ impl Memory {
         length
     }
 
+    /// Puts bytes where they end at `end`, and says where they begin; `None`: there is no room.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Memory::put`].
+    pub unsafe fn put_before(&self, end: usize, bytes: &[u8]) -> Option<usize> {
+        let start = end.checked_sub(bytes.len()).filter(|_| end <= self.bytes)?;
+        // SAFETY: as in `put`; what is copied ends at `end`, which is inside.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(start), bytes.len()) };
+        Some(start)
+    }
+
     /// The first bytes.
     ///
     /// # Safety

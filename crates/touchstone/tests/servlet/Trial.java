@@ -457,6 +457,10 @@ public final class Trial {
         protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
             byte[] piece = new byte[10_000];
             java.util.Arrays.fill(piece, (byte) 'x');
+            String field = request.getParameter("field");
+            if (field != null) {
+                response.setHeader("X-Long", "y".repeat(Integer.parseInt(field)));
+            }
             for (int left = Integer.parseInt(request.getParameter("bytes")); left > 0; left -= piece.length) {
                 response.getOutputStream().write(piece, 0, Math.min(left, piece.length));
             }

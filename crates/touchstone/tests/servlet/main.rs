@@ -519,6 +519,53 @@ fn connections_that_keep_asking_for_servlets_are_answered_by_one_thread() {
 }
 
 #[test]
+fn heads_of_any_length_go_ahead_of_bodies() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let routes = route("/trial/", &format!("app = {trial:?}"));
+    let server = start(&tree, "[server]\ncores = 1\n", &routes, 1);
+    // Behind the longer ones there is no room for the head where the body lies.
+    for (field, body) in
+        [(0, 100), (0, 6250), (200, 6250), (350, 6250), (600, 6250), (9000, 6250), (100, 60_000)]
+    {
+        let mut client = caller(&server);
+        for _ in 0..3 {
+            let get = format!("GET /trial/big?bytes={body}&field={field} HTTP/1.1\r\nHost: a\r\n\r\n");
+            let answer = client.ask(get);
+            assert_eq!(answer.status, 200);
+            assert_eq!(answer.field("x-long").map(str::len), Some(field), "{field} {body}");
+            assert!(
+                answer.body.len() == body && answer.body.iter().all(|byte| *byte == b'x'),
+                "{field} {body}"
+            );
+        }
+        assert!(text(&client.ask("GET /trial/gate HTTP/1.1\r\nHost: a\r\n\r\n")).starts_with("calls-"));
+    }
+}
+
+#[test]
+fn whatever_comes_at_once_is_answered_on_the_thread_for_calls() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let routes = route("/trial/", &format!("app = {trial:?}"));
+    let server = start(&tree, "[server]\ncores = 1\n", &routes, 1);
+    // 64 bytes each, so that what is received at once ends with a request.
+    let file = format!("GET /plain.txt HTTP/1.1\r\nHost: a\r\nX-Fill: {}\r\n\r\n", "z".repeat(18));
+    assert_eq!(file.len(), 64, "{file}");
+    let mut client = caller(&server);
+    client.send(file.repeat(3000));
+    for _ in 0..3000 {
+        assert_eq!(text(&client.answer()), "a file\n");
+    }
+    // The client's end comes with its last request.
+    let mut client = caller(&server);
+    client.send("GET /trial/facts HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.send_end();
+    assert_eq!(client.answer().status, 200);
+    client.end();
+}
+
+#[test]
 fn connections_that_come_back_from_the_thread_for_calls_end_when_their_time_is_up() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();

@@ -9,15 +9,15 @@ import org.apache.tomcat.util.buf.MessageBytes;
 import org.apache.tomcat.util.http.MimeHeaders;
 
 /**
- * Writes the head of an answer to the slab: the length of the field lines, the status, the length of the body, then the
- * lines as they go to the client.
+ * Writes the head of an answer to the slab: the length of the field lines, the status, the length of the body; room, in
+ * which the server may put a whole head in front of the body; then the lines as they go to the client.
  *
  * <p>What belongs to the connection (how the body is framed, the date, whether it stays open) is the server's.
  */
 final class ResponseHead {
 
-    /** Bytes in front of the field lines. */
-    static final int PREFIX = 16;
+    /** Bytes in front of the field lines: the numbers, and the room. {@code head.rs} has the same. */
+    static final int PREFIX = 512;
 
     private ResponseHead() {
     }
