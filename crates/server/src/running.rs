@@ -36,7 +36,7 @@ use crate::log::error::ErrorLog;
 use crate::metrics::Metrics;
 use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
-use crate::site::Snapshot;
+use crate::site::{Snapshot, scheme};
 use crate::systemd::{self, Notice, Notifier};
 use crate::tls::TlsShared;
 use crate::{programs, servlet};
@@ -153,11 +153,22 @@ impl Running {
             std::thread::Builder::new().name("predecessor".to_string()).spawn(wait)?;
         }
         self.start_watchdog()?;
+        self.announce();
         self.parts.acme.take_up(&self.parts.snapshot.config);
         self.tell(&Notice::Ready(&self.status_line()));
         match self.hear() {
             End::Stop => self.stop(),
             End::HandedOver(ready) => self.leave_to_successor(&ready),
+        }
+    }
+
+    /// Says where it listens, once all that it needs is there; scripts and tests wait for these lines.
+    fn announce(&self) {
+        for sites in &self.parts.snapshot.listeners {
+            let bound = self.parts.listening.bound().filter(|(configured, _)| *configured == sites.address);
+            for (_, bound) in bound {
+                self.parts.error_log.info(format_args!("listening on {}://{bound}", scheme(sites)));
+            }
         }
     }
 

@@ -37,7 +37,7 @@ use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
 use crate::privileges::{self, Account};
 use crate::running::{Running, RunningCore};
-use crate::site::{Snapshot, scheme};
+use crate::site::Snapshot;
 use crate::start_error::StartError;
 use crate::systemd::Notifier;
 use crate::tls::TlsShared;
@@ -282,7 +282,6 @@ impl Server {
         {
             error_log.error(format_args!("server.pid_file cannot be written: {error}"));
         }
-        announce(&error_log, &snapshot, &listening);
         // The quick form has no place where another user could be named.
         if config_file.is_some() && rustix::process::geteuid().is_root() {
             error_log.info("the server runs as root; server.user names another user for it");
@@ -308,15 +307,6 @@ impl Server {
             heartbeat,
         });
         running.serve(signals, control, predecessor)
-    }
-}
-
-/// Says where it listens; scripts and tests wait for these lines.
-fn announce(error_log: &ErrorLog, snapshot: &Snapshot, listening: &Listening) {
-    for sites in &snapshot.listeners {
-        for (_, bound) in listening.bound().filter(|(configured, _)| *configured == sites.address) {
-            error_log.info(format_args!("listening on {}://{bound}", scheme(sites)));
-        }
     }
 }
 
