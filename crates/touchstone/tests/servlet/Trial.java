@@ -451,6 +451,25 @@ public final class Trial {
         }
     }
 
+    /** What encodings are used where nobody names one; and it prints. */
+    @WebServlet("/encodings")
+    public static class Encodings extends HttpServlet {
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            String parameter = request.getParameter("p");
+            response.setContentType("text/plain");
+            response.getWriter().print(request.getCharacterEncoding() + " " + response.getCharacterEncoding() + " "
+                    + parameter.length() + " " + parameter);
+            System.out.println("printed on purpose: " + parameter);
+            System.err.print("printed as an error\n");
+        }
+
+        @Override
+        protected void doPost(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            doGet(request, response);
+        }
+    }
+
     @WebServlet("/big")
     public static class Big extends HttpServlet {
         @Override

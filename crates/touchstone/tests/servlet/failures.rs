@@ -262,11 +262,16 @@ fn hold_up_their_own_route(trial: &Path, isolation: &str) {
     );
     let routes = limited + &route("/trial/", &format!("app = {trial:?}"));
     let server = start(&tree, "", &routes, 2);
-    let mut clients: Vec<Client> = (0..4).map(|_| server.connect()).collect();
-    for client in &mut clients {
-        client.send("GET /stuck/bad?how=sleep HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    }
-    wait_until("the queue is full", START, || server.get("/stuck/facts").status == 503);
+    let mut clients: Vec<Client> = Vec::new();
+    wait_until("the queue is full", START, || {
+        // Where the request that looks for it has come before one of these, it has waited with them.
+        clients.drain(..).for_each(|mut client| drop(client.answer()));
+        clients.extend((0..4).map(|_| server.connect()));
+        for client in &mut clients {
+            client.send("GET /stuck/bad?how=sleep HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        }
+        server.get("/stuck/facts").status == 503
+    });
     assert_eq!(server.get("/stuck/facts").field("retry-after"), Some("2"));
     assert_eq!(server.get("/trial/facts").status, 200);
     // Whoever waits is told after the time that the route has for an answer.

@@ -519,6 +519,24 @@ fn connections_that_keep_asking_for_servlets_are_answered_by_one_thread() {
 }
 
 #[test]
+fn texts_are_in_utf_8_where_nobody_says_otherwise() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let server = with_trial(&tree, trial, isolation);
+        let head = "POST /trial/encodings HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+        let form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 17";
+        let answer = server.connect().ask(format!("{head}{form}\r\n\r\np=%C3%A9%E2%82%AC"));
+        assert_eq!(answer.field("content-type"), Some("text/plain;charset=UTF-8"), "{isolation}");
+        assert_eq!(text(&answer), "UTF-8 UTF-8 2 \u{e9}\u{20ac}", "{isolation}");
+        wait_until("what it prints is in the error log", START, || {
+            let log = server.error_text();
+            log.contains("printed on purpose: ") && log.contains("printed as an error")
+        });
+    }
+}
+
+#[test]
 fn heads_of_any_length_go_ahead_of_bodies() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();

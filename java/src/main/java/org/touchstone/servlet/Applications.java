@@ -254,8 +254,11 @@ final class Applications {
         Path old = application.unpacked;
         try {
             String place = FileName.of(application.path + "##" + application.version) + "-" + prepared++;
-            Path unpacked = Preparation.prepare(application.source, apps.resolve(place),
-                    settings.getProperty("convert", "auto"));
+            boolean isOld = Preparation.isOld(application.source, settings.getProperty("convert", "auto"));
+            if (isOld) {
+                LOG.info("the application " + application.name() + " is converted from javax.servlet to jakarta.servlet");
+            }
+            Path unpacked = Preparation.prepare(application.source, apps.resolve(place), isOld);
             application.state = isAgain ? Application.State.RELOADING : Application.State.STARTING;
             note();
             if (isAgain && replace(application)) {
@@ -274,7 +277,12 @@ final class Applications {
             boolean goesOn = isAgain && application.state == Application.State.RUNNING;
             application.state = goesOn ? Application.State.RUNNING : Application.State.FAILED;
             String what = goesOn ? " cannot be replaced and goes on as it was" : " could not be started";
-            LOG.error("the application " + application.name() + what + ": " + reason(exception), exception);
+            String message = "the application " + application.name() + what + ": " + reason(exception);
+            if (exception instanceof Refused) {
+                LOG.error(message);
+            } else {
+                LOG.error(message, exception);
+            }
         }
         note();
         if (old != null && !old.equals(application.unpacked)) {
@@ -323,8 +331,15 @@ final class Applications {
         return true;
     }
 
+    /** What is at the bottom of a failure: what is above it mostly says only that something has failed. */
     private static String reason(Throwable failure) {
-        return failure.getMessage() == null ? failure.getClass().getName() : failure.getMessage();
+        Throwable cause = failure;
+        for (int depth = 0; depth < 100 && cause.getCause() != null; depth++) {
+            cause = cause.getCause();
+        }
+        // The message of a missing class is its name alone.
+        boolean saysAll = cause == failure && failure.getMessage() != null;
+        return saysAll ? failure.getMessage() : cause.toString();
     }
 
     private Context start(Application application) {
@@ -364,6 +379,12 @@ final class Applications {
         ContextConfig config = new ContextConfig();
         config.setDefaultWebXml(Constants.NoDefaultWebXml);
         context.addLifecycleListener(config);
+        // Behind the one that reads web.xml, which sets them to nothing where that does not name them.
+        context.addLifecycleListener(event -> {
+            if (Lifecycle.CONFIGURE_START_EVENT.equals(event.getType())) {
+                useUsualEncodings(context);
+            }
+        });
         try {
             host.addChild(context);
         } catch (RuntimeException exception) {
@@ -372,9 +393,28 @@ final class Applications {
         }
         if (!context.getState().isAvailable()) {
             discard(context);
-            throw new IllegalStateException("Tomcat has refused it; the lines above say why");
+            throw new Refused();
         }
         return context;
+    }
+
+    /** Tomcat has said already why an application is not started; nobody needs to know from where that was called. */
+    private static final class Refused extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        Refused() {
+            super("Tomcat has refused it; the lines above say why", null, false, false);
+        }
+    }
+
+    /** As Tomcat's own conf/web.xml does: forms are read, and texts written, in UTF-8 where nobody says otherwise. */
+    private static void useUsualEncodings(Context context) {
+        if (context.getRequestCharacterEncoding() == null) {
+            context.setRequestCharacterEncoding(StandardCharsets.UTF_8.name());
+        }
+        if (context.getResponseCharacterEncoding() == null) {
+            context.setResponseCharacterEncoding(StandardCharsets.UTF_8.name());
+        }
     }
 
     /** What every application gets: sessions that outlast a reload, and System.exit that ends a request only. */

@@ -1,7 +1,11 @@
 package org.touchstone.servlet;
 
+import java.io.ByteArrayOutputStream;
+import java.io.OutputStream;
+import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
 import java.util.logging.Handler;
 import java.util.logging.Level;
 import java.util.logging.LogManager;
@@ -21,6 +25,13 @@ final class NativeLog extends Handler {
         "org.apache.catalina.loader.WebappClassLoaderBase", "org.apache.catalina.startup.ContextConfig",
         "org.apache.tomcat.jakartaee.Migration"};
 
+    /** Warnings that nobody can do anything about, by their logger and words of theirs. */
+    private static final String[][] IDLE_WARNINGS = {
+        // The thread is Tomcat's own: it looked at the application while that was refused.
+        {"org.apache.catalina.loader.WebappClassLoaderBase", "[Catalina-utility-"},
+        // What was converted cannot keep the signature of what it was.
+        {"org.apache.tomcat.jakartaee.Migration", "cryptographic signature"}};
+
     /** Loggers that nobody holds lose their levels. */
     private static final java.util.List<Logger> KEPT = new java.util.ArrayList<>();
 
@@ -32,6 +43,8 @@ final class NativeLog extends Handler {
         Logger root = Logger.getLogger("");
         root.setLevel(Level.INFO);
         root.addHandler(new NativeLog());
+        System.setOut(new PrintStream(new Lines(2), true, StandardCharsets.UTF_8));
+        System.setErr(new PrintStream(new Lines(1), true, StandardCharsets.UTF_8));
         for (String name : TALKATIVE) {
             Logger logger = Logger.getLogger(name);
             logger.setLevel(Level.WARNING);
@@ -45,7 +58,7 @@ final class NativeLog extends Handler {
 
     @Override
     public void publish(LogRecord record) {
-        if (!isLoggable(record)) {
+        if (!isLoggable(record) || isIdle(record)) {
             return;
         }
         StringBuilder text = new StringBuilder();
@@ -64,6 +77,41 @@ final class NativeLog extends Handler {
         int level = record.getLevel().intValue();
         Native.log(level >= Level.SEVERE.intValue() ? 0 : level >= Level.WARNING.intValue() ? 1
                 : level >= Level.CONFIG.intValue() ? 2 : 3, text.toString());
+    }
+
+    private boolean isIdle(LogRecord record) {
+        for (String[] warning : IDLE_WARNINGS) {
+            if (warning[0].equals(record.getLoggerName()) && formatter.formatMessage(record).contains(warning[1])) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** What is printed, a line at a time. */
+    private static final class Lines extends OutputStream {
+        private final int level;
+        private final ByteArrayOutputStream line = new ByteArrayOutputStream();
+
+        Lines(int level) {
+            this.level = level;
+        }
+
+        @Override
+        public synchronized void write(int letter) {
+            if (letter != '\n' && line.size() < MOST_CHARACTERS) {
+                line.write(letter);
+                return;
+            }
+            String text = line.toString(StandardCharsets.UTF_8).stripTrailing();
+            line.reset();
+            if (letter != '\n') {
+                line.write(letter);
+            }
+            if (!text.isEmpty()) {
+                Native.log(level, text);
+            }
+        }
     }
 
     @Override

@@ -26,17 +26,15 @@ final class Preparation {
 
     private static final byte[] OLD_NAME = "javax/servlet/".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] OLD_TAG = "import=\"javax.servlet".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] NEW_NAME = "jakarta/servlet/".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] NEW_TAG = "import=\"jakarta.servlet".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] NEW_SCHEMA = "jakarta.ee/xml/ns/jakartaee".getBytes(StandardCharsets.US_ASCII);
 
     private Preparation() {
     }
 
     /** The directory that the application is run from: below {@code work}, or the source itself. */
-    static Path prepare(File source, Path work, String converts) throws IOException {
-        boolean isOld = switch (converts) {
-            case "yes" -> true;
-            case "no" -> false;
-            default -> isOld(source);
-        };
+    static Path prepare(File source, Path work, boolean isOld) throws IOException {
         if (source.isDirectory() && !isOld) {
             return source.toPath();
         }
@@ -46,66 +44,106 @@ final class Preparation {
             unpack(source, work);
             return work;
         }
-        File converted = new File(work + (source.isDirectory() ? "" : ".war"));
+        if (source.isDirectory()) {
+            convert(source, work);
+            return work;
+        }
+        // A whole WAR in memory is copied anew for each of its entries: one of 35 MB took a minute.
+        Path unpacked = work.resolveSibling(work.getFileName() + "-source");
+        try {
+            remove(unpacked);
+            unpack(source, unpacked);
+            convert(unpacked.toFile(), work);
+        } finally {
+            remove(unpacked);
+        }
+        return work;
+    }
+
+    private static void convert(File source, Path to) throws IOException {
         Migration migration = new Migration();
         migration.setEESpecProfile(EESpecProfiles.TOMCAT);
         // Converting archives in memory keeps those right whose entries say nothing of their length.
         migration.setZipInMemory(true);
         migration.setSource(source);
-        migration.setDestination(converted);
+        migration.setDestination(to.toFile());
         migration.execute();
-        if (!source.isDirectory()) {
-            unpack(converted, work);
-            Files.delete(converted.toPath());
-        }
-        return work;
     }
 
-    /** Whether it uses the names of before Jakarta EE 9. */
-    static boolean isOld(File source) throws IOException {
+    /** Whether an application is to be converted: yes, no, or where it uses the names of before Jakarta EE 9. */
+    static boolean isOld(File source, String converts) throws IOException {
+        return switch (converts) {
+            case "yes" -> true;
+            case "no" -> false;
+            default -> isOld(source);
+        };
+    }
+
+    private static boolean isOld(File source) throws IOException {
+        Names names = new Names();
         if (!source.isDirectory()) {
-            try (InputStream in = Files.newInputStream(source.toPath())) {
-                return hasOldNames(new ZipInputStream(new BufferedInputStream(in)), 0);
+            try (ZipInputStream zip = new ZipInputStream(new BufferedInputStream(Files.newInputStream(source.toPath())))) {
+                for (ZipEntry entry = zip.getNextEntry(); entry != null && !names.isOwnOld; entry = zip.getNextEntry()) {
+                    names.see(entry.getName(), zip);
+                }
             }
+            return names.areOld();
         }
-        boolean[] found = {false};
         Files.walkFileTree(source.toPath(), new SimpleFileVisitor<>() {
             @Override
             public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) throws IOException {
-                String name = file.toString();
-                if (name.endsWith(".jar")) {
-                    try (ZipInputStream zip = new ZipInputStream(new BufferedInputStream(Files.newInputStream(file)))) {
-                        found[0] = hasOldNames(zip, 1);
-                    }
-                } else if (isLookedAt(name)) {
-                    found[0] = isOld(Files.readAllBytes(file));
+                try (InputStream in = new BufferedInputStream(Files.newInputStream(file))) {
+                    names.see(source.toPath().relativize(file).toString(), in);
                 }
-                return found[0] ? FileVisitResult.TERMINATE : FileVisitResult.CONTINUE;
+                return names.isOwnOld ? FileVisitResult.TERMINATE : FileVisitResult.CONTINUE;
             }
         });
-        return found[0];
+        return names.areOld();
     }
 
-    private static boolean hasOldNames(ZipInputStream zip, int depth) throws IOException {
-        for (ZipEntry entry = zip.getNextEntry(); entry != null; entry = zip.getNextEntry()) {
-            String name = entry.getName();
-            if (isLookedAt(name) && isOld(zip.readAllBytes())) {
-                return true;
-            }
-            if (depth == 0 && name.startsWith("WEB-INF/lib/") && name.endsWith(".jar")
-                    && hasOldNames(new ZipInputStream(zip), 1)) {
-                return true;
+    /**
+     * Which names an application uses. Its own classes, pages and descriptor say it. Where they use neither, its libraries
+     * do: many of those have classes for both, or for what an application may but need not use.
+     */
+    private static final class Names {
+        boolean isOwnOld;
+        private boolean isOwnNew;
+        private boolean hasOldLibrary;
+        private boolean hasNewLibrary;
+
+        boolean areOld() {
+            return isOwnOld || !isOwnNew && hasOldLibrary && !hasNewLibrary;
+        }
+
+        void see(String name, InputStream content) throws IOException {
+            if (name.equals("WEB-INF/web.xml")) {
+                isOwnNew |= contains(content.readAllBytes(), NEW_SCHEMA);
+            } else if (isLookedAt(name)) {
+                byte[] bytes = content.readAllBytes();
+                isOwnOld |= contains(bytes, OLD_NAME) || contains(bytes, OLD_TAG);
+                isOwnNew |= contains(bytes, NEW_NAME) || contains(bytes, NEW_TAG);
+            } else if (!isOwnNew && name.startsWith("WEB-INF/lib/") && name.endsWith(".jar")) {
+                seeLibrary(new ZipInputStream(content));
             }
         }
-        return false;
+
+        private void seeLibrary(ZipInputStream zip) throws IOException {
+            boolean isOld = false;
+            boolean isNew = false;
+            for (ZipEntry entry = zip.getNextEntry(); entry != null && !(isOld && isNew); entry = zip.getNextEntry()) {
+                if (isLookedAt(entry.getName())) {
+                    byte[] bytes = zip.readAllBytes();
+                    isOld |= contains(bytes, OLD_NAME);
+                    isNew |= contains(bytes, NEW_NAME);
+                }
+            }
+            hasOldLibrary |= isOld && !isNew;
+            hasNewLibrary |= isNew && !isOld;
+        }
     }
 
     private static boolean isLookedAt(String name) {
         return name.endsWith(".class") || name.endsWith(".jsp") || name.endsWith(".jspx") || name.endsWith(".tag");
-    }
-
-    private static boolean isOld(byte[] content) {
-        return contains(content, OLD_NAME) || contains(content, OLD_TAG);
     }
 
     private static boolean contains(byte[] content, byte[] what) {

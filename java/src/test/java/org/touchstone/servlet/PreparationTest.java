@@ -37,23 +37,69 @@ class PreparationTest {
         return war.toFile();
     }
 
+    private static final byte[] OLD = "..Ljavax/servlet/http/HttpServlet;".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] NEW = "..Ljakarta/servlet/http/HttpServlet;".getBytes(StandardCharsets.US_ASCII);
+
+    private boolean isOld(File source) throws IOException {
+        return Preparation.isOld(source, "auto");
+    }
+
     @Test
     void oldNamesAreFoundInClassesAndJarsAndPages() throws IOException {
-        byte[] old = "..Ljavax/servlet/http/HttpServlet;".getBytes(StandardCharsets.US_ASCII);
-        assertTrue(Preparation.isOld(war("WEB-INF/classes/A.class", old)));
-        assertTrue(Preparation.isOld(war("WEB-INF/lib/a.jar", archive("A.class", old))));
-        assertTrue(Preparation.isOld(war("a.jsp", "<%@ page import=\"javax.servlet.http.*\" %>".getBytes(StandardCharsets.US_ASCII))));
-        assertFalse(Preparation.isOld(war("WEB-INF/classes/A.class", "Ljakarta/servlet/Servlet;".getBytes(StandardCharsets.US_ASCII))));
-        assertFalse(Preparation.isOld(war("notes.txt", old)));
+        assertTrue(isOld(war("WEB-INF/classes/A.class", OLD)));
+        assertTrue(isOld(war("WEB-INF/lib/a.jar", archive("A.class", OLD))));
+        assertTrue(isOld(war("a.jsp", "<%@ page import=\"javax.servlet.http.*\" %>".getBytes(StandardCharsets.US_ASCII))));
+        assertFalse(isOld(war("WEB-INF/classes/A.class", NEW)));
+        assertFalse(isOld(war("notes.txt", OLD)));
+        assertTrue(Preparation.isOld(war("notes.txt", OLD), "yes"));
+        assertFalse(Preparation.isOld(war("WEB-INF/classes/A.class", OLD), "no"));
+    }
+
+    @Test
+    void librariesWithClassesForBothDoNotMakeAnApplicationOld() throws IOException {
+        byte[] old = archive("A.class", OLD);
+        byte[] newer = archive("A.class", NEW);
+        byte[] both = archive("A.class", (new String(OLD, StandardCharsets.US_ASCII) + new String(NEW, StandardCharsets.US_ASCII))
+                .getBytes(StandardCharsets.US_ASCII));
+        byte[] schema = "<web-app xmlns=\"https://jakarta.ee/xml/ns/jakartaee\"/>".getBytes(StandardCharsets.US_ASCII);
+        assertFalse(isOld(tree("both", "WEB-INF/lib/a.jar", both)));
+        assertFalse(isOld(tree("descriptor", "WEB-INF/web.xml", schema, "WEB-INF/lib/a.jar", old)));
+        assertFalse(isOld(tree("own", "WEB-INF/classes/A.class", NEW, "WEB-INF/lib/a.jar", old)));
+        assertFalse(isOld(tree("libraries", "WEB-INF/lib/a.jar", old, "WEB-INF/lib/b.jar", newer)));
+        assertTrue(isOld(tree("old", "WEB-INF/lib/a.jar", old, "WEB-INF/lib/b.jar", both)));
+        assertTrue(isOld(tree("wrong", "WEB-INF/web.xml", schema, "WEB-INF/classes/A.class", OLD)));
+    }
+
+    private File tree(String name, Object... files) throws IOException {
+        Path root = directory.resolve(name);
+        for (int at = 0; at < files.length; at += 2) {
+            Path file = root.resolve((String) files[at]);
+            Files.createDirectories(file.getParent());
+            Files.write(file, (byte[]) files[at + 1]);
+        }
+        return root.toFile();
+    }
+
+    @Test
+    void whatIsConvertedIsACopy() throws IOException {
+        String page = "<%@ page import=\"javax.servlet.http.*\" %>";
+        File war = war("pages/a.jsp", page.getBytes(StandardCharsets.US_ASCII));
+        Path unpacked = Preparation.prepare(war, directory.resolve("work/a"), true);
+        assertEquals(page.replace("javax", "jakarta"), Files.readString(unpacked.resolve("pages/a.jsp")));
+        assertFalse(Files.exists(directory.resolve("work/a-source")));
+        File tree = tree("tree", "a.jsp", page.getBytes(StandardCharsets.US_ASCII));
+        Path converted = Preparation.prepare(tree, directory.resolve("work/b"), true);
+        assertEquals(page.replace("javax", "jakarta"), Files.readString(converted.resolve("a.jsp")));
+        assertEquals(page, Files.readString(tree.toPath().resolve("a.jsp")));
     }
 
     @Test
     void anArchiveWritesNothingOutsideOfItsDirectory() throws IOException {
         File war = war("../outside.txt", new byte[] {1});
-        assertThrows(IOException.class, () -> Preparation.prepare(war, directory.resolve("work/a"), "no"));
+        assertThrows(IOException.class, () -> Preparation.prepare(war, directory.resolve("work/a"), false));
         assertFalse(Files.exists(directory.resolve("work/outside.txt")));
         File good = war("inside/a.txt", "text".getBytes(StandardCharsets.US_ASCII));
-        Path unpacked = Preparation.prepare(good, directory.resolve("work/a"), "auto");
+        Path unpacked = Preparation.prepare(good, directory.resolve("work/a"), false);
         assertEquals("text", Files.readString(unpacked.resolve("inside/a.txt")));
         Preparation.remove(unpacked);
         assertFalse(Files.exists(unpacked));
