@@ -264,8 +264,9 @@ fn hold_up_their_own_route(trial: &Path, isolation: &str) {
     let server = start(&tree, "", &routes, 2);
     let mut clients: Vec<Client> = Vec::new();
     wait_until("the queue is full", START, || {
-        // Where the request that looks for it has come before one of these, it has waited with them.
+        // Where the request that looks for it has come before one of these, it has waited with them: once more then.
         clients.drain(..).for_each(|mut client| drop(client.answer()));
+        wait_until("the threads are free", START, || server.get("/stuck/facts").status == 200);
         clients.extend((0..4).map(|_| server.connect()));
         for client in &mut clients {
             client.send("GET /stuck/bad?how=sleep HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
