@@ -144,14 +144,22 @@ impl OnThread {
 
     /// An exchange for a call.
     fn exchange(&mut self) -> Arc<Exchange> {
-        let (pool, way_back) = (self.pool.clone(), self.way_back.clone());
+        let way_back = self.way_back.clone();
         if let Some(mut exchange) = self.spare.take()
             && let Some(spare) = Arc::get_mut(&mut exchange)
         {
             spare.become_called(self.path, way_back);
             return exchange;
         }
-        Exchange::called(pool, self.path, way_back)
+        Exchange::called(self.pool.clone(), self.path, way_back)
+    }
+
+    /// Some of what Java has written in the last call, as far as the end of its body.
+    fn written(&self, range: Range<usize>) -> &[u8] {
+        let Some(slab) = &self.slab else { return &[] };
+        // SAFETY: the slab is this thread's, and Java writes to it only in the next call, which takes `&mut self`.
+        let written = unsafe { slab.output.get(self.body.end) };
+        &written[range]
     }
 
     fn slab(&mut self) -> Result<Arc<Slab>, String> {
@@ -243,21 +251,17 @@ impl Caller for OnThread {
     }
 
     fn body(&self) -> &[u8] {
-        let Some(slab) = &self.slab else { return &[] };
-        // SAFETY: the slab is this thread's, and Java writes to it only in the next call, which takes `&mut self`.
-        let written = unsafe { slab.output.get(self.body.end) };
-        &written[self.body.clone()]
+        self.written(self.body.clone())
     }
 
     fn with_head<'a>(&'a mut self, head: &'a [u8]) -> [&'a [u8]; 2] {
-        let Some(slab) = &self.slab else { return [head, &[]] };
-        // SAFETY: as in `body`; what is in front of the body was read when Java returned.
-        let start = unsafe { slab.output.put_before(self.body.start, head) };
-        // SAFETY: as in `body`.
-        let written = unsafe { slab.output.get(self.body.end) };
+        let start = self.slab.as_ref().and_then(|slab| {
+            // SAFETY: as in `written`, of which nothing is lent; what is in front of the body was read when Java returned.
+            unsafe { slab.output.put_before(self.body.start, head) }
+        });
         match start {
-            Some(start) => [&written[start..], &[]],
-            None => [head, &written[self.body.clone()]],
+            Some(start) => [self.written(start..self.body.end), &[]],
+            None => [head, self.body()],
         }
     }
 }

@@ -10,6 +10,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use touchstone_http::ip_text::IpText;
 use touchstone_http::request::{Expectation, RequestHead};
 use touchstone_interfaces::request::{PlainGet, Protocol, Request, TlsFacts};
 
@@ -176,42 +177,10 @@ fn optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
 
 /// A name, or the address where there is none; IPv6 without brackets where it is no host.
 fn address(out: &mut Vec<u8>, name: &[u8], ip: IpAddr) {
-    use std::io::Write as _;
-    if !name.is_empty() {
-        return text(out, name);
+    match name {
+        b"" => text(out, IpText::of(ip).as_bytes()),
+        name => text(out, name),
     }
-    let at = out.len();
-    number(out, 0);
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => dotted(out, ip.octets()),
-        // Writing to memory does not fail.
-        IpAddr::V6(ip) => _ = write!(out, "{ip}"),
-    }
-    let length = u32::try_from(out.len() - at - 4).unwrap_or(0);
-    out[at..at + 4].copy_from_slice(&length.to_le_bytes());
-}
-
-/// An address of version 4, two or three of which stand in every request: what formats anything takes longer.
-fn dotted(out: &mut Vec<u8>, octets: [u8; 4]) {
-    let mut text = [0; 15];
-    let mut length = 0;
-    let mut put = |byte: u8| {
-        text[length] = byte;
-        length += 1;
-    };
-    for (index, octet) in octets.into_iter().enumerate() {
-        if index > 0 {
-            put(b'.');
-        }
-        if octet >= 100 {
-            put(b'0' + octet / 100);
-        }
-        if octet >= 10 {
-            put(b'0' + octet / 10 % 10);
-        }
-        put(b'0' + octet % 10);
-    }
-    out.extend_from_slice(&text[..length]);
 }
 
 /// The host without its port, and the port.

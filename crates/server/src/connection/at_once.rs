@@ -212,20 +212,17 @@ impl Connection {
         hot: &mut Hot,
         bytes: &[u8],
         made: Made,
-        mut body: Body<'_>,
+        body: Body<'_>,
         last: bool,
     ) -> Hit {
         let made = made.with_site_fields();
         let variant = self.variant(hot);
         let answer = &made.answered.answer;
-        if answer.framing(true) == Framing::None {
-            body = Body::Bytes(&[]);
-        }
-        let body_bytes = body.bytes().len();
-        let framing = match answer.framing(true) {
-            Framing::None => Framing::None,
-            _ => Framing::Length(body_bytes as u64),
+        let (framing, mut body) = match answer.framing(true) {
+            Framing::None => (Framing::None, Body::Bytes(&[])),
+            _ => (Framing::Length(body.bytes().len() as u64), body),
         };
+        let body_bytes = body.bytes().len();
         let date = self.core.clock.second();
         let goes_alone = last && hot.gathered.is_empty() && body_bytes > TOGETHER_BYTES;
         answer.append_head(&date, variant, framing, &mut hot.gathered);

@@ -133,6 +133,21 @@ fn our_own_server_understands_our_proxy_headers() {
     }
 }
 
+/// HTTP/1.0 knows no interim responses.
+fn assert_none_in_http_1_0(server: &Server) {
+    let mut client = server.connect();
+    client.send("GET /app/ HTTP/1.0\r\nHost: a\r\n\r\n");
+    let (bytes, _) = client.read_to_end();
+    assert!(bytes.starts_with(b"HTTP/1.1 200 "), "{}", super::support::shown(&bytes));
+}
+
+/// All heads and the body that a client of HTTP/2 gets; `None` where there is no such client.
+fn over_http_2(server: &Server) -> Option<String> {
+    let url = format!("http://{}/app/", server.address());
+    let output = curl(["--http2-prior-knowledge", "--include", &url])?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 #[test]
 fn interim_responses_pass() {
     let origin = Origin::start(|stream| {
@@ -151,14 +166,8 @@ fn interim_responses_pass() {
     let interim = client.answer();
     assert_eq!((interim.status, interim.field("link")), (103, Some("</a.css>")));
     assert_eq!(client.answer().body, b"done");
-    // HTTP/1.0 knows none.
-    client = server.connect();
-    client.send("GET /app/ HTTP/1.0\r\nHost: a\r\n\r\n");
-    let (bytes, _) = client.read_to_end();
-    assert!(bytes.starts_with(b"HTTP/1.1 200 "), "{}", super::support::shown(&bytes));
-    let url = format!("http://{}/app/", server.address());
-    let Some(output) = curl(["--http2-prior-knowledge", "--include", &url]) else { return };
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_none_in_http_1_0(&server);
+    let Some(text) = over_http_2(&server) else { return };
     assert!(
         text.starts_with("HTTP/2 103") && text.contains("link: </a.css>") && text.ends_with("done"),
         "{text}"
@@ -182,14 +191,8 @@ fn interim_responses_pass_that_come_with_the_final_one() {
         assert_eq!(seen, [(103, Some("</a.css>")), (102, None), (103, Some("</b.js>"))]);
         assert_eq!(client.answer().body, b"done");
     }
-    // HTTP/1.0 knows none.
-    client = server.connect();
-    client.send("GET /app/ HTTP/1.0\r\nHost: a\r\n\r\n");
-    let (bytes, _) = client.read_to_end();
-    assert!(bytes.starts_with(b"HTTP/1.1 200 "), "{}", super::support::shown(&bytes));
-    let url = format!("http://{}/app/", server.address());
-    let Some(output) = curl(["--http2-prior-knowledge", "--include", &url]) else { return };
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_none_in_http_1_0(&server);
+    let Some(text) = over_http_2(&server) else { return };
     let heads: Vec<&str> = text.split("HTTP/2 ").skip(1).map(|head| &head[..3]).collect();
     assert_eq!(heads, ["103", "102", "103", "200"], "{text}");
     assert!(text.find("</a.css>") < text.find("</b.js>") && text.ends_with("done"), "{text}");

@@ -478,6 +478,11 @@ fn applications_know_of_tls() {
     assert!(facts.contains("protocol=HTTP/2.0\n"), "{facts}");
 }
 
+/// A server with one core, and so with one thread for calls.
+fn on_one_core(tree: &Tree, trial: &Path) -> Server {
+    start(tree, "[server]\ncores = 1\n", &route("/trial/", &format!("app = {trial:?}")), 1)
+}
+
 /// A client whose connection has got to the thread for calls of its only core.
 fn caller(server: &Server) -> Client {
     let mut client = server.connect();
@@ -491,8 +496,7 @@ fn caller(server: &Server) -> Client {
 fn connections_that_keep_asking_for_servlets_are_answered_by_one_thread() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
-    let routes = route("/trial/", &format!("app = {trial:?}"));
-    let server = start(&tree, "[server]\ncores = 1\n", &routes, 1);
+    let server = on_one_core(&tree, trial);
     let mut client = caller(&server);
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
     // What is not short and there at once is the core's to answer, in the middle of a call if need be.
@@ -540,8 +544,7 @@ fn texts_are_in_utf_8_where_nobody_says_otherwise() {
 fn heads_of_any_length_go_ahead_of_bodies() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
-    let routes = route("/trial/", &format!("app = {trial:?}"));
-    let server = start(&tree, "[server]\ncores = 1\n", &routes, 1);
+    let server = on_one_core(&tree, trial);
     // Behind the longer ones there is no room for the head where the body lies.
     for (field, body) in
         [(0, 100), (0, 6250), (200, 6250), (350, 6250), (600, 6250), (9000, 6250), (100, 60_000)]
@@ -564,8 +567,7 @@ fn heads_of_any_length_go_ahead_of_bodies() {
 fn whatever_comes_at_once_is_answered_on_the_thread_for_calls() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
-    let routes = route("/trial/", &format!("app = {trial:?}"));
-    let server = start(&tree, "[server]\ncores = 1\n", &routes, 1);
+    let server = on_one_core(&tree, trial);
     // 64 bytes each, so that what is received at once ends with a request.
     let file = format!("GET /plain.txt HTTP/1.1\r\nHost: a\r\nX-Fill: {}\r\n\r\n", "z".repeat(18));
     assert_eq!(file.len(), 64, "{file}");
@@ -602,8 +604,7 @@ fn connections_that_come_back_from_the_thread_for_calls_end_when_their_time_is_u
 fn a_call_that_takes_long_holds_up_nobody_else() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
-    let routes = route("/trial/", &format!("app = {trial:?}"));
-    let server = start(&tree, "[server]\ncores = 1\n", &routes, 1);
+    let server = on_one_core(&tree, trial);
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("a call on the thread of its connection waits", START, || {
         let (mut other, mut third, mut waits) = (caller(&server), caller(&server), caller(&server));

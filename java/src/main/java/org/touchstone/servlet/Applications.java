@@ -278,11 +278,7 @@ final class Applications {
             application.state = goesOn ? Application.State.RUNNING : Application.State.FAILED;
             String what = goesOn ? " cannot be replaced and goes on as it was" : " could not be started";
             String message = "the application " + application.name() + what + ": " + reason(exception);
-            if (exception instanceof Refused) {
-                LOG.error(message);
-            } else {
-                LOG.error(message, exception);
-            }
+            LOG.error(message, exception instanceof Refused ? null : exception);
         }
         note();
         if (old != null && !old.equals(application.unpacked)) {
@@ -403,7 +399,7 @@ final class Applications {
         private static final long serialVersionUID = 1;
 
         Refused() {
-            super("Tomcat has refused it; the lines above say why", null, false, false);
+            super("Tomcat has refused it; the lines above say why");
         }
     }
 
