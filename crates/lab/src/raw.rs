@@ -5,7 +5,7 @@
 //! again by anybody, and `touchstone verify` does.
 
 use crate::monitor::Recording;
-use crate::result::FleetUse;
+use crate::result::{FleetUse, HandshakeRecord};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
@@ -56,6 +56,9 @@ pub struct RawMix {
     pub body_bytes: u64,
     /// Connections made in the window.
     pub connections: u64,
+    /// TLS handshakes of the whole mix; absent where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_handshakes: Option<HandshakeRecord>,
     /// Latency of every valid answer in the window, nanoseconds.
     pub latency: RawHistogram,
     /// Connect times in the window, nanoseconds.
@@ -177,6 +180,7 @@ impl RawMix {
             bytes: outcome.bytes,
             body_bytes: outcome.body_bytes,
             connections: outcome.connections,
+            tls_handshakes: HandshakeRecord::of(outcome.handshakes),
             latency: RawHistogram::of(&outcome.latency_ns),
             connect: RawHistogram::of(&outcome.connect_ns),
             clients: outcome.clients.iter().map(client).collect(),

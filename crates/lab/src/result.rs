@@ -10,6 +10,7 @@ use crate::statistics::fairness::Fairness;
 use crate::statistics::taint::Sign;
 use crate::statistics::useful_peak::Criteria;
 use serde::{Deserialize, Serialize};
+use touchstone_load::HandshakeCounts;
 
 /// The version of this schema; a reader refuses a higher one.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -114,8 +115,20 @@ pub struct SuiteRecord {
     pub keep_alive: bool,
     /// "HTTP/1.0" or "HTTP/1.1".
     pub http_version: String,
+    /// What was offered where connections were made with TLS; absent where none were.
+    #[serde(default)]
+    pub tls: Option<TlsRecord>,
     /// Seed of the choice of requests.
     pub seed: u64,
+}
+
+/// What the clients of a suite offered in their TLS handshakes.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub struct TlsRecord {
+    /// "1.2" or "1.3" alone; absent: both, and the server chose.
+    pub version: Option<String>,
+    /// The share of the handshakes that were to take up an earlier session, 0 to 1.
+    pub resumption_share: f64,
 }
 
 /// One class of the workload.
@@ -485,6 +498,9 @@ pub struct MixResult {
     pub mean_body_bytes: f64,
     /// Connections made in the window.
     pub connections: u64,
+    /// TLS handshakes that were finished, ramps included; absent where there were none.
+    #[serde(default)]
+    pub tls_handshakes: Option<HandshakeRecord>,
     /// From the start of the connection or request to the last byte.
     pub latency: LatencyRecord,
     /// From connect to connected; absent when no connection was made in the window.
@@ -516,6 +532,23 @@ pub struct MixResult {
     /// The load machines, where there were several.
     #[serde(default)]
     pub fleet: Option<FleetUse>,
+}
+
+/// TLS handshakes by what they really were.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, PartialEq, Eq)]
+pub struct HandshakeRecord {
+    /// Full handshakes.
+    pub full: u64,
+    /// Handshakes that took up an earlier session.
+    pub resumed: u64,
+}
+
+impl HandshakeRecord {
+    /// What the load engine counted; `None` where it made none.
+    pub(crate) fn of(counts: HandshakeCounts) -> Option<HandshakeRecord> {
+        let HandshakeCounts { full, resumed } = counts;
+        (full + resumed > 0).then_some(HandshakeRecord { full, resumed })
+    }
 }
 
 /// The load machines of a mix.

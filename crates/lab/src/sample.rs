@@ -128,6 +128,7 @@ pub(crate) fn mix(clients: u64, rate: f64) -> MixResult {
         megabits_per_second: bytes_per_second * 8.0 / 1e6,
         mean_body_bytes: 8348.0,
         connections: 0,
+        tls_handshakes: None,
         latency: latency(requests, mean_us),
         connect: None,
         littles_law_clients: clients as f64,

@@ -138,6 +138,9 @@ fn a_sample_result_fits_the_published_schema() {
     let suite = crate::suite::Suite::find("webbench-3.0-like").unwrap();
     result.suite = suite.record(false, 1);
     assert!(result.suite.classes.iter().all(|class| class.sizes.is_some()));
+    result.suite.tls = crate::suite::Suite::find("tls-full").unwrap().record(false, 1).tls;
+    assert!(result.suite.tls.is_some());
+    result.systems[0].mixes[0].tls_handshakes = Some(crate::result::HandshakeRecord { full: 40, resumed: 2 });
     result.systems[0].mixes[0].connect = Some(result.systems[0].mixes[0].latency.clone());
     result.systems[0].mixes[1].server = None;
     result.systems[0].mixes[1].machine = None;

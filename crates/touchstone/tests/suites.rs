@@ -95,6 +95,21 @@ fn some_requests_go_over_tls_and_some_do_not() {
 }
 
 #[test]
+fn handshakes_are_full_or_resumed_as_the_suite_says() {
+    let systems = systems();
+    for (suite, resumed_share) in [("tls-full", 0.0), ("tls-resumed", 1.0)] {
+        let result = run(suite, systems, "4");
+        assert_eq!(measured(&result), systems.split(',').count());
+        for system in result["systems"].as_array().unwrap() {
+            let counts = &system["mixes"][0]["tls_handshakes"];
+            let (full, resumed) = (counts["full"].as_f64().unwrap(), counts["resumed"].as_f64().unwrap());
+            // The first connections have no session to take up.
+            assert!((resumed / (full + resumed) - resumed_share).abs() < 0.2, "{}: {counts}", system["name"]);
+        }
+    }
+}
+
+#[test]
 fn the_objects_of_a_page_come_over_http_2() {
     let systems = systems();
     let result = run("page-2025", systems, "32");

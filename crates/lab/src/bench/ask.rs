@@ -100,7 +100,7 @@ impl Question<'_> {
     fn ask_as_in_the_mix(&self) -> Result<(), Problem> {
         let suite = &self.prepared.suite;
         let class = self.class();
-        let target = class.endpoint.target(&self.drive, suite.tls_resumption_share);
+        let target = class.endpoint.target(&self.drive, suite.tls);
         let mut request = class.request(self.number, self.drive.path_prefix, self.drive.lengths);
         request.headers = [&class.headers[..], &request.headers].concat();
         let path = request.path.clone();

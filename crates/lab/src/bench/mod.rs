@@ -330,7 +330,10 @@ impl<'a> Run<'a> {
         };
         let result = record::mix_result(mix, &place, &measured);
         for warning in &measured.outcome.warnings {
-            warnings::add(&mut self.warnings, warning.clone());
+            // What is so whatever the system was said before the first mix.
+            if !self.warnings.contains(warning) {
+                warnings::add(&mut self.warnings, warnings::of_the_engine(title, mix, warning));
+            }
         }
         // What was measured itself, so that anybody can compute every figure again (`touchstone verify`).
         let place = RawPlace {

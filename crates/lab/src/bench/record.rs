@@ -5,7 +5,8 @@ use crate::engine_seconds::{self, Second};
 use crate::loads;
 use crate::monitor::Recording;
 use crate::result::{
-    ClientRow, ErrorRecord, LatencyRecord, LoadUse, MachineUse, MixResult, ProcessUse, TimelineRow,
+    ClientRow, ErrorRecord, HandshakeRecord, LatencyRecord, LoadUse, MachineUse, MixResult, ProcessUse,
+    TimelineRow,
 };
 use crate::statistics::taint::{self, Sign};
 use crate::suite::Mix;
@@ -57,6 +58,7 @@ pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> M
         megabits_per_second: outcome.bytes_per_second() * 8.0 / 1e6,
         mean_body_bytes: ratio(outcome.body_bytes as f64, outcome.requests as f64),
         connections: outcome.connections,
+        tls_handshakes: HandshakeRecord::of(outcome.handshakes),
         littles_law_clients: outcome.requests_per_second() * latency.mean_us / 1e6,
         connect: (!outcome.connect_ns.is_empty()).then(|| latency_record(&outcome.connect_ns)),
         latency,

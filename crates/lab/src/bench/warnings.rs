@@ -4,6 +4,7 @@ use crate::figures::{clients, count, percent, significant};
 use crate::result::{MixResult, ResultFile, SuiteRecord, SystemResult};
 use crate::series::{self, Series};
 use crate::statistics::taint::STOOD_STILL;
+use crate::suite::Mix;
 use crate::verdict;
 
 /// How much of a processor's time the hypervisor may take before it is said.
@@ -37,6 +38,11 @@ pub(super) fn add(warnings: &mut Vec<String>, warning: String) {
     if !warnings.contains(&warning) {
         warnings.push(warning);
     }
+}
+
+/// What the load engine had to say of a mix.
+pub(super) fn of_the_engine(title: &str, mix: &Mix, warning: &str) -> String {
+    format!("{title}, {}: {}.", clients(mix.clients as u64), warning.trim_end_matches('.'))
 }
 
 fn saturation(series: &Series<'_>) -> Option<String> {

@@ -204,6 +204,7 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
         "megabits_per_second": bytes_per_second * 8.0 / 1e6,
         "mean_body_bytes": ratio(raw.body_bytes as f64, raw.requests as f64),
         "connections": raw.connections,
+        "tls_handshakes": raw.tls_handshakes,
         "littles_law_clients": rate * latency.mean_us / 1e6,
         "latency": latency,
         "connect": (!connect.is_empty()).then(|| latency_record(&connect)),
@@ -430,6 +431,7 @@ pub(super) mod tests {
             // The mean of the sample's workload is 8,348.16 bytes.
             body_bytes: 41_740_800,
             connections: 2,
+            tls_handshakes: None,
             latency: histogram((0..2).flat_map(latency)),
             connect: RawHistogram(String::new()),
             clients: vec![client(0), client(1)],

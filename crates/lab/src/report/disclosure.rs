@@ -7,7 +7,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::view::View;
 use super::{Source, number, words};
-use crate::result::{MachineFacts, RunStatus};
+use crate::result::{MachineFacts, RunStatus, TlsRecord};
 
 /// The banner of a run that ended early; nothing for a complete one.
 pub(super) fn banner(view: &View) -> Markup {
@@ -56,6 +56,9 @@ pub(super) fn section(view: &View) -> Markup {
                 (fact("Load", load(view)))
                 (fact("Connections", if suite.keep_alive { "kept for many requests" } else { "a new one for every request" }))
                 (fact("Protocol", &words::line(&suite.http_version, 40)))
+                @if let Some(offered) = &suite.tls {
+                    (fact("TLS", &tls(offered)))
+                }
                 @for source in view.sources {
                     (fact(&named("Where", source, view), &place(&source.machine)))
                 }
@@ -67,6 +70,20 @@ pub(super) fn section(view: &View) -> Markup {
             (warnings(view))
         }
     }
+}
+
+/// What was offered in TLS handshakes.
+pub(super) fn tls(offered: &TlsRecord) -> String {
+    let version = match &offered.version {
+        Some(version) => format!("{} alone", words::line(version, 20)),
+        None => "1.2 or 1.3, as the system chose".to_owned(),
+    };
+    let resumed = match offered.resumption_share {
+        share if share <= 0.0 => "full handshakes".to_owned(),
+        share if share >= 1.0 => "sessions taken up wherever there was one".to_owned(),
+        share => format!("{} % of the handshakes took up a session", number::grouped(share * 100.0, 0)),
+    };
+    format!("{version}; {resumed}")
 }
 
 fn warnings(view: &View) -> Markup {

@@ -281,6 +281,7 @@ fn suite() -> SuiteRecord {
         tree_bytes: 2_618_880,
         keep_alive: true,
         http_version: "HTTP/1.1".to_owned(),
+        tls: None,
         seed: 1997,
     }
 }
@@ -334,6 +335,7 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
         megabits_per_second: bytes_per_second * 8.0 / 1e6,
         mean_body_bytes: MEAN_BODY,
         connections: 0,
+        tls_handshakes: None,
         latency: latency(requests, mean_us, tail),
         connect: None,
         littles_law_clients: clients as f64,

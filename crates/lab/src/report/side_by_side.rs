@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Source, page, words};
+use super::{Source, disclosure, page, words};
 use crate::planning::{self, Assumptions};
 use crate::raw::RawMix;
 use crate::result::{ResultFile, RunStatus, SuiteRecord};
@@ -116,8 +116,14 @@ fn difference(a: &SuiteRecord, b: &SuiteRecord) -> Option<String> {
         .or_else(|| differ("form", form(a), form(b)))
         .or_else(|| differ("connections", connections(a), connections(b)))
         .or_else(|| differ("HTTP version", &a.http_version, &b.http_version))
+        .or_else(|| differ("TLS", &tls(a), &tls(b)))
         .or_else(|| (a.classes != b.classes).then(|| "the classes of the workload".to_owned()))
         .or_else(|| differ("the interfaces", &interfaces(a), &interfaces(b)))
+}
+
+/// What was offered in TLS handshakes.
+fn tls(suite: &SuiteRecord) -> String {
+    suite.tls.as_ref().map_or_else(|| "none".to_owned(), disclosure::tls)
 }
 
 fn interfaces(suite: &SuiteRecord) -> String {

@@ -115,6 +115,7 @@ pub(super) fn mixes(view: &View) -> Markup {
     let all = || view.systems.iter().flat_map(|system| &system.mixes);
     let decimals: Vec<usize> =
         (0..6).map(|column| all().map(|mix| decimals_of(seconds(mix)[column])).max().unwrap_or(0)).collect();
+    let handshakes = all().any(|mix| mix.tls_handshakes.is_some());
     let rows = |system: &SystemView| {
         system
             .mixes
@@ -130,6 +131,10 @@ pub(super) fn mixes(view: &View) -> Markup {
                 cells.push(number::count(mix.requests));
                 cells.push(number::count(mix.total_requests));
                 cells.push(number::count(mix.connections));
+                if handshakes {
+                    let counts = mix.tls_handshakes.map_or([0, 0], |counts| [counts.full, counts.resumed]);
+                    cells.extend(counts.map(number::count));
+                }
                 cells.push(processors(&mix.load_cpus));
                 Row::new(words::line(&mix.name, 40), cells)
             })
@@ -149,10 +154,12 @@ pub(super) fn mixes(view: &View) -> Markup {
             "Requests in the window",
             "Requests in all",
             "Connections made",
-            "Load engine\u{2019}s processors",
         ]
+        .into_iter()
+        .chain(handshakes.then_some(["Full TLS handshakes in all", "Resumed in all"]).into_iter().flatten())
+        .chain(["Load engine\u{2019}s processors"])
         .map(str::to_owned)
-        .to_vec(),
+        .collect(),
         words: vec![0],
         parts: view
             .systems

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::fixture;
 use super::{Side, SuitesDiffer, write_html};
-use crate::result::{MachineFacts, ResultFile};
+use crate::result::{HandshakeRecord, MachineFacts, ResultFile, TlsRecord};
 
 /// The report without raw data.
 fn html(result: &ResultFile) -> String {
@@ -557,15 +557,32 @@ fn results_of_one_suite_stand_side_by_side() {
 }
 
 #[test]
+fn handshakes_are_told_where_there_were_any() {
+    let columns = ["Full TLS handshakes in all", "Resumed in all"];
+    let plain = html(&fixture::full());
+    assert!(columns.iter().all(|column| !plain.contains(column)));
+    let mut result = fixture::full();
+    result.suite.tls = Some(TlsRecord { version: Some("1.3".to_owned()), resumption_share: 0.25 });
+    result.systems[0].mixes[0].tls_handshakes = Some(HandshakeRecord { full: 60_001, resumed: 20_002 });
+    let page = html(&result);
+    let told = ["60,001", "20,002", "1.3 alone; 25 % of the handshakes took up a session"];
+    assert!(columns.iter().chain(&told).all(|text| page.contains(text)));
+}
+
+#[test]
 fn different_suites_are_refused() {
     type Change = fn(&mut ResultFile);
-    let changes: [(Change, &str); 6] = [
+    let changes: [(Change, &str); 7] = [
         (|result| result.suite.name = "spice".to_owned(), "name (webbench-1.1-static against spice)"),
         (|result| result.suite.quick = false, "form (quick against whole)"),
         (|result| result.suite.keep_alive = false, "connections (kept against new)"),
         (
             |result| result.suite.http_version = "HTTP/1.0".to_owned(),
             "HTTP version (HTTP/1.1 against HTTP/1.0)",
+        ),
+        (
+            |result| result.suite.tls = Some(TlsRecord { version: None, resumption_share: 0.0 }),
+            "TLS (none against 1.2 or 1.3, as the system chose; full handshakes)",
         ),
         (|result| result.suite.classes[0].weight_percent = 8.0, "the classes of the workload"),
         (

@@ -2,7 +2,8 @@
 //! connection of its own to each of them.
 
 use super::Drive;
-use touchstone_load::{HttpVersion, Target};
+use crate::result::TlsRecord;
+use touchstone_load::{HttpVersion, Target, TlsVersions};
 
 /// Where requests go, and how they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +12,27 @@ pub struct Endpoint {
     pub is_secure: bool,
     /// The version of HTTP.
     pub version: HttpVersion,
+}
+
+/// What the clients of a suite offer where a connection is made with TLS.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TlsOffer {
+    /// The versions; of several the server chooses.
+    pub versions: TlsVersions,
+    /// The share of the handshakes that take up an earlier session, 0 to 1.
+    pub resumption_share: f64,
+}
+
+impl TlsOffer {
+    /// As the result file records it.
+    pub(super) fn record(&self) -> TlsRecord {
+        let version = match self.versions {
+            TlsVersions::Both => None,
+            TlsVersions::Tls12 => Some("1.2".to_string()),
+            TlsVersions::Tls13 => Some("1.3".to_string()),
+        };
+        TlsRecord { version, resumption_share: self.resumption_share }
+    }
 }
 
 /// The endpoints of a workload, each once, in the order of the classes.
@@ -44,22 +66,23 @@ impl Endpoints {
     }
 
     /// The first, and the others, as the load engine knows them.
-    pub(super) fn targets(&self, drive: &Drive<'_>, resumption_share: f64) -> (Target, Vec<Target>) {
-        let mut targets = self.0.iter().map(|endpoint| endpoint.target(drive, resumption_share));
+    pub(super) fn targets(&self, drive: &Drive<'_>, offer: TlsOffer) -> (Target, Vec<Target>) {
+        let mut targets = self.0.iter().map(|endpoint| endpoint.target(drive, offer));
         let first = targets.next().unwrap_or_else(|| drive.target.clone());
         (first, targets.collect())
     }
 }
 
 impl Endpoint {
-    pub(crate) fn target(&self, drive: &Drive<'_>, resumption_share: f64) -> Target {
+    pub(crate) fn target(&self, drive: &Drive<'_>, offer: TlsOffer) -> Target {
         let mut target = match (&drive.tls_target, self.is_secure) {
             (Some(target), true) => target.clone(),
             _ => drive.target.clone(),
         };
         target.version = Some(self.version);
         if let Some(tls) = &mut target.tls {
-            tls.resumption_share = resumption_share;
+            tls.versions = offer.versions;
+            tls.resumption_share = offer.resumption_share;
         }
         target
     }

@@ -22,7 +22,7 @@ mod workload;
 
 use crate::definition::{DefinitionError, nearest};
 use crate::result::SuiteRecord;
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, TlsOffer};
 pub use interface::Interface;
 pub use own_request::{OwnRequest, path_problem};
 use std::fmt;
@@ -32,7 +32,7 @@ use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target, TimeSpread};
 pub use workload::{Class, Content, Order, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 28] = [
+const BUILT_IN: [(&str, &str); 31] = [
     ("webstone-1.1", include_str!("../../../../suites/webstone-1.1.toml")),
     ("webstone-2", include_str!("../../../../suites/webstone-2.toml")),
     ("webstone-2-cgi", include_str!("../../../../suites/webstone-2-cgi.toml")),
@@ -59,6 +59,9 @@ const BUILT_IN: [(&str, &str); 28] = [
     ("spice-servlet", include_str!("../../../../suites/spice-servlet.toml")),
     ("spice-ajp", include_str!("../../../../suites/spice-ajp.toml")),
     ("spice-jsp", include_str!("../../../../suites/spice-jsp.toml")),
+    ("tls", include_str!("../../../../suites/tls.toml")),
+    ("tls-full", include_str!("../../../../suites/tls-full.toml")),
+    ("tls-resumed", include_str!("../../../../suites/tls-resumed.toml")),
     ("page-2025", include_str!("../../../../suites/page-2025.toml")),
     ("api-json", include_str!("../../../../suites/api-json.toml")),
 ];
@@ -86,8 +89,8 @@ pub struct Suite {
     pub usual_headers: bool,
     /// Header fields of all requests, `name: value`.
     pub headers: Vec<String>,
-    /// The share of TLS handshakes that take up an earlier session.
-    pub tls_resumption_share: f64,
+    /// What is offered where connections are made with TLS.
+    pub tls: TlsOffer,
     /// WebBench's "Receive Buffer", bytes.
     pub receive_buffer_bytes: usize,
     /// A request without a complete answer after this is an error, seconds.
@@ -216,7 +219,7 @@ impl Suite {
     /// What the load engine runs for one mix of one part.
     pub fn plan(&self, part: &Part, mix: &Mix, drive: &Drive<'_>) -> Plan {
         let seconds = Duration::from_secs_f64;
-        let (target, other_targets) = part.workload.endpoints().targets(drive, self.tls_resumption_share);
+        let (target, other_targets) = part.workload.endpoints().targets(drive, self.tls);
         Plan {
             other_targets,
             requests: part.workload.requests(drive),
@@ -260,6 +263,11 @@ impl Suite {
             tree_bytes: workload.tree_bytes(),
             keep_alive: self.keep_alive,
             http_version: self.http_version.name().to_string(),
+            tls: self
+                .parts
+                .iter()
+                .any(|part| part.workload.endpoints().any_secure())
+                .then(|| self.tls.record()),
             seed,
         }
     }
@@ -300,6 +308,7 @@ fn unknown_suite(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use touchstone_load::TlsVersions;
 
     fn drive() -> Drive<'static> {
         let target = Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1");
@@ -528,6 +537,27 @@ mod tests {
             (&first(1).path, first(1).expected_body_bytes)
         );
         plan.check().unwrap();
+    }
+
+    #[test]
+    fn suites_of_tls_differ_in_their_handshakes_alone() {
+        let offers = |name: &str| {
+            let suite = Suite::find(name).unwrap();
+            let part = suite.first_part();
+            assert_eq!(part.needs(), ["files", "tls"], "{name}");
+            let workload = &part.workload;
+            assert_eq!((workload.files(), workload.tree_bytes()), (1, 6250), "{name}");
+            let tls_target = Some(Target {
+                tls: Some(touchstone_load::TlsTarget::new("127.0.0.1")),
+                ..Target::plain(([127, 0, 0, 1], 443).into(), "127.0.0.1:443")
+            });
+            let plan = suite.plan(part, &suite.mixes[0], &Drive { tls_target, ..drive() });
+            let tls = plan.target.tls.as_ref().unwrap();
+            (plan.connections, tls.versions, tls.resumption_share)
+        };
+        assert_eq!(offers("tls"), (ConnectionUse::Kept, TlsVersions::Tls13, 1.0));
+        assert_eq!(offers("tls-full"), (ConnectionUse::New, TlsVersions::Tls13, 0.0));
+        assert_eq!(offers("tls-resumed"), (ConnectionUse::New, TlsVersions::Tls13, 1.0));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //! ramps that leave something to count, interfaces that return as many bytes as each other.
 
 use super::own_request::headers;
-use super::{Endpoint, Mix, Suite, read_class, read_workload};
+use super::{Endpoint, Mix, Suite, TlsOffer, read_class, read_workload};
 use crate::definition::{DefinitionError, Document, Located, Table};
-use touchstone_load::{HttpVersion, TimeSpread};
+use touchstone_load::{HttpVersion, TimeSpread, TlsVersions};
 
 /// The most virtual clients of a mix.
 const CLIENTS_MAX: u64 = 100_000;
@@ -53,7 +53,7 @@ pub(super) fn suite(file: &str, text: &str) -> Result<Suite, DefinitionError> {
         streams: client.streams,
         usual_headers: client.usual_headers,
         headers: client.headers,
-        tls_resumption_share: client.tls_resumption_share,
+        tls: client.tls,
         receive_buffer_bytes: client.receive_buffer_bytes,
         timeout_s: client.timeout_s,
         mixes,
@@ -186,7 +186,7 @@ struct Client {
     streams: usize,
     usual_headers: bool,
     headers: Vec<String>,
-    tls_resumption_share: f64,
+    tls: TlsOffer,
     receive_buffer_bytes: usize,
     timeout_s: f64,
 }
@@ -212,14 +212,29 @@ fn client(root: &Table<'_>) -> Result<Client, DefinitionError> {
         streams: streams(&table, usual.version)?,
         usual_headers: usual_headers(&table, usual.version)?,
         headers: headers(&table)?,
-        tls_resumption_share: table
-            .number("tls_resumption_share", 0.0..=1.0)?
-            .map_or(1.0, |share| share.value),
+        tls: tls_offer(&table)?,
         receive_buffer_bytes: receive_buffer.map_or(4096, |bytes| bytes.value as usize),
         timeout_s: timeout.map_or(10.0, |seconds| seconds.value),
     };
     table.finish()?;
     Ok(client)
+}
+
+/// What is offered where a connection is made with TLS: both versions, and sessions taken up, unless stated.
+fn tls_offer(table: &Table<'_>) -> Result<TlsOffer, DefinitionError> {
+    let resumption_share = table.number("tls_resumption_share", 0.0..=1.0)?;
+    let versions = match table.string("tls_version")? {
+        None => TlsVersions::Both,
+        Some(version) => match version.value.as_str() {
+            "1.2" => TlsVersions::Tls12,
+            "1.3" => TlsVersions::Tls13,
+            other => {
+                let message = format!("`tls_version` must be \"1.2\" or \"1.3\"; it is \"{other}\"");
+                return Err(table.error_at(&version, message));
+            }
+        },
+    };
+    Ok(TlsOffer { versions, resumption_share: resumption_share.map_or(1.0, |share| share.value) })
 }
 
 /// Clients that share a connection of HTTP/2.
@@ -359,6 +374,11 @@ file_bytes = 1000
                 "http_version = \"1.0\"",
                 "http_version = \"2\"",
                 "two.toml:12:16: HTTP/2 is agreed upon in the TLS handshake: it takes `tls = true`",
+            ),
+            (
+                "http_version = \"1.0\"",
+                "http_version = \"1.0\"\ntls_version = \"1.1\"",
+                "two.toml:13:15: `tls_version` must be \"1.2\" or \"1.3\"; it is \"1.1\"",
             ),
             (
                 "file_bytes = 100\n",
