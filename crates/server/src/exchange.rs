@@ -206,6 +206,14 @@ async fn step(
         request.path = rewritten.path;
         request.path_as_sent = rewritten.path_as_sent;
         request.query = rewritten.query;
+    } else if let Outcome::Files { root } = resolved.outcome
+        && rules.lacks_slash(&view)
+        && static_files::is_missing(&snapshot.sites[files_of(snapshot, site, root)], view.path)
+    {
+        progress.with("redirect");
+        let answer = static_files::redirect_to_slash(view.path, view.query);
+        let answer = finish(core, snapshot, &request, site, variant, answer).await;
+        return Step::Answer(apply(&resolved, answer));
     }
     match carry_out(core, snapshot, &resolved, request, variant, progress).await {
         Step::Answer(answer) => Step::Answer(apply(&resolved, answer)),
@@ -236,7 +244,7 @@ async fn carry_out(
         }
         Outcome::Files { root } => {
             progress.with("files");
-            let site = root.map_or(site, |root| snapshot.sites[site].first_root + root);
+            let site = files_of(snapshot, site, *root);
             Step::Answer(answer_file(core, snapshot, &request, site, variant).await)
         }
         outcome => {
@@ -333,6 +341,11 @@ impl std::fmt::Display for Named<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(formatter, " (request {})", self.0) }
     }
+}
+
+/// The site that stands for a directory of a site's routes, or the site itself.
+fn files_of(snapshot: &Snapshot, site: usize, root: Option<usize>) -> usize {
+    root.map_or(site, |root| snapshot.sites[site].first_root + root)
 }
 
 fn apply(resolved: &Resolved<'_>, mut answer: Answer) -> Answer {

@@ -35,6 +35,8 @@ use crate::site::Site;
 use content::{answer_content, precondition};
 use find::{Found, find, find_page};
 
+pub use find::redirect_to_slash;
+
 /// The methods that files answer.
 pub const ALLOWED_METHODS: &str = "GET, HEAD, OPTIONS";
 
@@ -67,6 +69,12 @@ pub async fn answer(core: &Rc<Core>, request: &FileRequest<'_>) -> Answer {
         Found::Other(answer) if answer.status == 404 => fall_back(core, request, &path, answer).await,
         Found::Other(answer) => answer,
     }
+}
+
+/// Whether there is no such file or directory for visitors. `path` is in its normal form.
+pub fn is_missing(site: &Site, path: &[u8]) -> bool {
+    let is_kept_back = !site.config.hidden_files && is_hidden(path);
+    is_kept_back || matches!(site.root.facts(path), Err(Refused::NotFound))
 }
 
 /// Answers for what was not found with the site's fallback, if it has one and this request may get it.

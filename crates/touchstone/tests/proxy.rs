@@ -73,6 +73,60 @@ fn a_request_goes_there_and_its_response_comes_back() {
 }
 
 #[test]
+fn a_path_without_the_slash_of_a_route_is_sent_to_it() {
+    let origin = Origin::answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let tree = Tree::standard();
+    tree.write("file", "a file\n");
+    tree.write("directory/index.html", "a directory\n");
+    let to = format!("proxy = {{ to = \"http://{}\" }}", origin.address);
+    let route = |path: &str| format!("[[site.route]]\npath = {path:?}\n{to}\n");
+    let routes = ["/app/", "/file/", "/directory/", "/caf\u{e9} \\/"].map(route).concat();
+    let routes =
+        format!("fallback = \"/index.html\"\n{routes}[[site.route]]\nheaders = {{ X-Of-Route = \"1\" }}\n");
+    let server = server(&tree, "", &routes);
+    let ask = |request: &str| {
+        let answer =
+            server.connect().ask(format!("{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        assert_ne!(answer.body, b"ok", "{request}");
+        (answer.status, answer.field("location").map(str::to_string))
+    };
+    for (request, location) in [
+        ("GET /app", "/app/"),
+        ("GET /app?", "/app/?"),
+        ("GET /app?a=b&c=/%0d%0a//", "/app/?a=b&c=/%0d%0a//"),
+        ("POST /app", "/app/"),
+        ("OPTIONS /app", "/app/"),
+        // Never beginning with two slashes: that would be another server.
+        ("GET //app", "/app/"),
+        ("GET ///x/..//app?//evil.example", "/app/?//evil.example"),
+        ("GET http://a//app", "/app/"),
+        ("GET /%61pp", "/app/"),
+        ("GET /caf%C3%A9%20%5C", "/caf%C3%A9%20%5C/"),
+    ] {
+        assert_eq!(ask(request), (301, Some(location.to_string())), "{request}");
+    }
+    let answer = server.get("/app");
+    assert_eq!(
+        (answer.status, answer.field("x-of-route")),
+        (301, Some("1")),
+        "as other answers of that route"
+    );
+    // What is there is answered as ever, and so is what no such route is for.
+    assert_eq!(ask("GET /file"), (200, None));
+    assert_eq!(ask("POST /file"), (405, None));
+    assert_eq!(ask("GET /directory"), (301, Some("/directory/".to_string())));
+    for (request, status) in [
+        ("GET /ap", 200),
+        ("GET /appl", 200),
+        ("POST /appl", 405),
+        ("GET //evil.example", 404),
+        ("GET //evil.example/app", 200),
+    ] {
+        assert_eq!(ask(request), (status, None), "{request}");
+    }
+}
+
+#[test]
 fn connections_are_kept_and_a_stale_one_is_replaced() {
     let origin = Origin::answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     let tree = Tree::standard();

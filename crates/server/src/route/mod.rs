@@ -165,6 +165,14 @@ impl Routes {
         self.find_unless(request, |_| false)
     }
 
+    /// The first route that matches the same path with a slash behind it, where it is the beginning of that route's paths.
+    pub fn find_below(&self, request: &RequestView<'_>) -> Option<&Route> {
+        let path = [request.path, b"/"].concat();
+        let is_its_begin =
+            |route: &&Route| matches!(&route.path, PathMatch::Below(begin) if **begin == *path);
+        self.find(&RequestView { path: &path, ..*request }).filter(is_its_begin)
+    }
+
     /// The directories that routes have of their own, in the order of [`Route::root`].
     pub fn roots(&self) -> impl Iterator<Item = &Path> {
         self.routes.iter().filter_map(|route| route.directory.as_deref())
@@ -206,6 +214,14 @@ impl Routes {
 impl Route {
     fn matches(&self, request: &RequestView<'_>) -> bool {
         self.path.matches(request.path) && self.request.matches(request)
+    }
+
+    /// The beginning of its paths without the slash at the end, where it has one.
+    fn begin(&self) -> Option<&[u8]> {
+        match &self.path {
+            PathMatch::Below(begin) => begin.strip_suffix(b"/").filter(|begin| !begin.is_empty()),
+            PathMatch::Any | PathMatch::Exact(_) | PathMatch::Expression(_) => None,
+        }
     }
 
     /// Whether its requests are served just as the site's others are, with other access rules at most.

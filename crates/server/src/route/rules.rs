@@ -8,6 +8,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use super::{Action, AnswerFields, Rewritten, Route, Routes};
 use crate::access::{AccessShared, Admitted, Gate, RequestView};
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
@@ -28,6 +30,8 @@ pub struct SiteRules {
     route_gates: Box<[Option<Arc<Gate>>]>,
     /// The program of each route.
     route_interfaces: Box<[RouteInterface]>,
+    /// Where the paths of programs begin, without the slash.
+    program_begins: FxHashSet<Box<[u8]>>,
     has_programs_at_once: bool,
     has_called_programs: bool,
 }
@@ -150,6 +154,11 @@ impl SiteRules {
                 route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
             interfaces.any(|interface| of(&**interface))
         };
+        let program_begins = routes.iter().flat_map(Routes::iter).filter_map(|route| {
+            let is_programs = route_interfaces.get(route.index)?.interface.is_some();
+            route.begin().filter(|_| is_programs).map(Box::from)
+        });
+        let program_begins = program_begins.collect();
         let has_programs_at_once = any(|interface| interface.answers_at_once());
         let has_called_programs = any(|interface| interface.is_called());
         Ok((!says_nothing).then_some(SiteRules {
@@ -157,6 +166,7 @@ impl SiteRules {
             routes,
             route_gates,
             route_interfaces,
+            program_begins,
             has_programs_at_once,
             has_called_programs,
         }))
@@ -280,6 +290,16 @@ impl SiteRules {
                 }
             }
         }
+    }
+
+    /// Whether the path lacks only the slash at its end to be that of a route with a program.
+    pub fn lacks_slash(&self, request: &RequestView<'_>) -> bool {
+        self.program_begins.contains(request.path)
+            && self
+                .routes
+                .as_ref()
+                .and_then(|routes| routes.find_below(request))
+                .is_some_and(|route| self.interface_of(route).is_some())
     }
 
     /// The program of a route, by the route's position.

@@ -136,6 +136,43 @@ fn actions() {
 }
 
 #[test]
+fn what_lacks_only_the_slash_of_a_program() {
+    let proxy = "proxy = { to = 'http://127.0.0.1:1' }\n";
+    let rules = rules(&format!(
+        "[[site.route]]\npath = '/shut/'\nrespond = {{ status = 403 }}\n\
+         [[site.route]]\npath = '/shut/'\n{proxy}\
+         [[site.route]]\npath = '/shop/'\n{proxy}\
+         [[site.route]]\npath = '/a b/c/'\n{proxy}\
+         [[site.route]]\npath = '/posts/'\nmethods = ['POST']\n{proxy}\
+         [[site.route]]\npath = '/pages/'\nsuffixes = ['.jsp']\n{proxy}\
+         [[site.route]]\npath = '/files/'\n\
+         [[site.route]]\npath = '/one'\n{proxy}\
+         [[site.route]]\npath = '/any*/'\n{proxy}"
+    ));
+    for (path, expected) in [
+        ("/shop", true),
+        ("/a b/c", true),
+        ("/shop/", false),
+        ("/shop/x", false),
+        ("/shops", false),
+        ("/Shop", false),
+        ("/", false),
+        // Where the path with a slash leads elsewhere, or is not of the route.
+        ("/shut", false),
+        ("/posts", false),
+        ("/pages", false),
+        ("/files", false),
+        ("/one", false),
+        ("/any", false),
+    ] {
+        assert_eq!(rules.lacks_slash(&view(path)), expected, "{path}");
+    }
+    assert!(rules.lacks_slash(&RequestView { method: b"POST", ..view("/posts") }));
+    let whole_site = format!("[[site.route]]\npath = '/'\n{proxy}");
+    assert!(!super::tests::rules(&whole_site).lacks_slash(&view("")));
+}
+
+#[test]
 fn answers() {
     let rules = rules(
         "[[site.route]]\npath = '/a'\nredirect = { to = '/b', status = 301 }\n\

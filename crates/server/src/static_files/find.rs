@@ -234,11 +234,13 @@ fn represent(site: &Site, file_path: &[u8], facts: &FileFacts, kept: bool) -> (R
 
 /// A directory asked for without its slash is found with it; an index name that is a directory is none.
 fn directory_redirect(path: &[u8], file_path: &[u8], query: Option<&[u8]>) -> Answer {
-    if path != file_path {
-        return Answer::error(404);
-    }
+    if path == file_path { redirect_to_slash(path, query) } else { Answer::error(404) }
+}
+
+/// Sends the client to the same path with a slash at its end. `path` is in its normal form: one as it was sent could begin
+/// with two slashes, and lead to another server.
+pub fn redirect_to_slash(path: &[u8], query: Option<&[u8]>) -> Answer {
     let mut location = Vec::with_capacity(path.len() + 1);
-    // Built from the normalised path, never from what was sent: "//host" would lead to another server.
     encode_path(path, &mut location);
     location.push(b'/');
     if let Some(query) = query {

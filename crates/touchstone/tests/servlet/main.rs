@@ -190,6 +190,15 @@ fn the_java_side_passes_its_own_tests() {
 }
 
 #[test]
+fn an_application_asked_for_without_its_slash_is_found_with_it() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let server = with_trial(&tree, trial, "in-process");
+    let response = ask(&server, "GET /trial?a=b HTTP/1.1");
+    assert_eq!((response.status, response.field("location")), (301, Some("/trial/?a=b")));
+}
+
+#[test]
 fn a_servlet_is_told_what_was_asked() {
     let Some(trial) = trial() else { return };
     for isolation in BOTH {
