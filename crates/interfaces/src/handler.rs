@@ -182,6 +182,13 @@ pub trait Server {
     /// together. `message` must hold no secret.
     fn log(&self, level: Level, what: &'static str, message: &str);
 
+    /// Notes that something fails, such as `origin http://a`, each time that it does: the log says so at once, and then once a
+    /// minute with how many times it was, until [`Server::log_recovered`].
+    fn log_failing(&self, name: &str, reason: &str);
+
+    /// Notes that it is well again; true where the log says so, because it had said that it fails.
+    fn log_recovered(&self, name: &str) -> bool;
+
     /// Answers a request of the server's own, through routes and access rules: for what a page includes. The depth must
     /// be one more than that of the request for whose sake it is made.
     fn answer(&self, request: Request) -> OnCore<Answer>;

@@ -20,6 +20,7 @@
 //! | `backend` | programs that listen: several backends, kept connections, time limits; the next three share it |
 //! | `fastcgi`, `scgi` | the protocols of programs that listen |
 //! | `ajp` | servlet containers, over AJP13 |
+//! | `outage` | whether an origin or a backend fails all the time |
 //! | `orphans` | processes that end with the server |
 //! | `pool` | programs that the server starts and watches itself |
 //! | `proxy` | other servers answer, over HTTP/1.1 or HTTP/2 |
@@ -35,6 +36,7 @@ pub mod includes;
 pub mod interim;
 pub mod meta_variables;
 pub mod orphans;
+mod outage;
 pub mod pipe;
 pub mod pool;
 pub mod proxy;

@@ -397,6 +397,9 @@ fn no_backend_and_wrong_ones() {
     let nobody = with_backends(&tree, "fastcgi", &[format!("127.0.0.1:{}", free_port())], "");
     assert_eq!(nobody.get("/").status, 502);
     nobody.wait_for_error_line("about it", |line| line.contains("cannot connect: Connection refused"));
+    (0..20).for_each(|_| assert_eq!(nobody.get("/").status, 502));
+    nobody.wait_for_error_line("that it goes on", |line| line.contains(" is failing: cannot connect: "));
+    assert_eq!(nobody.error_text().matches("cannot connect").count(), 3, "{}", nobody.error_text());
 
     for (sent, reason) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "does not speak FastCGI 1: a record begins with byte 72"),

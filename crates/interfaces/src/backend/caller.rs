@@ -86,6 +86,8 @@ enum Attempt<P: Protocol> {
 struct Failed {
     status: u16,
     reason: String,
+    /// The backend could not be reached, or did not answer.
+    is_of_backend: bool,
     /// The body, where another attempt may be made: on a new connection, or by another backend.
     again: Option<Upload>,
 }
@@ -134,9 +136,8 @@ impl<P: Protocol> Caller<P> {
                     return self.respond(index, busy, call, response, rest, exchange).await;
                 }
                 Attempt::Failed(failed) => {
-                    let address = self.group.connections(index).address();
-                    let message = format!("{} {address}: {} ({})", P::NAME, failed.reason, call.about);
-                    self.server.log(Level::Warning, "program failed", &message);
+                    let reason = format!("{} ({})", failed.reason, call.about);
+                    self.group.log_failure(index, &reason, failed.is_of_backend);
                     last = Some(failed.status);
                     match failed.again {
                         Some(again) if self.group.len() > 1 => upload = again,
@@ -194,13 +195,13 @@ impl<P: Protocol> Caller<P> {
         match self.open(connections).await {
             Ok((connection, is_kept)) => self.attempt(index, call, connection, upload, is_kept).await,
             Err(problem) => {
+                let is_of_backend = matches!(problem, NoConnection::Unreachable(_) | NoConnection::Silent);
+                if is_of_backend {
+                    self.group.failed(index);
+                }
                 let (status, reason) = match problem {
-                    NoConnection::Unreachable(error) => {
-                        self.group.failed(index);
-                        (502, format!("cannot connect: {error}"))
-                    }
+                    NoConnection::Unreachable(error) => (502, format!("cannot connect: {error}")),
                     NoConnection::Silent => {
-                        self.group.failed(index);
                         (502, "it accepts connections, and does not answer on them".to_string())
                     }
                     NoConnection::Full => {
@@ -208,7 +209,7 @@ impl<P: Protocol> Caller<P> {
                     }
                     NoConnection::WaitedTooLong => (503, "no connection was free for too long".to_string()),
                 };
-                Attempt::Failed(Failed { status, reason, again: Some(upload) })
+                Attempt::Failed(Failed { status, reason, is_of_backend, again: Some(upload) })
             }
         }
     }
@@ -293,11 +294,11 @@ impl<P: Protocol> Caller<P> {
                     let upload = exchange.into_upload();
                     let again = upload.is_repeatable().then_some(upload);
                     let reason = "it says that it is overloaded".to_string();
-                    return Attempt::Failed(Failed { status: 503, reason, again });
+                    return Attempt::Failed(Failed { status: 503, reason, is_of_backend: false, again });
                 }
                 Err(failure) => return self.failed(index, call, *exchange, &failure, is_kept),
             };
-            return Attempt::Failed(Failed { status, reason, again: None });
+            return Attempt::Failed(Failed { status, reason, is_of_backend: false, again: None });
         }
     }
 
@@ -315,14 +316,15 @@ impl<P: Protocol> Caller<P> {
             FailureKind::Client => 400,
         };
         // A kept connection may have ended by itself, which says nothing of the backend.
-        if !is_kept && failure.kind != FailureKind::Client {
+        let is_of_backend = !is_kept && failure.kind != FailureKind::Client;
+        if is_of_backend {
             self.group.failed(index);
         }
         let may_repeat = failure.kind == FailureKind::Closed
             && (exchange.is_untouched() || call.is_idempotent && exchange.is_unheard());
         let upload = exchange.into_upload();
         let again = (may_repeat && upload.is_repeatable()).then_some(upload);
-        Attempt::Failed(Failed { status, reason: failure.reason.clone(), again })
+        Attempt::Failed(Failed { status, reason: failure.reason.clone(), is_of_backend, again })
     }
 
     /// Makes the answer of a head; its body follows as it comes.

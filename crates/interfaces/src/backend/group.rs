@@ -12,6 +12,7 @@ use super::connections::{Connections, SharedConnections};
 use super::health::{Change, Health};
 use super::settings::{Backend, GroupRules};
 use crate::handler::{Level, Server};
+use crate::outage::Outage;
 
 /// What the cores share of the backends of a route.
 pub struct SharedGroup {
@@ -24,6 +25,7 @@ pub struct SharedGroup {
 
 struct SharedBackend {
     health: Health,
+    outage: Outage,
     connections: Arc<SharedConnections>,
 }
 
@@ -32,6 +34,7 @@ impl SharedGroup {
     pub fn new(rules: GroupRules) -> Arc<SharedGroup> {
         let backend = |_: &Backend| SharedBackend {
             health: Health::default(),
+            outage: Outage::default(),
             connections: Arc::new(SharedConnections::new(&rules.connections)),
         };
         let backends = rules.backends.iter().map(backend).collect();
@@ -155,10 +158,27 @@ impl Group {
 
     /// The backend has answered.
     pub fn succeeded(&self, index: usize) {
-        if self.shared.backends[index].health.succeeded() == Change::Up {
-            let message = format!("{} {} is up again", self.name, self.backends[index].connections.address());
+        let backend = &self.shared.backends[index];
+        let is_back = backend.health.succeeded() == Change::Up;
+        let is_told = backend.outage.answered() && self.server.log_recovered(&self.name_in_log(index));
+        if is_back && !is_told {
+            let message = format!("{} is up again", self.name_in_log(index));
             self.server.log(Level::Information, "backend up", &message);
         }
+    }
+
+    /// Writes that a request came to nothing. `is_of_backend`: the backend could not be reached, or did not answer.
+    pub fn log_failure(&self, index: usize, reason: &str, is_of_backend: bool) {
+        let name = self.name_in_log(index);
+        if is_of_backend && self.shared.backends[index].outage.failed() {
+            self.server.log_failing(&name, reason);
+        } else {
+            self.server.log(Level::Warning, "program failed", &format!("{name}: {reason}"));
+        }
+    }
+
+    fn name_in_log(&self, index: usize) -> String {
+        format!("{} {}", self.name, self.backends[index].connections.address())
     }
 
     /// The backend could not be reached, or did not answer.
@@ -167,10 +187,11 @@ impl Group {
         if self.shared.backends[index].health.failed(self.shared.now_ms(), health) == Change::Down
             && self.len() > 1
         {
-            let address = self.backends[index].connections.address();
             let message = format!(
-                "{} {address} has failed {} times; it gets no requests for {:?}",
-                self.name, health.max_failures, health.fail_timeout
+                "{} has failed {} times; it gets no requests for {:?}",
+                self.name_in_log(index),
+                health.max_failures,
+                health.fail_timeout
             );
             self.server.log(Level::Warning, "backend down", &message);
         }

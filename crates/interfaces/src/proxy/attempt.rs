@@ -136,9 +136,7 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
             Err(failure) => failure,
         };
         group.failed(index, &failure);
-        let message = format!("origin {}: {failure} ({})", origin.name, call.about);
-        let level = if failure.is_of_origin() { Level::Warning } else { Level::Information };
-        group.server.log(level, "origin failed", &message);
+        group.log_failure(index, &failure, &call.about);
         let is_safe = failure.is_untouched() || call.outbound.is_idempotent && !call.outbound.switches();
         let again = failure.may_be_repeated() && may_repeat(group, call, &tried, attempts, is_safe);
         last = Some(failure);

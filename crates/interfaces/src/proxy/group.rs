@@ -214,7 +214,9 @@ impl Group {
         let now = self.shared.now_ms();
         let is_server_error = status >= 500;
         origin.counts.answered(status, after);
-        if origin.health.answered(now, is_server_error, &settings.health) {
+        let is_back = origin.health.answered(now, is_server_error, &settings.health);
+        let is_told = origin.outage.answered() && self.server.log_recovered(&name_in_log(origin));
+        if is_back && !is_told {
             self.server.log(Level::Information, "origin up", &format!("origin {} is up again", origin.name));
         }
         if is_server_error && self.is_outlier(index) && self.shared.may_eject(index) {
@@ -241,6 +243,19 @@ impl Group {
         origin.counts.failures[failure.label() as usize].fetch_add(1, Relaxed);
         if failure.is_of_origin() {
             self.note_failure(index);
+        }
+    }
+
+    /// Writes that a request came to nothing there. `about` names the request.
+    pub fn log_failure(&self, index: usize, failure: &Failure, about: &str) {
+        let origin = self.origin(index);
+        let (name, reason) = (name_in_log(origin), format!("{failure} ({about})"));
+        if !failure.is_of_origin() {
+            self.server.log(Level::Information, "origin failed", &format!("{name}: {reason}"));
+        } else if origin.outage.failed() {
+            self.server.log_failing(&name, &reason);
+        } else {
+            self.server.log(Level::Warning, "origin failed", &format!("{name}: {reason}"));
         }
     }
 
@@ -285,6 +300,10 @@ impl Group {
             self.server.log(Level::Warning, "origin down", &message);
         }
     }
+}
+
+fn name_in_log(origin: &SharedOrigin) -> String {
+    format!("origin {}", origin.name)
 }
 
 /// Closes old connections from time to time, and sees to it that one core checks.

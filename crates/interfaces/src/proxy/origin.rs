@@ -17,6 +17,7 @@ use super::health::Health;
 use super::origin_url::{Address, OriginSpec};
 use super::resolve::Addresses;
 use super::settings::{ProxySettings, Version};
+use crate::outage::Outage;
 use crate::stream::{Stream, TlsStream};
 
 /// One origin of a group.
@@ -30,6 +31,8 @@ pub struct SharedOrigin {
     pub name_hash: u64,
     /// Whether it gets requests.
     pub health: Health,
+    /// Whether it fails all the time.
+    pub outage: Outage,
     /// What was counted of it.
     pub counts: OriginCounts,
     /// The connections to it.
@@ -80,6 +83,7 @@ impl SharedOrigin {
             name_hash: hash(name.as_bytes()),
             name,
             health: Health::default(),
+            outage: Outage::default(),
             counts: OriginCounts::default(),
             connections: Arc::new(SharedConnections::new(settings.connections.clone())),
             addresses,

@@ -55,6 +55,16 @@ impl handler::Server for ServerOfCore {
         }
     }
 
+    fn log_failing(&self, name: &str, reason: &str) {
+        if let Some(core) = self.core.upgrade() {
+            core.error_log.failing(name, reason);
+        }
+    }
+
+    fn log_recovered(&self, name: &str) -> bool {
+        self.core.upgrade().is_some_and(|core| core.error_log.recovered(name))
+    }
+
     fn answer(&self, request: Request) -> OnCore<Answer> {
         let (core, snapshot) = (self.core.upgrade(), self.snapshot.clone());
         Box::pin(async move {

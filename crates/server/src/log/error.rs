@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Lines are small and rare, so they need no buffer and no thread. What a client or a fault could repeat without end
-//! goes through [`ErrorLog::limited`], which lets a few lines a second through and counts the rest.
+//! goes through [`ErrorLog::limited`], which lets a few lines a second through and counts the rest. What fails for as long
+//! as something else is down goes through [`ErrorLog::failing`], which says it once, then once a minute.
 
 use std::fmt::{self, Display, Write as _};
 use std::fs::File;
@@ -19,6 +20,12 @@ use crate::log_line::LogClock;
 
 /// How many lines a second of one kind [`ErrorLog::limited`] lets through.
 pub const LIMITED_LINES_A_SECOND: u32 = 5;
+
+/// How often [`ErrorLog::failing`] says of one thing that it fails.
+pub const FAILING_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What has not failed for so long is forgotten: it may be gone from the configuration.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
 
 /// The longest line in bytes. A pipe takes as much at once (PIPE_BUF is 4,096), so lines of several processes do not
 /// mix.
@@ -36,6 +43,7 @@ struct Shared {
     /// Locked only to take or replace the handle, never during a write.
     sink: RwLock<Arc<Sink>>,
     floods: Mutex<Vec<Flood>>,
+    troubles: Mutex<Vec<Trouble>>,
 }
 
 struct Sink {
@@ -53,10 +61,29 @@ struct Flood {
     held_back: u64,
 }
 
+/// Something that fails, or has failed.
+struct Trouble {
+    name: Box<str>,
+    /// When it was last said that it fails.
+    said: Instant,
+    /// When it has last failed.
+    last: Instant,
+    /// That was said, and not yet that it is over.
+    is_said: bool,
+    /// Failures since it began.
+    failures: u64,
+    /// Those since it was last said.
+    held_back: u64,
+}
+
 impl ErrorLog {
     /// Opens the log. The error names what could not be opened.
     pub fn start(config: &ErrorLogConfig) -> io::Result<ErrorLog> {
-        let shared = Shared { sink: RwLock::new(Arc::new(Sink::open(config)?)), floods: Mutex::default() };
+        let shared = Shared {
+            sink: RwLock::new(Arc::new(Sink::open(config)?)),
+            floods: Mutex::default(),
+            troubles: Mutex::default(),
+        };
         Ok(ErrorLog { shared: Arc::new(shared) })
     }
 
@@ -98,6 +125,32 @@ impl ErrorLog {
     /// `accept failed: and 812 more`.
     pub fn limited(&self, level: LogLevel, kind: &'static str, message: impl Display) {
         self.limited_at(Instant::now(), level, kind, message);
+    }
+
+    /// Writes that something fails, which may be found as often as it is used: at once the first time, then every
+    /// [`FAILING_INTERVAL`] with how many failures there were in between. `name` names it, as in `origin http://a`.
+    pub fn failing(&self, name: &str, reason: impl Display) {
+        self.failing_at(Instant::now(), name, reason);
+    }
+
+    /// Writes that it is well again, if it was written that it fails; true where it was. So what comes and goes has two lines
+    /// in each interval at most, and the last one is true.
+    pub fn recovered(&self, name: &str) -> bool {
+        let failures = {
+            let mut troubles = self.troubles();
+            let Some(trouble) = troubles.iter_mut().find(|trouble| *trouble.name == *name) else {
+                return false;
+            };
+            let failures = std::mem::take(&mut trouble.failures);
+            if !std::mem::take(&mut trouble.is_said) {
+                return false;
+            }
+            trouble.held_back = 0;
+            failures
+        };
+        let plural = if failures == 1 { "" } else { "s" };
+        self.info(format_args!("{name} answers again, after {failures} failure{plural}"));
+        true
     }
 
     /// Says how many lines were held back in seconds that are over. Someone must call it about once a second, because
@@ -151,7 +204,44 @@ impl ErrorLog {
         }
     }
 
+    fn failing_at(&self, now: Instant, name: &str, reason: impl Display) {
+        if !self.is_on(LogLevel::Warning) {
+            return;
+        }
+        let more = {
+            let mut troubles = self.troubles();
+            let known = troubles.iter().position(|trouble| *trouble.name == *name);
+            let position = known.unwrap_or_else(|| {
+                let name = name.into();
+                troubles.push(Trouble {
+                    name,
+                    said: now,
+                    last: now,
+                    is_said: false,
+                    failures: 0,
+                    held_back: 0,
+                });
+                troubles.len() - 1
+            });
+            let trouble = &mut troubles[position];
+            trouble.last = now;
+            trouble.failures += 1;
+            if known.is_some() && now.saturating_duration_since(trouble.said) < FAILING_INTERVAL {
+                trouble.held_back += 1;
+                return;
+            }
+            trouble.said = now;
+            trouble.is_said = true;
+            std::mem::take(&mut trouble.held_back)
+        };
+        match more {
+            0 => self.warning(format_args!("{name} is failing: {reason}")),
+            _ => self.warning(format_args!("{name} is failing: {reason}, and {more} more")),
+        }
+    }
+
     fn tick_at(&self, now: Instant) {
+        self.troubles().retain(|trouble| now.saturating_duration_since(trouble.last) < FORGOTTEN_AFTER);
         let over =
             |flood: &Flood| flood.held_back > 0 && now.saturating_duration_since(flood.since) >= WINDOW;
         let said: Vec<(LogLevel, String)> = self
@@ -169,6 +259,10 @@ impl ErrorLog {
 
     fn sink(&self) -> Arc<Sink> {
         Arc::clone(&self.shared.sink.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn troubles(&self) -> MutexGuard<'_, Vec<Trouble>> {
+        self.shared.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn floods(&self) -> MutexGuard<'_, Vec<Flood>> {
@@ -382,6 +476,53 @@ mod tests {
         log.tick_at(at(2_000));
         log.tick_at(at(4_000));
         assert_eq!(lines(&path)[12..], ["error accept failed: and 3 more"]);
+    }
+
+    #[test]
+    fn what_fails_again_and_again_is_said_once_a_minute() {
+        let (_directory, path, log) = new_log(LogLevel::Info);
+        let start = Instant::now();
+        let fail = |seconds, name| log.failing_at(start + Duration::from_secs(seconds), name, "refused");
+        assert!(!log.recovered("origin a"), "it was never said to fail");
+        (0..60).for_each(|second| fail(second, "origin a"));
+        fail(10, "origin b");
+        log.tick_at(start + Duration::from_secs(59));
+        assert_eq!(
+            lines(&path),
+            ["warning origin a is failing: refused", "warning origin b is failing: refused"]
+        );
+        fail(60, "origin a");
+        fail(61, "origin a");
+        assert!(log.recovered("origin a") && !log.recovered("origin a"));
+        assert_eq!(
+            lines(&path)[2..],
+            [
+                "warning origin a is failing: refused, and 59 more",
+                "info origin a answers again, after 62 failures"
+            ]
+        );
+
+        // What comes and goes is not said each time...
+        for second in 62..100 {
+            fail(second, "origin a");
+            assert!(!log.recovered("origin a"));
+        }
+        assert_eq!(lines(&path).len(), 4);
+        // ... but again once the time is over.
+        fail(120, "origin a");
+        assert!(log.recovered("origin a"));
+        assert_eq!(
+            lines(&path)[4..],
+            [
+                "warning origin a is failing: refused, and 38 more",
+                "info origin a answers again, after 1 failure"
+            ]
+        );
+
+        log.tick_at(start + Duration::from_secs(3_700));
+        assert_eq!(log.troubles().iter().map(|trouble| &*trouble.name).collect::<Vec<_>>(), ["origin a"]);
+        log.tick_at(start + Duration::from_secs(3_720));
+        assert!(log.troubles().is_empty());
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Several origins: who gets which requests, and what becomes of those that one cannot answer.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::support::{Origin, Tree, free_port, read_head, run, wait_until};
 use super::{proxy, say, saying, text, to};
@@ -253,4 +253,44 @@ fn what_is_known_of_origins_outlives_a_reload() {
     assert_eq!(server.error_text().matches("gets no requests").count(), 1, "{}", server.error_text());
     // Its connections were kept, too.
     assert!(good.connections() <= connections.max(thread::available_parallelism().map_or(1, usize::from)));
+}
+
+/// An origin at an address on which nobody has listened.
+fn begin_to_listen(address: SocketAddr) {
+    let listener = TcpListener::bind(address).unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            while read_head(&mut stream).is_some() {
+                say(&mut stream, "back");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_origin_that_is_down_does_not_fill_the_log() {
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let tree = Tree::standard();
+    let server = proxy(&tree, &format!("to = \"http://{address}\"\n"), "");
+    let ask = || assert_eq!(server.get("/app/a").status, 502);
+    let begin = Instant::now();
+    (0..20).for_each(|_| ask());
+    // Into the next second, in which more lines might be written.
+    thread::sleep(Duration::from_millis(1_100).saturating_sub(begin.elapsed()));
+    (0..20).for_each(|_| ask());
+    let failures: Vec<String> =
+        server.error_text().lines().filter(|line| line.contains("origin")).map(str::to_string).collect();
+    let name = format!("origin http://{address}");
+    let reason = "cannot connect: Connection refused (os error 111) (GET /app/a)";
+    for (line, begins) in
+        failures.iter().zip([&format!("{name}: "), &format!("{name}: "), &format!("{name} is failing: ")])
+    {
+        assert!(line.ends_with(&format!(" warning {begins}{reason}")), "{line}");
+    }
+    assert_eq!(failures.len(), 3, "{failures:#?}");
+    begin_to_listen(address);
+    assert_eq!(text(&server, "/app/"), "back");
+    let back = format!(" info {name} answers again, after 38 failures");
+    server.wait_for_error_line("it is back", |line| line.ends_with(&back));
 }
