@@ -1,6 +1,6 @@
 //! From `[site.route.servlet]` to applications at work.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use touchstone_interfaces::handler::Interface;
 use touchstone_servlet::interface::Servlets;
@@ -8,6 +8,7 @@ use touchstone_servlet::settings::RouteSettings;
 
 use crate::config::{LogLevel, RouteConfig, ServletConfig};
 use crate::log::error::ErrorLog;
+use crate::log::message_lines;
 
 /// Starts the applications of a route, beside the server; the error says what is wrong, with the name of the key.
 pub fn open(servlet: &ServletConfig, route: &RouteConfig) -> Result<Arc<dyn Interface>, String> {
@@ -69,7 +70,7 @@ fn problems_over_ajp(settings: &RouteSettings, route: &RouteConfig) -> Vec<(&'st
 
 /// Has Java and the applications tell the error log what happens.
 pub fn log_to(error_log: &ErrorLog) {
-    let error_log = error_log.clone();
+    let (error_log, turn) = (error_log.clone(), Mutex::new(()));
     touchstone_servlet::log_to(Arc::new(move |level, message| {
         let level = match level {
             0 => LogLevel::Error,
@@ -77,7 +78,11 @@ pub fn log_to(error_log: &ErrorLog) {
             2 => LogLevel::Info,
             _ => LogLevel::Debug,
         };
-        error_log.write(level, format_args!("java: {message}"));
+        // The lines of a message stay together.
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        for line in message_lines("java", message) {
+            error_log.write(level, line);
+        }
     }));
 }
 

@@ -7,6 +7,8 @@
 pub mod access;
 mod destination;
 pub mod error;
+mod message_lines;
 mod writer;
 
 pub use crate::log_line::LogClock;
+pub use message_lines::message_lines;

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use touchstone_interfaces::orphans::leave_no_orphan;
 
 use super::host::{SETTINGS_FILE, Settings};
+use super::log_line;
 use super::wire::{self, Kind};
 use crate::directory::{private_directory, stable_name};
 use crate::engine;
@@ -259,8 +260,8 @@ fn read_lines(child: &mut process::Child, number: u64, tell: &Sender<Told>) {
             None if line == "ready" => Some(Told::Ready(number)),
             None if line == "failed" => Some(Told::Failed),
             Some(("log", rest)) => {
-                let (level, text) = rest.split_once(' ').unwrap_or(("2", rest));
-                engine::log(level.parse().unwrap_or(2), text);
+                let (level, text) = log_line::read(rest);
+                engine::log(level, &text);
                 None
             }
             // What an application prints itself.

@@ -19,6 +19,7 @@ use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
 
+use super::log_line;
 use super::outgoing::Outgoing;
 use super::wire::{self, Flags, Kind, Parsed};
 use crate::core_queue::CoreQueue;
@@ -47,11 +48,11 @@ pub struct Settings {
 /// Runs the child; the answer is its exit code.
 pub fn run(directory: &Path) -> i32 {
     engine::end_with_java();
-    engine::log_to(Arc::new(|level, message| say(&format!("log {level} {message}"))));
+    engine::log_to(Arc::new(|level, message| say(&log_line::write(level, message))));
     match serve(directory) {
         Ok(()) => 0,
         Err(problem) => {
-            say(&format!("log 0 {problem}"));
+            say(&log_line::write(0, &problem));
             say("failed");
             1
         }
@@ -113,9 +114,8 @@ fn wait_for_turn(directory: &Path) -> io::Result<std::fs::File> {
 }
 
 fn say(text: &str) {
-    let line = format!("{}\n", text.replace('\n', "\\n"));
     // If nobody reads, the server is gone, and so is this process soon.
-    let _ = io::stdout().lock().write_all(line.as_bytes());
+    let _ = io::stdout().lock().write_all(format!("{text}\n").as_bytes());
 }
 
 /// A core of the server.

@@ -6,6 +6,7 @@
 mod child;
 mod host;
 mod link;
+mod log_line;
 mod outgoing;
 mod wire;
 

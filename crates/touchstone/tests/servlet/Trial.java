@@ -536,6 +536,10 @@ public final class Trial {
         }
     }
 
+    private static Throwable cause(String message) {
+        return message == null ? null : new IllegalArgumentException(message);
+    }
+
     /** Servlets that do what they should not. */
     @WebServlet("/bad")
     public static class Bad extends HttpServlet {
@@ -545,7 +549,8 @@ public final class Trial {
         @Override
         protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
             switch (request.getParameter("how")) {
-                case "throw" -> throw new IllegalStateException("thrown on purpose");
+                case "throw" -> throw new IllegalStateException("thrown on purpose", cause(request.getParameter("cause")));
+                case "print" -> new IllegalStateException("printed on purpose").printStackTrace();
                 case "error" -> response.sendError(418, "a teapot");
                 case "exit" -> System.exit(3);
                 case "halt" -> Runtime.getRuntime().exit(4);

@@ -245,6 +245,41 @@ fn are_named(server: &Server) {
 }
 
 #[test]
+fn stacks_are_readable_and_nothing_in_them_is_an_entry() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let server = with_trial(&tree, trial, isolation);
+        let ask = |query: &str| server.get(&format!("/trial/bad?how={query}")).status;
+        let forged = "2026-11-20T10:00:00.123Z info forged";
+        assert_eq!(ask("throw&cause=one%5Cn%0A2026-11-20T10:00:00.123Z%20info%20forged%0Djava:%20two"), 500);
+        let end = |line: &str| line.contains("java | ") && line.ends_with("forged\\x0djava: two");
+        server.wait_for_error_line("says why", end);
+        let log = server.error_text();
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(" error java")).collect();
+        let first = lines.iter().position(|line| line.contains("thrown on purpose")).unwrap();
+        assert!(lines[first].contains(" error java: ") && lines[first].contains("Bad"), "{log}");
+        assert!(lines[first + 1].contains(" error java |     at trial.Trial$Bad.doGet(Trial.java:"), "{log}");
+        let cause = " error java | Caused by: java.lang.IllegalArgumentException: one\\n";
+        let cause = lines.iter().position(|line| line.ends_with(cause)).unwrap();
+        assert!(lines[cause + 1].contains(&format!(" error java | {forged}")), "{log}");
+        assert!(!log.lines().any(|line| line.starts_with(forged)), "{log}");
+
+        assert_eq!(ask("stack"), 500);
+        server.wait_for_error_line("says how many are left out", |line| line.contains(" lines left out ..."));
+        assert!(server.error_text().lines().filter(|line| line.contains("Trial.deeper(")).count() < 200);
+        assert_eq!(ask("print"), 200);
+        server.wait_for_error_line("has what was printed", |line| {
+            line.contains(": java.lang.IllegalStateException: printed")
+        });
+        server.wait_for_error_line("has its stack", |line| {
+            line.contains(" warning java:     at trial.Trial$Bad.")
+        });
+        assert!(!server.error_text().contains("\\x0a") && !server.error_text().contains("\\x09"));
+    }
+}
+
+#[test]
 fn threads_that_are_stuck_hold_up_their_own_route_alone() {
     let Some(trial) = trial() else { return };
     for isolation in BOTH {

@@ -16,8 +16,11 @@ import java.util.logging.SimpleFormatter;
 /** Sends what Tomcat and applications log through java.util.logging to the server's error log. */
 final class NativeLog extends Handler {
 
-    /** The longest text of one line; a stack is cut there. */
-    private static final int MOST_CHARACTERS = 6000;
+    /** The longest text, stacks included; the server writes the first and the last lines of a long one. */
+    private static final int MOST_CHARACTERS = 256 * 1024;
+
+    /** What is printed without the end of a line is logged when it is so long. */
+    private static final int LONGEST_LINE = 6000;
 
     /** Those that say at each start what everybody knows. */
     private static final String[] TALKATIVE = {"org.apache.catalina.core.StandardService",
@@ -99,7 +102,7 @@ final class NativeLog extends Handler {
 
         @Override
         public synchronized void write(int letter) {
-            if (letter != '\n' && line.size() < MOST_CHARACTERS) {
+            if (letter != '\n' && line.size() < LONGEST_LINE) {
                 line.write(letter);
                 return;
             }
