@@ -1,7 +1,7 @@
 //! Directories for what Java keeps.
 
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::settings::RouteSettings;
@@ -20,6 +20,39 @@ pub fn private_directory() -> io::Result<PathBuf> {
             result => return result.map(|()| path),
         }
     }
+}
+
+/// Makes a directory where there is none, and those on the way to it, so that others cannot write there whatever the umask.
+pub fn make_directory(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path)
+}
+
+/// A directory with this name in `parent`, for what will be run: nobody but this user and root can put anything into it, or
+/// something else in its place. The error says what is against it.
+pub fn private_directory_in(parent: &Path, name: &str) -> Result<PathBuf, String> {
+    let failed = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    // Without symbolic links, whose own places would have to be looked at, too.
+    let parent = parent.canonicalize().map_err(|error| failed(parent, &error))?;
+    let this_user = rustix::process::geteuid().as_raw();
+    for place in parent.ancestors() {
+        let facts = place.metadata().map_err(|error| failed(place, &error))?;
+        let is_trusted = facts.uid() == this_user || facts.uid() == 0;
+        // Where the sticky bit is set, as in /tmp, others cannot rename or remove what is not theirs.
+        let is_shared = facts.mode() & 0o022 != 0 && facts.mode() & 0o1000 == 0;
+        if !is_trusted || is_shared {
+            return Err(failed(place, &"other users may write there"));
+        }
+    }
+    let path = parent.join(name);
+    match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(&path, &error)),
+        _ => {}
+    }
+    let facts = path.symlink_metadata().map_err(|error| failed(&path, &error))?;
+    if !facts.is_dir() || facts.uid() != this_user || facts.mode() & 0o077 != 0 {
+        return Err(failed(&path, &"it is not a directory of this user alone"));
+    }
+    Ok(path)
 }
 
 fn temporary_directory() -> PathBuf {
@@ -43,4 +76,49 @@ pub fn stable_name(settings: &RouteSettings) -> String {
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     format!("{letters}-{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).expect("permissions are set");
+    }
+
+    #[test]
+    fn a_directory_for_what_is_run_is_nobody_elses() {
+        let around = tempfile::tempdir().expect("a directory");
+        let parent = around.path().join("parent");
+        fs::create_dir(&parent).expect("a directory");
+        set_mode(&parent, 0o755);
+        let made = private_directory_in(&parent, "mine").expect("it can be made");
+        assert_eq!(made.metadata().expect("it is there").mode() & 0o777, 0o700);
+        assert_eq!(private_directory_in(&parent, "mine"), Ok(made.clone()));
+        // Found by way of a link it is where it is.
+        symlink(&parent, around.path().join("link")).expect("a link");
+        assert_eq!(private_directory_in(&around.path().join("link"), "mine"), Ok(made.clone()));
+
+        for mode in [0o750, 0o705, 0o777] {
+            set_mode(&made, mode);
+            let problem = private_directory_in(&parent, "mine").expect_err("others may look in");
+            assert!(problem.ends_with("parent/mine: it is not a directory of this user alone"), "{problem}");
+        }
+        set_mode(&made, 0o700);
+        for (mode, is_good) in [(0o775, false), (0o757, false), (0o1777, true), (0o700, true)] {
+            set_mode(&parent, mode);
+            assert_eq!(private_directory_in(&parent, "mine").is_ok(), is_good, "{mode:o}");
+        }
+        set_mode(around.path(), 0o777);
+        let problem = private_directory_in(&parent, "mine").expect_err("it could be moved away");
+        assert!(problem.ends_with(": other users may write there"), "{problem}");
+        set_mode(around.path(), 0o700);
+        symlink(&made, parent.join("linked")).expect("a link");
+        assert!(private_directory_in(&parent, "linked").is_err());
+        fs::write(parent.join("file"), "").expect("a file");
+        assert!(private_directory_in(&parent, "file").is_err());
+        assert!(private_directory_in(&around.path().join("none"), "mine").is_err());
+    }
 }

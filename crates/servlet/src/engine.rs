@@ -9,13 +9,13 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::directory::{private_directory, stable_name};
+use crate::directory::{make_directory, private_directory, private_directory_in, stable_name};
 use crate::isolated;
 use crate::jvm::{Attached, Machine, Start, find};
 use crate::monitor::Monitor;
 use crate::natives;
 use crate::route::{Route, Standing};
-use crate::settings::{JavaSettings, RouteSettings};
+use crate::settings::{Convert, JavaSettings, RouteSettings};
 use crate::slab::Slabs;
 
 /// The stack of the thread that starts the machine: Java's own launcher takes as much.
@@ -230,7 +230,7 @@ impl Engine {
             started.recv().unwrap_or_else(|_| Err("its thread has ended".to_string())).and_then(|()| {
                 let machine = self.machine.get().ok_or("Java is not started")?;
                 let java = machine.attach("java")?;
-                std::fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
+                make_directory(&work).map_err(|error| format!("{}: {error}", work.display()))?;
                 java.boot(&work).map(|()| java)
             });
         let java = match started {
@@ -258,9 +258,12 @@ impl Engine {
     fn open_now(&self, java: &Attached<'_>, route: &Arc<Route>, work: &Path) {
         let apps = self.private.join(format!("apps-{}", route.id));
         let work = work.join(stable_name(route.settings()));
-        let made = std::fs::create_dir_all(&apps).and_then(|()| std::fs::create_dir_all(&work));
+        let made = make_directory(&apps).and_then(|()| make_directory(&work));
         let opened = match made {
-            Ok(()) => java.open(route.id, &route.settings().properties(&apps, &work)),
+            Ok(()) => {
+                let converted = self.directory_of_converted(route.settings(), &work);
+                java.open(route.id, &route.settings().properties(&apps, &work, converted.as_deref()))
+            }
             Err(error) => Err(error.to_string()),
         };
         match opened {
@@ -273,6 +276,20 @@ impl Engine {
                 route.set(Standing::Failed);
             }
         }
+    }
+
+    /// Where what is converted outlasts the process, if it does.
+    fn directory_of_converted(&self, settings: &RouteSettings, work: &Path) -> Option<PathBuf> {
+        if self.settings.work.is_none() || settings.convert == Convert::No {
+            return None;
+        }
+        let made = private_directory_in(work, "converted");
+        if let Err(problem) = &made {
+            let message =
+                format!("what is converted of {} is converted at each start: {problem}", settings.name());
+            self.log(2, &message);
+        }
+        made.ok()
     }
 
     fn note(&self, result: Result<(), String>) {

@@ -1,6 +1,6 @@
 //! What a configuration says of Java and of applications.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -95,8 +95,9 @@ impl RouteSettings {
         source.map_or_else(String::new, |path| path.display().to_string())
     }
 
-    /// As `Applications.java` reads it, with directories for unpacked applications and for what Tomcat keeps.
-    pub fn properties(&self, apps: &std::path::Path, work: &std::path::Path) -> String {
+    /// As `Applications.java` reads it, with directories for unpacked applications, for what Tomcat keeps and, where there is
+    /// one, for what applications were converted to.
+    pub fn properties(&self, apps: &Path, work: &Path, converted: Option<&Path>) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {
             text.push_str(name);
@@ -127,6 +128,7 @@ impl RouteSettings {
         line("drain_milliseconds", &self.drain_timeout.as_millis().to_string());
         line("apps", &apps.display().to_string());
         line("work", &work.display().to_string());
+        line("converted", &converted.map_or_else(String::new, |path| path.display().to_string()));
         text
     }
 }

@@ -107,8 +107,8 @@ pub static JAVA: Section<JavaConfig> = Section {
             name: "work_directory",
             default: Some("\"\""),
             example: "\"/var/lib/touchstone/java\"",
-            documentation: "Where Tomcat keeps what is to outlast a restart: sessions, and JSP pages once they are \
-                compiled. Empty: a directory for temporary files, removed at the end.",
+            documentation: "Where Tomcat keeps what is to outlast a restart: sessions, JSP pages once they are \
+                compiled, and what WARs for `javax.servlet` were converted to. Empty: a directory for temporary files, removed at the end.",
             kind: Kind::File(|java, value| java.settings.work = value),
         },
         Key {

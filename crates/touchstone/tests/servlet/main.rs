@@ -14,6 +14,7 @@ mod tomcat;
 mod ajp;
 mod browser;
 mod cache;
+mod conversions;
 mod devtools;
 mod failures;
 mod http;

@@ -45,6 +45,12 @@ final class Application {
         return (path.isEmpty() ? "/" : path) + (version.isEmpty() ? "" : "##" + version) + " (" + source.getName() + ")";
     }
 
+    /** What its files are called: its path as Tomcat names a WAR for it, and its version. */
+    String fileName() {
+        String base = path.isEmpty() ? "ROOT" : path.substring(1).replace('/', '#');
+        return version.isEmpty() ? base : base + "##" + version;
+    }
+
     /**
      * The version that Tomcat knows it by. Tomcat gives new requests to the last in the order of strings, so each generation
      * comes behind the one before, and ahead of whatever version a name can say beyond that.

@@ -54,6 +54,8 @@ final class Applications {
     private final Properties settings;
     private final Path work;
     private final Path apps;
+    /** Null where nothing outlasts the process. */
+    private final KeptConversions kept;
     private final StandardServer server;
     private final StandardService service = new StandardService();
     private final StandardHost host = new StandardHost();
@@ -75,6 +77,8 @@ final class Applications {
         this.server = server;
         this.work = Path.of(settings.getProperty("work"));
         this.apps = Path.of(settings.getProperty("apps"));
+        String converted = settings.getProperty("converted", "");
+        this.kept = converted.isEmpty() ? null : new KeptConversions(Path.of(converted));
         int threads = Integer.parseInt(settings.getProperty("threads", "64"));
         TaskQueue queue = new TaskQueue();
         executor = new ThreadPoolExecutor(0, threads, 60, TimeUnit.SECONDS, queue,
@@ -195,6 +199,9 @@ final class Applications {
                 remove(application);
                 running.remove(application.name());
                 note();
+                if (kept != null) {
+                    kept.forget(application, null);
+                }
             }
         }
         for (Application application : wanted.values()) {
@@ -253,12 +260,8 @@ final class Applications {
         application.fingerprint = fingerprint;
         Path old = application.unpacked;
         try {
-            String place = FileName.of(application.path + "##" + application.version) + "-" + prepared++;
-            boolean isOld = Preparation.isOld(application.source, settings.getProperty("convert", "auto"));
-            if (isOld) {
-                LOG.info("the application " + application.name() + " is converted from javax.servlet to jakarta.servlet");
-            }
-            Path unpacked = Preparation.prepare(application.source, apps.resolve(place), isOld);
+            Path place = apps.resolve(application.fileName() + "-" + prepared++);
+            Path unpacked = Preparation.prepare(application, place, settings.getProperty("convert", "auto"), kept);
             application.state = isAgain ? Application.State.RELOADING : Application.State.STARTING;
             note();
             if (isAgain && replace(application)) {
@@ -416,9 +419,8 @@ final class Applications {
     /** What every application gets: sessions that outlast a reload, and System.exit that ends a request only. */
     private void configure(StandardContext context, Application application) {
         if (context.getManager() == null) {
-            String name = FileName.of(new ContextName(application.path, application.version).getName());
             // Not in the context's own directory, which goes with it.
-            context.setManager(new Sessions(work.resolve("sessions-" + name + ".ser")));
+            context.setManager(new Sessions(work.resolve("sessions-" + application.fileName() + ".ser")));
         }
         if (context.getLoader() != null && context.getLoader().getClassLoader() instanceof WebappClassLoaderBase loader) {
             loader.addTransformer(new ExitGuard.Transformer());
@@ -514,14 +516,5 @@ final class Applications {
             }
         }
         return false;
-    }
-
-    /** Names that may be files. */
-    private static final class FileName {
-        static String of(String path) {
-            String name = path.startsWith("/") ? path.substring(1) : path;
-            name = name.endsWith("##") ? name.substring(0, name.length() - 2) : name;
-            return name.isEmpty() ? "ROOT" : name.replace('/', '#');
-        }
     }
 }

@@ -15,6 +15,8 @@ import java.util.Enumeration;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipFile;
 import java.util.zip.ZipInputStream;
+import org.apache.juli.logging.Log;
+import org.apache.juli.logging.LogFactory;
 import org.apache.tomcat.jakartaee.EESpecProfiles;
 import org.apache.tomcat.jakartaee.Migration;
 
@@ -23,6 +25,8 @@ import org.apache.tomcat.jakartaee.Migration;
  * never changed.
  */
 final class Preparation {
+
+    private static final Log LOG = LogFactory.getLog(Preparation.class);
 
     private static final byte[] OLD_NAME = "javax/servlet/".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] OLD_TAG = "import=\"javax.servlet".getBytes(StandardCharsets.US_ASCII);
@@ -33,34 +37,56 @@ final class Preparation {
     private Preparation() {
     }
 
-    /** The directory that the application is run from: below {@code work}, or the source itself. */
-    static Path prepare(File source, Path work, boolean isOld) throws IOException {
-        if (source.isDirectory() && !isOld) {
-            return source.toPath();
+    /**
+     * The directory that the application is run from: below {@code work}, or the source itself.
+     *
+     * @param converts whether it is to be converted: yes, no, or auto
+     * @param kept where what it is converted to outlasts the process; null where nowhere
+     */
+    static Path prepare(Application application, Path work, String converts, KeptConversions kept) throws IOException {
+        File source = application.source;
+        if (source.isDirectory()) {
+            if (!isOld(source.toPath(), converts)) {
+                return source.toPath();
+            }
+            Files.createDirectories(work.getParent());
+            remove(work);
+            convert(application, source, work);
+            return work;
         }
         Files.createDirectories(work.getParent());
         remove(work);
-        if (!isOld) {
-            unpack(source, work);
+        String key = kept == null || converts.equals("no") ? null : KeptConversions.key(source, converts);
+        if (key != null && kept.take(application, key, work)) {
+            LOG.info("the application " + application.name() + " was converted at an earlier start");
             return work;
         }
-        if (source.isDirectory()) {
-            convert(source, work);
+        remove(work);
+        unpack(source, work);
+        if (!isOld(work, converts)) {
+            if (kept != null) {
+                kept.forget(application, null);
+            }
             return work;
         }
         // A whole WAR in memory is copied anew for each of its entries: one of 35 MB took a minute.
         Path unpacked = work.resolveSibling(work.getFileName() + "-source");
         try {
             remove(unpacked);
-            unpack(source, unpacked);
-            convert(unpacked.toFile(), work);
+            Files.move(work, unpacked);
+            convert(application, unpacked.toFile(), work);
         } finally {
             remove(unpacked);
+        }
+        // One that was replaced meanwhile is converted again in a moment, and must not be kept under the old one's key.
+        if (key != null && key.equals(KeptConversions.key(source, converts))) {
+            kept.keep(application, key, work);
         }
         return work;
     }
 
-    private static void convert(File source, Path to) throws IOException {
+    private static void convert(Application application, File source, Path to) throws IOException {
+        LOG.info("the application " + application.name() + " is converted from javax.servlet to jakarta.servlet");
         Migration migration = new Migration();
         migration.setEESpecProfile(EESpecProfiles.TOMCAT);
         // Converting archives in memory keeps those right whose entries say nothing of their length.
@@ -71,7 +97,7 @@ final class Preparation {
     }
 
     /** Whether an application is to be converted: yes, no, or where it uses the names of before Jakarta EE 9. */
-    static boolean isOld(File source, String converts) throws IOException {
+    static boolean isOld(Path source, String converts) throws IOException {
         return switch (converts) {
             case "yes" -> true;
             case "no" -> false;
@@ -79,21 +105,13 @@ final class Preparation {
         };
     }
 
-    private static boolean isOld(File source) throws IOException {
+    private static boolean isOld(Path source) throws IOException {
         Names names = new Names();
-        if (!source.isDirectory()) {
-            try (ZipInputStream zip = new ZipInputStream(new BufferedInputStream(Files.newInputStream(source.toPath())))) {
-                for (ZipEntry entry = zip.getNextEntry(); entry != null && !names.isOwnOld; entry = zip.getNextEntry()) {
-                    names.see(entry.getName(), zip);
-                }
-            }
-            return names.areOld();
-        }
-        Files.walkFileTree(source.toPath(), new SimpleFileVisitor<>() {
+        Files.walkFileTree(source, new SimpleFileVisitor<>() {
             @Override
             public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) throws IOException {
                 try (InputStream in = new BufferedInputStream(Files.newInputStream(file))) {
-                    names.see(source.toPath().relativize(file).toString(), in);
+                    names.see(source.relativize(file).toString(), in);
                 }
                 return names.isOwnOld ? FileVisitResult.TERMINATE : FileVisitResult.CONTINUE;
             }
@@ -159,7 +177,8 @@ final class Preparation {
         return false;
     }
 
-    private static void unpack(File war, Path to) throws IOException {
+    /** Unpacks an archive into a directory. */
+    static void unpack(File war, Path to) throws IOException {
         Files.createDirectories(to);
         try (ZipFile zip = new ZipFile(war)) {
             Enumeration<? extends ZipEntry> entries = zip.entries();

@@ -40,8 +40,23 @@ class PreparationTest {
     private static final byte[] OLD = "..Ljavax/servlet/http/HttpServlet;".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] NEW = "..Ljakarta/servlet/http/HttpServlet;".getBytes(StandardCharsets.US_ASCII);
 
+    private static Application application(File source) {
+        return new Application("/a", "", source);
+    }
+
+    /** Prepares it without a place for what it is converted to. */
+    private static Path prepare(File source, Path work, String converts) throws IOException {
+        return Preparation.prepare(application(source), work, converts, null);
+    }
+
     private boolean isOld(File source) throws IOException {
-        return Preparation.isOld(source, "auto");
+        if (source.isDirectory()) {
+            return Preparation.isOld(source.toPath(), "auto");
+        }
+        Path unpacked = directory.resolve("looked-at");
+        Preparation.remove(unpacked);
+        Preparation.unpack(source, unpacked);
+        return Preparation.isOld(unpacked, "auto");
     }
 
     @Test
@@ -51,8 +66,8 @@ class PreparationTest {
         assertTrue(isOld(war("a.jsp", "<%@ page import=\"javax.servlet.http.*\" %>".getBytes(StandardCharsets.US_ASCII))));
         assertFalse(isOld(war("WEB-INF/classes/A.class", NEW)));
         assertFalse(isOld(war("notes.txt", OLD)));
-        assertTrue(Preparation.isOld(war("notes.txt", OLD), "yes"));
-        assertFalse(Preparation.isOld(war("WEB-INF/classes/A.class", OLD), "no"));
+        assertTrue(Preparation.isOld(directory, "yes"));
+        assertFalse(Preparation.isOld(tree("old-one", "WEB-INF/classes/A.class", OLD).toPath(), "no"));
     }
 
     @Test
@@ -84,22 +99,33 @@ class PreparationTest {
     void whatIsConvertedIsACopy() throws IOException {
         String page = "<%@ page import=\"javax.servlet.http.*\" %>";
         File war = war("pages/a.jsp", page.getBytes(StandardCharsets.US_ASCII));
-        Path unpacked = Preparation.prepare(war, directory.resolve("work/a"), true);
+        Path unpacked = prepare(war, directory.resolve("work/a"), "auto");
         assertEquals(page.replace("javax", "jakarta"), Files.readString(unpacked.resolve("pages/a.jsp")));
         assertFalse(Files.exists(directory.resolve("work/a-source")));
         File tree = tree("tree", "a.jsp", page.getBytes(StandardCharsets.US_ASCII));
-        Path converted = Preparation.prepare(tree, directory.resolve("work/b"), true);
+        Path converted = prepare(tree, directory.resolve("work/b"), "auto");
         assertEquals(page.replace("javax", "jakarta"), Files.readString(converted.resolve("a.jsp")));
         assertEquals(page, Files.readString(tree.toPath().resolve("a.jsp")));
     }
 
     @Test
+    void whatIsNotOldIsUnpackedOnly() throws IOException {
+        String page = "<%@ page import=\"jakarta.servlet.http.*, javax.servlet.jsp.*\" %>";
+        File war = war("a.jsp", page.getBytes(StandardCharsets.US_ASCII));
+        Path unpacked = prepare(war, directory.resolve("work/a"), "auto");
+        assertEquals(page, Files.readString(unpacked.resolve("a.jsp")));
+        File tree = tree("tree", "a.jsp", page.getBytes(StandardCharsets.US_ASCII));
+        assertEquals(tree.toPath(), prepare(tree, directory.resolve("work/b"), "auto"));
+        assertFalse(Files.exists(directory.resolve("work/b")));
+    }
+
+    @Test
     void anArchiveWritesNothingOutsideOfItsDirectory() throws IOException {
         File war = war("../outside.txt", new byte[] {1});
-        assertThrows(IOException.class, () -> Preparation.prepare(war, directory.resolve("work/a"), false));
+        assertThrows(IOException.class, () -> prepare(war, directory.resolve("work/a"), "no"));
         assertFalse(Files.exists(directory.resolve("work/outside.txt")));
         File good = war("inside/a.txt", "text".getBytes(StandardCharsets.US_ASCII));
-        Path unpacked = Preparation.prepare(good, directory.resolve("work/a"), false);
+        Path unpacked = prepare(good, directory.resolve("work/a"), "no");
         assertEquals("text", Files.readString(unpacked.resolve("inside/a.txt")));
         Preparation.remove(unpacked);
         assertFalse(Files.exists(unpacked));

@@ -1,0 +1,80 @@
+//! Applications that were written for `javax.servlet`: what they are converted to outlasts a restart.
+
+// A test fails by panicking, in its helpers too.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::support::{Server, Tree};
+use super::{BOTH, get_patiently, pack, replace, route, start, text, trial, wait_for_applications};
+
+const PAGE: &str =
+    "<%@ page import=\"javax.servlet.http.Cookie\" %><%= new Cookie(\"a\", \"WORD\").getValue() %>";
+
+const CONVERTED: &str = "is converted from javax.servlet";
+const KEPT: &str = "was converted at an earlier start";
+
+fn says(server: &Server, words: &str) -> usize {
+    server.error_text().matches(words).count()
+}
+
+/// Packs an application with an old page.
+fn pack_old(tree: &Tree, word: &str, war: &str) {
+    let application = tree.beside("application");
+    fs::create_dir_all(&application).unwrap();
+    fs::write(application.join("old.jsp"), PAGE.replace("WORD", word)).unwrap();
+    pack(&application, &tree.beside(war));
+}
+
+fn page(server: &Server) -> String {
+    text(&get_patiently(server.address(), "/old/old.jsp"))
+}
+
+/// The files in the directories for what was converted, wherever these are below this one.
+fn kept(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let found = entries.map(|path| match path.is_dir() {
+        true => kept(&path),
+        false => Vec::from_iter(directory.ends_with("converted").then_some(path)),
+    });
+    found.flatten().collect()
+}
+
+#[test]
+fn a_war_is_converted_once() {
+    if trial().is_none() {
+        return;
+    }
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        pack_old(&tree, "one", "old.war");
+        let war = tree.beside("old.war");
+        let route = route("/old/", &format!("app = {war:?}, isolation = {isolation:?}"));
+        let work = tree.beside("work");
+        let java = format!("work_directory = {work:?}\n");
+        let mut first = start(&tree, &java, &route, 1);
+        assert_eq!((page(&first), says(&first, CONVERTED), says(&first, KEPT)), ("one".to_string(), 1, 0));
+        first.stop();
+        let mut second = start(&tree, &java, &route, 1);
+        assert_eq!((page(&second), says(&second, CONVERTED), says(&second, KEPT)), ("one".to_string(), 0, 1));
+
+        // Another one in its place is converted, and the one before it is not kept any more.
+        pack_old(&tree, "two", "new.war");
+        fs::rename(tree.beside("new.war"), &war).unwrap();
+        wait_for_applications(&second, 2);
+        assert_eq!((page(&second), says(&second, CONVERTED)), ("two".to_string(), 1));
+        replace(&war);
+        wait_for_applications(&second, 3);
+        assert_eq!((page(&second), says(&second, CONVERTED), says(&second, KEPT)), ("two".to_string(), 1, 2));
+        second.stop();
+        assert_eq!(kept(&work).len(), 1, "{isolation}: {:?}", kept(&work));
+
+        // What others might have put there is not run.
+        fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();
+        let third = start(&tree, &java, &route, 1);
+        assert_eq!((page(&third), says(&third, CONVERTED), says(&third, KEPT)), ("two".to_string(), 1, 0));
+        assert_eq!(says(&third, "other users may write there"), 1);
+    }
+}
