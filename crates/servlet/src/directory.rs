@@ -1,7 +1,8 @@
 //! Directories for what Java keeps.
 
+use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::settings::RouteSettings;
@@ -27,8 +28,8 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path)
 }
 
-/// A directory with this name in `parent`, for what will be run: nobody but this user and root can put anything into it, or
-/// something else in its place. The error says what is against it.
+/// A directory with this name in `parent`, for what will be run, and for what is nobody else's business: only this user and root
+/// can look into it, put anything there, or something else in its place. The error says what is against it.
 pub fn private_directory_in(parent: &Path, name: &str) -> Result<PathBuf, String> {
     let failed = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     // Without symbolic links, whose own places would have to be looked at, too.
@@ -40,7 +41,7 @@ pub fn private_directory_in(parent: &Path, name: &str) -> Result<PathBuf, String
         // Where the sticky bit is set, as in /tmp, others cannot rename or remove what is not theirs.
         let is_shared = facts.mode() & 0o022 != 0 && facts.mode() & 0o1000 == 0;
         if !is_trusted || is_shared {
-            return Err(failed(place, &"other users may write there"));
+            return Err(failed(place, &"other users may write there, and what is kept below it is run"));
         }
     }
     let path = parent.join(name);
@@ -49,8 +50,13 @@ pub fn private_directory_in(parent: &Path, name: &str) -> Result<PathBuf, String
         _ => {}
     }
     let facts = path.symlink_metadata().map_err(|error| failed(&path, &error))?;
-    if !facts.is_dir() || facts.uid() != this_user || facts.mode() & 0o077 != 0 {
-        return Err(failed(&path, &"it is not a directory of this user alone"));
+    // Where others could write, something of theirs may be there already; what they could only read is closed to them now.
+    if !facts.is_dir() || facts.uid() != this_user || facts.mode() & 0o022 != 0 {
+        return Err(failed(&path, &"it is not a directory that only this user may write to"));
+    }
+    if facts.mode() & 0o077 != 0 {
+        let closed = Permissions::from_mode(0o700);
+        std::fs::set_permissions(&path, closed).map_err(|error| failed(&path, &error))?;
     }
     Ok(path)
 }
@@ -81,8 +87,8 @@ pub fn stable_name(settings: &RouteSettings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::fs;
+    use std::os::unix::fs::symlink;
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, Permissions::from_mode(mode)).expect("permissions are set");
@@ -101,19 +107,22 @@ mod tests {
         symlink(&parent, around.path().join("link")).expect("a link");
         assert_eq!(private_directory_in(&around.path().join("link"), "mine"), Ok(made.clone()));
 
-        for mode in [0o750, 0o705, 0o777] {
+        for mode in [0o770, 0o702, 0o777] {
             set_mode(&made, mode);
-            let problem = private_directory_in(&parent, "mine").expect_err("others may look in");
-            assert!(problem.ends_with("parent/mine: it is not a directory of this user alone"), "{problem}");
+            let problem = private_directory_in(&parent, "mine").expect_err("others may have written there");
+            let expected = "parent/mine: it is not a directory that only this user may write to";
+            assert!(problem.ends_with(expected), "{problem}");
         }
-        set_mode(&made, 0o700);
+        set_mode(&made, 0o755);
+        assert_eq!(private_directory_in(&parent, "mine"), Ok(made.clone()));
+        assert_eq!(made.metadata().expect("it is there").mode() & 0o777, 0o700, "closed to others");
         for (mode, is_good) in [(0o775, false), (0o757, false), (0o1777, true), (0o700, true)] {
             set_mode(&parent, mode);
             assert_eq!(private_directory_in(&parent, "mine").is_ok(), is_good, "{mode:o}");
         }
         set_mode(around.path(), 0o777);
         let problem = private_directory_in(&parent, "mine").expect_err("it could be moved away");
-        assert!(problem.ends_with(": other users may write there"), "{problem}");
+        assert!(problem.contains(": other users may write there"), "{problem}");
         set_mode(around.path(), 0o700);
         symlink(&made, parent.join("linked")).expect("a link");
         assert!(private_directory_in(&parent, "linked").is_err());

@@ -257,15 +257,10 @@ impl Engine {
 
     fn open_now(&self, java: &Attached<'_>, route: &Arc<Route>, work: &Path) {
         let apps = self.private.join(format!("apps-{}", route.id));
-        let work = work.join(stable_name(route.settings()));
-        let made = make_directory(&apps).and_then(|()| make_directory(&work));
-        let opened = match made {
-            Ok(()) => {
-                let converted = self.directory_of_converted(route.settings(), &work);
-                java.open(route.id, &route.settings().properties(&apps, &work, converted.as_deref()))
-            }
-            Err(error) => Err(error.to_string()),
-        };
+        let opened = make_directory(&apps).map_err(|error| error.to_string()).and_then(|()| {
+            let (work, converted) = self.directories_of(route.settings(), work)?;
+            java.open(route.id, &route.settings().properties(&apps, &work, converted.as_deref()))
+        });
         match opened {
             Ok(()) => route.set(Standing::Ready),
             Err(message) => {
@@ -278,18 +273,23 @@ impl Engine {
         }
     }
 
-    /// Where what is converted outlasts the process, if it does.
-    fn directory_of_converted(&self, settings: &RouteSettings, work: &Path) -> Option<PathBuf> {
-        if self.settings.work.is_none() || settings.convert == Convert::No {
-            return None;
+    /// Where Tomcat keeps what is of a route's applications, and where there is a place for what they are converted to. Pages that
+    /// are compiled and sessions that are written down are run and read again as they are found.
+    fn directories_of(
+        &self,
+        settings: &RouteSettings,
+        work: &Path,
+    ) -> Result<(PathBuf, Option<PathBuf>), String> {
+        let name = stable_name(settings);
+        if self.settings.work.is_none() {
+            // Below a directory of this process alone, which ends with it.
+            let work = work.join(name);
+            return make_directory(&work).map_err(|error| error.to_string()).map(|()| (work, None));
         }
-        let made = private_directory_in(work, "converted");
-        if let Err(problem) = &made {
-            let message =
-                format!("what is converted of {} is converted at each start: {problem}", settings.name());
-            self.log(2, &message);
-        }
-        made.ok()
+        let work = private_directory_in(work, &name)?;
+        let converted = work.join("converted");
+        make_directory(&converted).map_err(|error| format!("{}: {error}", converted.display()))?;
+        Ok((work, (settings.convert != Convert::No).then_some(converted)))
     }
 
     fn note(&self, result: Result<(), String>) {

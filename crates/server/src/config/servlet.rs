@@ -108,7 +108,8 @@ pub static JAVA: Section<JavaConfig> = Section {
             default: Some("\"\""),
             example: "\"/var/lib/touchstone/java\"",
             documentation: "Where Tomcat keeps what is to outlast a restart: sessions, JSP pages once they are \
-                compiled, and what WARs for `javax.servlet` were converted to. Empty: a directory for temporary files, removed at the end.",
+                compiled, and what WARs for `javax.servlet` were converted to. No other user but root may be able to write there, \
+                or to a directory above it. Empty: a directory for temporary files, removed at the end.",
             kind: Kind::File(|java, value| java.settings.work = value),
         },
         Key {

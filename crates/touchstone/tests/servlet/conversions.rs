@@ -8,7 +8,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::support::{Server, Tree};
-use super::{BOTH, get_patiently, pack, replace, route, start, text, trial, wait_for_applications};
+use super::{
+    BOTH, get_patiently, pack, replace, route, start, start_without_waiting, text, trial,
+    wait_for_applications,
+};
 
 const PAGE: &str =
     "<%@ page import=\"javax.servlet.http.Cookie\" %><%= new Cookie(\"a\", \"WORD\").getValue() %>";
@@ -73,8 +76,11 @@ fn a_war_is_converted_once() {
 
         // What others might have put there is not run.
         fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();
-        let third = start(&tree, &java, &route, 1);
-        assert_eq!((page(&third), says(&third, CONVERTED), says(&third, KEPT)), ("two".to_string(), 1, 0));
-        assert_eq!(says(&third, "other users may write there"), 1);
+        let third = start_without_waiting(&tree, &java, &route);
+        third.wait_for_error_line("why", |line| {
+            line.contains("/work: other users may write there, and what is kept below it is run")
+        });
+        assert_eq!(get_patiently(third.address(), "/old/old.jsp").status, 503);
+        assert_eq!((says(&third, CONVERTED), says(&third, KEPT)), (0, 0), "{isolation}");
     }
 }
