@@ -49,6 +49,7 @@ fn site_settings(site: &SiteConfig, acme: &AcmeConfig) -> SiteSettings {
         certificates: vec![certificate_source(site, acme)],
         policy: Policy {
             minimum_version: site.tls.minimum_version,
+            maximum_version: site.tls.maximum_version,
             client_authorities: site.tls.client_authorities.as_ref().map(|authorities| ClientAuthorities {
                 authorities: authorities.clone(),
                 revocation_lists: Vec::new(),

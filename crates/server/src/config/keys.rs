@@ -14,8 +14,8 @@ use super::section::as_usize;
 use super::values;
 use super::{
     AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, ClientCertificateMode, DirectoryListing,
-    ErrorLogConfig, LimitsConfig, LogDestination, LogLevel, MinimumVersion, SiteConfig, SymlinkPolicy,
-    TlsConfig,
+    ErrorLogConfig, LimitsConfig, LogDestination, LogLevel, MaximumVersion, MinimumVersion, SiteConfig,
+    SymlinkPolicy, TlsConfig,
 };
 use super::{access, includes, route};
 
@@ -450,6 +450,26 @@ pub static SITE: Section<SiteConfig> = Section {
                     word: "1.3",
                     meaning: "TLS 1.3 only",
                     set: |site| site.tls.minimum_version = MinimumVersion::Tls13,
+                },
+            ]),
+        },
+        Key {
+            name: "tls_maximum",
+            default: Some("\"1.3\""),
+            example: "\"1.3\"",
+            documentation: "The newest version of TLS that is spoken. 1.2 is for what stands between clients and server and does not let \
+                1.3 pass; sessions are taken up without a key exchange there, so that whoever gets the key of the tickets can read them. \
+                Not below `tls_minimum`, and 1.3 with `http3`, which has no other.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "1.2",
+                    meaning: "TLS 1.2 only",
+                    set: |site| site.tls.maximum_version = MaximumVersion::Tls12,
+                },
+                Choice {
+                    word: "1.3",
+                    meaning: "TLS 1.3, and 1.2 where `tls_minimum` has it",
+                    set: |site| site.tls.maximum_version = MaximumVersion::Tls13,
                 },
             ]),
         },

@@ -52,7 +52,7 @@ pub use servlet::{JavaConfig, ServletConfig};
 pub use surroundings::check_surroundings;
 
 pub use crate::log_line::LineFormat as AccessLogFormat;
-pub use crate::tls::{ClientCertificateMode, MinimumVersion};
+pub use crate::tls::{ClientCertificateMode, MaximumVersion, MinimumVersion};
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -256,6 +256,8 @@ pub struct TlsConfig {
     pub development_certificate: bool,
     /// The oldest version that is spoken.
     pub minimum_version: MinimumVersion,
+    /// The newest version that is spoken.
+    pub maximum_version: MaximumVersion,
     /// HTTP/3 on the same addresses.
     pub http3: bool,
     /// The authorities whose client certificates are trusted, PEM.

@@ -19,8 +19,8 @@ use super::problem::problem_at;
 use super::section::{Key, Section};
 use super::values;
 use super::{
-    Config, ConfigPlaces, ConfigProblem, Place, SectionPlaces, ServerConfig, SiteConfig, accelerator, access,
-    acme, admin, server, servlet,
+    Config, ConfigPlaces, ConfigProblem, MaximumVersion, MinimumVersion, Place, SectionPlaces, ServerConfig,
+    SiteConfig, accelerator, access, acme, admin, server, servlet,
 };
 
 /// The largest file that is read as a configuration, in bytes.
@@ -391,6 +391,16 @@ impl<'t> Reader<'t> {
                         false => "without 'certificate'",
                     };
                     self.problem(places.key(key), format!("'{key}' means nothing {reason}"));
+                }
+            }
+            if tls.maximum_version == MaximumVersion::Tls12 {
+                for (key, needs_newer) in
+                    [("tls_minimum", tls.minimum_version == MinimumVersion::Tls13), ("http3", tls.http3)]
+                {
+                    if needs_newer {
+                        let message = format!("'{key}' asks for TLS 1.3, which 'tls_maximum' leaves out");
+                        self.problem(places.key(key), message);
+                    }
                 }
             }
             for address in &site.listen {

@@ -264,7 +264,7 @@ fn unknown_names() {
     );
     assert_eq!(
         problem_in_site("  keep-alive-timeout = '1s'"),
-        "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, certificate, key, development_certificate, tls_minimum, http3, client_authorities, client_certificate, root, index, \
+        "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, certificate, key, development_certificate, tls_minimum, tls_maximum, http3, client_authorities, client_certificate, root, index, \
          symlinks, hidden_files, mime_types, charset, cache_control, precompressed, compression, \
          compression_levels, listing, listing_entries, fallback, error_pages, headers, allow, deny, \
          basic_authentication, rate_limit, includes and route"
@@ -688,6 +688,14 @@ fn https_is_asked_for_in_one_way() {
         (
             "certificate = \"c\"\ndevelopment_certificate = true\n",
             "5:27: 'development_certificate' and 'certificate' cannot both be set",
+        ),
+        (
+            "certificate = \"c\"\ntls_minimum = \"1.3\"\ntls_maximum = \"1.2\"\n",
+            "5:15: 'tls_minimum' asks for TLS 1.3, which 'tls_maximum' leaves out",
+        ),
+        (
+            "certificate = \"c\"\nhttp3 = true\ntls_maximum = \"1.2\"\n",
+            "5:9: 'http3' asks for TLS 1.3, which 'tls_maximum' leaves out",
         ),
     ] {
         let found = problems(&site(lines));

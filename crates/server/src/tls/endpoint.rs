@@ -7,8 +7,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use rustls::ServerConfig;
 use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, SupportedProtocolVersion};
 
 use super::active::ActiveTls;
 use super::certificate::is_host_name;
@@ -17,7 +17,7 @@ use super::notice::Notice;
 use super::quic_rules::{QuicConfig, QuicTls, early_data_bytes, quic_policy};
 use super::server_names::ServerNames;
 use super::session::TlsSession;
-use super::settings::{EndpointSettings, MinimumVersion, Policy, Resumption, SiteSettings};
+use super::settings::{EndpointSettings, MaximumVersion, MinimumVersion, Policy, Resumption, SiteSettings};
 use super::shared::{Challenges, Sessions, SessionsKey, TlsShared};
 use super::sources::{CertificateState, Sources};
 
@@ -253,12 +253,16 @@ fn server_config(
     shared: &TlsShared,
     certificates: Arc<CertificateTable>,
 ) -> Result<(ServerConfig, Arc<Sessions>), String> {
-    let versions = match policy.minimum_version {
-        MinimumVersion::Tls12 => vec![&TLS13, &TLS12],
-        MinimumVersion::Tls13 => vec![&TLS13],
+    let versions: &[&SupportedProtocolVersion] = match (policy.minimum_version, policy.maximum_version) {
+        (MinimumVersion::Tls12, MaximumVersion::Tls13) => &[&TLS13, &TLS12],
+        (MinimumVersion::Tls12, MaximumVersion::Tls12) => &[&TLS12],
+        (MinimumVersion::Tls13, MaximumVersion::Tls13) => &[&TLS13],
+        (MinimumVersion::Tls13, MaximumVersion::Tls12) => {
+            return Err("no version of TLS is both 1.3 or newer and 1.2 or older".to_string());
+        }
     };
     let builder = ServerConfig::builder_with_provider(shared.provider.clone())
-        .with_protocol_versions(&versions)
+        .with_protocol_versions(versions)
         .map_err(|error| error.to_string())?;
     let authorities = match &policy.client_authorities {
         Some(settings) => {

@@ -60,8 +60,8 @@ pub use quic::{QuicCrypto, QuicFacts, client_certificate};
 pub use server_names::{ServerNames, host_name};
 pub use session::{RECORD_BYTES, Received, TlsSession};
 pub use settings::{
-    CertificateSource, ClientAuthorities, ClientCertificateMode, EndpointSettings, MinimumVersion, Policy,
-    SiteSettings, UnknownNames,
+    CertificateSource, ClientAuthorities, ClientCertificateMode, EndpointSettings, MaximumVersion,
+    MinimumVersion, Policy, SiteSettings, UnknownNames,
 };
 pub use shared::TlsShared;
 

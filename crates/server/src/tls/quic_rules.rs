@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 
 use super::server_names::ServerNames;
-use super::settings::{MinimumVersion, Policy, Resumption};
+use super::settings::{MaximumVersion, MinimumVersion, Policy, Resumption};
 
 /// The application protocol (RFC 9114 section 3.1).
 const PROTOCOL: &str = "h3";
@@ -39,6 +39,7 @@ pub(super) fn quic_policy(policy: &Policy) -> Policy {
     let resumption = &policy.resumption;
     Policy {
         minimum_version: MinimumVersion::Tls13,
+        maximum_version: MaximumVersion::Tls13,
         client_authorities: policy.client_authorities.clone(),
         protocols: vec![PROTOCOL.to_string()],
         resumption: Resumption { tickets: false, ..resumption.clone() },

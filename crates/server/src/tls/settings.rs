@@ -55,6 +55,8 @@ pub enum CertificateSource {
 pub struct Policy {
     /// The oldest version that is spoken.
     pub minimum_version: MinimumVersion,
+    /// The newest version that is spoken.
+    pub maximum_version: MaximumVersion,
     /// Whether clients show certificates.
     pub client_authorities: Option<ClientAuthorities>,
     /// Application protocols (ALPN, RFC 7301), the most wanted first: `h2`, `http/1.1`. A client that offers only
@@ -71,6 +73,16 @@ pub enum MinimumVersion {
     #[default]
     Tls12,
     /// 1.3 only.
+    Tls13,
+}
+
+/// The newest version of TLS that is spoken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum MaximumVersion {
+    /// 1.2: for what is between clients and server and stands in the way of 1.3.
+    Tls12,
+    /// 1.3.
+    #[default]
     Tls13,
 }
 
@@ -124,6 +136,7 @@ impl Default for Policy {
     fn default() -> Policy {
         Policy {
             minimum_version: MinimumVersion::Tls12,
+            maximum_version: MaximumVersion::Tls13,
             client_authorities: None,
             protocols: vec!["http/1.1".to_string()],
             resumption: Resumption::default(),

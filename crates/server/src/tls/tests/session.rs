@@ -7,7 +7,7 @@ use rustls::version::{TLS12, TLS13};
 
 use super::support::*;
 use crate::tls::settings::Resumption;
-use crate::tls::{MinimumVersion, Policy, RECORD_BYTES, TlsError};
+use crate::tls::{MaximumVersion, MinimumVersion, Policy, RECORD_BYTES, TlsError};
 
 fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|index| (index * 7 + index / 251) as u8).collect()
@@ -203,6 +203,20 @@ fn a_policy_of_tls_1_3_refuses_1_2() {
     let alert = rustls::Error::AlertReceived(rustls::AlertDescription::ProtocolVersion);
     assert_eq!(pipe.client_error, Some(alert));
     Pipe::connect(&scene.endpoint, &Arc::new(scene.client()), "localhost");
+}
+
+#[test]
+fn a_policy_of_tls_1_2_agrees_upon_it_with_all_and_takes_its_sessions_up() {
+    let scene = Scene::with(Policy { maximum_version: MaximumVersion::Tls12, ..Policy::default() });
+    let config = Arc::new(scene.client());
+    Pipe::connect(&scene.endpoint, &config, "localhost");
+    let second = Pipe::connect(&scene.endpoint, &config, "localhost");
+    assert_eq!(second.client.protocol_version(), Some(rustls::ProtocolVersion::TLSv1_2));
+    assert_eq!(second.client.handshake_kind(), Some(HandshakeKind::Resumed));
+    let new = Arc::new(client_with(&scene.authority, &[&TLS13], None));
+    let mut pipe = Pipe::new(&scene.endpoint, &new, "localhost");
+    pipe.exchange();
+    assert!(matches!(pipe.ended, Some(TlsError::NothingInCommon(_))), "{:?}", pipe.ended);
 }
 
 #[test]
