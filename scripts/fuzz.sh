@@ -4,6 +4,7 @@
 #   scripts/fuzz.sh                     every target, 30 seconds each
 #   SECONDS_EACH=600 scripts/fuzz.sh    longer
 #   scripts/fuzz.sh lab import          one target of one crate; without the second word all of the crate
+#   scripts/fuzz.sh --check             only see that all of them compile
 #
 # That takes a nightly toolchain and cargo-fuzz. Where either is missing the targets are only compiled, so that none falls
 # behind the code that it calls, and the last line says what to install.
@@ -15,11 +16,21 @@ set -euo pipefail
 seconds_each=${SECONDS_EACH:-30}
 
 main() {
-    local wanted_crate=${1:-} wanted_target=${2:-} directory crate name found=no
+    local only_check=no directory crate name found=no
+    if [ "${1:-}" = --check ]; then
+        only_check=yes
+        shift
+    fi
+    local wanted_crate=${1:-} wanted_target=${2:-}
     for directory in crates/*/fuzz; do
         crate=${directory#crates/} crate=${crate%/fuzz}
         [ -z "$wanted_crate" ] || [ "$wanted_crate" = "$crate" ] || continue
-        if ! can_fuzz; then
+        if [ $only_check = yes ] || ! can_fuzz; then
+            if ! cargo fetch --quiet --manifest-path "$directory/Cargo.toml"; then
+                echo "SKIPPED: the fuzz targets of $crate (the crates that they need cannot be fetched)"
+                found=yes
+                continue
+            fi
             echo "fuzz: compiling the targets of $crate"
             cargo check --quiet --manifest-path "$directory/Cargo.toml" --target-dir "$target/fuzz-check"
             found=yes
@@ -35,7 +46,7 @@ main() {
         echo "fuzz: there is no such target" >&2
         exit 1
     fi
-    can_fuzz || echo "SKIPPED: fuzzing (install cargo-fuzz: cargo install cargo-fuzz; rustup toolchain install nightly)"
+    [ $only_check = yes ] || can_fuzz || echo "SKIPPED: fuzzing (install cargo-fuzz: cargo install cargo-fuzz; rustup toolchain install nightly)"
 }
 
 can_fuzz() {

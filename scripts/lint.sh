@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Format, lints, and what the dependencies bring with them. Fails on the first that is not in order.
+# Format, lints, fuzz targets that compile, and what the dependencies bring with them. Fails on the first that is not in order.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -10,6 +10,7 @@ cargo_deny_version=0.20.2
 main() {
     step cargo fmt --all --check
     step cargo clippy --workspace --all-targets --locked -- -D warnings
+    step scripts/fuzz.sh --check
     step check_dependencies
 }
 

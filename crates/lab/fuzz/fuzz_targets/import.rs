@@ -2,12 +2,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone_lab::import::suite_text::SuiteWishes;
+use touchstone_lab::import::suite_text::{Form, SuiteWishes};
 use touchstone_lab::import::{LogFormat, access_log, curl, file_text, filelist, har, suite_text, url_list};
 use touchstone_lab::suite::Suite;
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (kind, bytes) = input;
+    let form = if kind & 0x80 == 0 { Form::Mix } else { Form::Session };
     let Ok(text) = file_text("fuzz", bytes) else { return };
     let text = text.as_str();
     let recording = match kind % 6 {
@@ -24,7 +25,7 @@ fuzz_target!(|input: (u8, &[u8])| {
         }
     };
     let Ok(recording) = recording else { return };
-    let wishes = SuiteWishes { name: "fuzz".to_string(), source: text.to_string(), most: 1000 };
+    let wishes = SuiteWishes { name: "fuzz".to_string(), source: text.to_string(), most: 1000, form };
     let (text, _) = suite_text(&recording, &wishes);
     match Suite::read("fuzz.toml", &text) {
         Ok(_) => {}
