@@ -26,14 +26,13 @@ main() {
         crate=${directory#crates/} crate=${crate%/fuzz}
         [ -z "$wanted_crate" ] || [ "$wanted_crate" = "$crate" ] || continue
         if [ $only_check = yes ] || ! can_fuzz; then
+            found=yes
             if ! cargo fetch --quiet --manifest-path "$directory/Cargo.toml"; then
                 echo "SKIPPED: the fuzz targets of $crate (the crates that they need cannot be fetched)"
-                found=yes
                 continue
             fi
             echo "fuzz: compiling the targets of $crate"
             cargo check --quiet --manifest-path "$directory/Cargo.toml" --target-dir "$target/fuzz-check"
-            found=yes
             continue
         fi
         for name in $(targets "$directory"); do
