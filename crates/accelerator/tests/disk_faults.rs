@@ -8,6 +8,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -250,6 +251,33 @@ fn a_directory_that_becomes_read_only_costs_what_cannot_be_written() {
     let disk = told.open(place.path());
     disk.flush();
     assert!(!is_there(&disk, 7) && is_there(&disk, 8) && is_there(&disk, 499));
+}
+
+/// Whoever comes next has the directory at once, whatever programs are being started meanwhile: until such a one is itself
+/// it has all that is open here.
+#[test]
+fn a_directory_that_is_left_is_free() {
+    let place = tempfile::tempdir().unwrap();
+    let told = Told::default();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let start_programs = || {
+            while !is_over.load(Ordering::Relaxed) {
+                Command::new("true").status().unwrap();
+            }
+        };
+        (0..2).for_each(|_| drop(scope.spawn(start_programs)));
+        for round in 0..50 {
+            let disk = told.open(place.path());
+            let is_found = round == 0 || is_there(&disk, round - 1);
+            keep(&disk, round..round + 1);
+            if !is_found {
+                is_over.store(true, Ordering::Relaxed);
+                panic!("{round}: the directory was not free");
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 /// A file system whose device fails when it is looked at.

@@ -81,11 +81,13 @@ impl Segment {
         self.length.store(length, Ordering::Relaxed);
     }
 
-    /// Takes the file away; who reads from it still can. One that cannot be taken away is made empty: what is in it must
-    /// not come back.
+    /// Takes the file away, and makes it empty: its room is free at once, whoever has it open still (a program that is
+    /// being started has, between its fork and its exec), and what is in one that cannot be taken away does not come back.
+    /// Who reads from it just then finds its end.
     pub fn remove(&self) -> io::Result<()> {
         let removed = fs::remove_file(&self.path);
-        if self.is_removed() { Ok(()) } else { self.file.set_len(0).or(removed) }
+        let emptied = self.file.set_len(0);
+        if self.is_removed() { Ok(()) } else { emptied.or(removed) }
     }
 
     /// Whether the file has been taken away, by whomever.
@@ -124,12 +126,23 @@ pub fn found_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(found)
 }
 
-/// Has the directory to itself while the file is open; `None`: another process has it.
-pub fn lock_directory(directory: &Path) -> io::Result<Option<File>> {
+/// The right to use a directory, until this goes.
+pub struct DirectoryLock(File);
+
+impl Drop for DirectoryLock {
+    /// Given up by name, because to close the file is not enough: between its fork and its exec a program that is being
+    /// started has a copy of it, and with that the lock, which the next to open the directory would wait for.
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+/// Has the directory to itself; `None`: another process has it.
+pub fn lock_directory(directory: &Path) -> io::Result<Option<DirectoryLock>> {
     let path = directory.join("lock");
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => Ok(Some(DirectoryLock(file))),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(error.into()),
     }

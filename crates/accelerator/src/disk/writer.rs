@@ -1,6 +1,5 @@
 //! The thread that writes: takes up what is in the directory, then appends what it is given, and makes room for it.
 
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use super::faults::Cause;
 use super::index::{Index, Place};
 use super::purge_log::PurgeLog;
 use super::record::{HEAD_BYTES, decode_head, encode_object, selector_sum};
-use super::segment::{Segment, found_in, lock_directory, make_directory, taken_away};
+use super::segment::{DirectoryLock, Segment, found_in, lock_directory, make_directory, taken_away};
 use crate::store::{Object, Purge, lock};
 
 /// A file is one part of so many of the whole, within these bounds.
@@ -68,7 +67,7 @@ pub struct Writer {
     current: Option<Arc<Segment>>,
     next_number: u32,
     /// Held as long as the directory is used.
-    lock: Option<File>,
+    lock: Option<DirectoryLock>,
     /// What was purged before the directory was ours.
     later: Vec<Purge>,
     /// Everything that was given with a lower ticket has been dealt with.

@@ -220,10 +220,12 @@ fn trailers_of_an_http_1_origin_reach_who_takes_them() {
 
 #[test]
 fn trailers_of_a_request_reach_the_origin() {
+    // It keeps its connections: a POST on one that is closed just then is not sent again, and rightly so.
     let origin = Origin::start(|stream| {
-        read_head(stream).unwrap();
-        let body = read_head(stream).unwrap();
-        say(stream, &body);
+        while read_head(stream).is_some() {
+            let body = read_head(stream).unwrap();
+            say(stream, &body);
+        }
     });
     let tree = Tree::standard();
     let server = proxy(&tree, &to(&[&origin], &[]), "");
