@@ -1,6 +1,8 @@
 //! Whole mixes of a controller and its agents in one process, over both engines: the embedded one and a real nats-server.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -292,6 +294,17 @@ fn a_clock_that_is_hours_ahead_is_refused() {
     assert_eq!(refused, "the clock of agent a is wrong by 7200 s: set it (NTP)");
 }
 
+/// A port that nobody else is given until the end of the process. Nothing listens on it, and a broker may: a listener that was
+/// closed again would listen on in each program that another test starts just then, until its exec.
+fn port_for_a_broker() -> u16 {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    set_socket_reuseaddr(&socket, true).unwrap();
+    bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address: SocketAddr = getsockname(&socket).unwrap().try_into().unwrap();
+    std::mem::forget(socket);
+    address.port()
+}
+
 /// A fleet's directory; `None`, with a visible word, where there is no broker.
 fn broker_place(agents: &[&str]) -> Option<(tempfile::TempDir, PathBuf)> {
     if Broker::program().is_none() {
@@ -303,7 +316,7 @@ fn broker_place(agents: &[&str]) -> Option<(tempfile::TempDir, PathBuf)> {
     }
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("test");
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = port_for_a_broker();
     let entries = agents.iter().map(|name| AgentEntry::new(name, Role::Load)).collect();
     init(&directory, "test", "127.0.0.1", port, entries, None).unwrap();
     Some((place, directory))

@@ -1,8 +1,10 @@
 //! Whole bench runs against a small server of the tests' own: this very executable, started again as [`tiny_server`].
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, getsockname, socket_with};
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -313,11 +315,19 @@ fn a_server_that_runs_already_is_measured_by_its_url() {
     assert!(finished.result.warnings.iter().any(|warning| warning.contains("was not started here")));
 }
 
+/// A port that nobody listens on, and nobody is given as long as the socket is there.
+fn bound_port() -> (OwnedFd, SocketAddr) {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = getsockname(&socket).unwrap().try_into().unwrap();
+    (socket, address)
+}
+
 #[test]
 fn a_url_that_does_not_serve_the_tree_is_refused_with_what_to_do() {
     let place = tempfile::tempdir().unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let options = options(place.path(), vec![format!("http://127.0.0.1:{port}")]);
+    let (_nobody_listens, address) = bound_port();
+    let options = options(place.path(), vec![format!("http://{address}")]);
     let Err(BenchError::Refused(message)) = run(options, &mut Notes::default()) else {
         panic!("it was not refused")
     };

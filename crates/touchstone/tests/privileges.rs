@@ -8,7 +8,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use support::{ALPHABET, Client, Server, Tree, binary_for_all, error_lines, run, skipped, wait_until};
+use support::{
+    ALPHABET, Client, Server, Tree, binary_for_all, error_lines, is_in_use, run, skipped, wait_until,
+};
 
 /// Far longer than any of this takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -55,7 +57,7 @@ fn status_of(process: rustix::process::Pid, field: &str) -> String {
 fn privileged_port() -> Option<u16> {
     let first = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").ok()?;
     let first: u16 = first.trim().parse().ok()?;
-    (600..first).find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok())
+    (600..first).find(|port| !is_in_use(*port))
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The systems of a run: found by their names, told which parts of the suite they can do, and given their ports.
 
+use super::port::HeldPort;
 use super::{Options, origin};
 use crate::placement::Placement;
 use crate::programs::{self, Programs};
@@ -9,7 +10,7 @@ use crate::speedup;
 use crate::suite::{Part, Suite};
 use crate::system::url::SystemUrl;
 use crate::system::{Definition, Installed};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use touchstone_load::Target;
 
@@ -80,7 +81,7 @@ pub(super) struct Entered {
     /// The programs that the suite takes.
     pub(super) programs: Programs,
     /// The systems' ports, so that nobody else gets one before its system is started.
-    pub(super) held_ports: Vec<TcpListener>,
+    pub(super) held_ports: Vec<HeldPort>,
 }
 
 /// The systems that the options name, with what running them takes.
@@ -374,28 +375,22 @@ fn refuse_if_nothing_runs(entrants: &[Entrant]) -> Result<(), String> {
     Err(format!("nothing can be measured: {}", reasons.join("; ")))
 }
 
-/// Finds a free port for every system that is started, and a second one for TLS where the suite asks for that. Each is held until
-/// its system is started: others of this machine, and the connections of the load engine, are given ports meanwhile.
-fn give_ports(
-    entrants: &mut [Entrant],
-    first: Option<u16>,
-    secure: bool,
-) -> Result<Vec<TcpListener>, String> {
+/// Finds a free port for every system that is started, and a second one for TLS where the suite asks for that.
+fn give_ports(entrants: &mut [Entrant], first: Option<u16>, secure: bool) -> Result<Vec<HeldPort>, String> {
     let mut held = Vec::new();
     let mut next = first;
     for entrant in entrants {
         let EntrantKind::Started { port, tls_port, .. } = &mut entrant.kind else { continue };
         for port in [port, tls_port].into_iter().take(if secure { 2 } else { 1 }) {
-            let listener =
-                TcpListener::bind((Ipv4Addr::LOCALHOST, next.unwrap_or(0))).map_err(|error| match next {
-                    Some(port) => format!(
-                        "port {port} of 127.0.0.1 cannot be had for {} ({error}); name another with --port",
-                        entrant.name
-                    ),
-                    None => format!("no port of 127.0.0.1 is free for {}: {error}", entrant.name),
-                })?;
-            *port = listener.local_addr().map_err(|error| error.to_string())?.port();
-            held.push(listener);
+            let free = HeldPort::new(next).map_err(|error| match next {
+                Some(port) => format!(
+                    "port {port} of 127.0.0.1 cannot be had for {} ({error}); name another with --port",
+                    entrant.name
+                ),
+                None => format!("no port of 127.0.0.1 is free for {}: {error}", entrant.name),
+            })?;
+            *port = free.number();
+            held.push(free);
             next = match next {
                 Some(65535) => return Err("--port is too high for the systems that follow".to_string()),
                 Some(port) => Some(port + 1),

@@ -15,6 +15,7 @@ mod generator;
 mod interrupt;
 mod measure;
 mod origin;
+mod port;
 mod prepare;
 mod record;
 mod search;

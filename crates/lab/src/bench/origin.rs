@@ -1,6 +1,7 @@
 //! The origin behind an accelerator: started before it from its own definition, on a port of its own and on the same
 //! processors, watched with it, and its processor time kept by itself.
 
+use super::port::HeldPort;
 use super::prepare::Prepared;
 use crate::monitor::processes::ProcessTree;
 use crate::result::{ClassHits, ConfigurationFile, OriginResult, OriginUse};
@@ -9,7 +10,7 @@ use crate::system::companion::{Companion, SocketDirectory};
 use crate::system::launch::{Ground, launch};
 use crate::system::process::SystemProcess;
 use crate::system::{Definition, Installed};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// How long an origin may take until it accepts connections.
@@ -52,7 +53,7 @@ impl Origin {
         }
         let directory =
             prepared.directory.system_directory(&format!("{accelerator}-origin")).map_err(failed)?;
-        let port = free_port().map_err(failed)?;
+        let port = HeldPort::new(None).map_err(|error| failed(error.into()))?.number();
         let sockets = SocketDirectory::make(ground.user).map_err(failed)?;
         let ground = Ground { directory: &directory, port, ..*ground };
         let mut launched = launch(&definition, &installed, sockets, &ground)
@@ -129,10 +130,6 @@ pub(super) fn find(name: &str, accelerator: &str) -> Result<(Definition, Install
         .installed()
         .ok_or_else(|| wrong(format!("{name} is not installed; {}", definition.how_to_install())))?;
     Ok((definition, installed))
-}
-
-fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 fn wait_until_it_accepts(process: &mut SystemProcess, port: u16) -> Result<(), String> {

@@ -3,6 +3,7 @@
 
 use super::Options;
 use super::entrant::{self, Entered, Entrant, EntrantKind};
+use super::port::HeldPort;
 use super::search;
 use crate::machine;
 use crate::monitor::Exporter;
@@ -13,7 +14,6 @@ use crate::result::{MachineFacts, MethodRecord, ToolFacts};
 use crate::statistics::useful_peak::Criteria;
 use crate::suite::{Drive, Lengths, Mix, Suite, tree};
 use crate::system::user::{self, User};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use time::OffsetDateTime;
@@ -42,7 +42,7 @@ pub struct Prepared {
     /// The systems, in the order in which they were named.
     pub entrants: Vec<Entrant>,
     /// Their ports, each held until its system is started.
-    pub(super) held_ports: Vec<TcpListener>,
+    pub(super) held_ports: Vec<HeldPort>,
     /// Which processors go to whom.
     pub placement: Placement,
     /// The workload's files.
@@ -73,10 +73,7 @@ impl Prepared {
     /// Lets the system have its port.
     pub(super) fn let_go_of_port(&mut self, entrant: &Entrant) {
         if let EntrantKind::Started { port, tls_port, .. } = entrant.kind {
-            let is_another = |held: &TcpListener| {
-                held.local_addr().is_ok_and(|address| ![port, tls_port].contains(&address.port()))
-            };
-            self.held_ports.retain(is_another);
+            self.held_ports.retain(|held| ![port, tls_port].contains(&held.number()));
         }
     }
 }
@@ -270,6 +267,7 @@ mod tests {
     use super::super::entrant::PartState;
     use super::super::entrant::tests::system;
     use super::*;
+    use std::net::TcpListener;
 
     fn options(systems: &[&str]) -> Options {
         Options {

@@ -1,6 +1,6 @@
 //! The same pages from Touchstone and from the servers that the language comes from.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::oracle_pages::{APACHE_PAGES, LEGACY_PAGES, NGINX_PAGES};
-use crate::support::{Client, Server, Tree, skipped, wait_until};
+use crate::support::{Client, Server, Tree, free_port, skipped, wait_until};
 
 /// 2001-09-09 01:46:40 UTC.
 const MODIFIED: Duration = Duration::from_secs(1_000_000_000);
@@ -28,9 +28,7 @@ impl Oracle {
         directory: &Path,
         configuration: impl FnOnce(SocketAddr) -> String,
     ) -> Option<Oracle> {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let address = free.local_addr().expect("it has an address");
-        drop(free);
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let path = directory.join(format!("{}.conf", address.port()));
         fs::write(&path, configuration(address)).expect("the configuration is written");
         let path = path.to_str().expect("the path is text");

@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -327,11 +327,20 @@ pub(crate) fn free_port() -> u16 {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
         assert!(step < count, "no port is free from {FIRST} to {}", FIRST + count);
         let port = FIRST + (begin + step) % count;
-        let address = ("127.0.0.1", port);
-        if claim(port) && TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
+        if claim(port) && !is_in_use(port) {
             return port;
         }
     }
+}
+
+/// Whether a socket of any protocol has this port. It is not tried out: a program that another test starts just then would
+/// have a copy of the socket until its exec, which would listen on the port still when it is given to somebody.
+pub(crate) fn is_in_use(port: u16) -> bool {
+    let ending = format!(":{port:04X}");
+    ["tcp", "tcp6", "udp", "udp6"].iter().any(|protocol| {
+        let table = fs::read_to_string(format!("/proc/net/{protocol}")).unwrap_or_default();
+        table.lines().any(|line| line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&ending)))
+    })
 }
 
 /// Claims a port among all tests of this machine. The claim is an abstract socket, which ends with the process.
