@@ -287,9 +287,12 @@ impl Engine {
             return make_directory(&work).map_err(|error| error.to_string()).map(|()| (work, None));
         }
         let work = private_directory_in(work, &name)?;
+        if settings.convert == Convert::No {
+            return Ok((work, None));
+        }
         let converted = work.join("converted");
         make_directory(&converted).map_err(|error| format!("{}: {error}", converted.display()))?;
-        Ok((work, (settings.convert != Convert::No).then_some(converted)))
+        Ok((work, Some(converted)))
     }
 
     fn note(&self, result: Result<(), String>) {
