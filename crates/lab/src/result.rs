@@ -78,13 +78,17 @@ pub struct ToolFacts {
 pub struct MethodRecord {
     /// How often each mix was run on each system, in blocks: within a block every system has its turn with every mix.
     pub runs: u64,
+    /// For so long each system was loaded before the first mix, with everything that was asked of it afterwards; nothing of that
+    /// was counted. Seconds.
+    #[serde(default)]
+    pub warm_up_s: f64,
     /// What a load must fulfil to be useful.
     pub useful: Criteria,
 }
 
 impl Default for MethodRecord {
     fn default() -> MethodRecord {
-        MethodRecord { runs: 1, useful: Criteria::default() }
+        MethodRecord { runs: 1, warm_up_s: 0.0, useful: Criteria::default() }
     }
 }
 

@@ -206,6 +206,33 @@ fn two_systems_take_turns_and_leave_a_whole_result() {
 }
 
 #[test]
+fn what_comes_before_the_first_mix_is_told_and_not_counted() {
+    let place = tempfile::tempdir().unwrap();
+    let systems = vec![definition(place.path(), "a", "serve"), definition(place.path(), "b", "serve")];
+    let mut notes = Notes::default();
+    let warm_up = Some(Duration::from_millis(400));
+    let finished = run_until_counted(Options { warm_up, ..options(place.path(), systems) }, &mut notes);
+    let turns = ["warm-up of a 3_clients", "warm-up of b 3_clients", "a 1_client", "b 1_client"];
+    assert_eq!(notes.turns[..4], turns);
+    let result = read_back(&finished);
+    assert_eq!((result.method.warm_up_s, result.status), (0.4, RunStatus::Complete));
+    for system in &result.systems {
+        assert_eq!(system.mixes.iter().map(|mix| mix.clients).collect::<Vec<_>>(), [1, 3]);
+    }
+    let report = std::fs::read_to_string(finished.report.unwrap()).unwrap();
+    assert!(report.contains("each system was loaded for 0.4 s before its first mix, uncounted"));
+
+    let place = tempfile::tempdir().unwrap();
+    let systems = vec![definition(place.path(), "mortal", "die")];
+    let finished = run(Options { warm_up, ..options(place.path(), systems) }, &mut Notes::default()).unwrap();
+    let RunStatus::Incomplete(reason) = &finished.result.status else {
+        panic!("{:?}", finished.result.status)
+    };
+    assert_eq!(reason, "it ended in the warm-up of mortal (exit status: 70)");
+    assert!(finished.result.systems[0].mixes.is_empty() && finished.report.is_some());
+}
+
+#[test]
 fn a_system_that_dies_in_mid_mix_ends_the_run_and_what_was_measured_is_kept() {
     let place = tempfile::tempdir().unwrap();
     let systems =

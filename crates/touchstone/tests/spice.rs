@@ -60,6 +60,7 @@ fn command(place: &Path, suite: &str, systems: &str, length_ms: u64) -> Command 
     command
         .args(["bench", suite, "--quick", "--sut", systems, "--clients", CLIENTS])
         .args(["--length", &format!("{length_ms}ms"), "--ramp-up", "100ms", "--ramp-down", "50ms"])
+        .args(["--warm-up", "200ms"])
         .arg("--output")
         .arg(place.join("result"))
         .env("TOUCHSTONE_CACHE", place.join("cache"))

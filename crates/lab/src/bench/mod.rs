@@ -19,6 +19,7 @@ mod port;
 mod prepare;
 mod record;
 mod search;
+mod warm_up;
 mod warnings;
 
 pub use entrant::{Entrant, EntrantKind, PartState};
@@ -73,6 +74,8 @@ pub struct Options {
     pub ramp_up: Option<Duration>,
     /// Another ramp down for all mixes.
     pub ramp_down: Option<Duration>,
+    /// Another time for which each system is loaded before its first mix.
+    pub warm_up: Option<Duration>,
     /// Which processors go to whom.
     pub placement: Wishes,
     /// The port of the first system that is started, the next ones follow; absent: any that are free.
@@ -202,8 +205,8 @@ impl<'a> Run<'a> {
     }
 
     fn carry_out(mut self) -> Result<Finished, BenchError> {
-        let found = if self.prepared.search { self.search() } else { Ok(()) };
-        let status = match found {
+        let begun = self.warm_up().and_then(|()| if self.prepared.search { self.search() } else { Ok(()) });
+        let status = match begun {
             Ok(()) => self.run_mixes(),
             Err(reason) => RunStatus::Incomplete(reason),
         };
@@ -221,6 +224,39 @@ impl<'a> Run<'a> {
             None
         };
         Ok(Finished { result, directory: directory.path().to_path_buf(), report })
+    }
+
+    /// One load on a part of a system that is none of the mixes; its `place` is its number and of how many it is one. An error is
+    /// the reason why the run ends here.
+    fn load_apart(
+        &mut self,
+        (contender, part): (usize, usize),
+        mix: &Mix,
+        title: &str,
+        (number, of): (usize, usize),
+        after: Duration,
+    ) -> Result<Measured, String> {
+        let prepared = &self.prepared;
+        let contender = &mut self.contenders[contender];
+        let drive = contender.drive(&prepared.placement.load, prepared.seed);
+        let measurement = Measurement {
+            plan: prepared.suite.plan(&prepared.suite.parts[part], mix, &drive),
+            pids: contender.pids(),
+            period: Duration::from_millis(500),
+            exporter: prepared.exporter.clone(),
+            session: contender.session(),
+            turn: event::Turn { system: title, mix: &mix.name, clients: mix.clients, number, of },
+            seconds_after: after.as_secs_f64(),
+        };
+        let measured = measurement.take(self.generator, contender, self.observer, self.interrupt)?;
+        if self.interrupt.load(Ordering::Relaxed) {
+            return Err(format!("it was interrupted in the {title}"));
+        }
+        match measured.ending {
+            Ending::SystemDied(end) => Err(format!("it ended in the {title} ({end})")),
+            Ending::LoadFailed(reason) => Err(format!("the load of the {title} failed: {reason}")),
+            Ending::Whole | Ending::Interrupted => Ok(measured),
+        }
     }
 
     /// Runs every mix on every system in turns; says how it ended.

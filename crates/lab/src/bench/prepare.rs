@@ -35,7 +35,7 @@ pub struct Prepared {
     pub mixes: Vec<Mix>,
     /// Whether it is the short form.
     pub quick: bool,
-    /// How often each mix is run, and what makes a load useful.
+    /// How often each mix is run, what comes before, and what makes a load useful.
     pub method: MethodRecord,
     /// Whether the loads are searched for before they are measured.
     pub search: bool,
@@ -82,7 +82,7 @@ impl Prepared {
 pub fn prepare(options: Options) -> Result<Prepared, String> {
     let suite = Suite::find(&options.suite).map_err(|error| error.to_string())?;
     let mixes = mixes(&suite, &options)?;
-    let method = method(&options)?;
+    let method = method(&options, &suite)?;
     let placement = placement::place(&options.placement)?;
     let Entered { entrants, programs, held_ports } = entrant::enter(&options, &suite, &placement)?;
     let searched = if options.search { search::CLIENTS_MAX } else { 0 };
@@ -150,7 +150,7 @@ fn mixes(suite: &Suite, options: &Options) -> Result<Vec<Mix>, String> {
 }
 
 /// How often each mix is run, and what makes a load useful: where a mix is run less than three times, as many runs as there are.
-fn method(options: &Options) -> Result<MethodRecord, String> {
+fn method(options: &Options, suite: &Suite) -> Result<MethodRecord, String> {
     let runs = options.runs.unwrap_or(if options.quick { 1 } else { RUNS });
     if !(1..=RUNS_MAX).contains(&runs) {
         return Err(format!("--runs must be from 1 to {RUNS_MAX}"));
@@ -161,7 +161,9 @@ fn method(options: &Options) -> Result<MethodRecord, String> {
         p95_max_us: options.p95.map(|time| time.as_secs_f64() * 1e6),
         ..usual
     };
-    Ok(MethodRecord { runs, useful })
+    let warm_up_s = if options.quick { suite.quick_warm_up_s } else { suite.warm_up_s };
+    let warm_up_s = options.warm_up.map_or(warm_up_s, |time| time.as_secs_f64());
+    Ok(MethodRecord { runs, warm_up_s, useful })
 }
 
 /// One mix for each number of clients, with the times of the suite's first.

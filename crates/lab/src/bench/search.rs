@@ -6,13 +6,10 @@
 //! found) and of MLRsearch: short trials early, full length for what is told.
 
 use super::Run;
-use super::event::Turn;
-use super::measure::{Ending, Measurement};
 use super::prepare::mixes_with;
 use crate::result::SearchTrial;
 use crate::statistics::useful_peak::Criteria;
 use crate::suite::Mix;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The most clients that are tried.
@@ -111,32 +108,11 @@ impl Run<'_> {
     ) -> Result<SearchTrial, String> {
         let title = format!("search on {}", self.title(contender, part));
         let mix = trial_mix(&self.prepared.mixes[0], clients);
-        let prepared = &self.prepared;
-        let part = &prepared.suite.parts[part];
-        let own = &mut self.contenders[contender];
-        let drive = own.drive(&prepared.placement.load, prepared.seed);
-        let measurement = Measurement {
-            plan: prepared.suite.plan(part, &mix, &drive),
-            pids: own.pids(),
-            period: Duration::from_millis(500),
-            exporter: prepared.exporter.clone(),
-            session: own.session(),
-            turn: Turn { system: &title, mix: &mix.name, clients, number, of: number },
-            seconds_after: 0.0,
-        };
-        let measured = measurement.take(self.generator, own, self.observer, self.interrupt)?;
-        if self.interrupt.load(Ordering::Relaxed) {
-            return Err(format!("it was interrupted in the {title}"));
-        }
-        match measured.ending {
-            Ending::SystemDied(end) => return Err(format!("it ended in the {title} ({end})")),
-            Ending::LoadFailed(reason) => return Err(format!("the load of the {title} failed: {reason}")),
-            Ending::Whole | Ending::Interrupted => {}
-        }
-        let outcome = measured.outcome;
+        let outcome =
+            self.load_apart((contender, part), &mix, &title, (number, number), Duration::ZERO)?.outcome;
         let failed = outcome.errors.total() as f64;
         Ok(SearchTrial {
-            interface: part.name().to_string(),
+            interface: self.prepared.suite.parts[part].name().to_string(),
             clients: clients as u64,
             requests_per_second: outcome.requests_per_second(),
             p95_us: outcome.latency_ns.value_at_quantile(0.95) as f64 / 1000.0,

@@ -54,6 +54,9 @@ pub(super) fn section(view: &View) -> Markup {
                     (fact(&named("When", source, view), &when(source)))
                 }
                 (fact("Load", load(view)))
+                @if view.result.method.warm_up_s > 0.0 {
+                    (fact("Warm-up", &warm_up(view.result.method.warm_up_s)))
+                }
                 (fact("Connections", if suite.keep_alive { "kept for many requests" } else { "a new one for every request" }))
                 (fact("Protocol", &words::line(&suite.http_version, 40)))
                 @if let Some(offered) = &suite.tls {
@@ -84,6 +87,14 @@ pub(super) fn tls(offered: &TlsRecord) -> String {
         share => format!("{} % of the handshakes took up a session", number::grouped(share * 100.0, 0)),
     };
     format!("{version}; {resumed}")
+}
+
+/// What came before the first mix.
+fn warm_up(seconds: f64) -> String {
+    format!(
+        "each system was loaded for {} s before its first mix, uncounted",
+        number::grouped(seconds, usize::from(seconds.fract() != 0.0))
+    )
 }
 
 fn warnings(view: &View) -> Markup {

@@ -35,9 +35,10 @@ pub(super) fn suite(file: &str, text: &str) -> Result<Suite, DefinitionError> {
     if mixes.is_empty() {
         return Err(root.error("the suite needs at least one mix: mixes = [{ clients = 1 }]"));
     }
-    let quick_mixes = match root.table("quick")? {
-        Some(table) => quick_mixes(&table, shared)?,
-        None => Vec::new(),
+    let warm_up = warm_up_s(&root)?;
+    let (quick_warm_up, quick_mixes) = match root.table("quick")? {
+        Some(table) => (warm_up_s(&table)?, quick_mixes(&table, shared)?),
+        None => (0.0, Vec::new()),
     };
     let client = client(&root)?;
     let parts = read_workload::parts(&root, client.endpoint)?;
@@ -56,6 +57,8 @@ pub(super) fn suite(file: &str, text: &str) -> Result<Suite, DefinitionError> {
         tls: client.tls,
         receive_buffer_bytes: client.receive_buffer_bytes,
         timeout_s: client.timeout_s,
+        warm_up_s: warm_up,
+        quick_warm_up_s: quick_warm_up,
         mixes,
         quick_mixes,
         parts,
@@ -119,6 +122,11 @@ fn think_spread(table: &Table<'_>) -> Result<Option<TimeSpread>, DefinitionError
             Err(table.error_at(&spread, message))
         }
     }
+}
+
+/// For how long each system is loaded before its first mix.
+fn warm_up_s(table: &Table<'_>) -> Result<f64, DefinitionError> {
+    Ok(table.number("warm_up_s", 0.0..=SECONDS_MAX)?.map_or(0.0, |seconds| seconds.value))
 }
 
 fn quick_mixes(table: &Table<'_>, shared: MixTimes) -> Result<Vec<Mix>, DefinitionError> {
@@ -408,6 +416,18 @@ file_bytes = 1000
             let text = GOOD.replacen(from, to, 1);
             assert_eq!(suite("two.toml", &text).unwrap_err().to_string(), expected, "{from} -> {to}");
         }
+    }
+
+    #[test]
+    fn the_quick_form_has_a_warm_up_of_its_own() {
+        let good = suite("two.toml", GOOD).unwrap();
+        assert_eq!((good.warm_up_s, good.quick_warm_up_s), (0.0, 0.0));
+        let quick = "[quick]\nwarm_up_s = 0.5\nmixes = [{ clients = 4 }]\n[client]";
+        let text = format!("warm_up_s = 20\n{}", GOOD.replacen("[client]", quick, 1));
+        let with = suite("two.toml", &text).unwrap();
+        assert_eq!((with.warm_up_s, with.quick_warm_up_s), (20.0, 0.5));
+        let endless = suite("two.toml", &format!("warm_up_s = 86401\n{GOOD}")).unwrap_err();
+        assert!(endless.to_string().contains("`warm_up_s` must be a number from 0 to 86400"), "{endless}");
     }
 
     #[test]

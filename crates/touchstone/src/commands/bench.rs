@@ -76,6 +76,11 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ramp_down: Option<Duration>,
 
+    /// For how long each system is loaded before its first mix with everything that will be asked of it, uncounted [default:
+    /// the suite's]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    warm_up: Option<Duration>,
+
     /// How many processors the system under test gets; several numbers measure each system on each of them, for the
     /// speedup [default: half of them]
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
@@ -244,6 +249,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         length: arguments.length,
         ramp_up: arguments.ramp_up,
         ramp_down: arguments.ramp_down,
+        warm_up: arguments.warm_up,
         placement: Wishes {
             cores: arguments.cores.iter().copied().max(),
             system: list("--sut-cores", arguments.sut_cores)?,

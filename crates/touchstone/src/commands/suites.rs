@@ -108,6 +108,8 @@ fn to_json(suite: &Suite) -> serde_json::Value {
         "workload": workload.name,
         "mean_body_bytes": workload.mean_body_bytes(),
         "needs": needs(suite),
+        "warm_up_s": suite.warm_up_s,
+        "quick_warm_up_s": suite.quick_warm_up_s,
         "files": workload.files(),
         "tree_bytes": workload.tree_bytes(),
         "interfaces": suite.parts.iter().filter_map(|part| part.interface.as_ref()).map(Interface::record).collect::<Vec<_>>(),
