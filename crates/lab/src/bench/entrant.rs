@@ -382,7 +382,7 @@ fn give_ports(entrants: &mut [Entrant], first: Option<u16>, secure: bool) -> Res
     for entrant in entrants {
         let EntrantKind::Started { port, tls_port, .. } = &mut entrant.kind else { continue };
         for port in [port, tls_port].into_iter().take(if secure { 2 } else { 1 }) {
-            let free = HeldPort::new(next).map_err(|error| match next {
+            let free = next.map_or_else(HeldPort::any, HeldPort::named).map_err(|error| match next {
                 Some(port) => format!(
                     "port {port} of 127.0.0.1 cannot be had for {} ({error}); name another with --port",
                     entrant.name

@@ -53,7 +53,7 @@ impl Origin {
         }
         let directory =
             prepared.directory.system_directory(&format!("{accelerator}-origin")).map_err(failed)?;
-        let port = HeldPort::new(None).map_err(|error| failed(error.into()))?.number();
+        let port = HeldPort::any().map_err(|error| failed(error.into()))?.number();
         let sockets = SocketDirectory::make(ground.user).map_err(failed)?;
         let ground = Ground { directory: &directory, port, ..*ground };
         let mut launched = launch(&definition, &installed, sockets, &ground)

@@ -1,12 +1,21 @@
-//! Ports of 127.0.0.1 for the systems of a run: each is held until its system is started, so that others of this machine and
-//! the connections of the load engine are not given it meanwhile.
+//! Ports of 127.0.0.1 for the systems of a run: each is held until its system is started, so that nobody else of this machine is
+//! given it meanwhile.
 
-use rustix::io;
+use rustix::io::{self, Errno};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
+use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 
+/// The first port that is chosen; well-known servers have lower ones.
+const FIRST: u16 = 10_000;
+
 /// A port that is held as long as this lives.
+///
+/// Nothing listens on it, and it may be listened on by whoever says that it reuses addresses, as servers do: a program that is
+/// being started meanwhile has a copy of the socket between its fork and its exec, also after this is gone. A copy that listened
+/// would keep the system from its port, and would accept the connection that asks whether the system is there yet.
 #[derive(Debug)]
 pub(super) struct HeldPort {
     number: u16,
@@ -14,16 +23,37 @@ pub(super) struct HeldPort {
 }
 
 impl HeldPort {
-    /// Holds this port, or one that the kernel chooses.
-    ///
-    /// Nothing listens on it, and it may be listened on by whoever says that it reuses addresses, as servers do: a program
-    /// that is being started meanwhile has a copy of the socket between its fork and its exec, also after this is gone.
-    /// A copy that listened would keep the system from its port, and would accept the connection that asks whether the
-    /// system is there yet.
-    pub(super) fn new(number: Option<u16>) -> io::Result<HeldPort> {
-        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    /// Holds this port, on which connections of a server that has ended may still linger.
+    pub(super) fn named(number: u16) -> io::Result<HeldPort> {
+        let socket = socket()?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
-        bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, number.unwrap_or(0)))?;
+        HeldPort::of(socket, number)
+    }
+
+    /// Holds a port that is free: one that the kernel gives to no connection by itself, because until its system listens on it
+    /// any could have it.
+    pub(super) fn any() -> io::Result<HeldPort> {
+        let range = FIRST..first_of_connections();
+        // Runs beside each other begin at different places.
+        let begin = RandomState::new().hash_one(std::process::id());
+        for number in rotated(&range, begin) {
+            match HeldPort::exclusive(number) {
+                Err(Errno::ADDRINUSE) => {}
+                held => return held,
+            }
+        }
+        HeldPort::exclusive(0)
+    }
+
+    /// Holds a port that nothing else has, no other run either; 0: one that the kernel chooses.
+    fn exclusive(number: u16) -> io::Result<HeldPort> {
+        let held = HeldPort::of(socket()?, number)?;
+        sockopt::set_socket_reuseaddr(&held._socket, true)?;
+        Ok(held)
+    }
+
+    fn of(socket: OwnedFd, number: u16) -> io::Result<HeldPort> {
+        bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, number))?;
         let number = SocketAddr::try_from(getsockname(&socket)?)?.port();
         Ok(HeldPort { number, _socket: socket })
     }
@@ -34,14 +64,40 @@ impl HeldPort {
     }
 }
 
+fn socket() -> io::Result<OwnedFd> {
+    socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+}
+
+/// The first port that the kernel gives to connections; where that cannot be read, the one that it begins with unless it is told
+/// otherwise.
+fn first_of_connections() -> u16 {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    range.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(32_768)
+}
+
+/// All of a range, from any of it on.
+fn rotated(range: &Range<u16>, begin: u64) -> impl Iterator<Item = u16> {
+    let begin = (begin % (range.len() as u64).max(1)) as u16;
+    let middle = range.start.saturating_add(begin);
+    (middle..range.end).chain(range.start..middle.min(range.end))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
 
     #[test]
+    fn a_range_is_gone_through_once_from_anywhere() {
+        let all = |range: Range<u16>, begin| rotated(&range, begin).collect::<Vec<u16>>();
+        assert_eq!(all(5..9, 0), [5, 6, 7, 8]);
+        assert_eq!(all(5..9, 4 * 1000 + 3), [8, 5, 6, 7]);
+        assert!(all(9..9, 7).is_empty());
+    }
+
+    #[test]
     fn a_held_port_is_given_to_nobody_and_can_be_listened_on() {
-        let held: Vec<HeldPort> = (0..100).map(|_| HeldPort::new(None).unwrap()).collect();
+        let held: Vec<HeldPort> = (0..100).map(|_| HeldPort::any().unwrap()).collect();
         let mut numbers: Vec<u16> = held.iter().map(HeldPort::number).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -50,8 +106,8 @@ mod tests {
         let address = (Ipv4Addr::LOCALHOST, number);
         assert!(TcpStream::connect(address).is_err(), "nothing listens on it");
         let listener = TcpListener::bind(address).unwrap();
-        assert_eq!(HeldPort::new(Some(number)).err(), Some(io::Errno::ADDRINUSE));
+        assert_eq!(HeldPort::named(number).err(), Some(Errno::ADDRINUSE));
         drop(listener);
-        assert_eq!(HeldPort::new(Some(number)).unwrap().number(), number);
+        assert_eq!(HeldPort::named(number).unwrap().number(), number);
     }
 }

@@ -54,6 +54,7 @@ fn a_fleet_tells_how_it_is_watches_a_machine_and_is_drained() {
     let drained = ask(&fleet, "drain", &["load-1"]);
     assert_eq!(drained.status.code(), Some(0), "{}", text(&drained));
     assert!(text(&drained).contains("running, draining"), "{}", text(&drained));
-    assert_eq!(bench.wait().code, Some(0));
+    let ended = bench.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.error);
     assert_eq!(fleet.wait_for_agent("load-1"), Some(0));
 }

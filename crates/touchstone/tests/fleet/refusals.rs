@@ -253,7 +253,8 @@ fn two_controllers_and_two_agents_of_one_name() {
     let second = fleet.bench_to("second", &SHORT).wait();
     assert_refused(&second, &["is in use by another controller"]);
     kill_process(first.process(), Signal::INT).expect("it is interrupted");
-    assert_eq!(first.wait().code, Some(1));
+    let ended = first.wait();
+    assert_eq!(ended.code, Some(1), "{}", ended.error);
     let mut twin = Command::new(program());
     twin.args(fleet.agent_arguments("127.0.0.1", "load-2", &["--allow", "127.0.0.1"]));
     twin.args(["--spool", fleet.path("twin").to_str().expect("text")]);
