@@ -53,6 +53,8 @@ pub struct Turn<'a> {
     pub mix: &'a str,
     /// Virtual clients.
     pub clients: usize,
+    /// Whether it is one of the mixes; what comes before them, a warm-up or a search, counts nowhere.
+    pub is_counted: bool,
     /// Its place in the whole run, from 1.
     pub number: usize,
     /// All turns of the run: mixes times systems, times the interfaces of each.

@@ -245,7 +245,14 @@ impl<'a> Run<'a> {
             period: Duration::from_millis(500),
             exporter: prepared.exporter.clone(),
             session: contender.session(),
-            turn: event::Turn { system: title, mix: &mix.name, clients: mix.clients, number, of },
+            turn: event::Turn {
+                system: title,
+                mix: &mix.name,
+                clients: mix.clients,
+                is_counted: false,
+                number,
+                of,
+            },
             seconds_after: after.as_secs_f64(),
         };
         let measured = measurement.take(self.generator, contender, self.observer, self.interrupt)?;
@@ -327,6 +334,7 @@ impl<'a> Run<'a> {
                 system: &title,
                 mix: &mix.name,
                 clients: mix.clients,
+                is_counted: true,
                 number: number + 1,
                 of: turns.len(),
             },

@@ -20,6 +20,8 @@ const HISTORY: usize = 240;
 const FINISHED_MAX: usize = 200;
 /// The notes that are kept, the latest.
 const NOTES_MAX: usize = 20;
+/// The phase of what counts nowhere.
+const NOT_COUNTED: &str = "not counted";
 
 /// What is known of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -67,7 +69,7 @@ pub struct Mix {
     pub elapsed_s: f64,
     /// Its whole length, seconds; 0 until it is known.
     pub length_s: f64,
-    /// `ramp up`, `counted`, `ramp down`.
+    /// `ramp up`, `counted`, `ramp down`; `not counted` of what comes before the mixes.
     pub phase: &'static str,
 }
 
@@ -233,7 +235,7 @@ impl State {
             clients: turn.clients as u64,
             number: turn.number,
             of: turn.of,
-            phase: "ramp up",
+            phase: if turn.is_counted { "ramp up" } else { NOT_COUNTED },
             ..Mix::default()
         });
         self.now = None;
@@ -244,6 +246,7 @@ impl State {
             mix.elapsed_s = tick.elapsed_s;
             mix.length_s = tick.length_s;
             mix.phase = match tick.elapsed_s {
+                _ if !tick.turn.is_counted => NOT_COUNTED,
                 at if at < tick.ramp_up_s => "ramp up",
                 at if at < tick.length_s - tick.ramp_down_s => "counted",
                 _ => "ramp down",
@@ -396,8 +399,14 @@ pub(crate) mod tests {
         let mut state = State::new("spice", "lab-1");
         let mut latency: Histogram<u32> = Histogram::new(2).unwrap();
         (1..=1000).for_each(|value| latency.record(value * 1000).unwrap());
-        let turn =
-            |number| Turn { system: "touchstone 0.1.0, CGI", mix: "8_clients", clients: 8, number, of: 4 };
+        let turn = |number| Turn {
+            system: "touchstone 0.1.0, CGI",
+            mix: "8_clients",
+            clients: 8,
+            is_counted: true,
+            number,
+            of: 4,
+        };
         state.apply(&Event::Starting { system: "touchstone 0.1.0" });
         state.apply(&Event::Skipped { reason: "nginx 1.22.1 does not run CGI programs" });
         state.apply(&Event::MixStarted(turn(1)));
@@ -434,6 +443,17 @@ pub(crate) mod tests {
         let state = state();
         let mix = state.mix.as_ref().unwrap();
         assert_eq!((mix.number, mix.of, mix.clients, mix.phase), (2, 4, 8, "counted"));
+        let mut before = State::new("spice", "lab-1");
+        let turn = Turn {
+            system: "warm-up of a",
+            mix: "8_clients",
+            clients: 8,
+            is_counted: false,
+            number: 1,
+            of: 2,
+        };
+        before.apply(&Event::MixStarted(turn));
+        assert_eq!(before.mix.unwrap().phase, NOT_COUNTED);
         let now = state.now.unwrap();
         assert_eq!((now.requests_per_second, now.errors, now.server_cpus), (7200.0, 3, Some(0.97)));
         let close = |value: Option<f64>, expected: f64| (value.unwrap() / expected - 1.0).abs() < 0.02;

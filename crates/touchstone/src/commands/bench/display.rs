@@ -139,6 +139,10 @@ impl Observer for Display {
             Event::MixStarted(turn) => {
                 self.place = place(&turn);
                 self.line(&self.place);
+                if !turn.is_counted {
+                    // Nothing is told at its end.
+                    self.plain(&self.place);
+                }
             }
             Event::Tick(tick) => self.line(&tick_line(&tick)),
             Event::LoadMachines(machines) => self.look_at_machines(machines),
@@ -190,7 +194,14 @@ mod tests {
 
     #[test]
     fn progress_lines_say_where_and_how_fast() {
-        let turn = Turn { system: "nginx 1.22.1", mix: "16_clients", clients: 16, number: 5, of: 21 };
+        let turn = Turn {
+            system: "nginx 1.22.1",
+            mix: "16_clients",
+            clients: 16,
+            is_counted: true,
+            number: 5,
+            of: 21,
+        };
         let tick = Tick {
             turn,
             requests_per_second: 41_234.4,
