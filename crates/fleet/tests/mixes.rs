@@ -112,6 +112,20 @@ fn run_mix(controller: &Controller, plan: &Plan) -> Result<Generated, String> {
     load.run(&Progress::default()).map_err(|error| error.to_string())
 }
 
+/// Runs a mix, and again where a busy machine's threads did not begin together: such a run says so, and counts for nothing.
+/// Whatever it is, the parts make the whole.
+fn run_whole(controller: &Controller, plan: &Plan, server: &Server) -> Generated {
+    for _ in 0..5 {
+        let before = server.answers.load(Ordering::Relaxed);
+        let generated = run_mix(controller, plan).unwrap();
+        if !generated.invalid.as_deref().is_some_and(|reason| reason.contains("ms apart")) {
+            assert_whole(&generated, plan, server.answers.load(Ordering::Relaxed) - before);
+            return generated;
+        }
+    }
+    panic!("the agents never began together");
+}
+
 /// The parts make the whole, to the request: by the agents, by the clients, by the seconds, and by the server.
 fn assert_whole(generated: &Generated, plan: &Plan, answers: u64) {
     assert_eq!(generated.invalid, None);
@@ -143,14 +157,9 @@ fn two_agents_in_one_process_make_the_whole_plan() {
     let (generated, ends) = with_agents(agents, || {
         let controller =
             Controller::with(fabric, &file(&["a", "b"]), patient(), &AtomicBool::new(false)).unwrap();
-        let first = run_mix(&controller, &plan).unwrap();
-        assert_whole(&first, &plan, server.answers.load(Ordering::Relaxed));
-        let before = server.answers.load(Ordering::Relaxed);
+        run_whole(&controller, &plan, &server);
         // One client more than none: the second agent has no part of it.
-        let one = server.plan(1, Duration::from_secs(1));
-        let second = run_mix(&controller, &one).unwrap();
-        assert_whole(&second, &one, server.answers.load(Ordering::Relaxed) - before);
-        second
+        run_whole(&controller, &server.plan(1, Duration::from_secs(1)), &server)
     });
     assert_eq!(generated.fleet.unwrap().agents.len(), 1);
     assert_eq!(ends, [AgentEnd::Interrupted, AgentEnd::Interrupted]);
@@ -173,9 +182,8 @@ fn two_agents_over_a_real_broker_make_the_whole_plan() {
     let plan = server.plan(7, Duration::from_secs(2));
     let (generated, _) = with_agents(agents, || {
         let controller = Controller::open(&directory, patient(), None, &AtomicBool::new(false)).unwrap();
-        run_mix(&controller, &plan).unwrap()
+        run_whole(&controller, &plan, &server)
     });
-    assert_whole(&generated, &plan, server.answers.load(Ordering::Relaxed));
     let fleet = generated.fleet.unwrap();
     let offset = |place: usize| fleet.agents[place].clock_offset_us.unwrap();
     let bound = |place: usize| fleet.agents[place].clock_bound_us.unwrap();

@@ -2,6 +2,7 @@
 
 mod support;
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, getsockname, socket_with};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -342,10 +343,12 @@ fn a_slow_answer_after_the_length_still_counts_in_the_totals() {
 
 #[test]
 fn nobody_listening_is_a_connect_error_without_a_storm() {
-    // A port that was just given back is free, and is given to no other connection soon.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback interface is there");
-    let address = listener.local_addr().expect("a bound socket has an address");
-    drop(listener);
+    // A port that is held by a socket which does not listen.
+    let held = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let held = held.expect("a socket can be made");
+    rustix::net::bind(&held, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
+    let address = getsockname(&held).and_then(std::net::SocketAddr::try_from);
+    let address = address.expect("a bound socket has an address");
     let target = touchstone_load::Target::plain(address, &address.to_string());
     let mut plan = Plan::of_one(target, "/");
     plan.clients = 3;

@@ -422,11 +422,11 @@ fn time_that_is_up() {
     let endless =
         noting(&tree, "endless", "printf 'Content-Type: a/b\\n\\n'; while echo x; do sleep 0.05; done");
     // Long enough for a program to begin on a busy machine.
-    let keys = "first_byte_timeout = \"1s\"\nidle_timeout = \"2s\"\ntotal_timeout = \"5s\"\nkill_timeout = \"200ms\"";
+    let keys = "first_byte_timeout = \"4s\"\nidle_timeout = \"6s\"\ntotal_timeout = \"12s\"\nkill_timeout = \"200ms\"";
     let server = server(&tree, keys);
     for (name, file, reason) in [
-        ("silent", silent, "it printed nothing within 1s"),
-        ("header", header, "it neither printed nor read anything for 2s"),
+        ("silent", silent, "it printed nothing within 4s"),
+        ("header", header, "it neither printed nor read anything for 6s"),
     ] {
         assert_eq!(server.get(&format!("/cgi-bin/{name}")).status, 504, "{name}");
         let process = noted(&file);
@@ -434,8 +434,8 @@ fn time_that_is_up() {
         wait_until(name, PATIENCE, || !runs(process));
     }
     for (name, file, reason) in [
-        ("body", body, "it neither printed nor read anything for 2s"),
-        ("endless", endless, "it was not done within 5s"),
+        ("body", body, "it neither printed nor read anything for 6s"),
+        ("endless", endless, "it was not done within 12s"),
     ] {
         // The head has been sent: the client must see that the body broke off.
         let mut client = server.connect();

@@ -187,7 +187,7 @@ fn sigusr2_upgrades_too() {
 #[test]
 fn a_new_process_that_cannot_start_changes_nothing() {
     let tree = Tree::standard();
-    let more = "upgrade_timeout = \"1s\"";
+    let more = "upgrade_timeout = \"8s\"";
     let good = tree.configuration(&with_pid_file(2, more));
     let mut server = start(&tree, &good);
     let first = server.serving_pid();

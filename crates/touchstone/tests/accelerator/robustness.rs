@@ -91,11 +91,19 @@ fn a_directory_that_is_taken_away_costs_hits_is_said_once_and_made_again() {
         // There is less memory than that takes.
         ask_all("without the directory");
         assert!(is_right(&get(&server, &format!("/new/{round}"), "")));
-        wait_until("it is made again", PATIENCE, || directory.join("purges").exists());
+        wait_until("it is made again, and written to", PATIENCE, || {
+            let files = std::fs::read_dir(&directory).into_iter().flatten().flatten();
+            let is_written = |file: std::fs::DirEntry| {
+                let is_segment = file.path().extension().is_some_and(|extension| extension == "segment");
+                is_segment && file.metadata().is_ok_and(|metadata| metadata.len() > 0)
+            };
+            directory.join("purges").exists() && files.into_iter().any(is_written)
+        });
     }
+    let is_warning = |line: &&str| line.contains("warning") && line.contains("cache's directory");
+    wait_until("it is told", PATIENCE, || server.error_text().lines().filter(is_warning).count() == 2);
     let said = server.error_text();
-    let warnings = said.lines().filter(|line| line.contains("warning") && line.contains("cache's directory"));
-    let warnings: Vec<&str> = warnings.collect();
+    let warnings: Vec<&str> = said.lines().filter(is_warning).collect();
     assert!(warnings.len() == 2 && warnings[0].contains("taken it away"), "{said}");
     let mut admin = Client::connect(format!("127.0.0.1:{port}").parse().unwrap());
     let metrics = text(&admin.ask("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"));

@@ -42,12 +42,17 @@ impl Scene {
 
     /// A bench whose first mix runs.
     fn bench(&self, length: &str, more: &[&str]) -> Bench {
+        let mut bench = self.begin(length, more);
+        bench.wait_until_loaded(&self.fleet, &["load-1", "load-2"]);
+        bench
+    }
+
+    /// A bench that begins.
+    fn begin(&self, length: &str, more: &[&str]) -> Bench {
         let url = self.target.url();
         let fixed = ["--sut", &url, "--length", length, "--ramp-up", "500ms", "--ramp-down", "0s"];
         let clients = if more.contains(&"--clients") { &[][..] } else { &["--clients", "4"][..] };
-        let mut bench = self.fleet.bench(&[&fixed[..], clients, more].concat());
-        bench.wait_until_loaded(&self.fleet, &["load-1", "load-2"]);
-        bench
+        self.fleet.bench(&[&fixed[..], clients, more].concat())
     }
 }
 
@@ -154,7 +159,7 @@ fn killed_controller(scene: &Scene) -> Seen {
     let text = scene.fleet.agent_text("load-1");
     assert!(text.contains("nothing was heard from the controller for 3 s"), "{text}");
     // What they measured for it is in nobody else's result.
-    let ended = until_together(|| scene.bench("4s", &[]).wait());
+    let ended = until_together(|| scene.begin("4s", &[]).wait());
     assert_eq!(ended.code, Some(0), "{} {}", ended.error, ended.incomplete());
     whole_is_sum(ended.mix());
     assert!(of_agents(ended.mix(), "total_requests").iter().all(|requests| *requests > 0.0));

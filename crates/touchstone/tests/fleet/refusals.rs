@@ -261,12 +261,12 @@ fn two_controllers_and_two_agents_of_one_name() {
     fleet.spawn_agent("twin", twin);
     wait_until("the twin is there", PATIENCE, || fleet.agent_text("twin").contains("is with"));
     // It looks at its own program before it answers, which takes a moment.
-    let mut ended = fleet.bench(&SHORT).wait();
+    let mut ended = until_together(|| fleet.bench(&SHORT).wait());
     for _ in 0..5 {
         if ended.code != Some(0) {
             break;
         }
-        ended = fleet.bench(&SHORT).wait();
+        ended = until_together(|| fleet.bench(&SHORT).wait());
     }
     assert_refused(&ended, &["two agents call themselves load-2"]);
 }

@@ -147,6 +147,7 @@ fn applications_are_told_that_a_stream_was_cancelled() {
             let (begun, mut also) = requests.send_request(asked("endless"), true).unwrap();
             let mut body = begun.await.unwrap().into_body();
             assert!(body.data().await.unwrap().is_ok());
+            wait_until("it is at work", START, || text(&server.get("/trial/gone")).ends_with(" of 1"));
             cancelled.send_reset(h2::Reason::CANCEL);
             also.send_reset(h2::Reason::CANCEL);
             drop((waiting, body));
