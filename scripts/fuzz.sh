@@ -4,7 +4,11 @@
 #   scripts/fuzz.sh                     every target, 30 seconds each
 #   SECONDS_EACH=600 scripts/fuzz.sh    longer
 #   scripts/fuzz.sh lab import          one target of one crate; without the second word all of the crate
+#   scripts/fuzz.sh --save              then write the inputs that reach the most code to fuzz/seeds, for the tests
 #   scripts/fuzz.sh --check             only see that all of them compile
+#
+# Each run starts from the saved inputs (crates/CRATE/fuzz/seeds/TARGET, one on a line), which `cargo test -p
+# touchstone-fuzz-replay` replays.
 #
 # That takes a nightly toolchain and cargo-fuzz. Where either is missing the targets are only compiled, so that none falls
 # behind the code that it calls, and the last line says what to install.
@@ -16,11 +20,11 @@ set -euo pipefail
 seconds_each=${SECONDS_EACH:-30}
 
 main() {
-    local only_check=no directory crate name found=no
-    if [ "${1:-}" = --check ]; then
-        only_check=yes
-        shift
-    fi
+    local only_check=no save=no directory crate name found=no
+    case ${1:-} in
+        --check) only_check=yes; shift ;;
+        --save) save=yes; shift ;;
+    esac
     local wanted_crate=${1:-} wanted_target=${2:-}
     for directory in crates/*/fuzz; do
         crate=${directory#crates/} crate=${crate%/fuzz}
@@ -38,7 +42,9 @@ main() {
         for name in $(targets "$directory"); do
             [ -z "$wanted_target" ] || [ "$wanted_target" = "$name" ] || continue
             found=yes
+            unpack "$directory" "$name"
             run "$crate" "$directory" "$name"
+            [ $save = no ] || save "$directory" "$name"
         done
     done
     if [ $found = no ]; then
@@ -55,6 +61,37 @@ can_fuzz() {
 # The names of a directory's targets.
 targets() {
     sed -n '/^\[\[bin\]\]/,/^$/s/^name *= *"\(.*\)"/\1/p' "$1/Cargo.toml"
+}
+
+# Puts the saved inputs where the fuzzer looks for its corpus.
+unpack() {
+    mkdir -p "$1/corpus/$2"
+    python3 - "$1/seeds/$2" "$1/corpus/$2" <<'END'
+import hashlib, pathlib, re, sys
+seeds, corpus = map(pathlib.Path, sys.argv[1:])
+known = {"n": "\n", "r": "\r", "t": "\t"}
+one = lambda found: chr(int(found[2], 16)) if found[2] else known.get(found[1], found[1])
+for line in seeds.read_text().splitlines() if seeds.exists() else []:
+    data = re.sub(r"\\(x(..)|.)", one, line).encode("latin-1")
+    (corpus / hashlib.sha1(data).hexdigest()).write_bytes(data)
+END
+}
+
+# Writes the smallest inputs that together reach all the code that the corpus reaches: at most 200, of 2,000 bytes each.
+save() {
+    cargo +nightly fuzz cmin --fuzz-dir "$1" --target-dir "$target/fuzz" "$2" >/dev/null 2>&1
+    python3 - "$1/corpus/$2" "$1/seeds/$2" <<'END'
+import pathlib, sys
+corpus, seeds = map(pathlib.Path, sys.argv[1:])
+inputs = sorted((p.read_bytes() for p in corpus.iterdir()), key=lambda data: (len(data), data))
+known = seeds.read_text().splitlines() if seeds.exists() else []
+escape = lambda data: repr(data)[2:-1]
+kept = [escape(data) for data in inputs if len(data) <= 2000]
+step = max(1, -(-len(kept) // 200))
+seeds.parent.mkdir(exist_ok=True)
+seeds.write_text("".join(line + "\n" for line in dict.fromkeys(known + kept[::step])))
+print(f"fuzz: {seeds}: {len(kept[::step])} of {len(inputs)} inputs saved")
+END
 }
 
 run() {

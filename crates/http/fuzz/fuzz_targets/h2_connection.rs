@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use touchstone_http::h2::frame::{self, Frame, FrameHeader, HEADER_BYTES, PREFACE};
 use touchstone_http::h2::{Body, Event, Events, Limits, Responded, ServerConnection, StreamKey};
 
-const BODY: [u8; 70_000] = [b'x'; 70_000];
+static BODY: [u8; 70_000] = [b'x'; 70_000];
 
 struct Server {
     connection: ServerConnection,

@@ -58,11 +58,11 @@ impl Host for Site {
     }
 
     fn variable(&self, name: &str) -> Option<Vec<u8>> {
-        (name.len() % 2 == 0).then(|| name.into())
+        name.len().is_multiple_of(2).then(|| name.into())
     }
 
     fn may_define(&self, name: &str) -> bool {
-        name.len() % 2 == 0
+        name.len().is_multiple_of(2)
     }
 
     fn variables(&self) -> Vec<Variable> {

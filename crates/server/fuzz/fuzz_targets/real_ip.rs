@@ -7,9 +7,9 @@ use touchstone_server::access::NetworkSet;
 use touchstone_server::access::real_ip::{ClientField, client_address};
 
 fuzz_target!(|bytes: &[u8]| {
-    let networks = ["10.0.0.0/8", "2001:db8::/32"].map(|text| text.parse().unwrap());
+    let networks = ["10.0.0.0/8", "2001:db8::/32"].map(|text| text.parse().expect("a network"));
     let trusted = NetworkSet::new(&networks);
-    let (proxy, stranger) = ("10.0.0.1".parse().unwrap(), "192.0.2.1".parse().unwrap());
+    let [proxy, stranger] = ["10.0.0.1", "192.0.2.1"].map(|text| text.parse().expect("an address"));
     for field in [ClientField::XForwardedFor, ClientField::Forwarded, ClientField::XRealIp] {
         let values = || bytes.split(|byte| *byte == b'\n');
         assert_eq!(client_address(stranger, &trusted, field, values()), stranger);

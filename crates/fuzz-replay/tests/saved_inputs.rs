@@ -1,0 +1,85 @@
+//! Runs every fuzz target over its saved inputs.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The directory of the crates.
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("it is in a directory").to_owned()
+}
+
+macro_rules! targets {
+    ($($krate:literal: $($name:ident = $path:literal;)+)+) => {
+        $($(
+            #[path = $path]
+            #[allow(unused_attributes, missing_docs, reason = "written as the root of a program of its own")]
+            mod $name;
+
+            #[test]
+            fn $name() {
+                let seeds = crates().join(concat!($krate, "/fuzz/seeds/", stringify!($name)));
+                libfuzzer_sys::replay(&seeds, $name::run);
+            }
+        )+)+
+
+        const TARGETS: &[(&str, &str)] = &[$($(($krate, stringify!($name))),+),+];
+    };
+}
+
+targets! {
+    "accelerator":
+    disk_record = "../../accelerator/fuzz/fuzz_targets/disk_record.rs";
+    response_fields = "../../accelerator/fuzz/fuzz_targets/response_fields.rs";
+    "fleet":
+    messages = "../../fleet/fuzz/fuzz_targets/messages.rs";
+    "http":
+    chunked = "../../http/fuzz/fuzz_targets/chunked.rs";
+    h2_connection = "../../http/fuzz/fuzz_targets/h2_connection.rs";
+    h2_hpack = "../../http/fuzz/fuzz_targets/h2_hpack.rs";
+    h3_streams = "../../http/fuzz/fuzz_targets/h3_streams.rs";
+    range = "../../http/fuzz/fuzz_targets/range.rs";
+    request_head = "../../http/fuzz/fuzz_targets/request_head.rs";
+    response_head = "../../http/fuzz/fuzz_targets/response_head.rs";
+    target = "../../http/fuzz/fuzz_targets/target.rs";
+    trace_context = "../../http/fuzz/fuzz_targets/trace_context.rs";
+    "interfaces":
+    ajp = "../../interfaces/fuzz/fuzz_targets/ajp.rs";
+    cgi_response = "../../interfaces/fuzz/fuzz_targets/cgi_response.rs";
+    fastcgi = "../../interfaces/fuzz/fuzz_targets/fastcgi.rs";
+    includes_expression = "../../interfaces/fuzz/fuzz_targets/includes_expression.rs";
+    includes_page = "../../interfaces/fuzz/fuzz_targets/includes_page.rs";
+    "lab":
+    exposition = "../../lab/fuzz/fuzz_targets/exposition.rs";
+    import = "../../lab/fuzz/fuzz_targets/import.rs";
+    live_request = "../../lab/fuzz/fuzz_targets/live_request.rs";
+    raw_line = "../../lab/fuzz/fuzz_targets/raw_line.rs";
+    suite = "../../lab/fuzz/fuzz_targets/suite.rs";
+    "load":
+    http1_answer = "../../load/fuzz/fuzz_targets/http1_answer.rs";
+    http2_answers = "../../load/fuzz/fuzz_targets/http2_answers.rs";
+    "nsapi":
+    obj_conf = "../../nsapi/fuzz/fuzz_targets/obj_conf.rs";
+    pattern = "../../nsapi/fuzz/fuzz_targets/pattern.rs";
+    "server":
+    control = "../../server/fuzz/fuzz_targets/control.rs";
+    log_line = "../../server/fuzz/fuzz_targets/log_line.rs";
+    proxy_protocol = "../../server/fuzz/fuzz_targets/proxy_protocol.rs";
+    real_ip = "../../server/fuzz/fuzz_targets/real_ip.rs";
+    "servlet":
+    answers = "../../servlet/fuzz/fuzz_targets/answers.rs";
+}
+
+#[test]
+fn every_fuzz_target_is_replayed() {
+    let mut found = BTreeSet::new();
+    for krate in fs::read_dir(crates()).expect("the crates").flatten() {
+        let Ok(targets) = fs::read_dir(krate.path().join("fuzz/fuzz_targets")) else { continue };
+        for target in targets.flatten() {
+            let name = target.path().file_stem().expect("a file").to_string_lossy().into_owned();
+            found.insert((krate.file_name().to_string_lossy().into_owned(), name));
+        }
+    }
+    let listed = TARGETS.iter().map(|&(krate, name)| (krate.to_owned(), name.to_owned())).collect();
+    assert_eq!(found, listed, "the list in this file and the files in crates/*/fuzz/fuzz_targets differ");
+}
