@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use touchstone_interfaces::includes::{
-    DependsOn, Fetched, Host, Page, PageSource, Problem, Rendering, Resolved, Settings, Target, TargetFacts,
-    Variable, parse,
+    DependsOn, Fetched, Host, Page, PageSource, Problem, Rendering, Resolved, Settings, ShellCommand, Target,
+    TargetFacts, Variable, parse,
 };
 
 struct Site {
@@ -40,8 +40,8 @@ impl Host for Site {
         }
     }
 
-    async fn run(&self, command: Vec<u8>, _: Vec<Variable>) -> Result<Vec<Bytes>, String> {
-        Ok(vec![Bytes::from(command)])
+    async fn run(&self, command: ShellCommand, _: Vec<Variable>) -> Result<Vec<Bytes>, String> {
+        Ok(vec![Bytes::from(command.text)])
     }
 
     fn facts(&self, target: &Target) -> Result<TargetFacts, String> {

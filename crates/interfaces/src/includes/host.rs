@@ -102,6 +102,17 @@ pub struct Problem<'a> {
 /// A set variable: name and value.
 pub type Variable = (Vec<u8>, Vec<u8>);
 
+/// A command of `exec cmd`, apart from the values that it works on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShellCommand {
+    /// What the shell reads: the text of the page, and no value.
+    pub text: Vec<u8>,
+    /// The variables that the text names, by the names that it has for them.
+    pub variables: Vec<Variable>,
+    /// What the last regular expression and its groups matched, where the text names them.
+    pub groups: Vec<Vec<u8>>,
+}
+
 /// The server as a page sees it. Errors are texts for the log; visitors see the configured text.
 pub trait Host: 'static {
     /// Finds out what a target is, without running it.
@@ -115,10 +126,10 @@ pub trait Host: 'static {
         variables: Vec<Variable>,
     ) -> impl Future<Output = Result<Fetched, String>>;
 
-    /// Runs a command of `exec cmd` and gives what it prints.
+    /// Runs a command of `exec cmd` and gives what it prints; `variables` are those that the page has set.
     fn run(
         &self,
-        command: Vec<u8>,
+        command: ShellCommand,
         variables: Vec<Variable>,
     ) -> impl Future<Output = Result<Vec<Bytes>, String>>;
 

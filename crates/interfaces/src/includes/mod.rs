@@ -29,7 +29,8 @@ mod settings;
 
 pub use self::cache::{CachedPage, PageCache, PageKey};
 pub use self::host::{
-    DependsOn, Fetched, Host, PageSource, Place, Problem, Resolved, Target, TargetFacts, Variable,
+    DependsOn, Fetched, Host, PageSource, Place, Problem, Resolved, ShellCommand, Target, TargetFacts,
+    Variable,
 };
 pub use self::page::Page;
 pub use self::parse::parse;

@@ -4,6 +4,8 @@
 
 use bytes::Bytes;
 
+use super::host::{ShellCommand, Variable};
+
 /// A value, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
@@ -75,20 +77,67 @@ impl Template {
         }
     }
 
-    /// The value with its variables filled in; those that are undefined are empty, or `leave_names` as written.
-    pub fn fill(&self, leave_names: bool, mut variable: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> Vec<u8> {
+    /// The value with its variables filled in; those that are undefined are empty.
+    pub fn fill(&self, mut variable: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> Vec<u8> {
         let mut value = Vec::new();
         for part in &self.parts {
             match part {
                 TemplatePart::Text(text) => value.extend_from_slice(text),
-                TemplatePart::Variable { name, written } => match variable(name) {
-                    Some(filled) => value.extend_from_slice(&filled),
-                    None if leave_names => value.extend_from_slice(written),
-                    None => {}
-                },
+                TemplatePart::Variable { name, .. } => {
+                    value.extend_from_slice(&variable(name).unwrap_or_default());
+                }
             }
         }
         value
+    }
+
+    /// The value as a command for a shell. Variables stay names in its text and are passed beside it, so the shell never
+    /// reads a value as a part of the command.
+    pub fn command(&self, mut variable: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> ShellCommand {
+        let mut command = ShellCommand::default();
+        let mut has_group = false;
+        for part in &self.parts {
+            let (name, written) = match part {
+                TemplatePart::Text(text) => {
+                    command.text.extend_from_slice(text);
+                    continue;
+                }
+                TemplatePart::Variable { name, written } => (name, written),
+            };
+            if name.iter().all(u8::is_ascii_digit) {
+                // A group of a regular expression: a positional parameter of the shell.
+                has_group = true;
+                command.text.extend_from_slice(written);
+                continue;
+            }
+            match variable(name) {
+                Some(value) => command.add_variable((name.to_vec(), value), written),
+                // It may be one of the shell's own.
+                None => command.text.extend_from_slice(written),
+            }
+        }
+        if has_group {
+            command.groups = (b'0'..=b'9').map(|digit| variable(&[digit]).unwrap_or_default()).collect();
+        }
+        command
+    }
+}
+
+impl ShellCommand {
+    /// Appends a variable as it was written, or by a name that a shell can have.
+    fn add_variable(&mut self, (name, value): Variable, written: &[u8]) {
+        let fits = |(at, byte): (usize, &u8)| {
+            *byte == b'_' || byte.is_ascii_alphabetic() || at > 0 && byte.is_ascii_digit()
+        };
+        if name.iter().enumerate().all(fits) {
+            self.text.extend_from_slice(written);
+            self.variables.push((name, value));
+            return;
+        }
+        let name: Vec<u8> =
+            name.iter().enumerate().map(|each| if fits(each) { *each.1 } else { b'_' }).collect();
+        self.text.extend_from_slice(&[b"${", &name[..], b"}"].concat());
+        self.variables.push((name, value));
     }
 }
 
@@ -110,14 +159,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn filled(value: &str, leave_names: bool) -> String {
-        let lookup = |name: &[u8]| match name {
-            b"a" => Some(b"1".to_vec()),
-            b"a b" => Some(b"2".to_vec()),
-            b"empty" => Some(Vec::new()),
-            _ => None,
+    fn lookup(name: &[u8]) -> Option<Vec<u8>> {
+        let value: &[u8] = match name {
+            b"a" => b"1",
+            b"a b" => b"2",
+            b"empty" => b"",
+            b"agent" => b"$(id) `id`; '\"",
+            b"1" => b"; id",
+            _ => return None,
         };
-        String::from_utf8(Template::new(value.as_bytes()).fill(leave_names, lookup)).unwrap()
+        Some(value.to_vec())
+    }
+
+    fn filled(value: &str) -> String {
+        String::from_utf8(Template::new(value.as_bytes()).fill(lookup)).unwrap()
     }
 
     #[test]
@@ -139,10 +194,32 @@ mod tests {
             ("before ${open", "before "),
         ];
         for (value, expected) in table {
-            assert_eq!(filled(value, false), expected, "{value}");
+            assert_eq!(filled(value), expected, "{value}");
         }
-        assert_eq!(filled("$a $b ${c} ${a b}", true), "1 $b ${c} 2");
         assert!(Template::new(b"${open").problem.is_some());
+    }
+
+    #[test]
+    fn values_are_no_part_of_a_commands_text() {
+        let table = [
+            ("echo $b ${HOME:-x}", "echo $b ${HOME:-x}", &[][..]),
+            ("echo $agent", "echo $agent", &[("agent", "$(id) `id`; '\"")]),
+            ("echo \"${a b}\" \\$a", "echo \"${a_b}\" $a", &[("a_b", "2")]),
+            ("echo $a$empty.", "echo $a$empty.", &[("a", "1"), ("empty", "")]),
+            ("echo $1", "echo $1", &[]),
+        ];
+        for (value, text, variables) in table {
+            let command = Template::new(value.as_bytes()).command(lookup);
+            assert_eq!(String::from_utf8_lossy(&command.text), text, "{value}");
+            let bytes = |text: &str| text.as_bytes().to_vec();
+            let expected: Vec<Variable> =
+                variables.iter().map(|(name, value)| (bytes(name), bytes(value))).collect();
+            assert_eq!(command.variables, expected, "{value}");
+            assert_eq!(
+                command.groups.get(1).map(Vec::as_slice),
+                value.contains("$1").then_some(&b"; id"[..])
+            );
+        }
     }
 
     #[test]
@@ -155,13 +232,19 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_makes_it_panic(value in proptest::collection::vec(any::<u8>(), 0..60)) {
-            let filled = Template::new(&value).fill(true, |_| None);
+            let filled = Template::new(&value).fill(|_| None);
             prop_assert!(filled.len() <= value.len());
         }
 
         #[test]
         fn specials(value in "[$\\\\{}a_0 -]{0,20}") {
-            Template::new(value.as_bytes()).fill(false, |_| Some(b"$a".to_vec()));
+            Template::new(value.as_bytes()).fill(|_| Some(b"$a".to_vec()));
+        }
+
+        #[test]
+        fn no_value_comes_into_a_command(value in "[$\\\\{}a_0 -]{0,20}") {
+            let command = Template::new(value.as_bytes()).command(|_| Some(b"!".to_vec()));
+            prop_assert!(!command.text.contains(&b'!'));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Programs of `exec cmd`: a shell runs them, with the page's variables as environment.
+//! Programs of `exec cmd`: a shell runs them, with the page's variables as environment. The text of a command is the page's
+//! alone: what comes from a request is never a part of it.
 //!
 //! The standard library starts them with `posix_spawn`, so the server is not copied. The command has a process group of
 //! its own, which is killed when it takes too long, prints too much, or nobody waits for it any more.
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use touchstone_interfaces::includes::Variable;
+use touchstone_interfaces::includes::{ShellCommand, Variable};
 
 /// How a command is run.
 pub struct Limits {
@@ -24,7 +25,7 @@ pub struct Limits {
 
 /// Runs a command in a directory, and gives what it prints.
 pub async fn run(
-    command: Vec<u8>,
+    command: ShellCommand,
     directory: PathBuf,
     environment: Vec<Variable>,
     limits: Limits,
@@ -59,16 +60,29 @@ pub async fn run(
     }
 }
 
-fn spawn(command: Vec<u8>, directory: PathBuf, environment: Vec<Variable>) -> io::Result<Child> {
+/// Whether a page may set a variable of this name for a command: not if it changes how programs are executed.
+pub fn may_be_set(name: &[u8]) -> bool {
+    const CHANGE_EXECUTION: [&[u8]; 6] = [b"BASH_ENV", b"ENV", b"IFS", b"PATH", b"PS4", b"SHELLOPTS"];
+    !CHANGE_EXECUTION.contains(&name) && !name.starts_with(b"LD_")
+}
+
+fn spawn(command: ShellCommand, directory: PathBuf, environment: Vec<Variable>) -> io::Result<Child> {
     let text = |bytes: Vec<u8>| std::ffi::OsString::from_vec(bytes);
+    // From $0 on. A zero byte ends an argument, so none can be passed.
+    let groups = command.groups.into_iter().map(|group| if group.contains(&0) { Vec::new() } else { group });
     let is_variable = |(name, value): &Variable| {
         !name.is_empty() && !name.contains(&b'=') && !name.contains(&0) && !value.contains(&0)
     };
-    let environment =
-        environment.into_iter().filter(is_variable).map(|(name, value)| (text(name), text(value)));
+    let named = command.variables.into_iter().filter(|(name, _)| may_be_set(name));
+    let environment = environment
+        .into_iter()
+        .chain(named)
+        .filter(is_variable)
+        .map(|(name, value)| (text(name), text(value)));
     Command::new("/bin/sh")
         .arg("-c")
-        .arg(text(command))
+        .arg(text(command.text))
+        .args(groups.map(text))
         .current_dir(directory)
         .env_clear()
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -133,7 +147,13 @@ mod tests {
     fn run_now(command: &str, limits: Limits) -> Result<Vec<u8>, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let environment = vec![(b"A".to_vec(), b"1".to_vec()), (b"".to_vec(), b"x".to_vec())];
-        runtime.block_on(run(command.as_bytes().to_vec(), "/".into(), environment, limits))
+        let bytes = |text: &str| text.as_bytes().to_vec();
+        let command = ShellCommand {
+            text: bytes(command),
+            variables: vec![(bytes("b"), bytes("$(echo ran); 'x'")), (bytes("PATH"), bytes("/nowhere"))],
+            groups: ["sh", "`echo ran`", "a\0b"].map(bytes).to_vec(),
+        };
+        runtime.block_on(run(command, "/".into(), environment, limits))
     }
 
     fn limits() -> Limits {
@@ -144,6 +164,14 @@ mod tests {
     fn a_command_prints() {
         assert_eq!(run_now("echo $A; pwd; cat", limits()), Ok(b"1\n/\n".to_vec()));
         assert_eq!(run_now("exit 3", limits()), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn values_are_not_executed() {
+        let printed =
+            run_now("printf '%s|' \"$b\" \"$1\" \"$2\" $b; date >/dev/null || echo no PATH", limits());
+        let words = "$(echo ran); 'x'|`echo ran`||$(echo|ran);|'x'|";
+        assert_eq!(printed.map(|printed| String::from_utf8(printed).unwrap()), Ok(words.to_owned()));
     }
 
     #[test]

@@ -12,7 +12,8 @@ use touchstone_files::cache::{Prepared, Variant};
 use touchstone_files::root::{FileKind, Root};
 use touchstone_interfaces::answer::{Answer, Part};
 use touchstone_interfaces::includes::{
-    DependsOn, Fetched, Host, PageSource, Place, Problem, Resolved, Target, TargetFacts, Variable,
+    DependsOn, Fetched, Host, PageSource, Place, Problem, Resolved, ShellCommand, Target, TargetFacts,
+    Variable,
 };
 use touchstone_interfaces::request::Request;
 
@@ -140,7 +141,7 @@ impl Host for PageHost {
         Ok(Fetched { body, depends_on })
     }
 
-    async fn run(&self, command: Vec<u8>, variables: Vec<Variable>) -> Result<Vec<Bytes>, String> {
+    async fn run(&self, command: ShellCommand, variables: Vec<Variable>) -> Result<Vec<Bytes>, String> {
         let Some(includes) = self.includes() else { return Err("exec is not allowed".to_owned()) };
         let limits =
             Limits { timeout: includes.exec_timeout(), most_bytes: includes.settings.most_output_bytes };
@@ -148,7 +149,7 @@ impl Host for PageHost {
         let below = self.file_path[..end].strip_prefix(b"/").unwrap_or(&self.file_path[..end]);
         let directory = self.root().path().join(Path::new(std::ffi::OsStr::from_bytes(below)));
         let mut environment = self.variables().all();
-        environment.extend(variables);
+        environment.extend(variables.into_iter().filter(|(name, _)| command::may_be_set(name)));
         let output = command::run(command, directory, environment, limits).await?;
         Ok(vec![Bytes::from(output)])
     }

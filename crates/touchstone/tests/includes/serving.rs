@@ -246,6 +246,27 @@ fn exec_runs_commands_where_it_is_allowed() {
 }
 
 #[test]
+fn nothing_of_a_request_is_executed_by_exec() {
+    let tree = Tree::empty();
+    tree.write(
+        "page.shtml",
+        "<!--#set var='a name' value='$HTTP_USER_AGENT' -->\
+         <!--#exec cmd='echo $HTTP_USER_AGENT; echo \"$http_user_agent\"; echo \"${a name}\"' --> <!--#if expr='v(\"QUERY_STRING\") =~ /x=(.*)/' --><!--#exec cmd='echo \"$1\"' --><!--#endif -->",
+    );
+    let server = server(&tree, "", "exec = true\n");
+    for sent in
+        ["$(echo ran)", "`echo ran`", "; echo ran", "| echo ran", "' ; echo ran '", "\"; echo ran; \""]
+    {
+        let mut client = server.connect();
+        let target = "/page.shtml?x=$(id);id";
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\nUser-Agent: {sent}\r\n\r\n");
+        let response = client.ask(&head);
+        let body = String::from_utf8_lossy(&response.body).into_owned();
+        assert_eq!(body, format!("{sent}\n{sent}\n{sent}\n $(id);id\n"));
+    }
+}
+
+#[test]
 fn every_version_of_http_gets_the_same() {
     let tree = Tree::empty();
     tree.write(

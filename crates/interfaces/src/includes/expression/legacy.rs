@@ -363,7 +363,7 @@ impl Operand {
 }
 
 fn fill(template: &Template, scope: &mut impl Scope) -> Vec<u8> {
-    template.fill(false, |name| scope.variable(name))
+    template.fill(|name| scope.variable(name))
 }
 
 fn matches(subject: &[u8], pattern: &RegularExpression, scope: &mut impl Scope) -> bool {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::includes::host::{Fetched, Problem, Resolved, Target, TargetFacts, Variable};
+use crate::includes::host::{Fetched, Problem, Resolved, ShellCommand, Target, TargetFacts, Variable};
 use crate::includes::parse;
 
 /// 2001-09-09 01:46:40 UTC.
@@ -75,8 +75,8 @@ impl Host for Memory {
         Ok(Fetched { body: vec![Bytes::from(text)], depends_on })
     }
 
-    async fn run(&self, command: Vec<u8>, _: Vec<Variable>) -> Result<Vec<Bytes>, String> {
-        Ok(vec![Bytes::from([b"ran ", &command[..]].concat())])
+    async fn run(&self, command: ShellCommand, _: Vec<Variable>) -> Result<Vec<Bytes>, String> {
+        Ok(vec![Bytes::from([b"ran ", &command.text[..]].concat())])
     }
 
     fn facts(&self, target: &Target) -> Result<TargetFacts, String> {

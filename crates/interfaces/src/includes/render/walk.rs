@@ -187,7 +187,7 @@ impl<H: Host> Walk<H> {
         if let Some(problem) = &template.problem {
             self.report(line, problem);
         }
-        template.fill(false, |name| self.variable(name))
+        template.fill(|name| self.variable(name))
     }
 
     // ---- what is put out or set
@@ -337,7 +337,7 @@ impl<H: Host> Walk<H> {
             let output = match item {
                 ExecItem::Broken(message) => return self.fail(line, message, sink),
                 ExecItem::Command(command) => {
-                    let command = command.fill(true, |name| self.variable(name));
+                    let command = command.command(|name| self.variable(name));
                     match self.shared.count_include() {
                         Ok(()) => self.shared.host.run(command, self.shared.program_variables()).await,
                         Err(message) => Err(message),
