@@ -262,7 +262,8 @@ fn not_zero(span: Duration) -> Option<Duration> {
 
 fn connection_rules(kind: Kind, config: &ProgramsConfig, is_managed: bool) -> ConnectionRules {
     ConnectionRules {
-        keep: kind != Kind::Scgi && config.keep_connections,
+        // How many processes others run is not known, and a kept connection holds one.
+        keep: kind != Kind::Scgi && config.keep_connections.unwrap_or(is_managed),
         most: match config.connections {
             // More would only wait at the socket, where nobody sees them.
             0 if is_managed => processes(kind, config),

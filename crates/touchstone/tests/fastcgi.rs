@@ -9,6 +9,7 @@ mod support;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -57,8 +58,12 @@ fn managed(tree: &Tree, program: &Path, keys: &str) -> Server {
 
 /// A server whose every path is answered by these backends.
 fn with_backends(tree: &Tree, kind: &str, backends: &[String], keys: &str) -> Server {
+    on_cores(1, tree, kind, backends, keys)
+}
+
+fn on_cores(cores: usize, tree: &Tree, kind: &str, backends: &[String], keys: &str) -> Server {
     let route = format!("[[site.route]]\n[site.route.{kind}]\nbackends = {backends:?}\n{keys}\n");
-    Server::configured(tree.around(), &(tree.configuration("[server]\ncores = 1") + &route))
+    Server::configured(tree.around(), &(tree.configuration(&format!("[server]\ncores = {cores}")) + &route))
 }
 
 fn text(response: &Response) -> String {
@@ -93,10 +98,12 @@ impl Drop for Program {
 /// A FastCGI program that listens at a socket: descriptor 0, as those who start such programs hand it down.
 fn listening(program: &Path, socket: &Path) -> Program {
     let _ = fs::remove_file(socket);
-    let listener = std::os::unix::net::UnixListener::bind(socket).unwrap();
-    let child =
-        Command::new(program).stdin(Stdio::from(std::os::fd::OwnedFd::from(listener))).spawn().unwrap();
-    Program { child }
+    accepting(program, UnixListener::bind(socket).unwrap().into())
+}
+
+/// A FastCGI program that accepts connections at a socket.
+fn accepting(program: &Path, socket: OwnedFd) -> Program {
+    Program { child: Command::new(program).stdin(Stdio::from(socket)).spawn().unwrap() }
 }
 
 #[test]
@@ -180,6 +187,29 @@ fn a_connection_is_kept_and_serves_one_request_after_another() {
     assert_eq!(first.body.len(), 100);
     // Sockets of other work of the server's may come and go.
     wait_until("another connection was opened, or one closed", PATIENCE, || sockets(&server) == open);
+}
+
+#[test]
+fn no_request_starves_whatever_the_number_of_processes() {
+    let Some(program) = echo_program() else { return };
+    for processes in [1, 2, 5, 50] {
+        for is_tcp in [false, true] {
+            let tree = Tree::empty();
+            let socket = tree.beside("app.sock");
+            let (address, listener): (String, OwnedFd) = if is_tcp {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                (listener.local_addr().unwrap().to_string(), listener.into())
+            } else {
+                (format!("unix:{}", socket.display()), UnixListener::bind(&socket).unwrap().into())
+            };
+            let start = |_| accepting(program, listener.try_clone().unwrap());
+            let _programs: Vec<Program> = (0..processes).map(start).collect();
+            for keys in ["", "keep_connections = true", "keep_connections = true\nconnections = 100"] {
+                let server = on_cores(3, &tree, "fastcgi", std::slice::from_ref(&address), keys);
+                server.assert_serves_many("/?bytes=100", &format!("{processes} at {address}, {keys:?}"));
+            }
+        }
+    }
 }
 
 #[test]
@@ -379,7 +409,8 @@ fn a_backend_that_was_started_anew_loses_no_request() {
     let tree = Tree::empty();
     let socket = tree.beside("app.sock");
     let mut running = listening(program, &socket);
-    let server = with_backends(&tree, "fastcgi", &[format!("unix:{}", socket.display())], "");
+    let keys = "keep_connections = true";
+    let server = with_backends(&tree, "fastcgi", &[format!("unix:{}", socket.display())], keys);
     for _ in 0..3 {
         assert_eq!(server.get("/?bytes=4").body, b"abcd");
         // The kept connection ends with it.
@@ -563,7 +594,8 @@ fn as_many_connections_as_are_needed_stay_for_a_moment_and_some_for_longer() {
     let _program = listening(&program, &tree.beside("program.sock"));
     let counted = tree.beside("counted.sock");
     let count = counting(&counted, tree.beside("program.sock"));
-    let server = with_backends(&tree, "fastcgi", &[format!("unix:{}", counted.display())], "");
+    let keys = "keep_connections = true";
+    let server = with_backends(&tree, "fastcgi", &[format!("unix:{}", counted.display())], keys);
     let sockets = server.open_sockets();
     let mut clients: Vec<Client> = (0..48).map(|_| server.connect()).collect();
     for _ in 0..10 {

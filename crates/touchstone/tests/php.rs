@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Response, Server, Tree, bytes_of, curl, kill_while_asked, skipped, wait_until};
+use support::{Response, Server, Tree, bytes_of, curl, free_port, kill_while_asked, skipped, wait_until};
 
 /// Far longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -283,13 +283,13 @@ struct PhpFpm {
 }
 
 impl PhpFpm {
-    fn start(tree: &Tree, socket: &Path) -> PhpFpm {
+    fn start(tree: &Tree, address: &str, processes: usize) -> PhpFpm {
         let file = tree.beside("php-fpm.conf");
         let log = tree.beside("php-fpm.log");
         let text = format!(
-            "[global]\nerror_log = {}\n[www]\nlisten = {}\npm = static\npm.max_children = 2\n{}",
+            "[global]\nerror_log = {}\n[www]\nlisten = {}\npm = static\npm.max_children = {processes}\n{}",
             log.display(),
-            socket.display(),
+            address,
             if rustix::process::geteuid().is_root() { "user = root\ngroup = root\n" } else { "" }
         );
         fs::write(&file, text).unwrap();
@@ -299,7 +299,10 @@ impl PhpFpm {
             command.arg("--allow-to-run-as-root");
         }
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        wait_until("php-fpm listens", PATIENCE, || std::os::unix::net::UnixStream::connect(socket).is_ok());
+        wait_until("php-fpm listens", PATIENCE, || match address.starts_with('/') {
+            true => std::os::unix::net::UnixStream::connect(address).is_ok(),
+            false => std::net::TcpStream::connect(address).is_ok(),
+        });
         PhpFpm { child }
     }
 }
@@ -315,7 +318,7 @@ impl Drop for PhpFpm {
 fn a_php_fpm_that_runs_already() {
     let Some(tree) = application() else { return };
     let socket = tree.beside("fpm.sock");
-    let _running = PhpFpm::start(&tree, &socket);
+    let _running = PhpFpm::start(&tree, socket.to_str().unwrap(), 2);
     let route = format!("[[site.route]]\nphp = \"unix:{}\"\n", socket.display());
     let server = Server::configured(tree.around(), &(tree.configuration("[server]\ncores = 1") + &route));
     let mut client = server.connect();
@@ -325,4 +328,21 @@ fn a_php_fpm_that_runs_already() {
     }
     assert_eq!(server.get("/style.css").body, b"body {}");
     assert_eq!(server.get("/missing.php").status, 404);
+}
+
+#[test]
+fn no_request_starves_whatever_the_number_of_processes() {
+    let Some(tree) = application() else { return };
+    for processes in [1, 2, 5, 50] {
+        let socket = tree.beside(&format!("{processes}.sock")).to_str().unwrap().to_string();
+        for address in [socket, format!("127.0.0.1:{}", free_port())] {
+            let _running = PhpFpm::start(&tree, &address, processes);
+            for keys in ["", "\nkeep_connections = true"] {
+                let route = format!("[[site.route]]\n[site.route.php]\nbackends = [{address:?}]{keys}\n");
+                let configuration = tree.configuration("[server]\ncores = 3") + &route;
+                let server = Server::configured(tree.around(), &configuration);
+                server.assert_serves_many("/script.php", &format!("{processes} at {address}, {keys:?}"));
+            }
+        }
+    }
 }

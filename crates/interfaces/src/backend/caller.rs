@@ -9,6 +9,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use touchstone_files::root::Root;
@@ -28,6 +29,10 @@ use crate::request::{ReceivedHead, Request};
 
 /// What comes at once up to this is one answer; of a longer one this much waits for the client.
 const GATHERED_BYTES: usize = 64 * 1024;
+
+/// A request on a new connection hears of its answer within this, or kept connections may be in its way. The next time is
+/// twice as long.
+const UNHEARD_PAUSE: Duration = Duration::from_millis(20);
 
 /// What holds for every call.
 pub struct CallRules {
@@ -265,8 +270,13 @@ impl<P: Protocol> Caller<P> {
         is_kept: bool,
     ) -> Attempt<P> {
         let mut parser = ResponseParser::new(self.rules.header);
+        let mut is_first = !is_kept;
         loop {
-            let (status, reason) = match exchange.next().await {
+            let output = match std::mem::take(&mut is_first) {
+                true => self.first_output(index, &mut exchange).await,
+                false => exchange.next().await,
+            };
+            let (status, reason) = match output {
                 Ok(Output::Head(head)) => {
                     let response = ProgramResponse::Document(*head);
                     return Attempt::Begun { response, rest: Bytes::new(), exchange };
@@ -299,6 +309,26 @@ impl<P: Protocol> Caller<P> {
                 Err(failure) => return self.failed(index, call, *exchange, &failure, is_kept),
             };
             return Attempt::Failed(Failed { status, reason, is_of_backend: false, again: None });
+        }
+    }
+
+    /// The first output on a new connection. Where it takes long, kept connections are closed one by one when they are
+    /// idle: they may hold all the program's processes.
+    async fn first_output(&self, index: usize, exchange: &mut Exchange<P>) -> Result<Output, Failure> {
+        let connections = self.group.connections(index);
+        if !connections.keeps() {
+            return exchange.next().await;
+        }
+        let mut demands = Vec::new();
+        let mut pause = UNHEARD_PAUSE;
+        loop {
+            if let Ok(output) = tokio::time::timeout(pause, exchange.next()).await {
+                return output;
+            }
+            if !exchange.waits_for_client() {
+                demands.push(connections.demand());
+            }
+            pause *= 2;
         }
     }
 

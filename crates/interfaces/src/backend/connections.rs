@@ -2,14 +2,17 @@
 //!
 //! Most programs serve one connection at a time in each of their processes, so a kept connection holds a process. Where
 //! connections are limited the limit is therefore one for all cores, and a core that waits makes the others give up
-//! idle ones. Nothing is shared on the usual way: a kept connection is taken and given back on its core alone.
+//! idle ones. Where more are open than there are processes, a new connection waits in the program's queue although the
+//! program has taken it, as far as can be seen: a request on a new connection that hears nothing for a moment therefore
+//! has a kept one closed as well, see [`Connections::demand`]. Nothing is shared on the usual way: a kept connection is
+//! taken and given back on its core alone.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -56,6 +59,10 @@ pub struct ConnectionRules {
 pub struct SharedConnections {
     permits: Option<Arc<Semaphore>>,
     waiting: AtomicUsize,
+    /// So many times a kept connection was to be closed, because its process may be needed for a new one.
+    demanded: AtomicU64,
+    /// So many of these are done with, or no longer needed.
+    served: AtomicU64,
     /// One for each core that may have idle connections.
     holders: Mutex<Vec<Arc<Notify>>>,
 }
@@ -65,7 +72,20 @@ impl SharedConnections {
     pub fn new(rules: &ConnectionRules) -> SharedConnections {
         let permits =
             (rules.most > 0).then(|| Arc::new(Semaphore::new(rules.most.min(Semaphore::MAX_PERMITS))));
-        SharedConnections { permits, waiting: AtomicUsize::new(0), holders: Mutex::default() }
+        SharedConnections {
+            permits,
+            waiting: AtomicUsize::new(0),
+            demanded: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+            holders: Mutex::default(),
+        }
+    }
+
+    /// Whether a kept connection is to be closed; the caller then does so.
+    fn serve_demand(&self) -> bool {
+        let demanded = self.demanded.load(Relaxed);
+        let serve = |served| (served < demanded).then_some(served + 1);
+        self.served.load(Relaxed) < demanded && self.served.fetch_update(Relaxed, Relaxed, serve).is_ok()
     }
 
     fn wake_holders(&self) {
@@ -188,10 +208,12 @@ impl Connections {
     }
 
     async fn connect(&self) -> Result<Stream, NoConnection> {
+        let mut demand = None;
         loop {
             match self.address.connect().await {
                 // The queue of a unix socket is full: the program is busy, not gone.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    demand = demand.or_else(|| self.rules.keep.then(|| self.demand()));
                     tokio::time::sleep(FULL_QUEUE_PAUSE).await;
                 }
                 result => return result.map_err(NoConnection::Unreachable),
@@ -199,11 +221,27 @@ impl Connections {
         }
     }
 
+    /// Whether a connection may serve more than one request.
+    pub fn keeps(&self) -> bool {
+        self.rules.keep
+    }
+
+    /// A request on a new connection has waited for its answer. The program may be slow, or all its processes are held by
+    /// kept connections: the next of these that is idle is closed, unless the answer begins before.
+    pub fn demand(&self) -> Demand {
+        let ticket = self.shared.demanded.fetch_add(1, Relaxed) + 1;
+        self.shared.wake_holders();
+        Demand { shared: self.shared.clone(), ticket }
+    }
+
     /// Takes back a connection whose request is done.
     pub fn give_back(&self, mut connection: Connection) {
         connection.requests += 1;
         let is_used_up = self.rules.most_requests > 0 && connection.requests >= self.rules.most_requests;
         if !self.rules.keep || is_used_up || !connection.received.is_empty() {
+            return;
+        }
+        if self.shared.serve_demand() {
             return;
         }
         let waiting_here = self.waiting.borrow().len();
@@ -259,6 +297,9 @@ impl Connections {
         let surplus = idle[..too_many].iter().take_while(|idle| idle.age() >= SURPLUS_STAYS).count();
         let given_up = wanted.max(surplus).min(idle.len());
         idle.drain(..given_up);
+        while !idle.is_empty() && self.shared.serve_demand() {
+            idle.remove(0);
+        }
     }
 }
 
@@ -267,6 +308,20 @@ impl Drop for Connections {
         let mut holders = self.shared.holders.lock().unwrap_or_else(PoisonError::into_inner);
         holders.retain(|holder| !Arc::ptr_eq(holder, &self.notify));
         self.notify.notify_one();
+    }
+}
+
+/// A kept connection is to be closed for a request that waits; until this is dropped.
+pub struct Demand {
+    shared: Arc<SharedConnections>,
+    ticket: u64,
+}
+
+impl Drop for Demand {
+    fn drop(&mut self) {
+        // Programs take connections in their order, and so demands are mostly served in theirs.
+        let cancel = |served| (served < self.ticket).then_some(served + 1);
+        let _ = self.shared.served.fetch_update(Relaxed, Relaxed, cancel);
     }
 }
 

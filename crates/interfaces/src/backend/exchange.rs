@@ -295,7 +295,7 @@ impl<P: Protocol> Exchange<P> {
     }
 
     /// Whether the program could be sent more, if the client did.
-    fn waits_for_client(&self) -> bool {
+    pub fn waits_for_client(&self) -> bool {
         let is_wanted = !self.upload_ended && P::body_room(&self.decoder) > 0;
         is_wanted && self.outgoing.is_empty() && self.unasked.is_empty() && self.upload.waits_for_client()
     }

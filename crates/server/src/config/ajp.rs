@@ -96,7 +96,12 @@ pub static AJP: Section<ProgramsConfig> = Section {
         PING_AFTER,
         PING_TIMEOUT,
         PING_NEW,
-        Key { documentation: "Whether a connection serves more than one request.", ..KEEP_CONNECTIONS },
+        Key {
+            default: Some("true"),
+            example: "false",
+            documentation: "Whether a connection serves more than one request.",
+            ..KEEP_CONNECTIONS
+        },
         Key {
             documentation: "The most connections to each container, of all cores together; best no more than its \
                 maxConnections. 0: any number.",

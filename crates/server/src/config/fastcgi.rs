@@ -53,8 +53,8 @@ pub struct ProgramsConfig {
     pub fail_timeout: Duration,
     /// How often backends are connected to; zero: never.
     pub check_interval: Duration,
-    /// Whether connections are kept.
-    pub keep_connections: bool,
+    /// Whether connections are kept; none: those to processes that the server starts.
+    pub keep_connections: Option<bool>,
     /// The most of them; 0: any number, or the number of processes.
     pub connections: u64,
     /// The most idle ones on each core.
@@ -271,7 +271,7 @@ pub(super) fn blank() -> ProgramsConfig {
         max_failures: 0,
         fail_timeout: Duration::ZERO,
         check_interval: Duration::ZERO,
-        keep_connections: false,
+        keep_connections: None,
         connections: 0,
         idle_connections: 0,
         keep_alive_timeout: Duration::ZERO,
@@ -556,11 +556,12 @@ const SEND_FILES_FROM: Key<ProgramsConfig> = Key {
 
 pub(super) const KEEP_CONNECTIONS: Key<ProgramsConfig> = Key {
     name: "keep_connections",
-    default: Some("true"),
-    example: "false",
-    documentation: "Whether a connection serves more than one request. \
-        A kept one holds a process of most programs, so `connections` should be no more than there are processes.",
-    kind: Kind::Boolean(|programs, value| programs.keep_connections = value),
+    default: Some(ABSENT),
+    example: "true",
+    documentation: "Whether a connection serves more than one request. A kept one holds a process of most programs, so \
+        `connections` should be no more than there are processes. \
+        Unless set, connections to processes that the server starts are kept, and those to `backends` are not.",
+    kind: Kind::Boolean(|programs, value| programs.keep_connections = Some(value)),
 };
 
 pub(super) const CONNECTIONS: Key<ProgramsConfig> = Key {

@@ -131,6 +131,20 @@ impl Server {
         response
     }
 
+    /// Fails the test unless each of 20 clients gets 200 for each of ten requests, on a connection of its own; the last
+    /// two on new ones.
+    pub(crate) fn assert_serves_many(&self, target: &str, why: &str) {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let one_client = || {
+            let mut client = self.connect();
+            for _ in 0..8 {
+                assert_eq!(client.ask(&request).status, 200, "{why}");
+            }
+            assert_eq!([self.get(target).status, self.get(target).status], [200; 2], "{why}");
+        };
+        std::thread::scope(|scope| (0..20).for_each(|_| drop(scope.spawn(one_client))));
+    }
+
     /// Fails the test unless a good request is answered well.
     pub(crate) fn assert_serves(&self, target: &str, body: &[u8]) {
         let response = self.get(target);
