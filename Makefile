@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build java package programs demo test fuzz bench lint fmt clean
+.PHONY: help setup rivals build java package programs demo test fuzz sanitize bench lint fmt clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -41,6 +41,10 @@ test: ## Run every test; the last line is the sum
 fuzz: ## Run every fuzz target for half a minute (SECONDS_EACH=30)
 	@scripts/setup.sh --brief
 	@scripts/fuzz.sh
+
+sanitize: ## Run the tests of unsafe code under AddressSanitizer and ThreadSanitizer
+	@scripts/setup.sh --brief
+	@scripts/sanitize.sh
 
 bench: ## Measure this build beside the kernel's limit
 	@scripts/setup.sh --brief
