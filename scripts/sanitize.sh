@@ -35,12 +35,14 @@ run() {
     local sanitizer=$1 crate packages=()
     for crate in $2; do packages+=(-p "touchstone-$crate"); done
     echo "sanitize: $sanitizer: $2"
-    # Memory that plug-ins and the C library keep until the process ends is not a fault.
+    # The skipped test frees memory of malloc through NSAPI, which reads the 16 bytes before it: with glibc these are the
+    # header of the piece, and AddressSanitizer puts a red zone there. Memory that plug-ins and the C library keep until the process ends is not a fault.
     RUSTFLAGS="-Zsanitizer=$sanitizer -Cunsafe-allow-abi-mismatch=sanitizer" \
         ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 \
         TSAN_OPTIONS="suppressions=$top/scripts/tsan.supp" \
         CARGO_TARGET_DIR="$target/sanitize-$sanitizer" \
-        cargo +nightly test --locked --lib --no-fail-fast --target $host "${packages[@]}"
+        cargo +nightly test --locked --lib --no-fail-fast --target $host "${packages[@]}" -- \
+        --skip free_and_realloc_know_where_a_piece_is_from
 }
 
 main "$@"
