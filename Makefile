@@ -31,7 +31,7 @@ programs: ## Build the SPICE programs: target/programs
 	    $(MAKE) --no-print-directory -C programs/jsp || [ $$? = 3 ]
 
 demo: ## Measure every interface of touchstone beside other servers, and the accelerator
-	@scripts/setup.sh --brief
+	@scripts/setup.sh --demo
 	@scripts/demo.sh
 
 test: ## Run every test; the last line is the sum

@@ -14,7 +14,7 @@ while read -r program needed_by; do
     if command -v "$program" >/dev/null; then
         systems+=,$needed_by
     else
-        echo "demo: $program is not installed, so $needed_by is left out (make setup installs it)"
+        echo "demo: $program is not installed, so $needed_by is left out (install $program)"
     fi
 done <<'END'
 nginx nginx

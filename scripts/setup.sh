@@ -2,6 +2,7 @@
 # Installs what the build, the tests and the demo use, or names what is missing and how to get it.
 #
 #   scripts/setup.sh              what building needs, and what the tests and the demo use
+#   scripts/setup.sh --demo       only what building and the demo need; other servers that could be measured are named
 #   scripts/setup.sh --rivals     the other servers to measure against, too
 #   scripts/setup.sh --brief      says nothing when all is there (the other targets of the Makefile call it so)
 #
@@ -13,7 +14,8 @@ set -euo pipefail
 export LC_ALL=C
 
 # need | what to look for (commands, any of them; or a file) | Debian packages | what it is for
-# need: building (must be there), testing (installed as well), rival (installed with --rivals)
+# need: building (must be there), demo (installed for the demo), offered (named by the demo), testing (installed for the
+# tests, as are the two before), rival (installed with --rivals)
 tools() {
     cat <<'END'
 building|cc|gcc libc6-dev|linking
@@ -22,15 +24,15 @@ building|pkg-config|pkg-config|finding C libraries
 building|/etc/ssl/certs/ca-certificates.crt|ca-certificates|fetching crates
 testing|curl|curl|end-to-end tests
 testing|openssl|openssl|end-to-end tests
-testing|nginx|nginx|the demo's second server
-testing|apache2|apache2|the oracle of pages with directives; a system under test
+offered|nginx|nginx|the demo's second server
+offered|apache2|apache2|the oracle of pages with directives; a system under test
 testing|wrk|wrk|comparing the load engine
 testing|/usr/lib/python3/dist-packages/prometheus_client|python3-prometheus-client|reading the metrics
 testing|php-fpm php-fpm8.2 /usr/sbin/php-fpm8.2|php-fpm|PHP
-testing|/usr/include/fcgi_stdio.h|libfcgi-dev|FastCGI programs in C
+demo|/usr/include/fcgi_stdio.h|libfcgi-dev|FastCGI programs in C
 testing|uwsgi|uwsgi-core uwsgi-plugin-python3|an SCGI server
-testing|javac|openjdk-17-jdk-headless|servlets
-testing|mvn|maven|building the jars for servlets
+offered|javac|openjdk-17-jdk-headless|servlets
+offered|mvn|maven|building the jars for servlets
 testing|unzip|unzip|applications for the tests of servlets
 testing|strace|strace|counting system calls
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units
@@ -66,24 +68,30 @@ END
 }
 
 main() {
-    local brief=no rivals=no argument
+    local brief=no rivals=no demo=no argument
     for argument in "$@"; do
         case $argument in
             --brief) brief=yes ;;
             --rivals) rivals=yes ;;
+            --demo) demo=yes brief=yes ;;
             -h | --help) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; return 0 ;;
             *) echo "setup: unknown argument $argument (see scripts/setup.sh --help)" >&2; return 2 ;;
         esac
     done
 
-    local wanted="building testing"
+    local wanted="building demo offered testing"
     [ $rivals = no ] || wanted="$wanted rival"
+    [ $demo = no ] || wanted="building demo"
     local before after
     before=$(missing "$wanted")
     if [ -n "$before" ] && [ "${SETUP_INSTALL:-yes}" != no ] && ! tried_in_vain $brief "$before"; then
         install_packages "$before"
     fi
     install_rust || true
+    if [ $demo = yes ]; then
+        finish_demo "$(missing "$wanted")"
+        return
+    fi
     install_go_programs $brief
     scripts/java.sh --brief || true
     if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
@@ -100,6 +108,15 @@ main() {
         print_table "$before"
         print_advice "$after" $rivals
     fi
+    rust_works && [ -z "$(missing building)" ]
+}
+
+# The end of `setup.sh --demo`: says what could be measured as well, and whether the program can be built.
+finish_demo() {
+    local offered
+    offered=$(missing offered)
+    [ -z "$offered" ] || echo "setup: the demo also measures nginx, Apache httpd and Java servlets where they are installed: apt-get install ${offered% }"
+    [ -z "$1" ] || print_advice "$1" yes
     rust_works && [ -z "$(missing building)" ]
 }
 
@@ -222,13 +239,13 @@ install_packages() {
         return 0
     fi
     local package fresh=no
-    echo "setup: installing $1"
     keep_services_stopped
     # Package lists are fetched only where there are none, or where they proved to be too old.
     if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
         apt_get update || true
         fresh=yes
     fi
+    print_sizes "$1"
     # shellcheck disable=SC2086 # words are packages
     if ! apt_get install --no-install-recommends $1; then
         [ $fresh = yes ] || apt_get update || true
@@ -238,6 +255,15 @@ install_packages() {
     fi
     disable_new_services "$1"
     allow_services
+}
+
+# Says what is installed, and how much that is, before anything is fetched.
+print_sizes() {
+    echo "setup: installing $1"
+    # shellcheck disable=SC2086 # words are packages
+    apt-get --assume-no --no-install-recommends install $1 2>/dev/null </dev/null |
+        sed -n -e 's/^\([0-9]* upgraded, [0-9]* newly installed\).*/setup: \1/p' -e 's/^Need to get/setup: to fetch:/p' \
+            -e 's/^After this operation, /setup: on disk: /p' || true
 }
 
 # Debian starts a server as soon as its package is installed, which would take port 80 from whoever has it.
