@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build java package programs demo test fuzz sanitize bench lint fmt clean
+.PHONY: help setup rivals build java package programs demo test fuzz sanitize bench lint tidy fmt clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +53,9 @@ bench: ## Measure this build beside the kernel's limit
 lint: ## Check format, lints, and the dependencies' licences and advisories
 	@scripts/setup.sh --brief
 	@scripts/lint.sh
+
+tidy: ## Draw the imports between crates and modules
+	@. scripts/environment.sh && cargo run --quiet --locked -p touchstone-tidy
 
 fmt: ## Format the code
 	@. scripts/environment.sh && cargo fmt --all

@@ -1,8 +1,7 @@
 //! A directory that is full, taken away, read-only or broken costs copies and nothing else: what is given is right, what was
 //! purged stays so, each cause is told once and counted, and copies are made again when it has gone away.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
 use std::io::Write as _;

@@ -1,8 +1,7 @@
 //! The copies on disk of a process that is killed, fifty times, in the middle of its writing: what is found afterwards is right,
 //! and what was forgotten stays so.
 
-// A test fails by panicking.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write as _};

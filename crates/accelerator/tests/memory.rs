@@ -1,7 +1,6 @@
 //! What hits and stored responses cost: counted by the allocator itself.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

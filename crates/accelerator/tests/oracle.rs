@@ -1,8 +1,7 @@
 //! Freshness and storability against another implementation of the same rules, the crate http-cache-semantics, over
 //! generated responses.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::time::{Duration, UNIX_EPOCH};
 

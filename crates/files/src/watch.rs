@@ -306,8 +306,7 @@ fn reports_all_changes(directory: &Path) -> bool {
         0xfe53_4d42, // SMB2
         0xff53_4d42, // CIFS
     ];
-    // The C type is signed and of different width between architectures; a magic number has 32 bits.
-    #[allow(clippy::cast_possible_truncation)]
+    #[allow(clippy::cast_possible_truncation, reason = "a magic number has 32 bits, whatever the C type")]
     let known = rustix::fs::statfs(directory).map(|facts| facts.f_type as u32);
     known.is_ok_and(|number| !WITHOUT_EVENTS.contains(&number))
 }

@@ -1,5 +1,6 @@
 //! Whole mixes of a controller and its agents in one process, over both engines: the embedded one and a real nats-server.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+#![allow(clippy::print_stdout, reason = "what was measured is printed")]
 
 use rustix::net::sockopt::set_socket_reuseaddr;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};

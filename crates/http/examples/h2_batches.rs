@@ -8,7 +8,7 @@
 //! Under `valgrind --tool=callgrind --toggle-collect='*serve*'`, 2,000 batches are enough to tell the instructions for each
 //! request.
 
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 
 use std::time::Instant;
 

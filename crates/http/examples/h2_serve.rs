@@ -10,7 +10,7 @@
 //! `GET /N` is answered with N bytes; the body of a POST comes back. One thread a connection, and a thread that writes
 //! does not read: good enough for tools, not for the world.
 
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

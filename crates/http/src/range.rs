@@ -19,7 +19,7 @@ pub struct ByteRange {
 
 impl ByteRange {
     /// How many bytes it spans; at least one.
-    #[allow(clippy::len_without_is_empty)] // A range is never empty.
+    #[allow(clippy::len_without_is_empty, reason = "a range is never empty")]
     pub fn len(&self) -> u64 {
         self.last - self.first + 1
     }

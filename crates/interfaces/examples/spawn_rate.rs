@@ -6,7 +6,11 @@
 //!
 //! prints microseconds a program, to be held against `touchstone limit`, which starts the same program one at a time with
 //! posix_spawn. With `--resident 2GiB` worth of memory (third argument, MiB) and so many open files (fourth) the figure stays.
-#![allow(clippy::print_stdout, clippy::unwrap_used)]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "an example prints what it finds, and may panic"
+)]
 
 use std::ffi::CString;
 use std::os::fd::AsFd;

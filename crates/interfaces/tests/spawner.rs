@@ -1,7 +1,6 @@
 //! The spawner as a process of its own: it starts this test's executable again, which then is the spawner.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::ffi::CStr;
 use std::fs::File;

@@ -1,5 +1,6 @@
 //! Whole bench runs against a small server of the tests' own: this very executable, started again as [`tiny_server`].
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+#![allow(clippy::print_stderr, reason = "what was measured is printed")]
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, getsockname, socket_with};
 use std::io::{BufRead, BufReader, Write};

@@ -5,7 +5,7 @@
 //! cargo run --release -p touchstone-load --example drive -- https://127.0.0.1:8443/ 100 5 100-streams
 //! ```
 
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints what it finds")]
 
 use std::time::Duration;
 use touchstone_load::{ConnectionUse, HttpUrl, HttpVersion, Plan, Progress, Trust, run};

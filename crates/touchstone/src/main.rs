@@ -3,6 +3,8 @@
 //! This crate only glues: each command is a module of [`commands`] that turns its arguments into a call of the
 //! library that does the work, and the outcome into text and an exit code.
 
+#![allow(clippy::print_stderr, reason = "a command prints its errors and notes to standard error")]
+
 mod commands;
 mod exit;
 

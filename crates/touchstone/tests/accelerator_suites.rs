@@ -1,8 +1,7 @@
 //! The suites of the accelerator from the outside: Apache httpd alone and accelerated in one run of the shortest form, with its
 //! factors, what is left for the origin, and the hits of each class.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

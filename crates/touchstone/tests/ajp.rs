@@ -1,8 +1,7 @@
 //! AJP against a real Tomcat: what a servlet learns of a request, bodies of every size, sessions over two containers, and
 //! what becomes of faults.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 #[path = "ajp/tomcat.rs"]
 mod tomcat;

@@ -1,7 +1,6 @@
 //! CGI programs from the outside: what they are told, what becomes of what they print, and that nothing is left of them.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

@@ -1,8 +1,7 @@
 //! `touchstone bench` and `touchstone compare` on a server whose difference is known: nginx against itself differs by nothing that
 //! is shown, and nginx without its cache of open files needs more processor time a request than with it.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

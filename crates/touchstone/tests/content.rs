@@ -1,8 +1,7 @@
 //! What a site makes of its files: content codings, listings, the fallback of an application, error pages and fields of
 //! its own. Every coded body is decoded and compared with the file byte for byte.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

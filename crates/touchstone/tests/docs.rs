@@ -5,8 +5,7 @@
 //! In fenced blocks marked `sh` or `console` every `touchstone` command line must name a command and options
 //! that exist, and every `make` line a target. A block marked `toml` is a whole configuration and must pass `check`.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

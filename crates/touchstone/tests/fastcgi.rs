@@ -1,8 +1,7 @@
 //! FastCGI and SCGI from the outside: real programs in C with the library of the specification's authors, a real SCGI
 //! server, and programs that misbehave.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

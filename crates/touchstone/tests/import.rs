@@ -1,8 +1,7 @@
 //! `touchstone import` and `touchstone load --replay` from the outside: what other tools wrote becomes a suite that runs, and a
 //! recorded load is made again at its moments.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

@@ -4,8 +4,7 @@
 //! Each runs for ten seconds; the ones that are left out otherwise run for five minutes:
 //! `cargo test -p touchstone --test killing -- --ignored --nocapture`.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

@@ -1,8 +1,7 @@
 //! A run while it goes on: the live page's events over a real run, and Ctrl-C in the middle of it, which leaves what was
 //! measured, marked.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

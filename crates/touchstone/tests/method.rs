@@ -1,8 +1,7 @@
 //! How `touchstone bench` measures: runs in blocks, a search for the peak that is confirmed by runs, and the speedup over
 //! processors; what it says of them follows from the raw data.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

@@ -1,8 +1,7 @@
 //! PHP from the outside: a real php-fpm, started by the server or by the test, with an application behind a front
 //! controller as real ones are (`tests/php`).
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

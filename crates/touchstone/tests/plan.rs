@@ -2,8 +2,7 @@
 //! time, one busy core, a slow disk, a link with a limited rate, a slow load engine. What else needs a machine that does
 //! nothing besides is tested on recorded figures in the lab's planning.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

@@ -1,7 +1,6 @@
 //! Requests that an origin answers: what goes there, what comes back, and what becomes of either side's faults.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

@@ -1,7 +1,6 @@
 //! `touchstone bench --sut ssh://...`: a system is started, watched and ended over ssh, by an sshd of the test's own.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

@@ -1,8 +1,8 @@
 //! SPICE from the outside: each suite in a very short form, with real programs, against this program's own server and against
 //! others where they are installed.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+#![allow(clippy::print_stdout, reason = "what was measured is printed")]
 
 mod support;
 

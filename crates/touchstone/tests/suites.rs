@@ -1,8 +1,7 @@
 //! A few of the suites, each for a second, against our own server and nginx: pages over HTTP/1.0, programs that are asked for a size, two
 //! ports with and without TLS, HTTP/2, and an application over FastCGI.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

@@ -1,7 +1,6 @@
 //! `touchstone certify` and `touchstone verify`, on a result that is measured here.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

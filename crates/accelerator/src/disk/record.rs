@@ -123,7 +123,7 @@ fn assemble_purge(kind: u16, text: &[u8], ticket: u64) -> Option<Vec<u8>> {
     assemble(KIND_PURGE, 0, kind, [text.len(), 0, 0, 0], (0, 0), [0; 2], [0; 4], [0; 3], ticket, &[text])
 }
 
-#[allow(clippy::too_many_arguments)] // One for each row of the table above.
+#[allow(clippy::too_many_arguments, reason = "one for each row of the table above")]
 fn assemble(
     kind: u8,
     flags: u8,

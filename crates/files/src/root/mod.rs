@@ -342,8 +342,8 @@ impl Directory {
     }
 }
 
-/// Inode and device. The C types differ between architectures.
-#[allow(clippy::unnecessary_cast)]
+/// Inode and device.
+#[allow(clippy::unnecessary_cast, reason = "the C types differ between architectures")]
 fn identity(stat: &fs::Stat) -> (u64, u64) {
     (stat.st_ino as u64, stat.st_dev as u64)
 }
@@ -366,7 +366,7 @@ impl FileFacts {
     }
 
     /// The facts in what the kernel said.
-    #[allow(clippy::unnecessary_cast)] // The C types differ between architectures.
+    #[allow(clippy::unnecessary_cast, reason = "the C types differ between architectures")]
     pub(crate) fn from_stat(stat: &fs::Stat) -> Result<FileFacts, Refused> {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => FileKind::Regular,

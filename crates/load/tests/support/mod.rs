@@ -1,7 +1,6 @@
 //! A small server for the tests: one thread a connection, and a script that says what each request is answered with.
 
-// Each test program uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,6 +1,5 @@
 //! `touchstone agent`: the process on a load machine. It calls its controller's broker and does what it is ordered to, within what
 //! this machine allows.
-#![allow(clippy::print_stderr)]
 
 use crate::exit::Exit;
 use std::path::PathBuf;

@@ -1,7 +1,5 @@
 //! `touchstone certify`: signs a result, with what the run rules say of it.
 
-#![allow(clippy::print_stderr)]
-
 use super::print::print;
 use crate::exit::Exit;
 use std::path::PathBuf;

@@ -1,7 +1,5 @@
 //! `touchstone compare`: whether two systems differ, against the noise that a system shows against itself.
 
-#![allow(clippy::print_stderr)]
-
 use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;

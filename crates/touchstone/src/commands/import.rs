@@ -1,7 +1,5 @@
 //! `touchstone import`: a suite of one's own from what other tools have recorded or listed.
 
-#![allow(clippy::print_stderr)]
-
 use super::print::print;
 use crate::exit::Exit;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,6 @@
 //! `touchstone limit`: measures what this machine's kernel can do at best; and, for that and for the bench, serves as
 //! the least server that there can be.
 
-#![allow(clippy::print_stderr)]
-
 use super::bench::duration;
 use super::print::{print, print_for_reading};
 use crate::exit::Exit;

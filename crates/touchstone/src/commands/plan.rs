@@ -1,7 +1,5 @@
 //! `touchstone plan`: what held a system back, what to expect of it, and what to change first.
 
-#![allow(clippy::print_stderr)]
-
 use super::bench::duration;
 use super::print::{print, print_for_reading};
 use crate::exit::Exit;

@@ -1,7 +1,5 @@
 //! `touchstone probe`: this program on the machine of a system under test. A bench elsewhere starts it over ssh.
 
-#![allow(clippy::print_stderr)]
-
 use crate::exit::Exit;
 use std::io::BufReader;
 use touchstone_lab::remote::probe;

@@ -1,5 +1,4 @@
 //! `touchstone purge`: takes stored responses out of a running server's accelerator.
-#![allow(clippy::print_stderr)]
 
 use touchstone_server::accelerator::purge::PurgeOrder;
 use touchstone_server::control::Request;

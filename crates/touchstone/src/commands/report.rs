@@ -1,7 +1,5 @@
 //! `touchstone report`: makes the report of a result again, or one report of several results side by side.
 
-#![allow(clippy::print_stderr)]
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

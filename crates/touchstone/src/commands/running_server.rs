@@ -1,5 +1,4 @@
 //! What the commands that speak to a running server have in common: finding it, asking it, and saying what it answers.
-#![allow(clippy::print_stderr)]
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! `touchstone serve`: serves sites from a configuration file, or one directory at once.
-#![allow(clippy::print_stderr)]
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
 //! `touchstone spawner`: the process that starts programs for a server. Only a server starts it.
-#![allow(clippy::print_stderr)]
 
 use crate::exit::Exit;
 

@@ -1,5 +1,4 @@
 //! `touchstone stop`: a running server finishes what was begun and ends.
-#![allow(clippy::print_stderr)]
 
 use std::time::Duration;
 

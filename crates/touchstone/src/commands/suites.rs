@@ -1,7 +1,5 @@
 //! `touchstone suites`: what can be run.
 
-#![allow(clippy::print_stderr)]
-
 use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;

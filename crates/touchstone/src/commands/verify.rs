@@ -1,7 +1,5 @@
 //! `touchstone verify`: checks a result: its signature, every figure from the raw data, the audit, the run rules.
 
-#![allow(clippy::print_stderr)]
-
 use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;

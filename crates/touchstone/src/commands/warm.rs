@@ -1,6 +1,5 @@
 //! `touchstone warm`: asks an accelerator for a list of URLs, or those of a sitemap, so that they are stored before anybody
 //! else asks.
-#![allow(clippy::print_stderr)]
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, BufRead, Read, Write};

@@ -1,8 +1,7 @@
 //! The accelerator end to end: what is answered from the cache, what goes on to the origin, and what many clients at once,
 //! or a failing origin, make of it. The rules themselves have their tests in the crate.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod conformance;
 mod control;

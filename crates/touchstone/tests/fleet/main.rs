@@ -1,7 +1,6 @@
 //! A bench whose load a fleet makes: a real broker, real agents, and what becomes of the run when one of them fails.
 
-// What was seen is worth a line where somebody looks (--nocapture).
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, reason = "what was measured is printed with --nocapture")]
 
 mod commands;
 mod faults;

@@ -1,8 +1,7 @@
 //! Requests that a program answers, here another server: bodies stream both ways, and each side notices when the other
 //! leaves.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,7 +1,6 @@
 //! Origins behind the server, from the outside: several of them, over TLS and HTTP/2, healthy, slow, dead and rude.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 #[path = "../support/mod.rs"]
 mod support;

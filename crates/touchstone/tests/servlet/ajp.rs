@@ -1,7 +1,6 @@
 //! `isolation = "ajp"`: the same route with its applications in a Tomcat that runs elsewhere.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
 

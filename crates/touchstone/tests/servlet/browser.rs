@@ -1,8 +1,7 @@
 //! Tomcat's example application in a real browser: what a person would click on and type, with what then stands on the
 //! page. The pictures are left in `screenshots` below the target directory.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use super::devtools::{Browser, Page};
 use super::support::{Server, Tree, skipped};

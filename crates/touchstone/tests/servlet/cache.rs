@@ -1,7 +1,6 @@
 //! The cache of a route before its applications.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use super::support::{Response, Tree};
 use super::{BOTH, ask, start, text, trial};

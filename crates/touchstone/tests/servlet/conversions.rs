@@ -1,7 +1,6 @@
 //! Applications that were written for `javax.servlet`: what they are converted to outlasts a restart.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

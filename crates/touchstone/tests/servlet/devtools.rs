@@ -1,7 +1,6 @@
 //! A headless Chromium that is driven over a pipe, by the DevTools protocol: each message is JSON, and ends in a zero byte.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, Write};

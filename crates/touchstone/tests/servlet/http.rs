@@ -1,7 +1,6 @@
 //! What only some versions of HTTP have, and servlets get of it: trailers, early hints, cancelled requests.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::io::{Read as _, Write as _};
 use std::time::Duration;

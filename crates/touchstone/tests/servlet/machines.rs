@@ -2,8 +2,7 @@
 //!
 //! Looked for below the usual directory, and where `scripts/setup-java.sh` leaves them.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::collections::BTreeMap;
 use std::fs;

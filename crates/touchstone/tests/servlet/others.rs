@@ -1,8 +1,7 @@
 //! Applications that nobody here wrote, with their own filters, pages, tag libraries, sessions and logins. All but Tomcat's
 //! examples were written for `javax.servlet`, and are converted as they are started.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
 use std::path::PathBuf;

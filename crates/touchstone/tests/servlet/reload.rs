@@ -2,8 +2,7 @@
 //! those end as if nothing had happened, or with the time that the route gives them; new ones are answered by the new
 //! application meanwhile.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,6 @@
 //! Sessions over restarts, and the way back to the server that keeps one.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::path::Path;
 

@@ -4,8 +4,7 @@
 //! The long form takes half an hour and shows what it measures once a minute:
 //! `cargo test -p touchstone --test servlet soak -- --ignored --nocapture`.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,7 +1,6 @@
 //! A client of WebSocket (RFC 6455) for short texts, as small as can be.
 
-// A test fails by panicking, in its helpers too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -4,8 +4,7 @@
 //!
 //! Nothing here knows the server's code: the tests see what any client, operator or log reader sees.
 
-// Each test file is a crate of its own and uses its own part of this module.
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 
 mod client;
 mod date;

@@ -419,7 +419,7 @@ fn collect(output: impl Read + Send + 'static, lines: &Arc<Lines>) -> JoinHandle
 }
 
 /// Standard error as the test harness captures it: shown only if the test fails.
-#[allow(clippy::print_stderr)]
+#[allow(clippy::print_stderr, reason = "the harness shows it with the failed test")]
 fn eprint_captured(text: &str) {
     eprint!("{text}");
 }

@@ -30,7 +30,7 @@ macro_rules! known_names {
             const STATIC_INDEXES: [u8; KnownName::COUNT] = [0, $($static_index,)*];
 
             /// Recognises a name, which is in lower case when it is valid (RFC 9113 section 8.2.1).
-            #[allow(non_upper_case_globals)]
+            #[allow(non_upper_case_globals, reason = "the names are those of the variants")]
             pub fn of(name: &[u8]) -> KnownName {
                 $(const $name: &[u8] = $text.as_bytes();)*
                 match name {

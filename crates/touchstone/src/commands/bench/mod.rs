@@ -1,5 +1,4 @@
 //! `touchstone bench`: runs a suite on one or more systems under test, and leaves a result and its report.
-#![allow(clippy::print_stderr)]
 
 mod display;
 

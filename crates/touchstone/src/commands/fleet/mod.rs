@@ -1,5 +1,4 @@
 //! `touchstone fleet`: makes a fleet, and looks after it.
-#![allow(clippy::print_stderr)]
 
 mod text;
 

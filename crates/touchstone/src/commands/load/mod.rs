@@ -1,7 +1,5 @@
 //! `touchstone load`: drives one URL, or a list of them, with virtual clients and prints the figures.
 
-#![allow(clippy::print_stderr)]
-
 mod json;
 mod planned;
 mod progress;
