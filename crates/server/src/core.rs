@@ -28,8 +28,8 @@ use crate::metrics::{CoreCounts, CoreMetrics, Metrics, Refused, Timeout};
 use crate::request_id::RequestIds;
 use crate::site::Snapshot;
 use crate::socket::Socket;
-use crate::tls::CiphertextBuffer;
 use crate::transport::Transport;
+use touchstone_tls::CiphertextBuffer;
 
 /// Received at once. A request head is far smaller; a body or a pipeline comes in a few pieces.
 pub const RECEIVE_BYTES: usize = 64 * 1024;

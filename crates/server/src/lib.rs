@@ -44,7 +44,6 @@ mod nsapi;
 mod on_disk;
 mod operator_view;
 mod pid_file;
-mod private_file;
 mod privileges;
 mod programs;
 mod proxy;
@@ -61,9 +60,6 @@ mod start_error;
 mod static_files;
 mod sys;
 mod systemd;
-// Its ends for QUIC, and what handlers and logs say of a session, are ready before those who will use them.
-#[allow(dead_code)]
-mod tls;
 mod transport;
 mod unusable;
 mod whole_file;

@@ -40,8 +40,8 @@ use crate::running::{Running, RunningCore};
 use crate::site::Snapshot;
 use crate::start_error::StartError;
 use crate::systemd::Notifier;
-use crate::tls::TlsShared;
 use crate::{programs, servlet};
+use touchstone_tls::TlsShared;
 
 /// A server that holds all it needs and has answered nobody yet.
 pub struct Server {

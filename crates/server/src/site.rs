@@ -25,8 +25,8 @@ use crate::metrics::RouteTable;
 use crate::on_disk;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
-use crate::tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
 use crate::unusable::Unusable;
+use touchstone_tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
 
 /// One generation of the configuration, ready for use.
 pub struct Snapshot {

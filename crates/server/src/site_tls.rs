@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::acme;
 use crate::config::{AcmeConfig, Config, SiteConfig};
 use crate::log::error::ErrorLog;
-use crate::tls::{
+use crate::unusable::Unusable;
+use touchstone_tls::{
     CertificateSource, ClientAuthorities, EndpointSettings, Notice, NoticeLevel, Policy, SiteSettings,
     TlsEndpoint, TlsShared, UnknownNames,
 };
-use crate::unusable::Unusable;
 
 /// The endpoint of `address`; `None` where it speaks plain HTTP.
 pub fn open_endpoint(

@@ -16,7 +16,7 @@ use touchstone_interfaces::request::TlsFacts;
 
 use crate::metrics::CoreCounts;
 use crate::socket::Socket;
-use crate::tls::{CiphertextBuffer, RECORD_BYTES, Received, TlsError, TlsSession};
+use touchstone_tls::{CiphertextBuffer, RECORD_BYTES, Received, TlsError, TlsSession};
 
 /// Plaintext encrypted at a time: four whole records, one write.
 const SEND_BYTES: usize = 4 * RECORD_BYTES;
@@ -133,7 +133,7 @@ impl Transport {
         match self {
             Transport::Plain(_) => true,
             Transport::Tls(tls) => {
-                crate::tls::host_name(host).is_some_and(|name| tls.session.may_serve(&name))
+                touchstone_tls::host_name(host).is_some_and(|name| tls.session.may_serve(&name))
             }
         }
     }

@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::storage::Storage;
 use crate::config::{AcmeConfig, ExternalAccountConfig};
 use crate::log::error::ErrorLog;
-use crate::tls::key_warning;
+use touchstone_tls::key_warning;
 
 /// The account as it is kept.
 #[derive(Serialize, Deserialize)]

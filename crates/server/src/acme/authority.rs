@@ -159,7 +159,7 @@ impl Authority {
 mod tests {
     use super::*;
     use crate::config::{ErrorLogConfig, LogDestination};
-    use crate::tls::TlsShared;
+    use touchstone_tls::TlsShared;
 
     fn authority() -> Authority {
         let off = ErrorLogConfig { destination: LogDestination::Off, ..ErrorLogConfig::default() };

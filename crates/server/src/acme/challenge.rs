@@ -11,7 +11,7 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::sign::CertifiedKey;
 
 use crate::answer::{Answer, Part};
-use crate::tls::TlsShared;
+use touchstone_tls::TlsShared;
 
 /// Where an authority asks for the proof of a token.
 const PATH: &[u8] = b"/.well-known/acme-challenge/";

@@ -190,7 +190,7 @@ fn retry_after(value: &HeaderValue) -> Option<SystemTime> {
 
 fn roots_of_file(file: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    for certificate in crate::tls::read_certificates(file).map_err(|problem| problem.to_string())? {
+    for certificate in touchstone_tls::read_certificates(file).map_err(|problem| problem.to_string())? {
         roots
             .add(certificate)
             .map_err(|error| format!("{}: a certificate in it cannot be used: {error}", file.display()))?;
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn answers_that_are_not_of_acme() {
-        let shared = crate::tls::TlsShared::new();
+        let shared = touchstone_tls::TlsShared::new();
         let root = rcgen::generate_simple_self_signed(["ca.test".to_string()]).expect("a certificate");
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(&file, root.cert.pem()).expect("the file is written");

@@ -12,7 +12,7 @@ use super::order::{self, Issued, Wanted};
 use super::plan::CertificatePlan;
 use super::renewal::{self, Renewal, Suggestion, now_s};
 use crate::config::{AcmeChallenge, AcmeConfig};
-use crate::tls::LoadedCertificate;
+use touchstone_tls::LoadedCertificate;
 
 /// The least time between two orders for the same certificate, whatever asks for it.
 const LEAST_BETWEEN_ORDERS: Duration = Duration::from_secs(60);

@@ -13,7 +13,7 @@ use super::keeper::Keeper;
 use super::plan::{CertificatePlan, Plan};
 use crate::config::Config;
 use crate::log::error::ErrorLog;
-use crate::tls::TlsShared;
+use touchstone_tls::TlsShared;
 
 /// Takes care of all certificates by ACME. Dropped, it stops at once: whatever it was about is begun again at the
 /// next start.

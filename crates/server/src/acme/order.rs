@@ -14,7 +14,7 @@ use super::challenge::{Offer, Offers};
 use super::failure::{Failure, problem_text};
 use super::renewal;
 use crate::config::AcmeChallenge;
-use crate::tls::LoadedCertificate;
+use touchstone_tls::LoadedCertificate;
 
 /// How the authority is asked whether it is done.
 const POLLING: RetryPolicy = RetryPolicy::new()
@@ -170,8 +170,8 @@ fn check(key: String, chain: &str, names: &[String], provider: &CryptoProvider) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::TlsShared;
     use rcgen::{CertificateParams, KeyPair};
+    use touchstone_tls::TlsShared;
 
     fn made(name: &str, until: i32) -> (String, String) {
         let mut params = CertificateParams::new(vec![name.to_string()]).unwrap();

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use super::failure::Failure;
 use crate::config::AcmeConfig;
-use crate::tls::LoadedCertificate;
+use touchstone_tls::LoadedCertificate;
 
 /// How far apart two questions to the authority may be (RFC 9773 section 4.3.2).
 const LEAST_BETWEEN_S: i64 = 60;

@@ -15,7 +15,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::config::AcmeConfig;
-use crate::private_file;
+use touchstone_tls::private_file;
 
 /// The files of one authority.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -52,7 +52,7 @@ pub use servlet::{JavaConfig, ServletConfig};
 pub use surroundings::check_surroundings;
 
 pub use crate::log_line::LineFormat as AccessLogFormat;
-pub use crate::tls::{ClientCertificateMode, MaximumVersion, MinimumVersion};
+pub use touchstone_tls::{ClientCertificateMode, MaximumVersion, MinimumVersion};
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

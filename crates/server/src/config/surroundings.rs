@@ -18,7 +18,7 @@ use crate::access::PasswordFile;
 use crate::acme::read_hmac_key;
 use crate::admin_token::read_token;
 use crate::privileges::Account;
-use crate::tls::read_certificates;
+use touchstone_tls::read_certificates;
 
 /// Everything that the machine lacks for this configuration, each at the place of the key that asks for it.
 ///

@@ -30,7 +30,7 @@ use super::stream::{RECEIVE_BYTES, code, poll_once};
 use crate::access::ConnectionPermit;
 use crate::deadline::{DeadlineGuard, SessionHandle};
 use crate::session::Opened;
-use crate::tls::{self, QuicFacts};
+use touchstone_tls::{QuicFacts, client_certificate, host_name};
 
 /// What a client is told first when the server leaves: no stream is excluded yet, since some may be on their way
 /// (RFC 9114 section 5.2).
@@ -311,13 +311,13 @@ impl Connection {
 
     /// Whether a request for this host may be answered here.
     pub fn may_serve(&self, host: Option<&[u8]>) -> bool {
-        tls::host_name(host).is_some_and(|name| self.facts.may_serve(&name))
+        host_name(host).is_some_and(|name| self.facts.may_serve(&name))
     }
 
     /// What handlers may know of the TLS session.
     pub fn tls_facts(&self) -> Arc<TlsFacts> {
         let read = || {
-            let certificate = tls::client_certificate(self.quic.peer_identity());
+            let certificate = client_certificate(self.quic.peer_identity());
             let certificate = certificate.as_ref();
             Arc::new(TlsFacts {
                 version: "TLSv1.3",

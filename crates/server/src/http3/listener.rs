@@ -22,7 +22,7 @@ use crate::config::LogLevel;
 use crate::core::Core;
 use crate::header_blocks::HeaderBlocks;
 use crate::site::{ListenerSites, Snapshot};
-use crate::tls::QuicCrypto;
+use touchstone_tls::QuicCrypto;
 
 /// The version of QUIC that is spoken (RFC 9000 section 15).
 const QUIC_VERSION: u32 = 1;

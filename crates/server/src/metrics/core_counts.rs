@@ -222,7 +222,7 @@ impl CoreCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::TlsError;
+    use touchstone_tls::TlsError;
 
     #[test]
     fn every_failure_of_a_handshake_has_its_count() {

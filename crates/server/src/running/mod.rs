@@ -38,8 +38,8 @@ use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
 use crate::site::{Snapshot, scheme};
 use crate::systemd::{self, Notice, Notifier};
-use crate::tls::TlsShared;
 use crate::{programs, servlet};
+use touchstone_tls::TlsShared;
 use upgrade::Upgrade;
 
 /// A core and the way to it.

@@ -3,9 +3,9 @@
 use rustls::{HandshakeKind, NamedGroup, ProtocolVersion};
 
 use super::{Phase, TlsSession};
-use crate::tls::client_certificate::ClientCertificate;
-use crate::tls::shared::Challenges;
-use crate::tls::suite_name::suite_name;
+use crate::client_certificate::ClientCertificate;
+use crate::shared::Challenges;
+use crate::suite_name::suite_name;
 
 impl TlsSession {
     /// True when the handshake is done and data may flow.

@@ -7,9 +7,9 @@ use rustls::version::{TLS12, TLS13};
 use time::{Duration, OffsetDateTime};
 
 use super::support::*;
-use crate::tls::self_signed::development_certificate;
-use crate::tls::settings::Resumption;
-use crate::tls::{
+use crate::self_signed::development_certificate;
+use crate::settings::Resumption;
+use crate::{
     CertificateSource, ClientAuthorities, ClientCertificateMode, MinimumVersion, NoticeLevel, Policy,
     TlsEndpoint, TlsError, TlsShared, UnknownNames,
 };
@@ -44,7 +44,7 @@ fn names_shown(endpoint: &TlsEndpoint, authority: &Authority, name: &str) -> Vec
     Pipe::connect(endpoint, &Arc::new(without_resumption(config)), name).certificate_names()
 }
 
-fn texts(notices: &[crate::tls::Notice]) -> Vec<&str> {
+fn texts(notices: &[crate::Notice]) -> Vec<&str> {
     notices.iter().map(|notice| notice.text.as_str()).collect()
 }
 

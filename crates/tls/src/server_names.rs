@@ -13,10 +13,16 @@ pub struct ServerNames<T> {
     wildcards: HashMap<Box<str>, T>,
 }
 
+impl<T> Default for ServerNames<T> {
+    fn default() -> ServerNames<T> {
+        ServerNames { exact: HashMap::new(), wildcards: HashMap::new() }
+    }
+}
+
 impl<T> ServerNames<T> {
     /// An empty table.
     pub fn new() -> ServerNames<T> {
-        ServerNames { exact: HashMap::new(), wildcards: HashMap::new() }
+        ServerNames::default()
     }
 
     /// The value of `name`, a name in lower case or a wildcard, as it was put in; put in by `or_insert` if it is new.

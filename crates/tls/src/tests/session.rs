@@ -6,8 +6,8 @@ use rustls::HandshakeKind;
 use rustls::version::{TLS12, TLS13};
 
 use super::support::*;
-use crate::tls::settings::Resumption;
-use crate::tls::{MaximumVersion, MinimumVersion, Policy, RECORD_BYTES, TlsError};
+use crate::settings::Resumption;
+use crate::{MaximumVersion, MinimumVersion, Policy, RECORD_BYTES, TlsError};
 
 fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|index| (index * 7 + index / 251) as u8).collect()

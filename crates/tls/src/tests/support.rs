@@ -11,9 +11,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 
-use crate::tls::endpoint::UnusableTls;
-use crate::tls::session::Received;
-use crate::tls::{
+use crate::endpoint::UnusableTls;
+use crate::session::Received;
+use crate::{
     CertificateSource, CiphertextBuffer, EndpointSettings, Notice, Policy, SiteSettings, TlsEndpoint,
     TlsError, TlsSession, TlsShared, UnknownNames,
 };

@@ -11,6 +11,7 @@
 //! | `pem`, `certificate` | reading certificates and keys, and what is wrong with them |
 //! | `self_signed` | the development certificate |
 //! | `server_names` | names and wildcards, and what they stand for |
+//! | [`private_file`] | files that only their owner may read |
 //! | `watched` | files that are read again when they change |
 //! | `sources`, `notice` | everything that is read, and what is said about it |
 //! | `certificate_table` | the choice of a certificate |
@@ -38,6 +39,7 @@ mod endpoint;
 mod error;
 mod notice;
 mod pem;
+pub mod private_file;
 mod provider;
 mod quic;
 mod quic_rules;

@@ -8,10 +8,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::support::*;
-use crate::tls::settings::Resumption;
-use crate::tls::{
-    CiphertextBuffer, ClientAuthorities, ClientCertificateMode, Policy, TlsEndpoint, TlsSession,
-};
+use crate::settings::Resumption;
+use crate::{CiphertextBuffer, ClientAuthorities, ClientCertificateMode, Policy, TlsEndpoint, TlsSession};
 
 /// What the server saw of one connection.
 #[derive(Debug, Default)]

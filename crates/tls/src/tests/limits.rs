@@ -11,7 +11,7 @@ use rustls::{
 };
 
 use super::support::*;
-use crate::tls::{CiphertextBuffer, TlsError};
+use crate::{CiphertextBuffer, TlsError};
 
 /// A client that writes records of its own, with the keys of a real handshake.
 struct Forger {

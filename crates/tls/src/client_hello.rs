@@ -223,7 +223,7 @@ impl<'a> Bytes<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::tests::support::hello_bytes;
+    use crate::tests::support::hello_bytes;
     use proptest::prelude::*;
 
     /// The records of `message`, cut into pieces of `piece_bytes`.
