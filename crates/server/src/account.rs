@@ -9,12 +9,12 @@ use touchstone_http::request::{KnownField, RequestHead};
 use touchstone_interfaces::answer::CacheResult;
 use touchstone_interfaces::request::{Protocol, TlsFacts};
 
-use crate::access::HeadFields;
 use crate::core::Hot;
 use crate::exchange::Progress;
 use crate::log::access::{Record, TlsRecord};
 use crate::metrics::{Answered, RouteTable};
 use crate::request_id::RequestId;
+use touchstone_http::request_view::HeadFields;
 
 /// Where a request came from.
 pub struct Origin<'a> {

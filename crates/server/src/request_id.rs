@@ -6,8 +6,8 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::access::RequestFields;
 use crate::config::{AcceptRequestId, RequestIdConfig};
+use touchstone_http::request_view::RequestFields;
 
 /// The longest id that is taken from a request.
 const LONGEST: usize = 128;

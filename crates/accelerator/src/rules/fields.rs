@@ -1,6 +1,7 @@
 //! Walking over field lines, and leaving out those that are not stored (RFC 9111 section 3.1).
 
 use touchstone_http::grammar::{list_members, trim_optional_white_space};
+use touchstone_http::request_view::HeadFields;
 
 /// The fields of a message: names as they were sent, values without surrounding white space.
 pub trait Fields: Copy {
@@ -32,6 +33,15 @@ pub trait Fields: Copy {
 /// Field lines as text, each with its CRLF.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldText<'t>(pub &'t [u8]);
+
+impl Fields for HeadFields<'_> {
+    #[inline]
+    fn each<'a>(&'a self, each: &mut dyn FnMut(&'a [u8], &'a [u8])) {
+        for line in &self.head.fields {
+            each(line.name.of(self.buffer), line.value.of(self.buffer));
+        }
+    }
+}
 
 impl Fields for FieldText<'_> {
     fn each<'a>(&'a self, each: &mut dyn FnMut(&'a [u8], &'a [u8])) {

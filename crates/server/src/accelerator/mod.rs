@@ -16,10 +16,10 @@ use touchstone_accelerator::store::{Front, PlainRequest, Store, Tier};
 use touchstone_files::cache::{DateSecond, Prepared, Variant};
 use touchstone_interfaces::handler::{Interface, Level};
 
-use crate::access::{HeadFields, RequestFields, RequestView};
 use crate::config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig};
 use crate::log::error::ErrorLog;
 use crate::site::Site;
+use touchstone_http::request_view::{RequestFields, RequestView};
 
 /// Puts the cache before the interface of a route, where its configuration says so.
 pub fn open(
@@ -116,15 +116,6 @@ pub fn ready<'f, F: Fields>(
     // Last, because it counts.
     program.admit(view)?;
     Some(Ready { prepared, route: program.route })
-}
-
-impl Fields for HeadFields<'_> {
-    #[inline]
-    fn each<'a>(&'a self, each: &mut dyn FnMut(&'a [u8], &'a [u8])) {
-        for line in &self.head.fields {
-            each(line.name.of(self.buffer), line.value.of(self.buffer));
-        }
-    }
 }
 
 /// The fields of a request of HTTP/2 or HTTP/3.

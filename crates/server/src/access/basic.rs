@@ -17,7 +17,7 @@ use super::rate::{Limit, Rate};
 use super::refusal::Refusal;
 use super::shared::AccessShared;
 use super::success_cache::Fingerprint;
-use super::view::RequestView;
+use touchstone_http::request_view::RequestView;
 
 /// The longest password, in bytes.
 pub const LONGEST_PASSWORD_BYTES: usize = 1024;

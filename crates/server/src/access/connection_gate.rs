@@ -9,8 +9,8 @@ use super::connections::ConnectionPermit;
 use super::network::NetworkSet;
 use super::real_ip::{ClientField, client_address};
 use super::shared::AccessShared;
-use super::view::{RequestFields, values};
 use crate::config::Config;
+use touchstone_http::request_view::{RequestFields, values};
 
 /// The rules for connections, one for the whole configuration.
 pub struct ConnectionGate {

@@ -9,8 +9,8 @@ use super::client_table::Client;
 use super::rate::{Limit, Rate};
 use super::refusal::Refusal;
 use super::shared::AccessShared;
-use super::view::RequestView;
 use crate::config::{AccessConfig, PasswordSource};
+use touchstone_http::request_view::RequestView;
 
 /// The rules of one site or route. There is none ([`None`]) where nothing is configured, so that a request there costs
 /// one branch.

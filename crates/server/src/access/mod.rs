@@ -15,7 +15,6 @@
 //! | `password_file`, `password_hash`, `success_cache` | whose password is what, and what was right a moment ago |
 //! | `proxy_protocol`, `proxy_header`, `real_ip` | the client that a proxy tells of |
 //! | `pace` | how slow a client may be |
-//! | `view` | a request as rules see it |
 //! | `refusal` | what a rule answers |
 //! | `shared` | what outlives a configuration |
 
@@ -37,7 +36,6 @@ pub mod real_ip;
 mod refusal;
 mod shared;
 mod success_cache;
-pub(crate) mod view;
 
 pub use allow::{AddressRules, listed_twice};
 pub use basic::{PendingCheck, User};
@@ -50,7 +48,6 @@ pub use password_file::PasswordFile;
 pub use real_ip::ClientField;
 pub use refusal::Refusal;
 pub use shared::{AccessShared, Report};
-pub use view::{HeadFields, RequestFields, RequestView};
 
 #[cfg(test)]
 mod tests;

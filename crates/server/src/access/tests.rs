@@ -11,11 +11,12 @@ use proptest::prelude::*;
 
 use super::network::tests::networks;
 use super::password_hash::tests::{BCRYPT, SHA_256};
-use super::view::tests::view;
+
 use super::*;
 use crate::config::{
     AccessConfig, BasicAuthenticationConfig, Config, PasswordSource, RateLimitConfig, quick,
 };
+use touchstone_http::request_view::RequestView;
 
 type Fields = Vec<(String, String)>;
 
@@ -32,7 +33,7 @@ fn address(text: &str) -> IpAddr {
 }
 
 fn from<'a>(client: &str, fields: &'a Fields) -> RequestView<'a> {
-    RequestView { client: Some(address(client)), fields, ..view("/") }
+    RequestView { client: Some(address(client)), fields, ..RequestView::example("/") }
 }
 
 fn authorization(credentials: &str) -> Fields {
@@ -118,7 +119,7 @@ fn addresses() {
     assert_eq!(outcome(&[&gate], &from("10.1.1.1", &none)), Ok(None));
     assert_eq!(outcome(&[&gate], &from("::ffff:10.1.1.1", &none)), Ok(None));
     assert_eq!(outcome(&[&gate], &from("192.0.2.1", &none)), Err(403));
-    assert_eq!(outcome(&[&gate], &RequestView { client: None, ..view("/") }), Err(403));
+    assert_eq!(outcome(&[&gate], &RequestView { client: None, ..RequestView::example("/") }), Err(403));
     assert!(gate.admit_at_once(&from("10.1.1.1", &none)).is_some());
     assert!(gate.admit_at_once(&from("192.0.2.1", &none)).is_none());
 }
@@ -481,7 +482,7 @@ proptest! {
         let encoded = format!("Basic {}", STANDARD.encode(&bytes)).into_bytes();
         for value in [value.into_bytes(), encoded, bytes] {
             let fields = vec![("authorization", value)];
-            let request = RequestView { fields: &fields, ..view("/") };
+            let request = RequestView { fields: &fields, ..RequestView::example("/") };
             prop_assert!(gate.admit_at_once(&request).is_none());
             let is_proceed = matches!(gate.check(&request), Verdict::Proceed { .. });
             prop_assert!(!is_proceed);

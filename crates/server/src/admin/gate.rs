@@ -12,9 +12,10 @@ use base64::engine::general_purpose::STANDARD;
 use touchstone_http::host::split_port;
 use touchstone_http::request::RequestHead;
 
-use crate::access::{AddressRules, HeadFields, RequestFields};
+use crate::access::AddressRules;
 use crate::admin_token::read_token;
 use crate::config::{AdminConfig, AdminListen};
+use touchstone_http::request_view::{HeadFields, RequestFields};
 
 /// Who may ask.
 pub struct Gate {

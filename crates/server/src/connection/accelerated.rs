@@ -6,9 +6,9 @@ use touchstone_files::cache::Variant;
 use super::hits::Hit;
 use super::{Connection, protocol_of};
 use crate::accelerator::{self, Ready};
-use crate::access::{HeadFields, RequestView};
 use crate::account::{self, HitOf};
 use crate::core::Hot;
+use touchstone_http::request_view::{HeadFields, RequestView};
 
 impl Connection {
     /// Answers the plain GET in `hot.head` from the cache; `None`: nothing is stored for it that is ready.

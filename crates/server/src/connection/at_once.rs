@@ -20,13 +20,13 @@ use super::begun::Waits;
 use super::hits::Hit;
 use super::request_body::BodyFeed;
 use super::{Connection, Next, protocol_of};
-use crate::access::{HeadFields, RequestView};
 use crate::account::{self, Account};
 use crate::calls::{CallOf, Callers};
 use crate::core::Hot;
 use crate::exchange::{self, Answered, Progress};
 use crate::route::{ProgramAtOnce, SiteRules};
 use crate::site::Snapshot;
+use touchstone_http::request_view::{HeadFields, RequestView};
 
 /// A body longer than this leaves from where it is, beside its head: copying it behind the head costs more.
 const TOGETHER_BYTES: usize = 2 * 1024;

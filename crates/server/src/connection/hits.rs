@@ -12,11 +12,11 @@ use touchstone_http::target::is_plain_path;
 use super::at_once::Made;
 use super::begun::Waits;
 use super::{Connection, Next, ParsedHead, Refusal, protocol_of};
-use crate::access::{HeadFields, RequestView};
 use crate::account::{self, Account, HitOf};
 use crate::core::Hot;
 use crate::exchange::Progress;
 use crate::route::AtOnce;
+use touchstone_http::request_view::{HeadFields, RequestView};
 
 /// Answers to pipelined requests are gathered up to this size before they are written.
 pub(super) const GATHER_BYTES: usize = 128 * 1024;

@@ -11,9 +11,9 @@ use touchstone_interfaces::answer::Answer;
 use touchstone_interfaces::pipe::Receiver;
 use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, RequestDetails, TlsFacts};
 
-use crate::access::HeadFields;
 use crate::site::{ListenerSites, Snapshot};
 use crate::static_files;
+use touchstone_http::request_view::HeadFields;
 
 /// What a request came through.
 pub struct Arrival {

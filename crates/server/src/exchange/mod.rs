@@ -30,7 +30,7 @@ use touchstone_interfaces::answer::Answer;
 use touchstone_interfaces::handler::{self, Begun, Handled, OnCore};
 use touchstone_interfaces::request::Request;
 
-use crate::access::{self, HeadFields, RequestView};
+use crate::access;
 use crate::config::LogLevel;
 use crate::core::Core;
 use crate::file_request::FileRequest;
@@ -38,6 +38,7 @@ use crate::on_disk;
 use crate::route::{Outcome, Resolved};
 use crate::site::Snapshot;
 use crate::static_files;
+use touchstone_http::request_view::{HeadFields, RequestView};
 
 pub use begin::{Arrival, begin, client_of, refuse};
 pub use core_handlers::{begin_early, handler_of};

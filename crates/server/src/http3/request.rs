@@ -15,6 +15,7 @@ use touchstone_http::h2::RequestView;
 use touchstone_http::h2::hpack::KnownName;
 use touchstone_http::h3::{Error, ErrorCode, RequestHead as Head, SectionLimits};
 use touchstone_http::request::{Expectation, Method, Parsed, RequestHead};
+use touchstone_http::request_view;
 use touchstone_http::target::is_plain_path;
 use touchstone_interfaces::pipe::{Receiver, pipe};
 use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, TlsFacts};
@@ -24,7 +25,7 @@ use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
 use crate::accelerator::{self, ListedFields, Ready};
-use crate::access::{self, MinimumPace};
+use crate::access::MinimumPace;
 use crate::account::{self, Account, HitOf, Origin};
 use crate::answer::{Answer, Framing};
 use crate::config::{LimitsConfig, LogLevel};
@@ -256,7 +257,7 @@ impl Exchange<'_> {
         let target = view.path();
         let snapshot = &hot.snapshot;
         let peer = connection.quic.remote_address().ip();
-        let rules_view = access::RequestView {
+        let rules_view = request_view::RequestView {
             client: Some(snapshot.connection_gate.client(peer, &fields)),
             method: b"GET",
             path,

@@ -1,6 +1,6 @@
 //! What is known about a request that was answered.
 
-use crate::access::RequestFields;
+use touchstone_http::request_view::RequestFields;
 
 /// What is known about a request that was answered. Everything is borrowed: nothing is copied but into the line.
 #[derive(Clone, Copy, Default)]

@@ -6,8 +6,8 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
-use crate::access::RequestView;
 use crate::config::RouteConfig;
+use touchstone_http::request_view::RequestView;
 
 /// The largest compiled expression, in bytes.
 const LARGEST_EXPRESSION_BYTES: usize = 1 << 20;
@@ -228,7 +228,7 @@ impl FieldMatch {
 
     /// Whether the request is as asked: one field of the name is enough, and for "not there" none must have a value.
     pub fn matches(&self, request: &RequestView<'_>) -> bool {
-        let mut values = crate::access::view::values(request.fields, &self.name);
+        let mut values = touchstone_http::request_view::values(request.fields, &self.name);
         match &self.value {
             ValueMatch::Absent => values.all(<[u8]>::is_empty),
             ValueMatch::Pieces(pieces) => values.any(|value| matches_pieces(pieces, value)),
@@ -297,8 +297,8 @@ impl RequestMatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::view::tests::view;
     use proptest::prelude::*;
+    use touchstone_http::request_view::RequestView;
 
     fn path(text: &str) -> PathMatch {
         PathMatch::from_path(text).unwrap()
@@ -400,7 +400,7 @@ mod tests {
     fn fields() {
         let matches = |name: &str, wanted: &str, fields: &[(&str, &str)]| {
             let fields = fields.to_vec();
-            let request = RequestView { fields: &fields, ..view("/") };
+            let request = RequestView { fields: &fields, ..RequestView::example("/") };
             FieldMatch::new(name, wanted).matches(&request)
         };
         let fields = &[("Host", "a"), ("X-One", "Alpha, beta"), ("x-one", "gamma"), ("x-empty", "")];
@@ -434,7 +434,7 @@ mod tests {
             let expression: String = wanted.replace('*', ".*");
             let regex = Regex::new(&format!(r"\A(?i:{expression})\z")).unwrap();
             let fields = vec![("x", value.as_str())];
-            let request = RequestView { fields: &fields, ..view("/") };
+            let request = RequestView { fields: &fields, ..RequestView::example("/") };
             prop_assert_eq!(FieldMatch::new("X", &wanted).matches(&request), regex.is_match(value.as_bytes()));
         }
 

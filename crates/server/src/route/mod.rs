@@ -29,10 +29,10 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use touchstone_http::target::normalise_path;
 
-use crate::access::RequestView;
 use crate::config::{RespondConfig, RouteConfig};
 use matcher::{PathMatch, RequestMatch};
 use template::{Template, Values};
+use touchstone_http::request_view::RequestView;
 
 /// Something that is wrong with a route.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::{Action, AnswerFields, Rewritten, Route, Routes};
-use crate::access::{AccessShared, Admitted, Gate, RequestView};
+use crate::access::{AccessShared, Admitted, Gate};
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
+use touchstone_http::request_view::RequestView;
 use touchstone_interfaces::handler::Interface;
 
 use crate::answer::{Answer, Part};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::access::view::tests::view;
 use crate::access::{AccessShared, pass};
 use crate::config::{Config, parse};
 use touchstone_accelerator::layer::Accelerator;
 use touchstone_accelerator::store::Store;
+use touchstone_http::request_view::RequestView;
 
 /// The configuration of one site with these lines behind its own.
 fn config(routes: &str) -> Config {
@@ -23,7 +23,7 @@ fn routes(text: &str) -> Routes {
 }
 
 fn found(routes: &Routes, path: &str) -> Option<usize> {
-    routes.find(&view(path)).map(|route| route.index)
+    routes.find(&RequestView::example(path)).map(|route| route.index)
 }
 
 fn rules(text: &str) -> SiteRules {
@@ -35,7 +35,7 @@ fn rules(text: &str) -> SiteRules {
 
 /// What the rules make of a path, as one line.
 fn resolve(rules: &SiteRules, path: &str) -> String {
-    let resolved = rules.resolve(&view(path));
+    let resolved = rules.resolve(&RequestView::example(path));
     let path = resolved.rewritten.as_ref().map_or(path.as_bytes(), |new| &new.path_as_sent);
     let path = String::from_utf8_lossy(path).into_owned();
     match &resolved.outcome {
@@ -75,12 +75,17 @@ fn the_first_that_matches() {
     ] {
         assert_eq!(found(&routes, path), expected, "{path}");
     }
-    let post = RequestView { method: b"POST", ..view("/a/b") };
+    let post = RequestView { method: b"POST", ..RequestView::example("/a/b") };
     assert_eq!(routes.find(&post).map(|route| route.index), Some(0));
     let fields = vec![("x-beta", "1")];
-    assert_eq!(routes.find(&RequestView { fields: &fields, ..view("/") }).map(|route| route.index), Some(7));
     assert_eq!(
-        routes.find(&RequestView { fields: &fields, ..view("/a/b") }).map(|route| route.index),
+        routes.find(&RequestView { fields: &fields, ..RequestView::example("/") }).map(|route| route.index),
+        Some(7)
+    );
+    assert_eq!(
+        routes
+            .find(&RequestView { fields: &fields, ..RequestView::example("/a/b") })
+            .map(|route| route.index),
         Some(2)
     );
 }
@@ -88,8 +93,9 @@ fn the_first_that_matches() {
 #[test]
 fn get_includes_head() {
     let routes = routes("[[site.route]]\nmethods = ['GET']\n");
-    let with =
-        |method: &'static str| routes.find(&RequestView { method: method.as_bytes(), ..view("/") }).is_some();
+    let with = |method: &'static str| {
+        routes.find(&RequestView { method: method.as_bytes(), ..RequestView::example("/") }).is_some()
+    };
     assert!(with("GET") && with("HEAD") && !with("get") && !with("POST") && !with("OPTIONS"));
 }
 
@@ -131,7 +137,7 @@ fn actions() {
     }
     let roots: Vec<&Path> = rules.roots().collect();
     assert_eq!(roots, [Path::new("/etc/downloads"), Path::new("/etc/elsewhere")]);
-    let resolved = rules.resolve(&view("/user/ann&bob"));
+    let resolved = rules.resolve(&RequestView::example("/user/ann&bob"));
     assert_eq!(&resolved.rewritten.unwrap().query.unwrap()[..], b"user=ann%26bob");
 }
 
@@ -165,11 +171,11 @@ fn what_lacks_only_the_slash_of_a_program() {
         ("/one", false),
         ("/any", false),
     ] {
-        assert_eq!(rules.lacks_slash(&view(path)), expected, "{path}");
+        assert_eq!(rules.lacks_slash(&RequestView::example(path)), expected, "{path}");
     }
-    assert!(rules.lacks_slash(&RequestView { method: b"POST", ..view("/posts") }));
+    assert!(rules.lacks_slash(&RequestView { method: b"POST", ..RequestView::example("/posts") }));
     let whole_site = format!("[[site.route]]\npath = '/'\n{proxy}");
-    assert!(!super::tests::rules(&whole_site).lacks_slash(&view("")));
+    assert!(!super::tests::rules(&whole_site).lacks_slash(&RequestView::example("")));
 }
 
 #[test]
@@ -181,7 +187,7 @@ fn answers() {
          [[site.route]]\npath = '/ok'\nrespond = { body = 'ok', content_type = 'text/x' }\n",
     );
     let answer = |path: &str| {
-        rules.resolve(&view(path)).outcome.answer().map(|answer| {
+        rules.resolve(&RequestView::example(path)).outcome.answer().map(|answer| {
             (answer.status, String::from_utf8(answer.fields.clone()).unwrap(), answer.body_length().unwrap())
         })
     };
@@ -208,7 +214,7 @@ fn rewrites_lead_on_but_not_in_circles() {
     assert_eq!(resolve(&rules, "/a"), "file /index.html");
     assert_eq!(resolve(&rules, "/x"), "file /index.html");
     assert_eq!(resolve(&rules, "/one"), "302 /three");
-    let resolved = rules.resolve(&view("/one"));
+    let resolved = rules.resolve(&RequestView::example("/one"));
     let mut lines = b"X-Two: 0\r\n".to_vec();
     resolved.fields.iter().for_each(|fields| fields.apply(&mut lines));
     assert_eq!(lines, b"X-One: 1\r\nX-Two: 2\r\n");
@@ -245,11 +251,11 @@ fn rules_see_the_normal_form() {
     {
         let mut normal = Vec::new();
         normalise_path(path.as_bytes(), &mut normal).unwrap();
-        let resolved = rules.resolve(&RequestView { path: &normal, ..view("/") });
+        let resolved = rules.resolve(&RequestView { path: &normal, ..RequestView::example("/") });
         assert_eq!(resolved.gates.len(), 1, "{path}");
         assert_eq!(resolved.route.map(|route| route.index), Some(0), "{path}");
     }
-    assert!(rules.resolve(&view("/public")).gates.is_empty());
+    assert!(rules.resolve(&RequestView::example("/public")).gates.is_empty());
 }
 
 #[test]
@@ -261,7 +267,7 @@ fn gates_of_every_route_on_the_way() {
          [[site.route]]\npath = '/public/'\n",
     );
     let status = |client: &str, path: &str| {
-        let request = RequestView { client: Some(client.parse().unwrap()), ..view(path) };
+        let request = RequestView { client: Some(client.parse().unwrap()), ..RequestView::example(path) };
         let resolved = rules.resolve(&request);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(pass(&resolved.gates, &request)).map_err(|refusal| refusal.status).err()
@@ -290,7 +296,7 @@ fn the_cache_may_answer_what_is_plain() {
          [[site.route]]\npath = '/root'\nroot = 'x'\n\
          [[site.route]]\npath = '/open'\nrate_limit = { requests = 0 }\n",
     );
-    let at_once = |path: &str| matches!(rules.at_once(&view(path)), AtOnce::Serve(..));
+    let at_once = |path: &str| matches!(rules.at_once(&RequestView::example(path)), AtOnce::Serve(..));
     // Those that are not plain are not counted.
     for path in ["/old", "/h", "/root", "/old"] {
         assert!(!at_once(path), "{path}");
@@ -315,7 +321,7 @@ fn no_rules_are_none() {
     assert!(
         rules("deny = ['::1']\n").wants_peers() && rules("[[site.route]]\ndeny = ['::1']\n").wants_peers()
     );
-    assert!(matches!(rules("[[site.route]]\n").at_once(&view("/")), AtOnce::Serve(..)));
+    assert!(matches!(rules("[[site.route]]\n").at_once(&RequestView::example("/")), AtOnce::Serve(..)));
 }
 
 // ---- configuration
@@ -500,7 +506,7 @@ proptest! {
         let routes = Routes::compile(&configs).unwrap();
         for path in &paths {
             for method in [&b"GET"[..], b"POST"] {
-                let request = RequestView { method, ..view(path) };
+                let request = RequestView { method, ..RequestView::example(path) };
                 prop_assert_eq!(routes.find(&request).map(|route| route.index), plain(&routes, &request), "{}", path);
             }
         }
@@ -521,7 +527,7 @@ proptest! {
             if normalise_path(&path, &mut normal).is_err() {
                 continue;
             }
-            let request = RequestView { path: &normal, query: query.as_deref(), ..view("/") };
+            let request = RequestView { path: &normal, query: query.as_deref(), ..RequestView::example("/") };
             let resolved = rules.resolve(&request);
             if let Some(new) = &resolved.rewritten {
                 let mut again = Vec::new();

@@ -13,11 +13,11 @@ use touchstone_interfaces::request::Protocol;
 use super::Http2;
 use super::streams::Outgoing;
 use crate::accelerator::{self, ListedFields, Ready};
-use crate::access::RequestView;
 use crate::account::{self, HitOf};
 use crate::answer::Part;
 use crate::connection::as_http1::request_text;
 use crate::core::Hot;
+use touchstone_http::request_view::RequestView;
 
 impl Http2 {
     /// Answers a plain GET of a cached file.

@@ -2,17 +2,16 @@
 
 use std::net::IpAddr;
 
-use touchstone_http::request::RequestHead;
+use crate::request::RequestHead;
 
 /// What rules look at.
 #[derive(Clone, Copy)]
 pub struct RequestView<'a> {
-    /// The client's address, as [`ConnectionGate::client`](super::ConnectionGate::client) gives it; `None` where the
-    /// connection has none.
+    /// The client's address, behind proxies that are trusted; `None` where the connection has none.
     pub client: Option<IpAddr>,
     /// The method.
     pub method: &'a [u8],
-    /// The path in its normal form (see [`normalise_path`](touchstone_http::target::normalise_path)): decoded, without
+    /// The path in its normal form (see [`normalise_path`](crate::target::normalise_path)): decoded, without
     /// dot segments and repeated slashes. A rule for a path must not be walked around by writing the path differently.
     pub path: &'a [u8],
     /// The query as it was sent, without its question mark.
@@ -30,6 +29,19 @@ pub trait RequestFields {
 }
 
 impl<'a> RequestView<'a> {
+    /// A GET of this path from 192.0.2.1 to example.org without fields, for tests of rules.
+    pub fn example(path: &'a str) -> RequestView<'a> {
+        const NONE: &[(&str, &str); 0] = &[];
+        RequestView {
+            client: Some(IpAddr::from([192, 0, 2, 1])),
+            method: b"GET",
+            path: path.as_bytes(),
+            query: None,
+            host: Some(b"example.org"),
+            fields: NONE,
+        }
+    }
+
     /// The values of a field, whose name is given in lower case.
     pub fn values(&self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         values(self.fields, name)
@@ -78,22 +90,9 @@ impl<N: AsRef<[u8]>, V: AsRef<[u8]>> RequestFields for Vec<(N, V)> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use touchstone_http::request::{Limits, Parsed};
-
-    /// A request without fields from a client at 192.0.2.1.
-    pub(crate) fn view(path: &str) -> RequestView<'_> {
-        const NONE: &[(&str, &str); 0] = &[];
-        RequestView {
-            client: Some("192.0.2.1".parse().unwrap()),
-            method: b"GET",
-            path: path.as_bytes(),
-            query: None,
-            host: Some(b"example.org"),
-            fields: NONE,
-        }
-    }
+    use crate::request::{Limits, Parsed};
 
     #[test]
     fn fields_of_a_head_and_of_a_list_are_the_same() {
