@@ -194,10 +194,13 @@ impl Answer {
     }
 
     /// How the body's end is told to a client that understands chunks, or does not.
-    pub fn framing(&self, understands_chunks: bool) -> Framing {
-        // RFC 9110 section 8.6: no length in 204, and in 304 only if it is the 200's.
+    pub fn framing(&self, is_head: bool, understands_chunks: bool) -> Framing {
+        // RFC 9110 section 8.6: no length in 204, and in 304 only if it is the 200's. An answer to HEAD without any body
+        // and length is one whose length is not known, which is not the same as 0.
+        let is_unknown = is_head && self.body.is_empty() && self.declared_length.is_none();
         match (self.status, self.body_length()) {
             (101 | 204 | 304, _) => Framing::None,
+            _ if is_unknown => Framing::None,
             (_, Some(length)) => Framing::Length(length),
             (_, None) if understands_chunks => Framing::Chunked,
             (_, None) => Framing::Close,
@@ -256,7 +259,17 @@ mod tests {
         );
         assert!(text.contains("\r\nLocation: /a/\r\n"));
         assert!(text.ends_with("\r\nConnection: close\r\n\r\n"));
-        let head = Answer::new(304).head(&date, Variant::Persistent, Answer::new(304).framing(true));
+        let head = Answer::new(304).head(&date, Variant::Persistent, Answer::new(304).framing(false, true));
         assert!(!String::from_utf8(head).unwrap().contains("Content-Length"));
+    }
+
+    #[test]
+    fn an_unknown_length_is_not_0() {
+        let empty = || Answer::new(200);
+        let declared = Answer { declared_length: Some(7), ..empty() };
+        assert_eq!(empty().framing(true, true), Framing::None);
+        assert_eq!(empty().framing(false, true), Framing::Length(0));
+        assert_eq!(declared.framing(true, true), Framing::Length(0));
+        assert_eq!(empty().part(Part::Bytes(Bytes::new())).framing(true, true), Framing::Length(0));
     }
 }

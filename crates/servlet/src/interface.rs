@@ -349,10 +349,8 @@ pub fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
         answer.declared_length = declared;
     }
     if is_head && declared.is_none() {
-        // Its length is not known, which is not the same as none (RFC 9110 section 8.6).
-        let (sender, body) = pipe::pipe(1);
-        sender.finish();
-        return answer.part(Part::Stream { body, length: None });
+        // Its length is not known.
+        return answer;
     }
     answer.part(Part::Bytes(body))
 }

@@ -349,6 +349,56 @@ fn head_gets_no_body_and_the_program_runs_to_its_end() {
 }
 
 #[test]
+fn head_of_an_answer_without_a_length_says_none() {
+    let tree = Tree::empty();
+    program(&tree, "cgi-bin/plain", "printf 'Content-Type: a/b\\n\\n'");
+    let server = server(&tree, "");
+    for version in ["1.1", "1.0"] {
+        let mut client = server.connect();
+        client
+            .send(format!("HEAD /cgi-bin/plain HTTP/{version}\r\nHost: a\r\nConnection: keep-alive\r\n\r\n"));
+        let answer = client.try_answer(AnswerTo::Head).unwrap();
+        assert_eq!((answer.status, answer.field("content-length")), (200, None));
+        assert_eq!(client.ask("GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n").status, 404, "it goes on");
+    }
+}
+
+#[test]
+fn a_program_that_answers_itself_may_send_chunks_and_interim_responses() {
+    let tree = Tree::empty();
+    let hints = "HTTP/1.1 103 Early Hints\\r\\nLink: </a.css>\\r\\n\\r\\n";
+    let head = "HTTP/1.1 200 OK\\r\\nX-A: b\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n";
+    let chunks = "5\\r\\nhello\\r\\n6\\r\\n there\\r\\n0\\r\\n\\r\\n";
+    program(&tree, "cgi-bin/nph-whole", &format!("printf '{hints}{head}{chunks}'"));
+    program(
+        &tree,
+        "cgi-bin/nph-slow",
+        &format!("printf '{head}'; sleep 0.2; printf '{chunks}'; exec sleep 1000"),
+    );
+    program(&tree, "cgi-bin/nph-short", &format!("printf '{head}5\\r\\nhello\\r\\n'"));
+    program(&tree, "cgi-bin/nph-wrong", &format!("printf '{head}hello'"));
+    let server = server(&tree, "");
+    let mut client = server.connect();
+    for name in ["whole", "slow", "whole"] {
+        client.send(format!("GET /cgi-bin/nph-{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let mut answer = client.answer();
+        if name == "whole" {
+            assert_eq!((answer.status, answer.field("link")), (103, Some("</a.css>")));
+            answer = client.answer();
+        }
+        assert_eq!((answer.status, answer.field("x-a")), (200, Some("b")));
+        assert_eq!(text(&answer), "hello there", "{name}");
+    }
+    for (name, reason) in [("short", "before the last chunk"), ("wrong", "its chunks are wrong")] {
+        let mut client = server.connect();
+        client.send(format!("GET /cgi-bin/nph-{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let answer = client.try_answer(AnswerTo::Other);
+        assert!(answer.is_err() || answer.is_ok_and(|answer| answer.status == 502), "{name}");
+        server.wait_for_error_line(reason, |line| line.contains(reason));
+    }
+}
+
+#[test]
 fn too_short_an_answer_is_not_taken_for_a_whole_one() {
     let tree = Tree::empty();
     program(&tree, "cgi-bin/short", "printf 'Content-Type: a/b\\nContent-Length: 100\\n\\nhello'");

@@ -293,6 +293,51 @@ fn an_answer_that_breaks_off_is_not_whole() {
 }
 
 #[test]
+fn an_answer_longer_than_its_length_is_cut_and_the_program_goes_on() {
+    let Some(program) = echo_program() else { return };
+    let tree = Tree::empty();
+    for kind in ["fastcgi", "scgi"] {
+        let listener = UnixListener::bind(tree.beside(kind)).unwrap();
+        let (send, goes_on) = std::sync::mpsc::channel::<()>();
+        let address = format!("unix:{}", tree.beside(kind).display());
+        std::thread::spawn(move || {
+            let mut connection = listener.accept().unwrap().0;
+            let _ = connection.read(&mut [0; 4096]);
+            let text = b"Content-Type: a/b\nContent-Length: 8\n\n0123456789";
+            if kind == "fastcgi" {
+                connection.write_all(&[1, 6, 0, 1, 0, u8::try_from(text.len()).unwrap(), 0, 0]).unwrap();
+            }
+            connection.write_all(text).unwrap();
+            // The client has its answer while the program works on.
+            let _ = goes_on.recv();
+        });
+        let server = with_backends(&tree, kind, &[address], "");
+        let answer = server.connect().ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!((answer.status, text(&answer).as_str()), (200, "01234567"), "{kind}");
+        drop(send);
+    }
+    let server = managed(&tree, program, "processes = 1");
+    for query in ["long", "long=flush", "bytes=3"] {
+        let answer = server.get(&format!("/app/?{query}"));
+        let expected = if query.starts_with("long") { "01234567" } else { "abc" };
+        assert_eq!((answer.status, text(&answer).as_str()), (200, expected), "{query}");
+    }
+}
+
+#[test]
+fn head_says_the_length_that_the_program_names_and_no_other() {
+    let Some(program) = echo_program() else { return };
+    let tree = Tree::empty();
+    let server = managed(&tree, program, "processes = 1");
+    let mut client = server.connect();
+    for (query, length) in [("head=none", None), ("head=named", Some("42")), ("bytes=7", Some("7"))] {
+        client.send(format!("HEAD /app/?{query} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let answer = client.try_answer(AnswerTo::Head).unwrap();
+        assert_eq!((answer.status, answer.field("content-length")), (200, length), "{query}");
+    }
+}
+
+#[test]
 fn messages_go_to_the_error_log() {
     let Some(program) = echo_program() else { return };
     let tree = Tree::empty();

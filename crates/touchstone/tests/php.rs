@@ -11,7 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Response, Server, Tree, bytes_of, curl, free_port, kill_while_asked, skipped, wait_until};
+use support::{
+    AnswerTo, Response, Server, Tree, bytes_of, curl, free_port, kill_while_asked, skipped, wait_until,
+};
 
 /// Far longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -87,6 +89,12 @@ fn a_front_controller_routes_all_paths_that_are_no_file() {
     ] {
         let answer = server.get(target);
         assert_eq!((answer.status, text(&answer).as_str()), (status, expected), "{target}");
+    }
+    let mut client = server.connect();
+    client.send("HEAD /style.css HTTP/1.1\r\nHost: a\r\n\r\nHEAD /articles/7 HTTP/1.1\r\nHost: a\r\n\r\n");
+    for (length, name) in [(Some("7"), "a file"), (None, "a script that names no length")] {
+        let head = client.try_answer(AnswerTo::Head).unwrap();
+        assert_eq!((head.status, head.field("content-length")), (200, length), "{name}");
     }
     assert_eq!(server.get("/sub").status, 301);
     assert_eq!(server.get("/.hidden.php").status, 404);

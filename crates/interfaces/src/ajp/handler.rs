@@ -103,6 +103,7 @@ impl ContainersOfCore {
             head: Box::new(move |index| heads[index].clone()),
             decoder: State::new(limits, length.is_some_and(|length| length > 0)),
             owner: self.owner(&request),
+            interim: None,
             is_head: request.method() == Method::Head,
             is_idempotent: is_idempotent(request.received.method_text()),
             about: About::of(&request),

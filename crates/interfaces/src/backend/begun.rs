@@ -90,7 +90,10 @@ impl<P: ProgramProtocol> BegunCall<P> {
         };
         let names_a_file = settings.send_files_from.is_some()
             && (head.accel_redirect.is_some() || head.field(b"x-sendfile").is_some());
-        if names_a_file || head.content_length.is_some_and(|length| length != body.len() as u64) {
+        if names_a_file
+            || !parser.take_interim().is_empty()
+            || head.content_length.is_some_and(|length| length != body.len() as u64)
+        {
             return false;
         }
         give(respond::answer(head, false, Body::Whole(Bytes::new())), body);

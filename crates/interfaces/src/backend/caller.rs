@@ -18,12 +18,13 @@ use super::connections::{Connection, Connections, NoConnection};
 use super::exchange::{Exchange, Failure, FailureKind, TimeLimits};
 use super::group::{Busy, Group};
 use super::protocol::{Output, Protocol};
-use super::pump::{Pump, log_message};
+use super::pump::{BodySender, Pump, log_message};
 use super::respond::{self, Body};
 use super::upload::Upload;
 use crate::answer::Answer;
-use crate::cgi_response::{DocumentHead, HeaderLimits, ProgramResponse, ResponseParser};
+use crate::cgi_response::{DocumentHead, HeaderLimits, ProgramResponse, ResponseParser, pass_interim};
 use crate::handler::{Handled, Level, Server};
+use crate::interim::TakesInterim;
 use crate::pipe::pipe;
 use crate::request::{ReceivedHead, Request};
 
@@ -66,6 +67,8 @@ pub struct Call<P: Protocol> {
     pub is_idempotent: bool,
     /// For log lines.
     pub about: About,
+    /// Where interim responses go.
+    pub interim: Option<Rc<dyn TakesInterim>>,
 }
 
 /// The backend that keeps what a request is about.
@@ -283,14 +286,18 @@ impl<P: Protocol> Caller<P> {
                 }
                 // The exchange has done what there is to be done.
                 Ok(Output::BodyWanted) => continue,
-                Ok(Output::Answer(bytes)) => match parser.feed(&bytes) {
-                    Ok(None) => continue,
-                    Ok(Some((response, end))) => {
-                        let rest = bytes.slice(end..);
-                        return Attempt::Begun { response, rest, exchange };
+                Ok(Output::Answer(bytes)) => {
+                    let fed = parser.feed(&bytes);
+                    pass_interim(&mut parser, call.interim.as_deref());
+                    match fed {
+                        Ok(None) => continue,
+                        Ok(Some((response, end))) => {
+                            let rest = bytes.slice(end..);
+                            return Attempt::Begun { response, rest, exchange };
+                        }
+                        Err(error) => (502, error.to_string()),
                     }
-                    Err(error) => (502, error.to_string()),
-                },
+                }
                 Ok(Output::Message(bytes)) => {
                     self.log_message(index, call, &bytes);
                     continue;
@@ -403,17 +410,20 @@ impl<P: Protocol> Caller<P> {
             }
             Gathered::More => {
                 drop(busy);
-                let (mut sender, receiver) = pipe(GATHERED_BYTES);
-                pieces.into_iter().for_each(|piece| sender.push(piece));
+                let (sender, receiver) = pipe(GATHERED_BYTES);
                 let length = head.content_length;
+                let has_length = !call.is_head && head.status != 304;
+                let mut body = BodySender::new(sender, length.filter(|_| has_length));
+                pieces.into_iter().for_each(|piece| body.push(piece));
                 let pump = Pump::<P> {
                     group: self.group.clone(),
                     server: self.server.clone(),
                     index,
                     about: call.about,
                     exchange,
+                    body,
                 };
-                tokio::task::spawn_local(pump.run(sender));
+                tokio::task::spawn_local(pump.run());
                 Handled::Answer(respond::answer(head, call.is_head, Body::Stream { receiver, length }))
             }
         }

@@ -168,6 +168,7 @@ impl<P: ProgramProtocol> Gateway<P> {
             is_head: request.method() == Method::Head,
             is_idempotent: is_idempotent(request.received.method_text()),
             about: About::of(request),
+            interim: request.interim.clone(),
         })
     }
 }

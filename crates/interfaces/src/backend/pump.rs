@@ -2,14 +2,16 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
 
 use super::caller::About;
 use super::exchange::Exchange;
 use super::group::Group;
 use super::protocol::{Output, Protocol};
 use crate::handler::{Level, Server};
-use crate::pipe::Sender;
+use crate::pipe::{Gone, Sender};
 
 /// The longest line of a program's messages that is logged.
 const LONGEST_MESSAGE_BYTES: usize = 2048;
@@ -26,32 +28,103 @@ pub struct Pump<P: Protocol> {
     pub about: About,
     /// The request on its connection.
     pub exchange: Box<Exchange<P>>,
+    /// The body's way to the client.
+    pub body: BodySender,
+}
+
+/// The way of a body to its client, which ends where the length ends that the program has promised: a program may go on
+/// with other work then, and what it sends further is for nobody.
+pub struct BodySender {
+    /// None: the promised length is reached.
+    sender: Option<Sender>,
+    /// What is left of that length.
+    left: Option<u64>,
+    is_longer: bool,
+}
+
+impl BodySender {
+    /// For a body of this length, if one was promised.
+    pub fn new(sender: Sender, length: Option<u64>) -> BodySender {
+        let mut body = BodySender { sender: Some(sender), left: length, is_longer: false };
+        body.end_if_complete();
+        body
+    }
+
+    /// Sends a piece.
+    pub fn push(&mut self, mut piece: Bytes) {
+        if let Some(left) = &mut self.left {
+            self.is_longer |= piece.len() as u64 > *left;
+            piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= piece.len() as u64;
+        }
+        if let Some(sender) = &mut self.sender {
+            sender.push(piece);
+        }
+        self.end_if_complete();
+    }
+
+    fn end_if_complete(&mut self) {
+        if self.left == Some(0)
+            && let Some(sender) = self.sender.take()
+        {
+            sender.finish();
+        }
+    }
+
+    /// Whether more came than was promised.
+    pub fn is_longer(&self) -> bool {
+        self.is_longer
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        self.sender.as_mut().map_or(Poll::Ready(Ok(())), |sender| sender.poll_ready(context))
+    }
+
+    /// Waits until the client leaves before it has all.
+    async fn gone(&mut self) {
+        match &mut self.sender {
+            Some(sender) => sender.gone().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn finish(self) {
+        if let Some(sender) = self.sender {
+            sender.finish();
+        }
+    }
+
+    fn fail(self, reason: String) {
+        if let Some(sender) = self.sender {
+            sender.fail(std::io::Error::other(reason));
+        }
+    }
 }
 
 impl<P: Protocol> Pump<P> {
     /// Until the end of the body, or of who takes it.
-    pub async fn run(mut self, mut sender: Sender) {
+    pub async fn run(mut self) {
         // The request counts as under way up to here.
         let _busy = self.group.begin(self.index);
         loop {
             // The client sets the pace: nothing is received while it has enough to take. It may send meanwhile.
             let room = poll_fn(|context| match self.exchange.poll_upload(context) {
-                Ok(()) => sender.poll_ready(context).map_err(|_| None),
+                Ok(()) => self.body.poll_ready(context).map_err(|_| None),
                 Err(failure) => Poll::Ready(Err(Some(failure))),
             });
             match room.await {
                 Ok(()) => {}
                 Err(None) => return,
-                Err(Some(failure)) => return sender.fail(std::io::Error::other(failure.reason)),
+                Err(Some(failure)) => return self.body.fail(failure.reason),
             }
             let output = tokio::select! {
                 biased;
                 output = self.exchange.next() => output,
-                () = sender.gone() => return,
+                () = self.body.gone() => return,
             };
             let reason = match output {
                 Ok(Output::Answer(piece)) => {
-                    sender.push(piece);
+                    self.body.push(piece);
                     continue;
                 }
                 Ok(Output::Message(bytes)) => {
@@ -59,10 +132,16 @@ impl<P: Protocol> Pump<P> {
                     continue;
                 }
                 Ok(Output::End { keeps, .. }) => {
+                    if self.body.is_longer() {
+                        let address = self.group.connections(self.index).address();
+                        let message =
+                            format!("{} {address}: it sent more than it said ({})", P::NAME, self.about);
+                        self.server.log(Level::Warning, "wrong Content-Length", &message);
+                    }
                     if keeps && self.exchange.is_all_sent() {
                         self.group.connections(self.index).give_back(self.exchange.into_connection());
                     }
-                    sender.finish();
+                    self.body.finish();
                     return;
                 }
                 Ok(Output::BodyWanted) => continue,
@@ -72,7 +151,7 @@ impl<P: Protocol> Pump<P> {
             let address = self.group.connections(self.index).address();
             let message = format!("{} {address}: {reason} ({})", P::NAME, self.about);
             self.server.log(Level::Warning, "program failed", &message);
-            sender.fail(std::io::Error::other(reason));
+            self.body.fail(reason);
             return;
         }
     }

@@ -37,6 +37,8 @@ pub fn answer(head: DocumentHead, is_head: bool, body: Body) -> Answer {
         return answer;
     }
     match body {
+        // A program that leaves the body out for HEAD, and says no length, has one of unknown length.
+        Body::Whole(bytes) if is_head && bytes.is_empty() => answer,
         Body::Whole(bytes) => answer.part(Part::Bytes(bytes)),
         Body::Stream { receiver, length } => {
             let length = length.filter(|_| !is_head && head.status != 304);

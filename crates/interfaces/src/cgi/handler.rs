@@ -23,6 +23,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use touchstone_http::request::Method;
 
+use super::body_end::BodyEnd;
 use super::connection::{Outcome, connection};
 use super::message::{Start, Status};
 use super::queue::{Busy, Queue};
@@ -32,8 +33,9 @@ use super::settings::CgiSettings;
 use super::spawn::Stage;
 use super::spool::{SpoolError, spool};
 use crate::answer::{Answer, Part};
-use crate::cgi_response::{DocumentHead, ProgramResponse, ResponseError, ResponseParser};
+use crate::cgi_response::{DocumentHead, ProgramResponse, ResponseError, ResponseParser, pass_interim};
 use crate::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use crate::interim::TakesInterim;
 use crate::meta_variables::{MetaVariables, RequestFacts};
 use crate::pipe::{Sender, pipe};
 use crate::request::Request;
@@ -141,13 +143,14 @@ impl CgiHandler {
             self.variables(&program, &request, kept.as_ref().map(|(_, length)| *length), &name)?;
         let permit = self.interface.queue.enter().await.map_err(|busy| self.busy(busy, &name))?;
         let is_head = request.method() == Method::Head;
+        let interim = request.interim.clone();
         let is_nph = program.file.file_name().is_some_and(|name| name.as_bytes().starts_with(b"nph-"));
         let mut running = match self.start(&program, &variables, request, kept, permit, name.clone()).await {
             Ok(running) => running,
             Err(error) => return Err(self.failed(&error, &name)),
         };
         let mut buffer = Vec::new();
-        let response = self.read_header(&mut running, &mut buffer, &name).await?;
+        let response = self.read_header(&mut running, &mut buffer, &name, interim.as_deref()).await?;
         match response {
             ProgramResponse::LocalRedirect(target) => {
                 self.discard(running, name);
@@ -164,7 +167,7 @@ impl CgiHandler {
                 Ok(Handled::Answer(Answer { declared_length, ..answer }))
             }
             ProgramResponse::Document(head) => {
-                Ok(Handled::Answer(self.document(head, running, buffer, name, is_nph).await))
+                self.document(head, running, buffer, name, is_nph).await.map(Handled::Answer)
             }
         }
     }
@@ -321,6 +324,7 @@ impl CgiHandler {
         running: &mut Running,
         buffer: &mut Vec<u8>,
         name: &str,
+        interim: Option<&dyn TakesInterim>,
     ) -> Result<ProgramResponse, Failure> {
         let mut parser = ResponseParser::new(self.interface.settings.header);
         loop {
@@ -329,7 +333,9 @@ impl CgiHandler {
             if count == 0 {
                 return Err(self.ended_without_header(running, &parser.ended(), name).await);
             }
-            match parser.feed(buffer) {
+            let fed = parser.feed(buffer);
+            pass_interim(&mut parser, interim);
+            match fed {
                 Ok(Some((response, end))) => {
                     buffer.drain(..end);
                     return Ok(response);
@@ -388,7 +394,8 @@ impl CgiHandler {
         mut buffer: Vec<u8>,
         name: Rc<str>,
         is_nph: bool,
-    ) -> Answer {
+    ) -> Result<Answer, Failure> {
+        let mut end = BodyEnd::of(&head);
         let answer = Answer { fields: head.fields, ..Answer::new(head.status) };
         let mut ended = false;
         let rest = poll_fn(|context| {
@@ -409,18 +416,29 @@ impl CgiHandler {
         let gather = if is_nph { Duration::ZERO } else { GATHER };
         let _ = tokio::time::timeout(gather, rest).await;
         let length = head.content_length;
-        let there = buffer.len() as u64;
-        if ended && length.is_none_or(|length| length <= there) {
-            buffer
-                .truncate(length.map_or(usize::MAX, |length| usize::try_from(length).unwrap_or(usize::MAX)));
-            self.finish(running, name);
-            return answer.part(Part::Bytes(buffer.into()));
+        if let Err(reason) = end.take(&mut buffer) {
+            return Err(self.bad_body(&reason, &name));
+        }
+        if ended && let Some(reason) = end.missing().filter(|_| head.is_chunked) {
+            return Err(self.bad_body(&reason, &name));
+        }
+        if end.is_reached() || ended && end.missing().is_none() {
+            match ended {
+                true => self.finish(running, name),
+                false => self.discard(running, name),
+            }
+            return Ok(answer.part(Part::Bytes(buffer.into())));
         }
         let (sender, body) = pipe(HELD_BYTES);
-        let stream = Stream { running, sender, left: length };
+        let stream = Stream { running, sender, end };
         let handler = self.clone();
         tokio::task::spawn_local(async move { handler.stream(stream, buffer, name).await });
-        answer.part(Part::Stream { body, length })
+        Ok(answer.part(Part::Stream { body, length }))
+    }
+
+    fn bad_body(&self, reason: &str, name: &str) -> Failure {
+        self.server.log(Level::Warning, "bad answers of programs", &format!("{name}: {reason}"));
+        Failure::status(502)
     }
 
     /// Sends a program's output to the client as it comes.
@@ -431,9 +449,19 @@ impl CgiHandler {
                 // The client has left; the program is ended by being dropped.
                 return;
             }
+            if stream.end.is_reached() {
+                // The client has all, whatever the program does from here on.
+                stream.sender.finish();
+                return self.discard(stream.running, name);
+            }
             match stream.next(&mut piece).await {
                 Some(Ok(0)) => break,
-                Some(Ok(_)) => {}
+                Some(Ok(_)) => {
+                    if let Err(reason) = stream.end.take(&mut piece) {
+                        self.bad_body(&reason, &name);
+                        return stream.sender.fail(io::ErrorKind::InvalidData.into());
+                    }
+                }
                 None => return,
                 Some(Err(error)) => {
                     self.server.log(Level::Warning, "programs that failed", &format!("{name}: {error}"));
@@ -442,14 +470,13 @@ impl CgiHandler {
                 }
             }
         }
-        let Stream { running, sender, left } = stream;
-        match left {
-            Some(left @ 1..) => {
-                let message = format!("{name}: its output is {left} bytes shorter than its Content-Length");
-                self.server.log(Level::Warning, "bad answers of programs", &message);
+        let Stream { running, sender, end } = stream;
+        match end.missing() {
+            Some(reason) => {
+                self.bad_body(&reason, &name);
                 sender.fail(io::ErrorKind::UnexpectedEof.into());
             }
-            _ => sender.finish(),
+            None => sender.finish(),
         }
         self.finish(running, name);
     }
@@ -506,18 +533,12 @@ impl CgiHandler {
 struct Stream {
     running: Running,
     sender: Sender,
-    /// What Content-Length leaves.
-    left: Option<u64>,
+    end: BodyEnd,
 }
 
 impl Stream {
-    /// Sends a piece; what is behind the length that the program has named is left out. The client may be slow: that is
-    /// not the program's time.
-    async fn push(&mut self, mut piece: Vec<u8>) -> Result<(), crate::pipe::Gone> {
-        if let Some(left) = &mut self.left {
-            piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
-            *left -= piece.len() as u64;
-        }
+    /// Sends a piece. The client may be slow: that is not the program's time.
+    async fn push(&mut self, piece: Vec<u8>) -> Result<(), crate::pipe::Gone> {
         if !piece.is_empty() {
             self.sender.send(Bytes::from(piece)).await?;
         }

@@ -4,7 +4,9 @@
 //! was behind it in the same bytes is the beginning of the body. CGI, FastCGI and SCGI programs answer in this form.
 //!
 //! Lines end in LF or CRLF. A first line `HTTP/1.1 404 Not Found` is taken for the status too: programs that
-//! answer the client themselves (non-parsed header programs, section 5) begin so, and others by mistake. Field names
+//! answer the client themselves (non-parsed header programs, section 5) begin so, and others by mistake. Such a program
+//! may send interim responses first, and its body in chunks; see [`ResponseParser::take_interim`] and
+//! [`DocumentHead::is_chunked`]. Field names
 //! and values are checked as strictly as a client's, because they go to one: nothing that a program prints can become
 //! a second header field or a second response. Fields that are the server's business are left out.
 
@@ -12,6 +14,11 @@ use std::fmt;
 
 use touchstone_http::decimal;
 use touchstone_http::grammar::{is_field_value_byte, is_token, trim_optional_white_space};
+
+use crate::interim::{InterimResponse, TakesInterim};
+
+/// So many interim responses may come before the final one.
+const MOST_INTERIM: usize = 32;
 
 /// How large the header of a program's response may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +54,8 @@ pub struct DocumentHead {
     pub fields: Vec<u8>,
     /// The length that the program promises.
     pub content_length: Option<u64>,
+    /// The body is in chunks (RFC 9112 section 7.1): the program has answered with a status line, as a server does.
+    pub is_chunked: bool,
     /// `X-Accel-Redirect`: the path of a file to be sent instead of the body.
     pub accel_redirect: Option<Vec<u8>>,
 }
@@ -88,6 +97,10 @@ pub enum ResponseError {
     ContentLength,
     /// `Status`, `Location` or `Content-Type` is there twice; holds its name.
     Twice(&'static str),
+    /// It answers as a server does, with a Transfer-Encoding other than `chunked`.
+    TransferEncoding,
+    /// It sends too many interim responses.
+    TooManyInterim,
     /// The header is longer than [`HeaderLimits::bytes`].
     TooLong(usize),
     /// It has more fields than [`HeaderLimits::fields`].
@@ -114,6 +127,12 @@ impl fmt::Display for ResponseError {
             ResponseError::Location(value) => write!(formatter, "its Location is not an address: {value:?}"),
             ResponseError::ContentLength => formatter.write_str("its Content-Length is not one number"),
             ResponseError::Twice(name) => write!(formatter, "its header field {name} is there twice"),
+            ResponseError::TransferEncoding => {
+                formatter.write_str("its Transfer-Encoding is not chunked, which is all that is understood")
+            }
+            ResponseError::TooManyInterim => {
+                write!(formatter, "it sent more than {MOST_INTERIM} interim responses")
+            }
             ResponseError::TooLong(bytes) => write!(formatter, "its header is longer than {bytes} bytes"),
             ResponseError::TooManyFields(fields) => {
                 write!(formatter, "its header has more than {fields} fields")
@@ -132,12 +151,26 @@ pub struct ResponseParser {
     pending: Vec<u8>,
     /// So many bytes of it were looked through.
     seen: usize,
+    interim: Vec<InterimResponse>,
+    /// Interim responses that were read, also those that were taken since.
+    interim_count: usize,
+}
+
+/// What a header begins.
+enum Begun {
+    Response(ProgramResponse),
+    Interim(InterimResponse),
 }
 
 impl ResponseParser {
     /// Nothing has come yet.
     pub fn new(limits: HeaderLimits) -> ResponseParser {
-        ResponseParser { limits, pending: Vec::new(), seen: 0 }
+        ResponseParser { limits, pending: Vec::new(), seen: 0, interim: Vec::new(), interim_count: 0 }
+    }
+
+    /// The interim responses that have come since, in their order.
+    pub fn take_interim(&mut self) -> Vec<InterimResponse> {
+        std::mem::take(&mut self.interim)
     }
 
     /// Takes what came. Once the header is whole: the response, and how many of *these* bytes belong to the header;
@@ -146,6 +179,25 @@ impl ResponseParser {
     /// # Errors
     /// It can be no response, whatever follows.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Option<(ProgramResponse, usize)>, ResponseError> {
+        let mut passed = 0;
+        while let Some((begun, end)) = self.feed_header(&bytes[passed..])? {
+            passed += end;
+            match begun {
+                Begun::Response(response) => return Ok(Some((response, passed))),
+                Begun::Interim(_) if self.interim_count == MOST_INTERIM => {
+                    return Err(ResponseError::TooManyInterim);
+                }
+                Begun::Interim(interim) => {
+                    self.interim_count += 1;
+                    self.seen = 0;
+                    self.interim.push(interim);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn feed_header(&mut self, bytes: &[u8]) -> Result<Option<(Begun, usize)>, ResponseError> {
         // Mostly the whole header comes at once, and is read where it is.
         if self.pending.is_empty() {
             let end = self.header_end(bytes)?;
@@ -196,7 +248,7 @@ impl ResponseParser {
     }
 
     /// The response with this header, which ends with an empty line.
-    fn response(&self, header: &[u8]) -> Result<ProgramResponse, ResponseError> {
+    fn response(&self, header: &[u8]) -> Result<Begun, ResponseError> {
         let mut found = Found::default();
         let lines = header.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         for (index, line) in lines.take_while(|line| !line.is_empty()).enumerate() {
@@ -204,7 +256,12 @@ impl ResponseParser {
                 && let Some(status_line) = line.strip_prefix(b"HTTP/")
             {
                 let status = status_line.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
-                found.status = Some(parse_status(status)?);
+                match parse_number(status) {
+                    // Switching protocols is not a program's to do.
+                    Some(status @ 100..=199) if status != 101 => found.interim = Some(status),
+                    _ => found.status = Some(parse_status(status)?),
+                }
+                found.has_status_line = true;
                 found.lines += 1;
                 continue;
             }
@@ -213,7 +270,10 @@ impl ResponseParser {
             }
             found.take(line)?;
         }
-        found.response()
+        match found.interim {
+            Some(status) => Ok(Begun::Interim(InterimResponse { status, fields: found.fields })),
+            None => found.response().map(Begun::Response),
+        }
     }
 }
 
@@ -222,6 +282,10 @@ impl ResponseParser {
 struct Found {
     lines: usize,
     status: Option<u16>,
+    has_status_line: bool,
+    /// The status of an interim response.
+    interim: Option<u16>,
+    is_chunked: bool,
     location: Option<Vec<u8>>,
     has_content_type: bool,
     content_length: Option<u64>,
@@ -264,6 +328,13 @@ impl Found {
         } else if is(b"x-accel-redirect") {
             self.accel_redirect = Some(value.to_vec());
             return Ok(());
+        } else if is(b"transfer-encoding") && self.has_status_line {
+            // Without a status line programs have always been taken to mean nothing by it.
+            self.is_chunked = match value.eq_ignore_ascii_case(b"chunked") && !self.is_chunked {
+                true => true,
+                false => return Err(ResponseError::TransferEncoding),
+            };
+            return Ok(());
         } else if is_left_out(name) {
             return Ok(());
         } else {
@@ -292,7 +363,9 @@ impl Found {
         Ok(ProgramResponse::Document(DocumentHead {
             status: self.status.unwrap_or(default),
             fields: self.fields,
-            content_length: self.content_length,
+            // RFC 9112 section 6.3: chunks count more.
+            content_length: self.content_length.filter(|_| !self.is_chunked),
+            is_chunked: self.is_chunked,
             accel_redirect: self.accel_redirect,
         }))
     }
@@ -339,10 +412,13 @@ fn split_field(line: &[u8]) -> Result<(&[u8], &[u8]), ResponseError> {
     Ok((name, value))
 }
 
+fn parse_number(digits: &[u8]) -> Option<u16> {
+    decimal::parse(digits).filter(|_| digits.len() == 3).and_then(|number| u16::try_from(number).ok())
+}
+
 fn parse_status(digits: &[u8]) -> Result<u16, ResponseError> {
-    let number = decimal::parse(digits).filter(|_| digits.len() == 3);
-    // An interim response or a change of protocol is not a program's to send.
-    match number.and_then(|number| u16::try_from(number).ok()) {
+    // An interim response needs a status line, and a change of protocol is not a program's to send.
+    match parse_number(digits) {
         Some(status @ 200..=599) => Ok(status),
         _ => Err(ResponseError::Status(shown(digits))),
     }
@@ -351,6 +427,15 @@ fn parse_status(digits: &[u8]) -> Result<u16, ResponseError> {
 /// The beginning of what a program printed, for a log line.
 fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(80)]).into_owned()
+}
+
+/// Leaves the interim responses that have come for the client.
+pub(crate) fn pass_interim(parser: &mut ResponseParser, client: Option<&dyn TakesInterim>) {
+    for interim in parser.take_interim() {
+        if let Some(client) = client {
+            client.interim().push(interim.status, interim.fields);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -53,6 +53,49 @@ fn documents() {
 }
 
 #[test]
+fn interim_responses_come_before_the_final_one() {
+    let output = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nDate: x\r\n\r\n\
+                   HTTP/1.1 200 OK\r\nX-A: b\r\n\r\nbody";
+    let expected = [(100, ""), (103, "Link: </a>\r\n")];
+    let expected =
+        expected.map(|(status, fields)| InterimResponse { status, fields: fields.as_bytes().to_vec() });
+    for size in 1..=output.len() {
+        let mut parser = ResponseParser::new(HeaderLimits { bytes: 64, fields: 8 });
+        let (mut fed, mut found) = (0, None);
+        for piece in output.chunks(size) {
+            if let Some((response, end)) = parser.feed(piece).unwrap() {
+                found = Some((response, fed + end));
+                break;
+            }
+            fed += piece.len();
+        }
+        let Some((ProgramResponse::Document(head), end)) = found else { panic!("no document in {size}") };
+        assert_eq!((head.status, &head.fields[..], &output[end..]), (200, &b"X-A: b\r\n"[..], &b"body"[..]));
+        assert_eq!(parser.take_interim(), expected, "{size}");
+    }
+    let many = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(33);
+    assert_eq!(parse(many.as_bytes()), Err(ResponseError::TooManyInterim));
+    assert_eq!(parse(b"HTTP/1.1 101 Switching\r\n\r\n"), Err(ResponseError::Status("101".to_string())));
+}
+
+#[test]
+fn chunks_of_programs_that_answer_as_servers_do() {
+    let is_chunked = |output: &str| match parse(output.as_bytes())?.0 {
+        ProgramResponse::Document(head) => Ok((head.is_chunked, head.content_length)),
+        other => panic!("{other:?}"),
+    };
+    let line = "HTTP/1.1 200 OK\n";
+    assert_eq!(is_chunked(&format!("{line}Transfer-Encoding: Chunked\n\n")), Ok((true, None)));
+    let both = format!("{line}Content-Length: 5\nTransfer-Encoding: chunked\n\n");
+    assert_eq!(is_chunked(&both), Ok((true, None)));
+    assert_eq!(is_chunked("Status: 200\nTransfer-Encoding: chunked\n\n"), Ok((false, None)));
+    for coding in ["gzip, chunked", "chunked\nTransfer-Encoding: chunked"] {
+        let output = format!("{line}Transfer-Encoding: {coding}\n\n");
+        assert_eq!(is_chunked(&output), Err(ResponseError::TransferEncoding), "{coding}");
+    }
+}
+
+#[test]
 fn redirects() {
     let local = |output: &str| match parse(output.as_bytes()).unwrap().0 {
         ProgramResponse::LocalRedirect(to) => String::from_utf8(to).unwrap(),

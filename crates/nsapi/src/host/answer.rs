@@ -1,7 +1,7 @@
 //! From what a plug-in says of its answer to the answer of a handler.
 
 use bytes::Bytes;
-use touchstone_interfaces::answer::Answer;
+use touchstone_interfaces::answer::{Answer, Part};
 
 use crate::connection::{AnswerHead, Connection, Gone};
 
@@ -29,11 +29,11 @@ impl Head {
         Head { status: head.status, fields, content_length: head.content_length }
     }
 
-    /// An answer whose body is all there, and nothing where `is_empty`: a length that was said then stands for the body that
-    /// was left out.
-    pub fn into_whole_answer(self, is_empty: bool) -> Answer {
-        let declared_length = self.content_length.filter(|_| is_empty);
-        Answer { declared_length, ..self.into_answer() }
+    /// An answer whose body is all there. For HEAD it was left out, and a length that was said is that of the body.
+    pub fn into_whole_answer(self, is_head: bool, body: Bytes) -> Answer {
+        let declared_length = self.content_length.filter(|_| is_head || self.status == 304);
+        let answer = Answer { declared_length, ..self.into_answer() };
+        if is_head && body.is_empty() { answer } else { answer.part(Part::Bytes(body)) }
     }
 
     /// An answer without a body.

@@ -173,6 +173,7 @@ impl Handler for OnThisCore {
             let mut exchange = self.exchanges.borrow_mut().pop().unwrap_or_else(Exchange::new);
             with_host_request(&request, |asked| exchange.begin(&engine, asked));
             let has_body = request.body_length() != Some(0);
+            let is_head = request.received.method_text() == b"HEAD";
             let mut gathered = Gathered::default();
             let outcome = if has_body { None } else { run_on_core(&mut exchange, &mut gathered) };
             if let Some(outcome) = outcome {
@@ -182,7 +183,7 @@ impl Handler for OnThisCore {
                 if let Outcome::Delegated(delegated) = outcome {
                     return Box::pin(self.delegated(delegated, request));
                 }
-                let answer = self.answer_now(outcome, gathered);
+                let answer = self.answer_now(is_head, outcome, gathered);
                 return Box::pin(std::future::ready(Handled::Answer(answer)));
             }
             return Box::pin(async move { self.on_worker(exchange, gathered, request, has_body).await });
@@ -203,9 +204,9 @@ impl Handler for OnThisCore {
         match (outcome.unwrap_or(Outcome::Close), gathered.head.take()) {
             (Outcome::Answered, Some(head)) => {
                 *body = gathered.written;
-                AtOnce::Written(head.into_whole_answer(body.is_empty()))
+                AtOnce::Written(head.into_answer())
             }
-            (outcome, head) => AtOnce::Answer(self.answer_now(outcome, Gathered { head, ..gathered })),
+            (outcome, head) => AtOnce::Answer(self.answer_now(false, outcome, Gathered { head, ..gathered })),
         }
     }
 }
@@ -244,11 +245,9 @@ impl OnThisCore {
     }
 
     /// The answer of functions that have run here.
-    fn answer_now(&self, outcome: Outcome, gathered: Gathered) -> Answer {
+    fn answer_now(&self, is_head: bool, outcome: Outcome, gathered: Gathered) -> Answer {
         match (outcome, gathered.head) {
-            (Outcome::Answered, Some(head)) => {
-                head.into_whole_answer(gathered.written.is_empty()).part(Part::Bytes(gathered.written.into()))
-            }
+            (Outcome::Answered, Some(head)) => head.into_whole_answer(is_head, gathered.written.into()),
             (Outcome::Close, Some(head)) => {
                 // What was begun is sent, and the client sees that the end is missing.
                 let (mut sender, body) = pipe::pipe(PIPE_BYTES);
@@ -348,6 +347,7 @@ impl OnThisCore {
             );
             return Handled::Answer(Answer::error(503).field("Retry-After", "1"));
         }
+        let is_head = request.received.method_text() == b"HEAD";
         let mut first = core_end.messages.recv().await;
         if let Some(Message::WantsBody) = first {
             core_end.send_body(request.take_body());
@@ -356,13 +356,7 @@ impl OnThisCore {
         self.log.write_to(&*self.server);
         match first {
             Some(Message::Head(head, beginning, true)) => {
-                let declared = head.content_length;
-                let mut answer = head.into_answer();
-                if beginning.is_empty() {
-                    answer.declared_length = declared;
-                }
-                answer.body.push(Part::Bytes(beginning.into()));
-                Handled::Answer(answer)
+                Handled::Answer(head.into_whole_answer(is_head, beginning.into()))
             }
             Some(Message::Head(head, beginning, false)) => {
                 let (mut sender, body) = pipe::pipe(PIPE_BYTES);

@@ -218,7 +218,7 @@ impl Connection {
         let made = made.with_site_fields();
         let variant = self.variant(hot);
         let answer = &made.answered.answer;
-        let (framing, mut body) = match answer.framing(true) {
+        let (framing, mut body) = match answer.framing(false, true) {
             Framing::None => (Framing::None, Body::Bytes(&[])),
             _ => (Framing::Length(body.bytes().len() as u64), body),
         };

@@ -305,7 +305,7 @@ impl Connection {
             self.core.error_log.debug(format_args!("refused a request: {}", error.explanation()));
         }
         let date = self.core.clock.second();
-        let head = answer.head(&date, Variant::Close, answer.framing(false));
+        let head = answer.head(&date, Variant::Close, answer.framing(false, false));
         let body = answer.body.iter().map(|part| if let Part::Bytes(bytes) = part { bytes } else { &[][..] });
         let body = body.collect::<Vec<&[u8]>>().concat();
         let written = self.write(&head, &body).await;

@@ -201,7 +201,7 @@ impl Connection {
         if switches {
             feed.switch_protocols();
         }
-        let framing = answered.answer.framing(head.version == Version::Http11);
+        let framing = answered.answer.framing(head.method == Method::Head, head.version == Version::Http11);
         let ends = framing == Framing::Close || switches;
         let variant = if ends { Variant::Close } else { self.answer_variant(head, keeps) };
         let parts = std::mem::take(&mut answered.answer.body);

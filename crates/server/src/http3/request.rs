@@ -399,7 +399,7 @@ impl Exchange<'_> {
             answered = Answer::error(502).into();
         }
         let answer = &mut answered.answer;
-        let framing = answer.framing(true);
+        let framing = answer.framing(received.head.method == Method::Head, true);
         let core = self.connection().listener.core.clone();
         let mut head = encode_answer(answer, framing, &core);
         // What goes ahead of the answer may have come with it.

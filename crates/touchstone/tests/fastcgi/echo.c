@@ -52,6 +52,11 @@ int main(void) {
       /* Not a byte. */
     } else if (asks_for(query, "short")) {
       printf("Content-Type: text/plain\r\nContent-Length: 100\r\n\r\nshort\n");
+    } else if (asks_for(query, "long")) {
+      printf("Content-Type: text/plain\r\nContent-Length: 8\r\n\r\n0123456789");
+      if (asks_for(query, "long=flush")) fflush(stdout);
+    } else if (asks_for(query, "head=")) {
+      printf("Content-Type: text/plain\r\n%s\r\n", asks_for(query, "head=named") ? "Content-Length: 42\r\n" : "");
     } else if (asks_for(query, "stop")) {
       printf("Content-Type: text/plain\r\nContent-Length: 100000\r\n\r\n");
       print_bytes(50000);

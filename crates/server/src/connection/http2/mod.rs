@@ -335,7 +335,7 @@ impl Http2 {
         let date = core.clock.second();
         let is_tunnel = self.incoming.iter().any(|incoming| incoming.stream == stream && incoming.is_tunnel);
         let answer = as_http2(answer, is_tunnel);
-        let framing = answer.framing(true);
+        let framing = answer.framing(head.method == Method::Head, true);
         let length = match framing {
             Framing::Length(length) => Some(answer.declared_length.unwrap_or(length)),
             _ => answer.declared_length,

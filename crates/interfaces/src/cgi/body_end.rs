@@ -1,0 +1,105 @@
+//! Where the body of a program's answer ends: at the length that it has named, at its last chunk, or with its output.
+
+use touchstone_http::chunked::ChunkedDecoder;
+
+use crate::cgi_response::DocumentHead;
+
+/// Where a body ends, and how far it has come.
+pub struct BodyEnd {
+    /// What Content-Length leaves.
+    left: Option<u64>,
+    chunks: Option<ChunkedDecoder>,
+}
+
+impl BodyEnd {
+    /// Of the body behind this head.
+    pub fn of(head: &DocumentHead) -> BodyEnd {
+        BodyEnd { left: head.content_length, chunks: head.is_chunked.then(ChunkedDecoder::default) }
+    }
+
+    /// Leaves of some output what belongs to the body: without the framing of chunks, and without what is behind the end.
+    ///
+    /// # Errors
+    /// Why it is no body.
+    pub fn take(&mut self, output: &mut Vec<u8>) -> Result<(), String> {
+        if let Some(left) = &mut self.left {
+            output.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= output.len() as u64;
+        }
+        let Some(decoder) = &mut self.chunks else { return Ok(()) };
+        let (mut read, mut written) = (0, 0);
+        while read < output.len() && !decoder.is_done() {
+            let decoded =
+                decoder.decode(&output[read..]).map_err(|error| format!("its chunks are wrong: {error}"))?;
+            let data = read + decoded.data.start..read + decoded.data.end;
+            written += data.len();
+            output.copy_within(data, written - decoded.data.len());
+            read += decoded.consumed;
+        }
+        output.truncate(written);
+        Ok(())
+    }
+
+    /// Whether the body is complete, whatever follows.
+    pub fn is_reached(&self) -> bool {
+        self.left == Some(0) || self.chunks.as_ref().is_some_and(ChunkedDecoder::is_done)
+    }
+
+    /// What is missing where the output ends now.
+    pub fn missing(&self) -> Option<String> {
+        match (self.left, &self.chunks) {
+            (Some(left @ 1..), _) => {
+                Some(format!("its output is {left} bytes shorter than its Content-Length"))
+            }
+            (_, Some(decoder)) if !decoder.is_done() => {
+                Some("its output ended before the last chunk".to_string())
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn taken(head: DocumentHead, output: &[u8], size: usize) -> Result<(Vec<u8>, bool, bool), String> {
+        let mut end = BodyEnd::of(&head);
+        let mut body = Vec::new();
+        for piece in output.chunks(size) {
+            let mut piece = piece.to_vec();
+            end.take(&mut piece)?;
+            body.extend_from_slice(&piece);
+        }
+        Ok((body, end.is_reached(), end.missing().is_some()))
+    }
+
+    #[test]
+    fn ends_of_bodies() {
+        let chunked = || DocumentHead { is_chunked: true, ..DocumentHead::default() };
+        let length = |length| DocumentHead { content_length: Some(length), ..DocumentHead::default() };
+        for size in 1..20 {
+            for (head, output, body, is_reached, is_missing) in [
+                (DocumentHead::default(), "hello", "hello", false, false),
+                (length(2), "hello", "he", true, false),
+                (length(9), "hello", "hello", false, true),
+                (chunked(), "5\r\nhello\r\n1;x\r\n!\r\n0\r\n\r\nmore", "hello!", true, false),
+                (chunked(), "5\r\nhello\r\n", "hello", false, true),
+            ] {
+                let expected = (body.as_bytes().to_vec(), is_reached, is_missing);
+                assert_eq!(taken(head, output.as_bytes(), size), Ok(expected), "{output:?} by {size}");
+            }
+            assert!(taken(chunked(), b"no chunk\r\n", size).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_output_panics(output in proptest::collection::vec(any::<u8>(), 0..60), size in 1usize..20) {
+            let head = DocumentHead { is_chunked: true, ..DocumentHead::default() };
+            let _ = taken(head, &output, size);
+        }
+    }
+}
