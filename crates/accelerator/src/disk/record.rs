@@ -32,7 +32,9 @@ const FLAG_PART: u8 = 1;
 const FLAG_NO_CACHE: u8 = 2;
 const FLAG_MUST_REVALIDATE: u8 = 4;
 const FLAG_FOR_AUTHORIZED: u8 = 8;
-const FLAG_ASSUMED: u8 = 16;
+const FLAG_FOR_COOKIES: u8 = 16;
+const FLAG_ANSWERED_AUTHORIZED: u8 = 32;
+const FLAG_ANSWERED_COOKIE: u8 = 64;
 
 /// A record that was read.
 #[derive(Debug)]
@@ -79,7 +81,8 @@ pub struct RecordHead {
 
 /// The mark of the format, which takes in how keys are hashed: records of another are none.
 fn mark() -> u32 {
-    0x5453_4301 ^ (hash_of(b"touchstone") >> 32) as u32
+    // Records of format 1 may hold answers that were made for one visitor.
+    0x5453_4302 ^ (hash_of(b"touchstone") >> 32) as u32
 }
 
 /// A checksum of the fields that select a response.
@@ -95,7 +98,9 @@ pub fn encode_object(object: &Object, ticket: u64) -> Option<Vec<u8>> {
         | flag(terms.no_cache, FLAG_NO_CACHE)
         | flag(terms.must_revalidate, FLAG_MUST_REVALIDATE)
         | flag(terms.is_for_authorized, FLAG_FOR_AUTHORIZED)
-        | flag(terms.is_assumed, FLAG_ASSUMED);
+        | flag(terms.is_for_cookies, FLAG_FOR_COOKIES)
+        | flag(terms.answered_authorized, FLAG_ANSWERED_AUTHORIZED)
+        | flag(terms.answered_cookie, FLAG_ANSWERED_COOKIE);
     let payload = [object.key(), object.selector(), object.fields(), object.trailers(), object.body()];
     let lengths = [0, 1, 2, 3].map(|piece: usize| payload[piece].len());
     let part = object.part().map_or([0; 3], |part| [part.range.first, part.range.last, part.complete_length]);
@@ -216,7 +221,9 @@ pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
         no_cache: flags & FLAG_NO_CACHE != 0,
         must_revalidate: flags & FLAG_MUST_REVALIDATE != 0,
         is_for_authorized: flags & FLAG_FOR_AUTHORIZED != 0,
-        is_assumed: flags & FLAG_ASSUMED != 0,
+        is_for_cookies: flags & FLAG_FOR_COOKIES != 0,
+        answered_authorized: flags & FLAG_ANSWERED_AUTHORIZED != 0,
+        answered_cookie: flags & FLAG_ANSWERED_COOKIE != 0,
     };
     let body = [Bytes::copy_from_slice(rest)];
     let hash = head.hash;

@@ -17,10 +17,12 @@ use touchstone_interfaces::request::{ReceivedHead, Request};
 use super::flight::{Flight, Head, Phase};
 use super::handler::{AcceleratedOfCore, Facts};
 use super::head::{RequestFields, announce};
-use crate::rules::fields::{FieldText, Fields, append, lines, stored_fields, updated_fields};
+use crate::rules::fields::{FieldText, Fields, append, lines, lines_named, stored_fields, updated_fields};
 use crate::rules::partial::{self, combine, content_range, strong_etag};
+use crate::rules::policy::{Policy, SetCookie};
 use crate::rules::reuse::is_origin_error;
-use crate::rules::storing::{Response, Storable, judge};
+use crate::rules::storing::response_directives;
+use crate::rules::storing::{Response, Storable, Terms, judge};
 use crate::rules::vary;
 use crate::store::{NewObject, Object};
 
@@ -40,6 +42,8 @@ pub struct Fetch {
     pub completing: Option<Arc<Object>>,
     /// Where the answer is put that is for nobody else.
     pub own: Rc<RefCell<Option<Handled>>>,
+    /// Field lines of the answer that are for the client alone for which it is fetched.
+    pub own_fields: Rc<RefCell<Vec<u8>>>,
     /// It is fetched although nobody waits.
     pub is_background: bool,
     /// Who gets interim responses, as long as it waits.
@@ -104,6 +108,7 @@ impl Fetch {
             validating,
             completing,
             own,
+            own_fields,
             is_background,
             client,
         } = self;
@@ -138,6 +143,7 @@ impl Fetch {
             facts: &facts,
             validating: validating.as_ref(),
             completing: completing.as_ref(),
+            own_fields: &own_fields,
             purge_count,
             sent,
         };
@@ -153,6 +159,23 @@ impl Fetch {
     }
 }
 
+/// A part put together with one that is stored.
+struct Joined {
+    part: partial::Part,
+    body: Vec<u8>,
+    terms: Terms,
+}
+
+/// The fields of a 304, or of an answer to HEAD, that do not become part of the stored response: they are for the client
+/// that has asked (RFC 9111 sections 5.2.2.4 and 5.2.2.7).
+pub fn left_out_of_update(newer: &[u8], policy: &Policy) -> Vec<Box<[u8]>> {
+    let mut left_out = response_directives(FieldText(newer)).fields;
+    if policy.set_cookie != SetCookie::Store {
+        left_out.push(b"set-cookie".as_slice().into());
+    }
+    left_out
+}
+
 /// What came of a request to the origin.
 struct Fetched<'a> {
     core: &'a AcceleratedOfCore,
@@ -161,6 +184,7 @@ struct Fetched<'a> {
     facts: &'a Facts,
     validating: Option<&'a Arc<Object>>,
     completing: Option<&'a Arc<Object>>,
+    own_fields: &'a RefCell<Vec<u8>>,
     purge_count: u64,
     /// When the request was sent.
     sent: Instant,
@@ -213,7 +237,7 @@ impl Fetched<'_> {
         if self.core.route.accelerator.store.insert(object.clone(), self.purge_count) {
             self.core.route.accelerator.passing.forget(self.facts.hash);
         }
-        self.flight.set_phase(Phase::Ready { object, is_validated: false });
+        self.flight.set_phase(Phase::Ready { object, is_validated: false, is_shared: true });
         self.core.route.accelerator.flights.leave(self.flight);
         self.flight.finish(true);
         None
@@ -256,25 +280,36 @@ impl Fetched<'_> {
 
     /// What is stored is right still: it takes the newer head (RFC 9111 section 4.3.4).
     async fn validated(&self, object: &Arc<Object>, answer: &Answer) {
-        let fields = updated_fields(object.fields(), &answer.fields);
+        let policy = &self.core.route.policy;
+        let of_visitor = left_out_of_update(&answer.fields, policy);
+        *self.own_fields.borrow_mut() = lines_named(&answer.fields, &of_visitor);
+        let fields = updated_fields(object.fields(), &answer.fields, &of_visitor);
         let mut judged = fields.clone();
         for (name, value) in lines(&answer.fields).filter(|(name, _)| name.eq_ignore_ascii_case(b"age")) {
             append(&mut judged, name, value);
         }
-        let judgement = self.judge(object.status(), &judged, answer);
+        let judgement = self.judge(object.status(), &judged, answer, &object.terms);
+        let fields = match &judgement {
+            Some(storable) => stored_fields(&fields, &storable.left_out),
+            None => fields,
+        };
         let terms = judgement.as_ref().map_or(object.terms, |storable| storable.terms);
         let newer = Arc::new(object.with_head(&fields, terms));
-        let store = &self.core.route.accelerator.store;
+        let accelerator = &self.core.route.accelerator;
+        let is_shared = judgement.is_some();
         match judgement {
-            Some(_) => _ = store.insert(newer.clone(), self.purge_count),
-            None => self.core.route.accelerator.remove(object).await,
+            Some(_) => _ = accelerator.store.insert(newer.clone(), self.purge_count),
+            // What the client asks for with `no-store` is its own matter.
+            None if self.facts.directives.no_store => {}
+            None => accelerator.remove(object).await,
         }
-        self.flight.set_phase(Phase::Ready { object: newer, is_validated: true });
+        self.flight.set_phase(Phase::Ready { object: newer, is_validated: true, is_shared });
         self.core.route.accelerator.flights.leave(self.flight);
         self.flight.finish(true);
     }
 
-    fn judge(&self, status: u16, fields: &[u8], answer: &Answer) -> Option<Storable> {
+    /// Whether it is stored; `body` are the terms of the response whose body is stored with it.
+    fn judge(&self, status: u16, fields: &[u8], answer: &Answer, body: &Terms) -> Option<Storable> {
         let response_time = self.core.now();
         let response = Response {
             status,
@@ -283,8 +318,8 @@ impl Fetched<'_> {
             // Not the difference of two seconds of the clock: that is one for a moment between them.
             request_time: response_time - self.sent.elapsed().as_secs() as i64,
             response_time,
-            is_authorized: self.facts.is_authorized,
-            has_cookie: self.facts.has_cookie,
+            is_authorized: self.facts.is_authorized || body.answered_authorized,
+            has_cookie: self.facts.has_cookie || body.answered_cookie,
             request_no_store: self.facts.directives.no_store,
         };
         judge(&response, &self.core.route.policy).ok()
@@ -292,7 +327,7 @@ impl Fetched<'_> {
 
     /// What is stored of an answer; `None`: nothing.
     fn draft(&self, answer: &Answer) -> Option<Draft> {
-        let storable = self.judge(answer.status, &answer.fields, answer)?;
+        let storable = self.judge(answer.status, &answer.fields, answer, &Terms::default())?;
         let policy = &*self.core.route.policy;
         let is_bytes = |part: &Part| matches!(part, Part::Bytes(_) | Part::Stream { .. });
         let length = answer.body_length();
@@ -313,6 +348,7 @@ impl Fetched<'_> {
         };
         let fields = stored_fields(&answer.fields, &storable.left_out);
         let selector = vary::selector(&answer.fields, RequestFields(self.received), policy)?;
+        *self.own_fields.borrow_mut() = lines_named(&answer.fields, &storable.left_out);
         let head = Head { status: answer.status, fields, selector, terms: storable.terms, length };
         Some(Draft { head, part })
     }
@@ -320,22 +356,22 @@ impl Fetched<'_> {
     fn object(&self, head: &Head, part: Option<partial::Part>, pieces: &[Bytes]) -> Arc<Object> {
         // Those of one part of several are not those of the whole.
         let trailers = if part.is_none() { self.flight.trailers() } else { Bytes::new() };
-        let new = |status, fields, part, body| NewObject {
+        let new = |status, terms, fields, part, body| NewObject {
             hash: self.facts.hash,
             key: &self.facts.key,
             selector: &head.selector,
             status,
-            terms: head.terms,
+            terms,
             fields,
             part,
             trailers: &trailers,
             body,
         };
         let Some(part) = part else {
-            return Arc::new(Object::new(new(head.status, &head.fields, None, pieces)));
+            return Arc::new(Object::new(new(head.status, head.terms, &head.fields, None, pieces)));
         };
         let body = pieces.concat();
-        if let Some((whole, joined)) = self.joined(head, part, &body) {
+        if let Some(Joined { part: whole, body: joined, terms }) = self.joined(head, part, &body) {
             let joined = [Bytes::from(joined)];
             if whole.is_everything() {
                 let mut fields = Vec::with_capacity(head.fields.len());
@@ -344,17 +380,17 @@ impl Fetched<'_> {
                         append(&mut fields, name, value);
                     }
                 }
-                return Arc::new(Object::new(new(200, &fields, None, &joined)));
+                return Arc::new(Object::new(new(200, terms, &fields, None, &joined)));
             }
-            return Arc::new(Object::new(new(206, &head.fields, Some(whole), &joined)));
+            return Arc::new(Object::new(new(206, terms, &head.fields, Some(whole), &joined)));
         }
-        Arc::new(Object::new(new(206, &head.fields, Some(part), pieces)))
+        Arc::new(Object::new(new(206, head.terms, &head.fields, Some(part), pieces)))
     }
 
     /// The part together with that which is stored, where both are of one representation.
-    fn joined(&self, head: &Head, part: partial::Part, body: &[u8]) -> Option<(partial::Part, Vec<u8>)> {
+    fn joined(&self, head: &Head, part: partial::Part, body: &[u8]) -> Option<Joined> {
         if part.is_everything() {
-            return Some((part, body.to_vec()));
+            return Some(Joined { part, body: body.to_vec(), terms: head.terms });
         }
         let etag = strong_etag(&head.fields)?;
         let store = &self.core.route.accelerator.store;
@@ -363,13 +399,20 @@ impl Fetched<'_> {
             None => store
                 .under(self.facts.hash, &self.facts.key)
                 .into_iter()
+                .filter(|object| object.terms.may_answer(self.facts.is_authorized, self.facts.has_cookie))
                 .find(|object| object.part().is_some() && object.selector() == head.selector)?,
         };
         let stored_part = stored.part()?;
         if strong_etag(stored.fields())? != etag {
             return None;
         }
-        combine((stored_part, stored.body()), (part, body))
+        let (part, body) = combine((stored_part, stored.body()), (part, body))?;
+        let terms = Terms {
+            answered_authorized: head.terms.answered_authorized || stored.terms.answered_authorized,
+            answered_cookie: head.terms.answered_cookie || stored.terms.answered_cookie,
+            ..head.terms
+        };
+        Some(Joined { part, body, terms })
     }
 
     /// A response has come that is not stored: what was stored is right no longer, and others need not wait for the next.
@@ -378,8 +421,9 @@ impl Fetched<'_> {
             return;
         }
         let accelerator = &self.core.route.accelerator;
-        // Who comes with one of these waits for nobody in any case, and says nothing of who comes without.
-        if !self.facts.has_cookie && !self.facts.is_authorized {
+        // A request with one of these joins no other fetch in any case, and tells nothing of requests without.
+        let is_plain = !self.facts.has_cookie && !self.facts.is_authorized && !self.facts.directives.no_store;
+        if is_plain {
             accelerator.passing.remember(self.facts.hash, self.core.now());
         }
         if let Some(object) = self.validating {

@@ -52,6 +52,8 @@ pub enum Phase {
         object: Arc<Object>,
         /// What was stored has been validated.
         is_validated: bool,
+        /// Others may have it too.
+        is_shared: bool,
     },
     /// It is one for whoever had it fetched, and nobody else.
     NotShared {

@@ -13,7 +13,7 @@ use touchstone_interfaces::request::Request;
 
 use super::CachedRoute;
 use super::answer;
-use super::fetch::Fetch;
+use super::fetch::{Fetch, left_out_of_update};
 use super::flight::{Flight, Joined, Phase, Reader};
 use super::head::{RequestFields, for_origin};
 use crate::rules::cache_status::{CacheStatus, Outcome};
@@ -24,6 +24,7 @@ use crate::rules::invalidation::{is_success, is_unsafe, same_origin_target};
 use crate::rules::key::{self, Target};
 use crate::rules::partial::{self, strong_etag};
 use crate::rules::reuse::{self, Reuse, is_origin_error, may_serve_on_error, request_directives};
+use crate::rules::storing::Terms;
 use crate::rules::validation::{conditions, is_same_representation};
 use crate::rules::{fields, storing, vary};
 use crate::store::{NewObject, Object, State, hash_of};
@@ -46,7 +47,7 @@ pub struct Facts {
     pub hash: u64,
     /// What it asks of caches.
     pub directives: RequestDirectives,
-    /// It has `Authorization`.
+    /// It has `Authorization`, or the server knows who the client is.
     pub is_authorized: bool,
     /// It has `Cookie`, and that counts.
     pub has_cookie: bool,
@@ -59,6 +60,8 @@ enum Round {
     Done(Handled),
     /// What it waited for is not for it.
     Again,
+    /// What it waited for has failed: it is sent on its own.
+    Alone,
 }
 
 impl Handler for AcceleratedOfCore {
@@ -76,6 +79,11 @@ fn means_another_path(request: &Request) -> bool {
     }
     let mut normal = Vec::with_capacity(request.path_as_sent.len());
     normalise_path(&request.path_as_sent, &mut normal).is_err() || request.path != normal
+}
+
+/// Whether the server knows who the client is: what answers may make of it what it likes.
+fn is_known(request: &Request) -> bool {
+    request.user.is_some() || request.tls.as_ref().is_some_and(|tls| !tls.client_certificates.is_empty())
 }
 
 impl AcceleratedOfCore {
@@ -100,10 +108,13 @@ impl AcceleratedOfCore {
             return self.pass(request, Outcome::Bypass).await;
         }
         let facts = Rc::new(self.facts(&request));
+        let mut may_join = true;
         for round in 0..MOST_ROUNDS {
-            match self.clone().round(&request, &facts, round + 1 < MOST_ROUNDS).await {
+            may_join &= round + 1 < MOST_ROUNDS;
+            match self.clone().round(&request, &facts, may_join).await {
                 Round::Done(handled) => return handled,
                 Round::Again => {}
+                Round::Alone => may_join = false,
             }
         }
         self.pass(request, Outcome::Bypass).await
@@ -122,7 +133,7 @@ impl AcceleratedOfCore {
             hash: hash_of(&key),
             key,
             directives,
-            is_authorized: received.has("authorization"),
+            is_authorized: received.has("authorization") || is_known(request),
             has_cookie: !policy.ignore_cookies && received.has("cookie"),
             has_range: received.has("range"),
         }
@@ -161,7 +172,8 @@ impl AcceleratedOfCore {
             }
         }
         if facts.directives.only_if_cached {
-            return Round::Done(Handled::Answer(Answer { cache: CacheResult::Miss, ..Answer::error(504) }));
+            let status = CacheStatus::new(Outcome::OnlyIfCached);
+            return Round::Done(self.marked(Handled::Answer(Answer::error(504)), status));
         }
         let outcome = match &found {
             Some(object) if object.part().is_some() => Outcome::Partial,
@@ -199,7 +211,9 @@ impl AcceleratedOfCore {
             return self.wait_for_own(fetch, request, found.as_ref(), outcome).await;
         }
         match self.route.accelerator.flights.join(&self.flight_key(request, facts)) {
-            Joined::Other(reader) => self.wait_for_other(reader, request, found.as_ref(), outcome).await,
+            Joined::Other(reader) => {
+                self.wait_for_other(reader, request, facts, found.as_ref(), outcome).await
+            }
             Joined::Own(flight) => {
                 let fetch = Fetch { flight, ..fetch };
                 self.wait_for_own(fetch, request, found.as_ref(), outcome).await
@@ -254,6 +268,7 @@ impl AcceleratedOfCore {
             validating: None,
             completing: None,
             own: Rc::new(RefCell::new(None)),
+            own_fields: Rc::default(),
             is_background: false,
             client: request.interim.as_ref().map(Rc::downgrade),
         }
@@ -307,6 +322,11 @@ impl AcceleratedOfCore {
         outcome: Outcome,
     ) -> Round {
         let own = fetch.own.clone();
+        let own_fields = fetch.own_fields.clone();
+        let with_own_fields = |mut answer: Answer| {
+            answer.fields.extend_from_slice(&own_fields.borrow());
+            answer
+        };
         let facts = fetch.facts.clone();
         let is_rest = fetch.completing.is_some();
         let Some(mut reader) = fetch.flight.read(false) else { return Round::Again };
@@ -314,7 +334,7 @@ impl AcceleratedOfCore {
         let now = self.now();
         let status = CacheStatus::new(outcome);
         match reader.head().await {
-            Phase::Ready { object, is_validated } => {
+            Phase::Ready { object, is_validated, .. } => {
                 let forward_status = is_validated.then_some(304);
                 let result = if is_validated { CacheResult::Revalidated } else { CacheResult::Miss };
                 let status = CacheStatus { forward_status, is_stored: true, ..status };
@@ -328,14 +348,14 @@ impl AcceleratedOfCore {
                     Some(Answer { cache: result, ..part })
                 });
                 match answer {
-                    Some(answer) => Round::Done(Handled::Answer(answer)),
+                    Some(answer) => Round::Done(Handled::Answer(with_own_fields(answer))),
                     None => Round::Again,
                 }
             }
             Phase::Streaming(head) => {
                 let status = CacheStatus { is_stored: true, ..status };
                 let status = self.route.policy.cache_status.then_some(status);
-                let answer = answer::of_flight(&head, reader, request, status, self.now());
+                let answer = with_own_fields(answer::of_flight(&head, reader, request, status, self.now()));
                 Round::Done(Handled::Answer(Answer { cache: CacheResult::Miss, ..answer }))
             }
             Phase::NotShared { status: own_status } => {
@@ -360,6 +380,7 @@ impl AcceleratedOfCore {
         self: Rc<Self>,
         mut reader: Reader,
         request: &Request,
+        facts: &Facts,
         found: Option<&Arc<Object>>,
         outcome: Outcome,
     ) -> Round {
@@ -367,26 +388,30 @@ impl AcceleratedOfCore {
         let now = self.now();
         let status = CacheStatus { is_collapsed: true, ..CacheStatus::new(outcome) };
         let mut scratch = Vec::new();
-        let mut is_for_it =
-            |selector: &[u8]| vary::matches(selector, RequestFields(&request.received), &mut scratch);
+        let mut is_for_it = |terms: &Terms, selector: &[u8]| {
+            terms.may_answer(facts.is_authorized, facts.has_cookie)
+                && vary::matches(selector, RequestFields(&request.received), &mut scratch)
+        };
         match phase {
-            Phase::Ready { object, .. } if is_for_it(object.selector()) => {
+            Phase::Ready { object, is_shared, .. }
+                if is_shared && is_for_it(&object.terms, object.selector()) =>
+            {
                 match self.of_object(&object, request, status, CacheResult::Hit, now) {
                     Some(answer) => Round::Done(Handled::Answer(answer)),
                     None => Round::Again,
                 }
             }
-            Phase::Streaming(head) if is_for_it(&head.selector) => {
+            Phase::Streaming(head) if is_for_it(&head.terms, &head.selector) => {
                 let status = self.route.policy.cache_status.then_some(status);
                 let answer = answer::of_flight(&head, reader, request, status, now);
                 Round::Done(Handled::Answer(Answer { cache: CacheResult::Hit, ..answer }))
             }
-            // The origin has failed: it is not asked again by all who waited.
+            // The other request may have been at fault: without a stored answer each of those that waited asks once.
             Phase::NotShared { status: failed } if is_origin_error(failed) => {
-                let facts = self.facts(request);
-                let answer = self.instead_of_error(failed, found, request, &facts, now);
-                let answer = answer.unwrap_or_else(|| Answer::error(failed));
-                Round::Done(Handled::Answer(answer))
+                match self.instead_of_error(failed, found, request, facts, now) {
+                    Some(answer) => Round::Done(Handled::Answer(answer)),
+                    None => Round::Alone,
+                }
             }
             _ => Round::Again,
         }
@@ -575,18 +600,20 @@ impl AcceleratedOfCore {
         if !is_same_representation(object.fields(), length, &answer.fields, answer.declared_length, now) {
             return self.route.accelerator.remove(object).await;
         }
-        let fields = fields::updated_fields(object.fields(), &answer.fields);
+        let of_visitor = left_out_of_update(&answer.fields, &self.route.policy);
+        let fields = fields::updated_fields(object.fields(), &answer.fields, &of_visitor);
         let response = storing::Response {
             status: 200,
             fields: &fields,
             date: answer.date.and_then(|text| parse_http_date(&text, now)),
             request_time,
             response_time: now,
-            is_authorized: facts.is_authorized,
-            has_cookie: facts.has_cookie,
+            is_authorized: facts.is_authorized || object.terms.answered_authorized,
+            has_cookie: facts.has_cookie || object.terms.answered_cookie,
             request_no_store: facts.directives.no_store,
         };
         if let Ok(storable) = storing::judge(&response, &self.route.policy) {
+            let fields = fields::stored_fields(&fields, &storable.left_out);
             store.insert(Arc::new(object.with_head(&fields, storable.terms)), purge_count);
         }
     }

@@ -24,6 +24,8 @@ pub enum Outcome {
     Method,
     /// Parts of the answer were stored.
     Partial,
+    /// Nothing was stored that could answer, and the client asked for nothing else.
+    OnlyIfCached,
 }
 
 /// What the field says.
@@ -58,6 +60,7 @@ impl CacheStatus {
             Outcome::Bypass => "; fwd=bypass",
             Outcome::Method => "; fwd=method",
             Outcome::Partial => "; fwd=partial",
+            Outcome::OnlyIfCached => "; detail=only-if-cached",
         };
         let mut text = format!("Cache-Status: {NAME}{forward}");
         if let Some(status) = self.forward_status {

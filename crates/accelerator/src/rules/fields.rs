@@ -110,12 +110,23 @@ pub fn stored_fields(fields: &[u8], left_out: &[Box<[u8]>]) -> Vec<u8> {
     stored
 }
 
+/// The field lines with one of these names, as they were sent.
+pub fn lines_named(fields: &[u8], names: &[Box<[u8]>]) -> Vec<u8> {
+    let mut found = Vec::new();
+    for (name, value) in lines(fields) {
+        if names.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+            append(&mut found, name, value);
+        }
+    }
+    found
+}
+
 /// The stored fields after a newer response about the same representation has come (RFC 9111 section 3.2): each field
-/// that it has replaces all of that name, but for those that describe the body that is stored.
-pub fn updated_fields(stored: &[u8], newer: &[u8]) -> Vec<u8> {
+/// that it has replaces all of that name, but for those that describe the body that is stored, and `left_out`.
+pub fn updated_fields(stored: &[u8], newer: &[u8], left_out: &[Box<[u8]>]) -> Vec<u8> {
     const KEPT: [&str; 5] = ["content-encoding", "content-length", "content-md5", "content-range", "etag"];
     let kept = |name: &[u8]| KEPT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
-    let newer = stored_fields(newer, &[]);
+    let newer = stored_fields(newer, left_out);
     let replaced =
         |name: &[u8]| !kept(name) && lines(&newer).any(|(other, _)| other.eq_ignore_ascii_case(name));
     let mut updated = Vec::with_capacity(stored.len() + newer.len());
@@ -142,10 +153,12 @@ mod tests {
     fn a_newer_head_replaces_fields_but_not_those_of_the_body() {
         let stored = b"ETag: \"a\"\r\nX: 1\r\nX: 2\r\nContent-Encoding: gzip\r\nY: 1\r\n";
         let newer = b"x: 3\r\nETag: \"b\"\r\nContent-Encoding: br\r\nZ: 1\r\n";
-        let updated = updated_fields(stored, newer);
+        let updated = updated_fields(stored, newer, &[]);
         assert_eq!(
             updated.escape_ascii().to_string(),
             b"ETag: \"a\"\r\nContent-Encoding: gzip\r\nY: 1\r\nx: 3\r\nZ: 1\r\n".escape_ascii().to_string()
         );
+        let updated = updated_fields(b"X: 1\r\n", b"Set-Cookie: a\r\n", &[b"set-cookie".as_slice().into()]);
+        assert_eq!(updated, b"X: 1\r\n");
     }
 }

@@ -28,6 +28,8 @@ pub struct Policy {
     pub sort_query: bool,
     /// Cookies neither select a response nor keep one from being stored; `Set-Cookie` is not stored.
     pub ignore_cookies: bool,
+    /// What becomes of a response that sets a cookie.
+    pub set_cookie: SetCookie,
     /// Fields of the request that select a response as if every response named them in `Vary`.
     pub vary_also: Vec<Box<[u8]>>,
     /// What clients ask of caches counts: `Cache-Control` and `Pragma` of requests.
@@ -36,6 +38,17 @@ pub struct Policy {
     pub object_bytes: u64,
     /// Answers say what the cache did, in `Cache-Status`.
     pub cache_status: bool,
+}
+
+/// What becomes of a response with `Set-Cookie` that could be stored otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetCookie {
+    /// It is not stored.
+    Refuse,
+    /// It is stored without the field; only the client whose request was sent on gets that.
+    Remove,
+    /// It is stored as it is, if it says how long it is fresh: every client gets the same cookie.
+    Store,
 }
 
 impl Default for Policy {
@@ -53,6 +66,7 @@ impl Default for Policy {
             ignore_parameters: Vec::new(),
             sort_query: false,
             ignore_cookies: false,
+            set_cookie: SetCookie::Refuse,
             vary_also: Vec::new(),
             client_directives: true,
             object_bytes: 32 * 1024 * 1024,

@@ -58,7 +58,8 @@ pub fn judge(terms: &Terms, request: &RequestDirectives, is_soft_purged: bool, n
         return Reuse::Validate;
     }
     let staleness = -fresh_for;
-    if request.max_stale.is_some_and(|most| staleness <= i64::from(most)) && !is_soft_purged {
+    let takes_stale = request.max_stale.is_some_and(|most| staleness <= i64::from(most));
+    if takes_stale && !is_soft_purged && !terms.is_of_credentials() {
         return Reuse::Stale;
     }
     if staleness < i64::from(terms.stale_while_revalidate) {
@@ -70,7 +71,8 @@ pub fn judge(terms: &Terms, request: &RequestDirectives, is_soft_purged: bool, n
 /// Whether a stored response may be served because the origin has failed (section 4.2.4, RFC 5861 section 4).
 pub fn may_serve_on_error(terms: &Terms, request: &RequestDirectives, now: i64) -> bool {
     let staleness = -terms.fresh_for(now);
-    let most = terms.stale_if_error.max(request.stale_if_error.unwrap_or(0));
+    let of_client = request.stale_if_error.filter(|_| !terms.is_of_credentials());
+    let most = terms.stale_if_error.max(of_client.unwrap_or(0));
     !terms.must_revalidate && !terms.no_cache && !request.no_cache && staleness <= i64::from(most)
 }
 
@@ -100,6 +102,7 @@ mod tests {
         let terms = Terms { response_time: 1000, lifetime: 100, ..Terms::default() };
         let strict = Terms { must_revalidate: true, ..terms };
         let always = Terms { no_cache: true, ..terms };
+        let of_credentials = Terms { answered_cookie: true, ..terms };
         let lenient = Terms { stale_while_revalidate: 10, ..terms };
         for (terms, request, now, expected) in [
             (terms, "", 1099, Reuse::Fresh),
@@ -115,6 +118,8 @@ mod tests {
             (terms, "max-stale=20", 1120, Reuse::Stale),
             (terms, "max-stale=20", 1121, Reuse::Validate),
             (strict, "max-stale", 1100, Reuse::Validate),
+            (of_credentials, "max-stale", 1100, Reuse::Validate),
+            (of_credentials, "", 1099, Reuse::Fresh),
             (lenient, "", 1109, Reuse::StaleWhileRevalidate),
             (lenient, "", 1110, Reuse::Validate),
         ] {
@@ -132,6 +137,8 @@ mod tests {
         assert!(may_serve_on_error(&terms, &plain, 1150));
         assert!(!may_serve_on_error(&terms, &plain, 1151));
         assert!(may_serve_on_error(&terms, &of("Cache-Control: stale-if-error=500\r\n"), 1151));
+        let of_credentials = Terms { answered_cookie: true, stale_if_error: 0, ..terms };
+        assert!(!may_serve_on_error(&of_credentials, &of("Cache-Control: stale-if-error=500\r\n"), 1101));
         assert!(!may_serve_on_error(&Terms { must_revalidate: true, ..terms }, &plain, 1101));
     }
 }

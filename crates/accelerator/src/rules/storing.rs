@@ -5,7 +5,7 @@ use touchstone_http::grammar::list_members;
 
 use super::directives::{MOST_SECONDS, ResponseDirectives, seconds};
 use super::fields::{FieldText, Fields};
-use super::policy::Policy;
+use super::policy::{Policy, SetCookie};
 use super::{surrogate, targeted};
 
 /// A response, and what of its request matters here.
@@ -21,7 +21,7 @@ pub struct Response<'a> {
     pub request_time: i64,
     /// When the response came.
     pub response_time: i64,
-    /// The request had `Authorization`.
+    /// The request had `Authorization`, or the server knows who the client is (a certificate, a user).
     pub is_authorized: bool,
     /// The request had `Cookie`.
     pub has_cookie: bool,
@@ -50,16 +50,26 @@ pub struct Terms {
     pub must_revalidate: bool,
     /// It may answer requests with `Authorization`.
     pub is_for_authorized: bool,
-    /// It has said nothing of caching: that it is fresh is assumed by the policy alone.
-    pub is_assumed: bool,
+    /// It may answer requests with `Cookie`: it has said itself that it is fresh for a while, or `public`.
+    pub is_for_cookies: bool,
+    /// It answered a request with `Authorization`, or of a client that the server knows.
+    pub answered_authorized: bool,
+    /// It answered a request with `Cookie`.
+    pub answered_cookie: bool,
 }
 
 impl Terms {
-    /// Whether it may answer a request with or without `Authorization` and `Cookie`. What never said that it may be cached
-    /// is not given to somebody who may be known to the program.
+    /// Whether it may answer a request with or without `Authorization` and `Cookie`. A request with credentials is answered
+    /// only with a response that has said itself that it may be shared.
     #[inline]
     pub fn may_answer(&self, is_authorized: bool, has_cookie: bool) -> bool {
-        (!is_authorized || self.is_for_authorized) && (!has_cookie || !self.is_assumed)
+        (!is_authorized || self.is_for_authorized) && (!has_cookie || self.is_for_cookies)
+    }
+
+    /// It answered a request with credentials: it is given as far as it has said so itself, and never stale because a
+    /// client or the policy wants it.
+    pub fn is_of_credentials(&self) -> bool {
+        self.answered_authorized || self.answered_cookie
     }
 
     /// Its age in seconds (section 4.2.3).
@@ -94,13 +104,15 @@ pub enum NotStored {
     Private,
     /// The request had `Authorization`, and the response does not say that others may have it.
     Authorization,
+    /// The request had `Cookie`, and the response does not say that others may have it.
+    Cookie,
     /// Its status is not one that is stored.
     Status,
     /// It would never be selected again: `Vary: *`.
     Varies,
     /// It would be of no use: not fresh, and nothing to validate it with.
     Useless,
-    /// It sets a cookie, and does not say that it is for everybody.
+    /// It sets a cookie.
     SetsCookie,
 }
 
@@ -113,6 +125,11 @@ const UNDERSTOOD: [u16; 39] = [
 /// Statuses that may be fresh without saying so (RFC 9110 section 15.1).
 fn is_heuristically_cacheable(status: u16) -> bool {
     matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+}
+
+/// The directives of a response that count for this cache.
+pub fn response_directives(fields: FieldText<'_>) -> ResponseDirectives {
+    directives(fields).0
 }
 
 /// The directives that count for this cache, and whether they come of a targeted field.
@@ -163,21 +180,28 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
     }
     let date = response.date.unwrap_or(response.response_time);
     let explicit = explicit_lifetime(&directives, is_targeted, fields, date, response.response_time);
-    let mut is_assumed = false;
+    let is_for_cookies = directives.public || explicit.is_some_and(|lifetime| lifetime > 0);
+    if response.has_cookie && !is_for_cookies {
+        return Err(NotStored::Cookie);
+    }
+    let is_of_credentials = response.is_authorized || response.has_cookie;
+    let set_cookie = set_cookie_rule(fields, &directives, policy);
+    if set_cookie == SetCookie::Refuse || (set_cookie == SetCookie::Store && explicit.is_none()) {
+        return Err(NotStored::SetsCookie);
+    }
     let mut is_of_policy = false;
-    let implicit = || implicit_lifetime(response, &directives, fields, date, policy);
-    let sets_cookie = fields.has("set-cookie") && !policy.ignore_cookies;
     let mut lifetime = match explicit {
         Some(lifetime) => lifetime,
-        None if sets_cookie => return Err(NotStored::SetsCookie),
+        // How long another visitor's response is fresh is not guessed.
+        None if is_of_credentials && !directives.public => 0,
         None => {
-            let implicit = implicit();
-            is_assumed = implicit.is_assumed && !policy.ignore_cookies;
+            let implicit = implicit_lifetime(response, &directives, fields, date, policy);
             is_of_policy = implicit.is_of_policy;
             implicit.lifetime
         }
     };
-    let takes_minimum = !directives.no_cache && !directives.must_revalidate && explicit != Some(0);
+    let takes_minimum =
+        !directives.no_cache && !directives.must_revalidate && explicit != Some(0) && !is_of_credentials;
     if takes_minimum && lifetime < policy.minimum_freshness {
         lifetime = policy.minimum_freshness;
         is_of_policy = true;
@@ -192,9 +216,9 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
         // What the policy grants counts from when it came: an origin's clock, or a Date that it made once, says nothing of it.
         lifetime = lifetime.saturating_add(initial_age);
     }
-    let stale = |said: Option<u32>, otherwise: u32| match must_revalidate {
+    let stale = |said: Option<u32>, of_policy: u32| match must_revalidate {
         true => 0,
-        false => said.unwrap_or(otherwise),
+        false => said.unwrap_or(if is_of_credentials { 0 } else { of_policy }),
     };
     let terms = Terms {
         response_time: response.response_time,
@@ -206,7 +230,9 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
         no_cache: directives.no_cache,
         must_revalidate,
         is_for_authorized,
-        is_assumed,
+        is_for_cookies,
+        answered_authorized: response.is_authorized,
+        answered_cookie: response.has_cookie,
     };
     let has_validator = fields.has("etag") || fields.has("last-modified");
     let is_of_use = has_validator
@@ -216,10 +242,20 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
         return Err(NotStored::Useless);
     }
     let mut left_out = directives.fields;
-    if policy.ignore_cookies {
+    if set_cookie == SetCookie::Remove {
         left_out.push(b"set-cookie".as_slice().into());
     }
     Ok(Storable { terms, left_out })
+}
+
+/// What becomes of the `Set-Cookie` of this response. A response that names the field itself in `no-cache` or `private` is
+/// stored without it; so is one that has none.
+fn set_cookie_rule(fields: FieldText<'_>, directives: &ResponseDirectives, policy: &Policy) -> SetCookie {
+    let is_named = || directives.fields.iter().any(|name| name.eq_ignore_ascii_case(b"set-cookie"));
+    if policy.ignore_cookies || !fields.has("set-cookie") || is_named() {
+        return SetCookie::Remove;
+    }
+    policy.set_cookie
 }
 
 fn may_be_heuristic(status: u16, directives: &ResponseDirectives) -> bool {
@@ -256,8 +292,6 @@ fn explicit_lifetime(
 /// How long a response is fresh that does not say it.
 struct Implicit {
     lifetime: u32,
-    /// For no reason but that the policy says so.
-    is_assumed: bool,
     /// The policy says how long.
     is_of_policy: bool,
 }
@@ -270,7 +304,7 @@ fn implicit_lifetime(
     date: i64,
     policy: &Policy,
 ) -> Implicit {
-    let known = |lifetime| Implicit { lifetime, is_assumed: false, is_of_policy: false };
+    let known = |lifetime| Implicit { lifetime, is_of_policy: false };
     if !may_be_heuristic(response.status, directives) || directives.no_cache {
         return known(0);
     }
@@ -288,9 +322,8 @@ fn implicit_lifetime(
         let part = (date - modified).max(0).saturating_mul(i64::from(policy.heuristic_percent)) / 100;
         return known(u32::try_from(part).unwrap_or(MOST_SECONDS).min(policy.heuristic_maximum));
     }
-    // What may be somebody's own is not given to others for nobody having said so.
-    if response.status < 400 && (policy.ignore_cookies || !response.has_cookie) {
-        return Implicit { lifetime: policy.default_freshness, is_assumed: true, is_of_policy: true };
+    if response.status < 400 {
+        return Implicit { lifetime: policy.default_freshness, is_of_policy: true };
     }
     known(0)
 }
@@ -366,7 +399,7 @@ mod tests {
             ("Cache-Control: private=\"x\", max-age=5\r\n".to_string(), Ok(5)),
             ("Cache-Control: max-age=5\r\nVary: a, *\r\n".to_string(), Err(NotStored::Varies)),
             (format!("{modified}Set-Cookie: a=b\r\n"), Err(NotStored::SetsCookie)),
-            ("Cache-Control: max-age=5\r\nSet-Cookie: a=b\r\n".to_string(), Ok(5)),
+            ("Cache-Control: max-age=5\r\nSet-Cookie: a=b\r\n".to_string(), Err(NotStored::SetsCookie)),
         ] {
             assert_eq!(lifetime(200, &fields), expected, "{fields}");
         }
@@ -405,6 +438,55 @@ mod tests {
             let authorized = Response { is_authorized: true, ..response(200, &fields) };
             assert_eq!(judge(&authorized, &Policy::default()).is_ok(), expected, "{fields}");
         }
+    }
+
+    #[test]
+    fn a_response_to_a_cookie_is_shared_only_where_it_says_so() {
+        let modified = format!("Last-Modified: {}\r\n", date(-1000));
+        let policy = Policy { default_freshness: 60, minimum_freshness: 60, ..Policy::default() };
+        for (fields, expected) in [
+            ("ETag: \"a\"\r\n", None),
+            (modified.as_str(), None),
+            ("X: 1\r\n", None),
+            ("Cache-Control: max-age=0\r\nETag: \"a\"\r\n", None),
+            ("Cache-Control: no-cache\r\nETag: \"a\"\r\n", None),
+            ("Cache-Control: must-revalidate\r\nETag: \"a\"\r\n", None),
+            ("Cache-Control: stale-while-revalidate=60\r\nETag: \"a\"\r\n", None),
+            ("Cache-Control: max-age=5\r\n", Some(5)),
+            ("Cache-Control: s-maxage=5\r\n", Some(5)),
+            ("CDN-Cache-Control: max-age=5\r\n", Some(5)),
+            ("Cache-Control: public, max-age=0\r\nETag: \"a\"\r\n", Some(0)),
+            (&format!("Expires: {}\r\n", date(5)), Some(5)),
+            (&format!("Expires: {}\r\nETag: \"a\"\r\n", date(0)), None),
+        ] {
+            let with_cookie = Response { has_cookie: true, ..response(200, fields) };
+            let judged = judge(&with_cookie, &policy);
+            assert_eq!(judged.as_ref().ok().map(|storable| storable.terms.lifetime), expected, "{fields}");
+            let terms = judged.map(|storable| storable.terms).unwrap_or_default();
+            // Neither the policy nor a client makes it last longer than it says.
+            assert_eq!((terms.stale_if_error, terms.stale_while_revalidate), (0, 0), "{fields}");
+            // What was stored for a visitor without credentials is given to others under the same condition.
+            if let Ok(storable) = judge(&response(200, fields), &policy) {
+                assert_eq!(storable.terms.may_answer(false, true), expected.is_some(), "{fields}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_response_that_sets_a_cookie_is_not_stored_unless_the_policy_says_so() {
+        for fields in ["Cache-Control: max-age=5\r\n", "Cache-Control: public, s-maxage=5\r\n"] {
+            let fields = format!("{fields}Set-Cookie: a=b\r\n");
+            let left_out = |set_cookie| {
+                let policy = Policy { set_cookie, ..Policy::default() };
+                judge(&response(200, &fields), &policy).map(|storable| storable.left_out.len())
+            };
+            assert_eq!(left_out(SetCookie::Refuse), Err(NotStored::SetsCookie));
+            assert_eq!(left_out(SetCookie::Remove), Ok(1));
+            assert_eq!(left_out(SetCookie::Store), Ok(0));
+        }
+        let named = "Cache-Control: max-age=5, private=\"Set-Cookie\"\r\nSet-Cookie: a=b\r\n";
+        let storable = judge(&response(200, named), &Policy::default()).unwrap();
+        assert!(storable.left_out.iter().any(|name| name.eq_ignore_ascii_case(b"set-cookie")));
     }
 
     #[test]
@@ -472,8 +554,9 @@ mod tests {
         assert_eq!(fresh_for(&late(200, "Cache-Control: max-age=50\r\n")), Ok(-950));
         let cookie = Response { has_cookie: true, ..response(200, "X: 1\r\n") };
         let policy = Policy { default_freshness: 7, ..Policy::default() };
-        assert_eq!(judge(&cookie, &policy), Err(NotStored::Useless));
+        assert_eq!(judge(&cookie, &policy), Err(NotStored::Cookie));
+        // With `ignore_cookies` the layer says of no request that it has one.
         let policy = Policy { ignore_cookies: true, ..policy };
-        assert_eq!(judge(&cookie, &policy).unwrap().terms.lifetime, 7);
+        assert_eq!(judge(&response(200, "X: 1\r\n"), &policy).unwrap().terms.lifetime, 7);
     }
 }

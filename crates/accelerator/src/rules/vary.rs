@@ -4,7 +4,6 @@
 //! A *selector* is kept with each stored response: the names in small letters and the values in their normal form, of the
 //! request that it answered.
 
-use touchstone_http::content_coding::{AcceptEncoding, ContentCoding};
 use touchstone_http::grammar::{list_members, trim_optional_white_space};
 use touchstone_http::weight::split_weight;
 
@@ -65,75 +64,74 @@ pub fn matches(selector: &[u8], request: impl Fields, scratch: &mut Vec<u8>) -> 
     true
 }
 
-/// Appends the normal form of all lines of a field; false: there is none.
+/// Fields that are no lists: a comma in their values separates nothing.
+const SINGLE: [&str; 7] = ["authorization", "cookie", "from", "host", "origin", "referer", "user-agent"];
+
+/// Appends the normal form of all lines of a field; false: there is none. Two values have one normal form only if they mean
+/// the same to every origin, whatever it knows of them.
 fn append_normal(name: &[u8], request: impl Fields, out: &mut Vec<u8>) -> bool {
     let name = std::str::from_utf8(name).unwrap_or_default();
-    let mut is_there = false;
+    let (mut is_there, mut is_quoted) = (false, false);
+    request.values(name, &mut |value| {
+        is_there = true;
+        is_quoted |= memchr::memchr(b'"', value).is_some();
+    });
     match name {
-        "accept-encoding" => {
-            let mut accepted = AcceptEncoding::ABSENT;
-            request.values(name, &mut |value| {
-                is_there = true;
-                accepted.add(value);
-            });
-            if is_there {
-                let order = ContentCoding::ALL;
-                let preference = accepted.preference(&order);
-                for group in preference.groups() {
-                    for coding in group.codings() {
-                        out.extend_from_slice(coding.token().as_bytes());
-                        out.push(b',');
-                    }
-                    if group.identity {
-                        out.extend_from_slice(b"identity,");
-                    }
-                    out.push(b';');
-                }
-            }
+        _ if is_quoted || SINGLE.contains(&name) => append_exact(name, request, out),
+        "accept" | "accept-charset" | "accept-encoding" | "accept-language" => {
+            append_by_weight(name, request, out);
         }
-        "accept" | "accept-language" | "accept-charset" => {
-            let mut members: Vec<(u16, Vec<u8>)> = Vec::new();
-            request.values(name, &mut |value| {
-                is_there = true;
-                for member in list_members(value) {
-                    let (text, weight) = split_weight(member).unwrap_or((member, 1000));
-                    let text = text.iter().filter(|byte| !byte.is_ascii_whitespace());
-                    members.push((weight, text.map(u8::to_ascii_lowercase).collect()));
-                }
-            });
-            // What is wanted most first; of what is wanted alike the order means nothing.
-            members.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
-            members.dedup();
-            for (weight, text) in members {
-                out.extend_from_slice(&text);
-                out.extend_from_slice(format!(";{weight},").as_bytes());
-            }
-        }
-        _ => {
-            request.values(name, &mut |value| {
-                if is_there {
-                    out.push(b',');
-                }
-                is_there = true;
-                append_without_space(value, out);
-            });
-        }
+        _ => append_list(name, request, out),
     }
     is_there
 }
 
-/// Appends a value without the white space around its commas, outside of quoted strings.
-fn append_without_space(value: &[u8], out: &mut Vec<u8>) {
-    if memchr::memchr2(b'"', b',', value).is_none() || memchr::memchr(b'"', value).is_some() {
+/// Appends the lines as they were sent.
+fn append_exact(name: &str, request: impl Fields, out: &mut Vec<u8>) {
+    request.values(name, &mut |value| {
         out.extend_from_slice(value);
-        return;
-    }
-    for (index, member) in value.split(|&byte| byte == b',').enumerate() {
-        if index > 0 {
-            out.push(b',');
+        // No value has one.
+        out.push(b'\n');
+    });
+}
+
+/// Appends the members of a list with weights: the most wanted first; the order of those wanted alike means nothing.
+fn append_by_weight(name: &str, request: impl Fields, out: &mut Vec<u8>) {
+    let mut members: Vec<(u16, Vec<u8>)> = Vec::new();
+    request.values(name, &mut |value| {
+        for member in list_members(value) {
+            let (text, weight) = split_weight(member).unwrap_or((member, 1000));
+            let text = match memchr::memchr(b'=', text) {
+                // The value of a parameter may have capitals that matter.
+                Some(_) => text.to_vec(),
+                None => text
+                    .iter()
+                    .filter(|byte| !byte.is_ascii_whitespace())
+                    .map(u8::to_ascii_lowercase)
+                    .collect(),
+            };
+            members.push((weight, text));
         }
-        out.extend_from_slice(trim_optional_white_space(member));
+    });
+    members.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+    members.dedup();
+    for (weight, text) in members {
+        out.extend_from_slice(&text);
+        out.extend_from_slice(format!(";{weight},").as_bytes());
     }
+}
+
+/// Appends the members of a list, in one line and without white space around its commas.
+fn append_list(name: &str, request: impl Fields, out: &mut Vec<u8>) {
+    let mut is_first = true;
+    request.values(name, &mut |value| {
+        for member in value.split(|&byte| byte == b',') {
+            if !std::mem::take(&mut is_first) {
+                out.push(b',');
+            }
+            out.extend_from_slice(trim_optional_white_space(member));
+        }
+    });
 }
 
 #[cfg(test)]
@@ -157,7 +155,12 @@ mod tests {
             ("Accept-Language", "Accept-Language: en, DE\r\n", "Accept-Language: de,en\r\n"),
             ("Accept-Language", "Accept-Language: en;q=0.5, de\r\n", "Accept-Language: de, en; q=0.5\r\n"),
             ("Accept-Encoding", "Accept-Encoding: gzip, br\r\n", "Accept-Encoding: br, gzip\r\n"),
-            ("Accept-Encoding", "Accept-Encoding: gzip, deflate\r\n", "Accept-Encoding: gzip\r\n"),
+            (
+                "Accept-Encoding",
+                "Accept-Encoding: GZIP;q=0.50, br\r\n",
+                "Accept-Encoding: br, gzip;q=0.5\r\n",
+            ),
+            ("Accept", "Accept: text/HTML, a/b;v=1\r\n", "Accept: a/b;v=1,text/html\r\n"),
         ] {
             assert!(selects(vary, one, other), "{vary}: {one} {other}");
         }
@@ -171,6 +174,14 @@ mod tests {
             ("Accept-Language", "Accept-Language: en;q=0.5, de\r\n", "Accept-Language: en, de\r\n"),
             ("Accept-Encoding", "Accept-Encoding: gzip\r\n", "Accept-Encoding: br\r\n"),
             ("Accept-Encoding", "Accept-Encoding: gzip\r\n", ""),
+            ("Accept-Encoding", "Accept-Encoding: gzip, deflate\r\n", "Accept-Encoding: gzip\r\n"),
+            ("Accept-Encoding", "Accept-Encoding: deflate\r\n", "Accept-Encoding: deflate;q=0\r\n"),
+            ("Accept-Encoding", "Accept-Encoding: dcb\r\n", "Accept-Encoding: dcz\r\n"),
+            ("Accept", "Accept: a/b;v=\"x Y\"\r\n", "Accept: a/b;v=\"xy\"\r\n"),
+            ("Accept", "Accept: a/b;v=X\r\n", "Accept: a/b;v=x\r\n"),
+            ("Cookie", "Cookie: a=1\r\nCookie: b=2\r\n", "Cookie: a=1,b=2\r\n"),
+            ("Cookie", "Cookie: a=1 , b\r\n", "Cookie: a=1,b\r\n"),
+            ("User-Agent", "User-Agent: a (b, c)\r\n", "User-Agent: a (b,c)\r\n"),
         ] {
             assert!(!selects(vary, one, other), "{vary}: {one} {other}");
         }

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use touchstone_accelerator::rules::policy::Policy;
+use touchstone_accelerator::rules::policy::{Policy, SetCookie};
 
 use super::SectionPlaces;
 use super::parse::{Reader, Value};
 use super::route::RouteConfig;
-use super::section::{Key, Kind, Section};
+use super::section::{Choice, Key, Kind, Section};
 use super::values;
 
 /// `[accelerator]`: what all routes with a cache share.
@@ -199,6 +199,29 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             documentation: "Whether cookies do not matter to the answers. `Vary: Cookie` then selects nothing, and \
                 `Set-Cookie` is not stored. Only for answers that are the same for everybody.",
             kind: Kind::Boolean(|policy, value| policy.ignore_cookies = value),
+        },
+        Key {
+            name: "set_cookie",
+            default: Some("\"refuse\""),
+            example: "\"remove\"",
+            documentation: "What becomes of an answer that sets a cookie and could be stored otherwise.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "refuse",
+                    meaning: "such an answer is not stored",
+                    set: |policy| policy.set_cookie = SetCookie::Refuse,
+                },
+                Choice {
+                    word: "remove",
+                    meaning: "stored without the field, which only the client gets that asked",
+                    set: |policy| policy.set_cookie = SetCookie::Remove,
+                },
+                Choice {
+                    word: "store",
+                    meaning: "stored if it has a lifetime; all clients get the cookie",
+                    set: |policy| policy.set_cookie = SetCookie::Store,
+                },
+            ]),
         },
         Key {
             name: "vary_also",
