@@ -2,6 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use touchstone_interfaces::includes::Grammar;
 use touchstone_interfaces::includes::expression::{Captures, Expression, Scope};
 
 #[derive(Default)]
@@ -42,8 +43,8 @@ impl Scope for Page {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    for legacy in [false, true] {
-        if let Ok(expression) = Expression::parse(bytes, legacy) {
+    for grammar in [Grammar::Apache24, Grammar::Legacy, Grammar::Nginx] {
+        if let Ok(expression) = Expression::parse(bytes, grammar) {
             let mut page = Page::default();
             let first = expression.holds(&mut page);
             // What it was before does not matter, unless it looks at what was matched before.

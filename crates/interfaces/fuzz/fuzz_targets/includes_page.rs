@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use touchstone_interfaces::includes::{
-    DependsOn, Fetched, Host, Page, PageSource, Problem, Rendering, Resolved, Settings, ShellCommand, Target,
+    DependsOn, Fetched, Grammar, Host, Page, PageSource, Problem, Rendering, Resolved, Settings, ShellCommand, Target,
     TargetFacts, Variable, parse,
 };
 
@@ -36,7 +36,7 @@ impl Host for Site {
     async fn fetch(&self, target: Target, _: Vec<Variable>) -> Result<Fetched, String> {
         match target.path.len() % 3 {
             0 => Err("it fails".to_owned()),
-            _ => Ok(Fetched { body: vec![Bytes::from(target.path)], depends_on: DependsOn::Nothing }),
+            _ => Ok(Fetched { body: vec![Bytes::from(target.path)], depends_on: DependsOn::Nothing, failure: None }),
         }
     }
 
@@ -87,7 +87,11 @@ impl Host for Site {
 fuzz_target!(|bytes: &[u8]| {
     let settings = Settings {
         exec: true,
-        legacy_expressions: bytes.first().is_some_and(|byte| byte % 2 == 1),
+        grammar: match bytes.first().copied().unwrap_or(0) % 3 {
+            0 => Grammar::Apache24,
+            1 => Grammar::Legacy,
+            _ => Grammar::Nginx,
+        },
         most_depth: 5,
         most_includes: 50,
         most_output_bytes: 100_000,

@@ -8,7 +8,7 @@ use super::expression::Expression;
 use super::page::{
     Broken, Command, Condition, ConfigItem, Echo, EchoItem, ExecItem, FileItem, Include, IncludeItem, SetItem,
 };
-use super::settings::Settings;
+use super::settings::{Grammar, Settings};
 use super::template::Template;
 
 /// Understands a directive.
@@ -26,16 +26,16 @@ pub(super) fn command(name: &[u8], attributes: &[Attribute], settings: &Settings
         b"printenv" => takes_none().map_or(Command::PrintEnvironment, Command::Broken),
         b"block" => block(attributes),
         b"set" if attributes.len() < 2 => Command::Broken("set needs var and value".to_owned()),
-        b"set" => Command::Set(set(attributes)),
+        b"set" => Command::Set(set(attributes, settings.grammar)),
         b"config" | b"echo" | b"exec" | b"fsize" | b"flastmod" | b"include" if attributes.is_empty() => {
             missing()
         }
-        b"config" => Command::Config(config(attributes)),
-        b"echo" => Command::Echo(echo(attributes)),
-        b"exec" => Command::Exec(exec(attributes)),
-        b"fsize" => Command::FileSize(files("fsize", attributes)),
-        b"flastmod" => Command::LastModified(files("flastmod", attributes)),
-        b"include" => include(attributes),
+        b"config" => Command::Config(config(attributes, settings.grammar)),
+        b"echo" => Command::Echo(echo(attributes, settings.grammar)),
+        b"exec" => Command::Exec(exec(attributes, settings.grammar)),
+        b"fsize" => Command::FileSize(files("fsize", attributes, settings.grammar)),
+        b"flastmod" => Command::LastModified(files("flastmod", attributes, settings.grammar)),
+        b"include" => include(attributes, settings.grammar),
         _ => Command::Broken(format!("there is no directive {:?}", String::from_utf8_lossy(name))),
     }
 }
@@ -49,19 +49,37 @@ fn unknown(directive: &str, name: &[u8]) -> Broken {
     format!("{directive} has no attribute {:?}", String::from_utf8_lossy(name))
 }
 
-/// Most attributes may hold entities; those of `config`, `set value` and conditions are taken as they are.
-fn decoded(value: &[u8]) -> Template {
-    Template::new(&unescape_html(value))
+/// Most attributes may hold entities; those of `config`, `set value` and conditions are taken as they are. nginx has none.
+fn decoded(value: &[u8], grammar: Grammar) -> Template {
+    match grammar {
+        Grammar::Nginx => Template::of_nginx(value),
+        Grammar::Apache24 | Grammar::Legacy => Template::new(&unescape_html(value)),
+    }
 }
 
-fn codings(directive: &str, value: &[u8]) -> Result<Vec<Coding>, Broken> {
-    Coding::list(value).map_err(|name| format!("{directive} knows no encoding {name:?}"))
+fn plain(value: &[u8], grammar: Grammar) -> Template {
+    match grammar {
+        Grammar::Nginx => Template::of_nginx(value),
+        Grammar::Apache24 | Grammar::Legacy => Template::new(value),
+    }
+}
+
+fn codings(directive: &str, value: &[u8], grammar: Grammar) -> Result<Vec<Coding>, Broken> {
+    let mut codings =
+        Coding::list(value).map_err(|name| format!("{directive} knows no encoding {name:?}"))?;
+    if grammar == Grammar::Nginx {
+        codings
+            .iter_mut()
+            .filter(|coding| **coding == Coding::Url)
+            .for_each(|coding| *coding = Coding::UrlOfNginx);
+    }
+    Ok(codings)
 }
 
 fn condition(directive: &str, attributes: &[Attribute], settings: &Settings) -> Condition {
     match attributes {
         [Attribute { name, value: Some(text) }] if name == b"expr" => {
-            match Expression::parse(text, settings.legacy_expressions) {
+            match Expression::parse(text, settings.grammar) {
                 Ok(expression) => Condition::Expression(expression),
                 Err(reason) => {
                     let text = String::from_utf8_lossy(text);
@@ -84,14 +102,14 @@ fn block(attributes: &[Attribute]) -> Command {
     }
 }
 
-fn config(attributes: &[Attribute]) -> Vec<ConfigItem> {
+fn config(attributes: &[Attribute], grammar: Grammar) -> Vec<ConfigItem> {
     let mut items = Vec::new();
     for (name, value) in valued(attributes) {
         items.push(match name {
-            b"errmsg" => ConfigItem::ErrorText(Template::new(value)),
-            b"echomsg" => ConfigItem::UndefinedText(Template::new(value)),
-            b"timefmt" => ConfigItem::TimeFormat(Template::new(value)),
-            b"sizefmt" => ConfigItem::SizeFormat(Template::new(value)),
+            b"errmsg" => ConfigItem::ErrorText(plain(value, grammar)),
+            b"echomsg" => ConfigItem::UndefinedText(plain(value, grammar)),
+            b"timefmt" => ConfigItem::TimeFormat(plain(value, grammar)),
+            b"sizefmt" => ConfigItem::SizeFormat(plain(value, grammar)),
             // Of the iPlanet server: whether included pages see the other attributes. Here they do not.
             b"scope" => continue,
             _ => ConfigItem::Broken(unknown("config", name)),
@@ -100,13 +118,13 @@ fn config(attributes: &[Attribute]) -> Vec<ConfigItem> {
     items
 }
 
-fn echo(attributes: &[Attribute]) -> Echo {
+fn echo(attributes: &[Attribute], grammar: Grammar) -> Echo {
     let mut echo = Echo { items: Vec::new(), default: None };
     for (name, value) in valued(attributes) {
         echo.items.push(match name {
-            b"var" => EchoItem::Variable(decoded(value)),
-            b"decoding" => EchoItem::Decoding(codings("echo", value)),
-            b"encoding" => EchoItem::Encoding(codings("echo", value)),
+            b"var" => EchoItem::Variable(decoded(value, grammar)),
+            b"decoding" => EchoItem::Decoding(codings("echo", value, grammar)),
+            b"encoding" => EchoItem::Encoding(codings("echo", value, grammar)),
             b"default" => {
                 echo.default = Some(Bytes::copy_from_slice(value));
                 continue;
@@ -114,34 +132,38 @@ fn echo(attributes: &[Attribute]) -> Echo {
             _ => EchoItem::Broken(unknown("echo", name)),
         });
     }
+    if grammar == Grammar::Nginx {
+        // Attributes have no order there.
+        echo.items.sort_by_key(|item| matches!(item, EchoItem::Variable(_)));
+    }
     echo
 }
 
-fn exec(attributes: &[Attribute]) -> Vec<ExecItem> {
+fn exec(attributes: &[Attribute], grammar: Grammar) -> Vec<ExecItem> {
     let item = |(name, value): (&[u8], &[u8])| match name {
-        b"cmd" => ExecItem::Command(decoded(value)),
-        b"cgi" => ExecItem::Cgi(decoded(value)),
+        b"cmd" => ExecItem::Command(decoded(value, grammar)),
+        b"cgi" => ExecItem::Cgi(decoded(value, grammar)),
         _ => ExecItem::Broken(unknown("exec", name)),
     };
     valued(attributes).map(item).collect()
 }
 
-fn files(directive: &str, attributes: &[Attribute]) -> Vec<FileItem> {
+fn files(directive: &str, attributes: &[Attribute], grammar: Grammar) -> Vec<FileItem> {
     let item = |(name, value): (&[u8], &[u8])| match name {
-        b"file" => FileItem::File(decoded(value)),
-        b"virtual" => FileItem::Virtual(decoded(value)),
+        b"file" => FileItem::File(decoded(value, grammar)),
+        b"virtual" => FileItem::Virtual(decoded(value, grammar)),
         _ => FileItem::Broken(unknown(directive, name)),
     };
     valued(attributes).map(item).collect()
 }
 
-fn include(attributes: &[Attribute]) -> Command {
+fn include(attributes: &[Attribute], grammar: Grammar) -> Command {
     let mut include = Include { items: Vec::new(), wait: false, set: None, stub: None };
     for (name, value) in valued(attributes) {
         match name {
-            b"file" => include.items.push(IncludeItem::File(decoded(value))),
-            b"virtual" => include.items.push(IncludeItem::Virtual(decoded(value))),
-            b"onerror" => include.items.push(IncludeItem::OnError(decoded(value))),
+            b"file" => include.items.push(IncludeItem::File(decoded(value, grammar))),
+            b"virtual" => include.items.push(IncludeItem::Virtual(decoded(value, grammar))),
+            b"onerror" => include.items.push(IncludeItem::OnError(decoded(value, grammar))),
             b"set" => include.set = Some(value.into()),
             b"stub" => include.stub = Some(value.into()),
             b"wait" if value.eq_ignore_ascii_case(b"yes") => include.wait = true,
@@ -156,13 +178,17 @@ fn include(attributes: &[Attribute]) -> Command {
     Command::Include(include)
 }
 
-fn set(attributes: &[Attribute]) -> Vec<SetItem> {
+fn set(attributes: &[Attribute], grammar: Grammar) -> Vec<SetItem> {
     let item = |(name, value): (&[u8], &[u8])| match name {
-        b"var" => SetItem::Variable(decoded(value)),
-        b"value" => SetItem::Value(Template::new(value)),
-        b"decoding" => SetItem::Decoding(codings("set", value)),
-        b"encoding" => SetItem::Encoding(codings("set", value)),
+        b"var" => SetItem::Variable(decoded(value, grammar)),
+        b"value" => SetItem::Value(plain(value, grammar)),
+        b"decoding" => SetItem::Decoding(codings("set", value, grammar)),
+        b"encoding" => SetItem::Encoding(codings("set", value, grammar)),
         _ => SetItem::Broken(unknown("set", name)),
     };
-    valued(attributes).map(item).collect()
+    let mut items: Vec<SetItem> = valued(attributes).map(item).collect();
+    if grammar == Grammar::Nginx {
+        items.sort_by_key(|item| matches!(item, SetItem::Value(_)));
+    }
+    items
 }

@@ -18,6 +18,8 @@ pub enum Coding {
     Url,
     /// Percent-encoding as in forms (`application/x-www-form-urlencoded`): a space is a plus.
     UrlEncoded,
+    /// Percent-encoding as nginx has it: all but what RFC 3986 section 2.3 calls unreserved.
+    UrlOfNginx,
     /// HTML entities.
     Entity,
     /// Base64.
@@ -48,8 +50,9 @@ impl Coding {
     pub fn encode(self, value: &[u8]) -> Cow<'_, [u8]> {
         match self {
             Coding::None => Cow::Borrowed(value),
-            Coding::Url => percent_encode(value, b"$-_.+!*'(),:;@&=/~", false),
-            Coding::UrlEncoded => percent_encode(value, b".-*_", true),
+            Coding::Url => percent_encode(value, b"$-_.+!*'(),:;@&=/~", false, LOWER_CASE),
+            Coding::UrlEncoded => percent_encode(value, b".-*_", true, LOWER_CASE),
+            Coding::UrlOfNginx => percent_encode(value, b"-._~", false, UPPER_CASE),
             Coding::Entity => escape_html(value),
             Coding::Base64 => Cow::Owned(BASE64.encode(value).into_bytes()),
         }
@@ -59,7 +62,7 @@ impl Coding {
     pub fn decode(self, value: &[u8]) -> Cow<'_, [u8]> {
         let decoded = match self {
             Coding::None => return Cow::Borrowed(value),
-            Coding::Url => percent_decode(value, false),
+            Coding::Url | Coding::UrlOfNginx => percent_decode(value, false),
             Coding::UrlEncoded => percent_decode(value, true),
             Coding::Entity => unescape_html(value),
             Coding::Base64 => Cow::Owned(decode_base64(value)),
@@ -185,19 +188,26 @@ fn character_of(number: &[u8]) -> Option<u8> {
     }
 }
 
-fn percent_encode<'a>(value: &'a [u8], kept: &[u8], plus_for_space: bool) -> Cow<'a, [u8]> {
+const LOWER_CASE: &[u8; 16] = b"0123456789abcdef";
+const UPPER_CASE: &[u8; 16] = b"0123456789ABCDEF";
+
+fn percent_encode<'a>(
+    value: &'a [u8],
+    kept: &[u8],
+    plus_for_space: bool,
+    digits: &[u8; 16],
+) -> Cow<'a, [u8]> {
     let stays = |byte: u8| byte.is_ascii_alphanumeric() || kept.contains(&byte);
     if value.iter().all(|&byte| stays(byte)) {
         return Cow::Borrowed(value);
     }
-    const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
     let mut encoded = Vec::with_capacity(value.len() * 2);
     for &byte in value {
         match byte {
             b' ' if plus_for_space => encoded.push(b'+'),
             byte if stays(byte) => encoded.push(byte),
             byte => {
-                let digit = |value: u8| HEXADECIMAL[usize::from(value)];
+                let digit = |value: u8| digits[usize::from(value)];
                 encoded.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]);
             }
         }
@@ -331,6 +341,7 @@ mod tests {
         assert_eq!(text(Coding::Entity.encode(b"a<b>&\"'")), "a&lt;b&gt;&amp;&quot;'");
         assert_eq!(text(Coding::Url.encode(value)), "a%20b%3c&%22%3e%25/+~%e4");
         assert_eq!(text(Coding::UrlEncoded.encode(value)), "a+b%3c%26%22%3e%25%2f%2b%7e%e4");
+        assert_eq!(text(Coding::UrlOfNginx.encode(value)), "a%20b%3C%26%22%3E%25%2F%2B~%E4");
         assert_eq!(text(Coding::Base64.encode(b"any")), "YW55");
     }
 

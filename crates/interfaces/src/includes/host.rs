@@ -75,6 +75,8 @@ pub struct Fetched {
     pub body: Vec<Bytes>,
     /// What it depends on.
     pub depends_on: DependsOn,
+    /// Why it is no success: then the content is the page of an error.
+    pub failure: Option<String>,
 }
 
 /// What is known of a target that is a file.
@@ -118,8 +120,7 @@ pub trait Host: 'static {
     /// Finds out what a target is, without running it.
     fn resolve(&self, target: &Target) -> impl Future<Output = Result<Resolved, String>>;
 
-    /// Fetches a target's content; `variables` are those that the page has set. An answer without success is an
-    /// error.
+    /// Fetches a target's content; `variables` are those that the page has set.
     fn fetch(
         &self,
         target: Target,

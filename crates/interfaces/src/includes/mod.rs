@@ -35,4 +35,4 @@ pub use self::host::{
 pub use self::page::Page;
 pub use self::parse::parse;
 pub use self::render::{Rendered, Rendering};
-pub use self::settings::Settings;
+pub use self::settings::{Grammar, Settings};

@@ -201,6 +201,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::includes::settings::Grammar;
 
     fn tag(text: &str) -> (String, Vec<(String, Option<String>)>, bool, usize) {
         let tag = read_tag(text.as_bytes(), 0, b"-->");
@@ -294,8 +295,9 @@ mod tests {
         }
 
         #[test]
-        fn any_directives(source in "(<!--#(echo|set|if|elif|else|endif|include|block|endblock|config|exec)?|var=|value=|expr=|\"|'|a|\\$|\\\\|=| |-->|--|\n){0,60}", legacy: bool) {
-            let settings = Settings { legacy_expressions: legacy, ..Settings::default() };
+        fn any_directives(source in "(<!--#(echo|set|if|elif|else|endif|include|block|endblock|config|exec)?|var=|value=|expr=|\"|'|a|\\$|\\\\|=| |-->|--|\n){0,60}", grammar in 0usize..3) {
+            let grammar = [Grammar::Apache24, Grammar::Legacy, Grammar::Nginx][grammar];
+            let settings = Settings { grammar, ..Settings::default() };
             parse(&Bytes::from(source.into_bytes()), &settings);
         }
     }

@@ -2,13 +2,24 @@
 
 use bytes::Bytes;
 
+/// The languages of pages, where they differ: in conditions, in variables, in the order of attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grammar {
+    /// That of Apache 2.4.
+    Apache24,
+    /// That of Apache 2.2, with the variables of nginx besides.
+    Legacy,
+    /// That of nginx.
+    Nginx,
+}
+
 /// How pages are read and evaluated. The defaults are Apache's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Whether `exec` runs programs.
     pub exec: bool,
-    /// Whether conditions are in the grammar of Apache 2.2 and nginx instead of that of Apache 2.4.
-    pub legacy_expressions: bool,
+    /// Which of the servers' languages pages are in, as far as these differ.
+    pub grammar: Grammar,
     /// What stands where a directive fails, until `config errmsg` says otherwise.
     pub error_text: Bytes,
     /// What `echo` gives for an undefined variable, until `config echomsg` says otherwise.
@@ -33,7 +44,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             exec: false,
-            legacy_expressions: false,
+            grammar: Grammar::Apache24,
             error_text: Bytes::from_static(b"[an error occurred while processing this directive]"),
             undefined_text: Bytes::from_static(b"(none)"),
             time_format: Bytes::from_static(b"%A, %d-%b-%Y %H:%M:%S %Z"),

@@ -27,6 +27,16 @@ enum TemplatePart {
 impl Template {
     /// Takes a value apart.
     pub fn new(value: &[u8]) -> Template {
+        Template::parse(value, b"$", true)
+    }
+
+    /// The same as nginx has it: a backslash makes a quote or a backslash part of the value, too.
+    pub fn of_nginx(value: &[u8]) -> Template {
+        Template::parse(value, b"$\\'\"", false)
+    }
+
+    /// `escapable` is what a backslash stands for itself no longer before; one at the end may be left out.
+    fn parse(value: &[u8], escapable: &[u8], keeps_last: bool) -> Template {
         let mut parts = Vec::new();
         let mut text = Vec::new();
         let mut problem = None;
@@ -35,9 +45,12 @@ impl Template {
             text.extend_from_slice(&rest[..special]);
             rest = &rest[special..];
             if rest[0] == b'\\' {
-                let escaped = usize::from(rest.get(1) == Some(&b'$'));
-                text.push(rest[escaped]);
-                rest = &rest[1 + escaped..];
+                let is_escape = rest.get(1).is_some_and(|next| escapable.contains(next));
+                if !is_escape && (keeps_last || rest.len() > 1) {
+                    text.push(b'\\');
+                }
+                text.extend(rest.get(1).filter(|_| is_escape));
+                rest = &rest[1 + usize::from(is_escape)..];
                 continue;
             }
             let (name, length) = match variable(rest) {
@@ -197,6 +210,8 @@ mod tests {
             assert_eq!(filled(value), expected, "{value}");
         }
         assert!(Template::new(b"${open").problem.is_some());
+        let of_nginx = |value: &str| Template::of_nginx(value.as_bytes()).fill(lookup);
+        assert_eq!(of_nginx(r#"\$a \d \\d \' \" $a\"#), br#"$a \d \d ' " 1"#);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use touchstone_interfaces::includes::Grammar;
+
 use super::SectionPlaces;
 use super::SiteConfig;
 use super::parse::{Reader, Value};
@@ -20,7 +22,7 @@ pub struct IncludesConfig {
     /// How long such a program may run.
     pub exec_timeout: Duration,
     /// The grammar of conditions.
-    pub expressions: ExpressionGrammar,
+    pub expressions: Grammar,
     /// What stands where a directive fails.
     pub error_text: String,
     /// What stands for an undefined variable.
@@ -58,15 +60,6 @@ pub enum XBitHack {
     Full,
 }
 
-/// `expressions`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExpressionGrammar {
-    /// That of Apache 2.4.
-    Apache24,
-    /// That of Apache 2.2, which takes in nginx's.
-    Legacy,
-}
-
 impl Default for IncludesConfig {
     fn default() -> IncludesConfig {
         INCLUDES.defaults()
@@ -87,7 +80,7 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
         xbithack: XBitHack::Off,
         exec: false,
         exec_timeout: Duration::ZERO,
-        expressions: ExpressionGrammar::Apache24,
+        expressions: Grammar::Apache24,
         error_text: String::new(),
         undefined_text: String::new(),
         time_format: String::new(),
@@ -162,17 +155,23 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "expressions",
             default: Some("\"apache-2.4\""),
             example: "\"legacy\"",
-            documentation: "The grammar of the conditions of `if` and `elif`.",
+            documentation: "Whose language pages are in, where the servers differ: in the conditions of `if` and `elif`, \
+                and with `nginx` in more, see [Coming from nginx](includes.md#coming-from-nginx).",
             kind: Kind::Choice(&[
                 Choice {
                     word: "apache-2.4",
                     meaning: "`v(\"name\") =~ /regex/ && ...`, as Apache 2.4 has it",
-                    set: |includes| includes.expressions = ExpressionGrammar::Apache24,
+                    set: |includes| includes.expressions = Grammar::Apache24,
                 },
                 Choice {
                     word: "legacy",
-                    meaning: "`$name = /regex/ && ...`, as Apache 2.2 and nginx have it (SSILegacyExprParser)",
-                    set: |includes| includes.expressions = ExpressionGrammar::Legacy,
+                    meaning: "`$name = /regex/ && ...`, as Apache 2.2 has it (SSILegacyExprParser)",
+                    set: |includes| includes.expressions = Grammar::Legacy,
+                },
+                Choice {
+                    word: "nginx",
+                    meaning: "`$name = /regex/`, as nginx has it",
+                    set: |includes| includes.expressions = Grammar::Nginx,
                 },
             ]),
         },

@@ -40,7 +40,7 @@ pub use ajp::{AjpConfig, Sessions};
 pub use cgi::{CgiConfig, parse_umask};
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use fastcgi::ProgramsConfig;
-pub use includes::{ExpressionGrammar, IncludesConfig, XBitHack};
+pub use includes::{IncludesConfig, XBitHack};
 pub use nsapi::NsapiConfig;
 pub use parse::{Loaded, load_file, load_server_section, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};

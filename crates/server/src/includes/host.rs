@@ -128,9 +128,8 @@ impl Host for PageHost {
         let mut depends_on = depends_on(&lead);
         let most_bytes = self.includes().map_or(0, |includes| includes.settings.most_output_bytes);
         let answer = Box::pin(self.answer(lead)).await;
-        if !(200..300).contains(&answer.status) {
-            return Err(format!("{shown} answers {}", answer.status));
-        }
+        let is_success = (200..300).contains(&answer.status);
+        let failure = (!is_success).then(|| format!("{shown} answers {}", answer.status));
         if has_field(&answer.fields, b"content-encoding") {
             return Err(format!("{shown} answers in a content coding that was not asked for"));
         }
@@ -138,7 +137,7 @@ impl Host for PageHost {
             depends_on = DependsOn::Request;
         }
         let body = collect(answer.body, most_bytes).await.map_err(|error| format!("{shown}: {error}"))?;
-        Ok(Fetched { body, depends_on })
+        Ok(Fetched { body, depends_on, failure })
     }
 
     async fn run(&self, command: ShellCommand, variables: Vec<Variable>) -> Result<Vec<Bytes>, String> {

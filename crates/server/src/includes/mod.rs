@@ -23,9 +23,9 @@ mod variables;
 use std::sync::Arc;
 
 use touchstone_files::root::FileFacts;
-use touchstone_interfaces::includes::Settings;
+use touchstone_interfaces::includes::{Grammar, Settings};
 
-use crate::config::{ExpressionGrammar, IncludesConfig, XBitHack};
+use crate::config::{IncludesConfig, XBitHack};
 
 pub use answer::{FoundPage, Made, answer};
 pub use load::{LoadError, kept, load};
@@ -46,8 +46,8 @@ impl SiteIncludes {
     pub fn new(config: &IncludesConfig) -> SiteIncludes {
         let settings = Settings {
             exec: config.exec,
-            legacy_expressions: config.expressions == ExpressionGrammar::Legacy,
-            error_text: config.error_text.clone().into(),
+            grammar: config.expressions,
+            error_text: error_text(config).into(),
             undefined_text: config.undefined_text.clone().into(),
             time_format: config.time_format.clone().into(),
             start_tag: config.start_tag.as_bytes().into(),
@@ -88,5 +88,14 @@ impl SiteIncludes {
     /// How long a command may run.
     pub fn exec_timeout(&self) -> std::time::Duration {
         self.config.exec_timeout
+    }
+}
+
+/// The text for errors: nginx's own is another than Apache's, which is the default.
+fn error_text(config: &IncludesConfig) -> String {
+    let is_default = config.error_text == IncludesConfig::default().error_text;
+    match is_default && config.expressions == Grammar::Nginx {
+        true => "[an error occurred while processing the directive]".to_owned(),
+        false => config.error_text.clone(),
     }
 }

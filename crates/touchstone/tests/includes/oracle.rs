@@ -8,7 +8,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::oracle_pages::{APACHE_PAGES, LEGACY_PAGES, NGINX_PAGES};
+use super::oracle_pages::{APACHE_PAGES, LEGACY_PAGES, NGINX_CONDITIONS, NGINX_PAGES, NGINX_REQUEST_PAGES};
 use crate::support::{Client, Server, Tree, free_port, skipped, wait_until};
 
 /// 2001-09-09 01:46:40 UTC.
@@ -176,21 +176,77 @@ fn the_same_as_apache_with_its_old_conditions() {
     compare(&tree, LEGACY_PAGES, &oracle, &touchstone(&tree, "expressions = \"legacy\"\n"));
 }
 
-#[test]
-fn the_same_as_nginx() {
-    let tree = tree(NGINX_PAGES);
+/// An nginx that takes all files for pages.
+fn nginx(tree: &Tree) -> Option<Oracle> {
     let run = tree.beside("run");
     let run = run.display();
-    let oracle = Oracle::start("nginx", &["-c", "FILE"], tree.around(), |address| {
+    Oracle::start("nginx", &["-c", "FILE"], tree.around(), |address| {
         let root = tree.root();
         let root = root.display();
         format!(
             "daemon off; master_process off; pid {run}/pid; error_log {run}/error.log; events {{}}\n\
              http {{ access_log off; types {{ text/html html shtml; }} client_body_temp_path {run}/1; \
              proxy_temp_path {run}/2; fastcgi_temp_path {run}/3; uwsgi_temp_path {run}/4; scgi_temp_path {run}/5;\n\
-             server {{ listen {address}; root {root}; location / {{ }} location ~ \\.shtml$ {{ ssi on; }} }} }}\n"
+             server {{ listen {address}; root {root}; server_name a.example; location / {{ }} \
+             location ~ \\.shtml$ {{ ssi on; }} }} }}\n"
         )
-    });
-    let Some(oracle) = oracle else { return };
-    compare(&tree, NGINX_PAGES, &oracle, &touchstone(&tree, "expressions = \"legacy\"\n"));
+    })
+}
+
+#[test]
+fn the_same_as_nginx() {
+    let tree = tree(NGINX_PAGES);
+    let Some(oracle) = nginx(&tree) else { return };
+    for grammar in ["legacy", "nginx"] {
+        let server = touchstone(&tree, &format!("expressions = {grammar:?}\n"));
+        compare(&tree, NGINX_PAGES, &oracle, &server);
+    }
+}
+
+#[test]
+fn the_same_as_nginx_for_each_request() {
+    let tree = tree(NGINX_REQUEST_PAGES);
+    let conditions: String = NGINX_CONDITIONS
+        .iter()
+        .enumerate()
+        .map(|(number, condition)| {
+            format!("{number} <!--# if expr=\"{condition}\" -->T<!--# else -->F<!--# endif -->\n")
+        })
+        .collect();
+    tree.write("conditions.shtml", conditions);
+    let encodings: String = (0x21..=0xffu8)
+        .filter(|byte| !b"\"$\\\x7f".contains(byte) && byte.is_ascii())
+        .map(|byte| {
+            let byte = char::from(byte);
+            format!("<!--# set var=\"v\" value=\"{byte}\" --><!--# echo var=\"v\" encoding=\"entity\" -->\n")
+        })
+        .collect();
+    tree.write("encodings.shtml", encodings);
+    let Some(oracle) = nginx(&tree) else { return };
+    let server = touchstone(&tree, "expressions = \"nginx\"\n");
+    let mut faults = Vec::new();
+    let pages = NGINX_REQUEST_PAGES.iter().map(|(name, _)| *name);
+    for page in pages.chain(["conditions.shtml", "encodings.shtml"]) {
+        for query in ["", "?v", "?v=", "?v=equal", "?a=b&V=c%20d+e&v=2", "?xv=1&v=<x>&w=2", "?v=CAP1andCAP2"]
+        {
+            let target = format!("/{page}{query}");
+            let request = format!(
+                "GET {target} HTTP/1.1\r\nHost: A.example\r\nCookie: c=d; v=cookie\r\nX-Y: 1\r\n\
+                 User-Agent: me\r\nConnection: close\r\n\r\n"
+            );
+            let body = |address| {
+                let response = Client::connect(address).ask(&request);
+                String::from_utf8_lossy(&response.body).into_owned()
+            };
+            let (expected, found) = (body(oracle.address), body(server.address()));
+            let lines = expected.lines().zip(found.lines());
+            let others = lines.filter(|(expected, found)| expected != found);
+            let others: Vec<String> =
+                others.map(|(expected, found)| format!("{expected}\n  here {found}")).collect();
+            if !others.is_empty() || expected.lines().count() != found.lines().count() {
+                faults.push(format!("{target}: {}", others.join("\n")));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

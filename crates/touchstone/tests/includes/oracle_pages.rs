@@ -289,3 +289,86 @@ pub(crate) const NGINX_PAGES: &[(&str, &str)] = &[
         r##"<!--# set var="v" value="hello" --><!--# if expr="$v" -->1<!--# else -->2<!--# endif --><!--# if expr="$nosuch" -->1<!--# else -->2<!--# endif --><!--# if expr="$v = hello" -->1<!--# else -->2<!--# endif --><!--# if expr="$v != hello" -->1<!--# elif expr="$v = /^h(.)/" -->3<!--# else -->2<!--# endif --><!--# if expr="$v = /l(?P<rest>.*)/" --><!--# echo var="rest" --><!--# endif -->"##,
     ),
 ];
+
+/// For nginx with `expressions = "nginx"`, asked for with several queries.
+pub(crate) const NGINX_REQUEST_PAGES: &[(&str, &str)] = &[
+    (
+        "variables.shtml",
+        r##"arg_v=<!--# echo var="arg_v" -->
+ARG_V=<!--# echo var="ARG_V" -->
+arg_w=<!--# echo var="arg_w" -->
+args=<!--# echo var="args" -->
+is_args=<!--# echo var="is_args" -->
+query_string=<!--# echo var="query_string" -->
+uri=<!--# echo var="uri" -->
+document_uri=<!--# echo var="document_uri" -->
+request_uri=<!--# echo var="request_uri" -->
+host=<!--# echo var="host" -->
+scheme=<!--# echo var="scheme" -->
+https=<!--# echo var="https" -->
+cookie_v=<!--# echo var="cookie_v" -->
+cookie_x=<!--# echo var="cookie_x" -->
+http_x_y=<!--# echo var="http_x_y" -->
+http_nosuch=<!--# echo var="http_nosuch" -->
+http_user_agent=<!--# echo var="http_user_agent" -->
+request=<!--# echo var="request" -->
+request_method=<!--# echo var="request_method" -->
+remote_addr=<!--# echo var="remote_addr" -->
+server_addr=<!--# echo var="server_addr" -->
+server_protocol=<!--# echo var="server_protocol" -->
+document_root=<!--# echo var="document_root" -->
+request_filename=<!--# echo var="request_filename" -->
+content_type=<!--# echo var="content_type" -->
+content_length=<!--# echo var="content_length" -->
+remote_user=<!--# echo var="remote_user" -->
+nosuch=<!--# echo var="nosuch" -->
+[<!--# include virtual="/inner.shtml?v=inner&w=x" -->][<!--# include virtual="/inner.shtml" -->][<!--# include virtual="/inner.shtml?$args" -->]"##,
+    ),
+    (
+        "inner.shtml",
+        r##"<!--# echo var="arg_v" -->,<!--# echo var="args" -->,<!--# echo var="uri" -->,<!--# echo var="document_uri" -->,<!--# echo var="request_uri" -->,<!--# echo var="query_string" -->,<!--# echo var="request_filename" -->"##,
+    ),
+    (
+        "attributes.shtml",
+        r##"<!--# set value="<$arg_v>" var="x" --><!--# echo var="x" encoding="none" -->|<!--# echo encoding="none" var="x" -->|<!--# echo default="none" var="nosuch" -->|<!--# echo var="x" encoding="entity" -->|<!--# echo var="x" -->|<!--# set var="y" value="a\$b\\c\'d\"e\d" --><!--# echo var="y" -->|<!--# set var="z" value='&amp;"' --><!--# echo var="z" encoding="none" -->|<!--# set var="arg_v" value="own" --><!--# echo var="arg_v" -->|<!--# config errmsg="failed" --><!--# nosuch -->|<!--# include virtual="/empty.html" -->|<!--# include virtual="/plain%2ehtml" -->|<!--# include virtual="/inner.shtml%3fv=1" stub="none" -->"##,
+    ),
+    ("empty.shtml", ""),
+    (
+        "blocks.shtml",
+        r##"<!--# block name="one" --><!--# if expr="$arg_v" -->with <!--# echo var="arg_v" --><!--# else -->without<!--# endif --><!--# endblock -->[<!--# include virtual="/nosuch.shtml?$args" stub="one" -->]<!--# block name="two" -->plain<!--# endblock -->[<!--# include virtual="/empty.shtml?$args" stub="two" -->]<!--# include virtual="/inner.shtml?v=kept" set="kept" wait="yes" -->[<!--# echo var="kept" -->]"##,
+    ),
+];
+
+/// Conditions for nginx.
+pub(crate) const NGINX_CONDITIONS: &[&str] = &[
+    "$arg_v",
+    "${arg_v}",
+    "$arg_nosuch",
+    "$arg_v = equal",
+    "$arg_v=equal",
+    "$arg_v  =  equal",
+    "$arg_v != equal",
+    "equal = $arg_v",
+    "equal != $arg_v",
+    "EQUAL = equal",
+    "$arg_v = /eq/",
+    "$arg_v != /eq/",
+    "$arg_v = /EQ/",
+    r"$arg_v = /(CAP\d).*(CAP\d)/",
+    "$1 = CAP1",
+    r"$arg_v = /^\w+$arg_w/",
+    "$arg_v = /(?P<named>eq)/",
+    "$named = eq",
+    "$arg_v = x$arg_v",
+    "$arg_v = two words",
+    r"$arg_v = \/x",
+    "$arg_v = ",
+    "$arg_v !=",
+    "x$arg_v",
+    "x",
+    "$uri = /conditions/",
+    "$arg_v = /./",
+    r"$arg_v = /\./",
+    "$cookie_v = cookie",
+    "$host = a.example",
+];

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 /// A network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Network {
+    /// Networks of IPv4 hold no addresses of IPv6, and the other way round; an address in its mapped form is one of IPv4.
+    is_ipv4: bool,
     address: u128,
     mask: u128,
 }
@@ -24,7 +26,7 @@ impl Network {
         let Ok(ip) = address.parse::<IpAddr>() else {
             return if mask.is_none() { Network::beginning(address) } else { None };
         };
-        let (address, bits) = widen(ip);
+        let (is_ipv4, address, bits) = widen(ip);
         let prefix = match mask {
             None => 128,
             Some(mask) => match mask.parse::<u32>() {
@@ -33,12 +35,14 @@ impl Network {
                 Err(_) => {
                     let IpAddr::V4(mask) = mask.parse().ok()? else { return None };
                     let mask = u128::from(mask.to_bits()) | !u128::from(u32::MAX);
-                    return Some(Network { address: address & mask, mask });
+                    return Some(Network { is_ipv4, address: address & mask, mask });
                 }
             },
         };
         let mask = if prefix == 0 { 0 } else { u128::MAX << (128 - prefix) };
-        Some(Network { address: address & mask, mask })
+        // A network of mapped addresses is one of IPv4 if there are no others in it.
+        let is_ipv4 = is_ipv4 && prefix >= 96;
+        Some(Network { is_ipv4, address: address & mask, mask })
     }
 
     /// `10.1` or `10.1.`: every address that begins so.
@@ -51,22 +55,25 @@ impl Network {
         for (octet, part) in octets.iter_mut().zip(&parts) {
             *octet = part.parse().ok()?;
         }
-        let (address, _) = widen(IpAddr::from(octets));
-        Some(Network { address, mask: u128::MAX << (32 - 8 * parts.len()) })
+        let (is_ipv4, address, _) = widen(IpAddr::from(octets));
+        Some(Network { is_ipv4, address, mask: u128::MAX << (32 - 8 * parts.len()) })
     }
 
     /// Whether the address lies in it; what is no address does not.
     pub(super) fn contains(&self, address: &[u8]) -> bool {
         let address = std::str::from_utf8(address).ok().and_then(|text| text.trim().parse().ok());
-        address.is_some_and(|address| widen(address).0 & self.mask == self.address)
+        address.is_some_and(|address| {
+            let (is_ipv4, address, _) = widen(address);
+            is_ipv4 == self.is_ipv4 && address & self.mask == self.address
+        })
     }
 }
 
-/// An address as IPv6 has it, IPv4 in its mapped form, and how many bits its own form has.
-fn widen(address: IpAddr) -> (u128, u32) {
+/// Whether an address is one of IPv4; it as IPv6 has it, IPv4 in its mapped form; and how many bits its own form has.
+fn widen(address: IpAddr) -> (bool, u128, u32) {
     match address {
-        IpAddr::V4(address) => (address.to_ipv6_mapped().to_bits(), 32),
-        IpAddr::V6(address) => (address.to_bits(), 128),
+        IpAddr::V4(address) => (true, address.to_ipv6_mapped().to_bits(), 32),
+        IpAddr::V6(address) => (address.to_ipv4_mapped().is_some(), address.to_bits(), 128),
     }
 }
 
@@ -88,7 +95,13 @@ mod tests {
             ("2001:db8::/32", "2001:db8:1::1", true),
             ("2001:db8::/32", "10.1.1.1", false),
             ("0.0.0.0/0", "1.2.3.4", true),
-            ("::/0", "1.2.3.4", true),
+            ("::/0", "1.2.3.4", false),
+            ("::/0", "::1", true),
+            ("ff::/8", "127.0.0.1", false),
+            ("0.0.0.0/0", "::1", false),
+            ("::ffff:10.0.0.0/104", "10.1.2.3", true),
+            ("::ffff:10.0.0.0/104", "11.1.2.3", false),
+            ("::ffff:0:0/80", "1.2.3.4", false),
             ("127.0.0.1", "localhost", false),
         ];
         for (network, address, expected) in table {

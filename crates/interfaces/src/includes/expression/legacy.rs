@@ -9,8 +9,9 @@
 //! ```
 //!
 //! `&&` and `||` bind alike, and to the right: `a && b || c` is `a && (b || c)`. Texts may be quoted with `'`; several
-//! in a row are one with spaces between. Variables are filled in when it is evaluated. nginx's conditions are
-//! understood too; its named groups become variables.
+//! in a row are one with spaces between. Variables are filled in when it is evaluated. Most of nginx's conditions are
+//! understood too; its named groups become variables. In a regular expression a backslash stays, unless it stands before
+//! another, a quote, a slash or a dollar.
 
 use super::error::EvaluationError;
 use super::limits::MOST_NESTING;
@@ -49,12 +50,34 @@ enum Operand {
     },
 }
 
+/// A regular expression, perhaps with variables in it.
 #[derive(Debug)]
-enum Pattern {
+pub(super) enum Pattern {
     /// Without variables.
     Compiled(RegularExpression),
     /// Compiled when its variables are known.
     Template(Template),
+}
+
+impl Pattern {
+    pub(super) fn new(template: Template) -> Result<Pattern, String> {
+        Ok(match template.constant() {
+            Some(pattern) => Pattern::Compiled(RegularExpression::new(pattern, b"")?),
+            None => Pattern::Template(template),
+        })
+    }
+
+    /// Whether it matches; leaves its groups in the scope.
+    pub(super) fn matches(&self, subject: &[u8], scope: &mut impl Scope) -> Result<bool, EvaluationError> {
+        match self {
+            Pattern::Compiled(pattern) => Ok(matches(subject, pattern, scope)),
+            Pattern::Template(template) => {
+                let pattern = fill(template, scope);
+                let pattern = RegularExpression::new(&pattern, b"").map_err(EvaluationError)?;
+                Ok(matches(subject, &pattern, scope))
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,11 +174,7 @@ impl Parser {
             Some(Token::Regex(_)) if matches!(operator, Operator::Equal | Operator::NotEqual) => {
                 let Some(Token::Regex(pattern)) = self.tokens.next() else { return Err(String::new()) };
                 self.regexes += 1;
-                let template = Template::new(&pattern);
-                let pattern = match template.constant() {
-                    Some(pattern) => Pattern::Compiled(RegularExpression::new(pattern, b"")?),
-                    None => Pattern::Template(template),
-                };
+                let pattern = Pattern::new(Template::new(&pattern))?;
                 Ok(Operand::Matches { negated: operator == Operator::NotEqual, subject, pattern })
             }
             Some(token) => Err(unexpected(token)),
@@ -261,13 +280,17 @@ fn token(rest: &[u8], after_access: bool) -> (Token, usize) {
     }
 }
 
-/// What stands before the closing quote, its backslashes taken away; nothing where there is no closing quote.
+/// What stands before the closing quote, its backslashes taken away; nothing where there is no closing quote. Most
+/// backslashes of a regular expression, whose quote is a slash, are its own.
 fn quoted(rest: &[u8], quote: u8) -> (Vec<u8>, usize) {
     let mut text = Vec::new();
     let mut at = 0;
     while let Some(&byte) = rest.get(at) {
         match (byte, rest.get(at + 1)) {
             (b'\\', Some(&escaped)) => {
+                if quote == b'/' && !b"/\\'\"$".contains(&escaped) {
+                    text.push(b'\\');
+                }
                 text.push(escaped);
                 at += 1;
             }
@@ -348,21 +371,13 @@ impl Operand {
             Operand::Matches { negated, subject, pattern } => {
                 *regexes_left = regexes_left.saturating_sub(1);
                 let subject = fill(subject, scope);
-                let matched = match pattern {
-                    Pattern::Compiled(pattern) => matches(&subject, pattern, scope),
-                    Pattern::Template(template) => {
-                        let pattern = fill(template, scope);
-                        let pattern = RegularExpression::new(&pattern, b"").map_err(EvaluationError)?;
-                        matches(&subject, &pattern, scope)
-                    }
-                };
-                matched != *negated
+                pattern.matches(&subject, scope)? != *negated
             }
         })
     }
 }
 
-fn fill(template: &Template, scope: &mut impl Scope) -> Vec<u8> {
+pub(super) fn fill(template: &Template, scope: &mut impl Scope) -> Vec<u8> {
     template.fill(|name| scope.variable(name))
 }
 

@@ -1,7 +1,8 @@
-//! The conditions of `if` and `elif`, in either of Apache's two grammars.
+//! The conditions of `if` and `elif`, in one of three grammars.
 //!
 //! - [`modern`] is the grammar of Apache 2.4 (`v("name") =~ /regex/ && ...`),
-//! - [`legacy`] that of Apache 2.2 and older (`"$name" = /regex/ && ...`), which takes in what nginx understands.
+//! - [`legacy`] that of Apache 2.2 and older (`"$name" = /regex/ && ...`), which takes in most of what nginx understands,
+//! - [`nginx`] that of nginx: one comparison.
 //!
 //! A condition is parsed once, when its page is; [`Scope`] is what it sees of the page and the request when it is
 //! evaluated. Regular expressions are those of the `regex` crate, whose time grows with the text and not with what
@@ -9,6 +10,7 @@
 
 pub mod legacy;
 pub mod modern;
+pub mod nginx;
 
 mod address;
 mod error;
@@ -25,7 +27,9 @@ mod wildcard;
 pub use self::error::EvaluationError;
 use self::legacy::LegacyCondition;
 use self::modern::Condition;
+use self::nginx::NginxCondition;
 pub use self::scope::{Captures, Scope};
+use crate::includes::settings::Grammar;
 
 /// A condition, ready to be evaluated.
 #[derive(Debug)]
@@ -34,15 +38,17 @@ pub enum Expression {
     Modern(Condition),
     /// In the grammar of Apache 2.2.
     Legacy(LegacyCondition),
+    /// In the grammar of nginx.
+    Nginx(NginxCondition),
 }
 
 impl Expression {
     /// Reads a condition; the error says what is wrong with it.
-    pub fn parse(text: &[u8], legacy: bool) -> Result<Expression, String> {
-        if legacy {
-            LegacyCondition::parse(text).map(Expression::Legacy)
-        } else {
-            Condition::parse(text).map(Expression::Modern)
+    pub fn parse(text: &[u8], grammar: Grammar) -> Result<Expression, String> {
+        match grammar {
+            Grammar::Apache24 => Condition::parse(text).map(Expression::Modern),
+            Grammar::Legacy => LegacyCondition::parse(text).map(Expression::Legacy),
+            Grammar::Nginx => NginxCondition::parse(text).map(Expression::Nginx),
         }
     }
 
@@ -51,6 +57,7 @@ impl Expression {
         match self {
             Expression::Modern(condition) => condition.holds(scope),
             Expression::Legacy(condition) => condition.holds(scope),
+            Expression::Nginx(condition) => condition.holds(scope),
         }
     }
 }

@@ -96,6 +96,10 @@ impl RequestVariable {
     pub(super) fn value(&self, scope: &mut impl Scope) -> Vec<u8> {
         match self {
             RequestVariable::Field(name) => scope.request_field(name.as_bytes()).unwrap_or_default(),
+            // Unlike the variable of CGI it is always there.
+            RequestVariable::Named(name) if name == "HTTPS" => {
+                scope.variable(b"HTTPS").unwrap_or_else(|| b"off".to_vec())
+            }
             RequestVariable::Named(name) => scope.variable(name.as_bytes()).unwrap_or_default(),
             RequestVariable::Time(index) => {
                 let part = local_parts(scope.now()).get(*index).copied().unwrap_or_default();

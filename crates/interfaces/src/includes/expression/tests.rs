@@ -58,7 +58,8 @@ fn page() -> Page {
 }
 
 fn evaluate(text: &str, legacy: bool) -> Result<bool, String> {
-    let expression = Expression::parse(text.as_bytes(), legacy)?;
+    let grammar = if legacy { Grammar::Legacy } else { Grammar::Apache24 };
+    let expression = Expression::parse(text.as_bytes(), grammar)?;
     expression.holds(&mut page()).map_err(|error| error.to_string())
 }
 
@@ -175,7 +176,7 @@ fn modern_conditions_that_are_wrong() {
         "@",
     ];
     for text in table {
-        assert!(Expression::parse(text.as_bytes(), false).is_err(), "{text}");
+        assert!(Expression::parse(text.as_bytes(), Grammar::Apache24).is_err(), "{text}");
     }
 }
 
@@ -234,7 +235,7 @@ fn legacy_conditions_that_are_wrong() {
         "-A", "a (b)",
     ];
     for text in table {
-        assert!(Expression::parse(text.as_bytes(), true).is_err(), "{text}");
+        assert!(Expression::parse(text.as_bytes(), Grammar::Legacy).is_err(), "{text}");
     }
     assert!(evaluate("a = /$b(/", true).is_err());
 }
@@ -252,7 +253,8 @@ fn deep_nesting_is_refused() {
     {
         let text = format!("{}'a' == 'a'{}", open.repeat(100_000), close.repeat(100_000));
         for legacy in [false, true] {
-            let result = Expression::parse(text.as_bytes(), legacy);
+            let grammar = if legacy { Grammar::Legacy } else { Grammar::Apache24 };
+            let result = Expression::parse(text.as_bytes(), grammar);
             assert!(legacy || result.is_err(), "{open}");
         }
     }
@@ -339,17 +341,21 @@ fn fragment() -> impl Strategy<Value = String> {
         .prop_map(|parts| parts.join(" "))
 }
 
+fn grammar() -> impl Strategy<Value = Grammar> {
+    proptest::sample::select(vec![Grammar::Apache24, Grammar::Legacy, Grammar::Nginx])
+}
+
 proptest! {
     #[test]
-    fn any_bytes(text in proptest::collection::vec(any::<u8>(), 0..80), legacy: bool) {
-        if let Ok(expression) = Expression::parse(&text, legacy) {
+    fn any_bytes(text in proptest::collection::vec(any::<u8>(), 0..80), grammar in grammar()) {
+        if let Ok(expression) = Expression::parse(&text, grammar) {
             _ = expression.holds(&mut page());
         }
     }
 
     #[test]
-    fn any_fragments(text in fragment(), legacy: bool) {
-        if let Ok(expression) = Expression::parse(text.as_bytes(), legacy) {
+    fn any_fragments(text in fragment(), grammar in grammar()) {
+        if let Ok(expression) = Expression::parse(text.as_bytes(), grammar) {
             _ = expression.holds(&mut page());
         }
     }

@@ -10,8 +10,9 @@ use bytes::Bytes;
 use super::shared::{Block, Shared};
 use super::sink::Sink;
 use super::walk::Walk;
-use crate::includes::host::{Host, PageSource, Place, Resolved, Target, Variable};
+use crate::includes::host::{Fetched, Host, PageSource, Place, Resolved, Target, Variable};
 use crate::includes::page::{Include, IncludeItem};
+use crate::includes::settings::Grammar;
 
 impl<H: Host> Walk<H> {
     pub(super) async fn include(&mut self, include: &Include, line: usize, sink: &Sink) {
@@ -106,7 +107,8 @@ impl<H: Host> Walk<H> {
             return self.put_out(include, result, line, sink).await;
         }
         if include.wait || !self.concurrent {
-            let result = self.fetch(target).await;
+            let variables = self.shared.program_variables();
+            let result = self.fetch_shown(target, variables, include.stub.is_some(), line).await;
             return self.put_out(include, result, line, sink).await;
         }
         self.fetch_beside(include, target, line, sink);
@@ -125,7 +127,7 @@ impl<H: Host> Walk<H> {
         // As they are here: what the page sets behind this place is not for it.
         let variables = self.shared.program_variables();
         self.shared.tasks.borrow_mut().push_back(Box::pin(async move {
-            let result = walk.fetch_with(target, variables).await;
+            let result = walk.fetch_shown(target, variables, has_stub, line).await;
             let is_empty = result.as_ref().is_ok_and(|pieces| pieces.iter().all(Bytes::is_empty));
             match (result, stub) {
                 (Ok(pieces), _) if !is_empty => {
@@ -217,10 +219,34 @@ impl<H: Host> Walk<H> {
     }
 
     async fn fetch_with(&self, target: Target, variables: Vec<Variable>) -> Result<Vec<Bytes>, String> {
+        let fetched = self.fetch_any(target, variables).await?;
+        fetched.failure.map_or(Ok(fetched.body), Err)
+    }
+
+    /// The same for what goes into the page: nginx shows the page of an error there, unless a block stands in.
+    async fn fetch_shown(
+        &self,
+        target: Target,
+        variables: Vec<Variable>,
+        has_stub: bool,
+        line: usize,
+    ) -> Result<Vec<Bytes>, String> {
+        let fetched = self.fetch_any(target, variables).await?;
+        match fetched.failure {
+            Some(failure) if has_stub || self.shared.settings.grammar != Grammar::Nginx => Err(failure),
+            Some(failure) => {
+                self.report(line, &failure);
+                Ok(fetched.body)
+            }
+            None => Ok(fetched.body),
+        }
+    }
+
+    async fn fetch_any(&self, target: Target, variables: Vec<Variable>) -> Result<Fetched, String> {
         self.shared.count_include()?;
         let fetched = self.shared.host.fetch(target, variables).await?;
         self.shared.note(fetched.depends_on);
-        Ok(fetched.body)
+        Ok(fetched)
     }
 
     async fn evaluate_page(&mut self, source: PageSource, sink: &Sink) -> Result<(), String> {

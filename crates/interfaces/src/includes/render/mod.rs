@@ -6,6 +6,7 @@
 mod condition;
 mod flow;
 mod include;
+mod nginx;
 mod shared;
 mod sink;
 mod size;

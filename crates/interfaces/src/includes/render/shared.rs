@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::sink::Sink;
 use crate::includes::encoding::{Coding, escape_shell};
 use crate::includes::host::{DependsOn, Host, PageSource, Problem, Variable};
-use crate::includes::settings::Settings;
+use crate::includes::settings::{Grammar, Settings};
 use crate::includes::time_format::{Zone, format_time};
 
 /// One inclusion that runs beside the page.
@@ -147,14 +147,15 @@ impl<H: Host> Shared<H> {
         Ok(())
     }
 
-    /// The value of a variable that a page has set, or that every page has, or of the request.
-    pub(super) fn variable(&self, name: &[u8]) -> Option<Vec<u8>> {
-        let upper = name.to_ascii_uppercase();
-        if let Some((_, value)) = self.variables.borrow().get(&upper) {
-            return Some(value.clone());
-        }
+    /// The value of a variable that a page has set. Here and below names are in upper case.
+    pub(super) fn set_variable(&self, name: &[u8]) -> Option<Vec<u8>> {
+        self.variables.borrow().get(name).map(|(_, value)| value.clone())
+    }
+
+    /// The value of a variable that every page has, or of the request.
+    pub(super) fn given_variable(&self, name: &[u8]) -> Option<Vec<u8>> {
         let document = &self.document;
-        match upper.as_slice() {
+        match name {
             b"DATE_LOCAL" => Some(self.format_date(self.now(), Zone::Local)),
             b"DATE_GMT" => Some(self.format_date(self.now(), Zone::Gmt)),
             b"LAST_MODIFIED" => Some(self.format_date(document.modified_seconds, Zone::Local)),
@@ -172,7 +173,7 @@ impl<H: Host> Shared<H> {
                 document.query.as_deref().map(unescaped_query)
             }
             _ => {
-                let name = std::str::from_utf8(&upper).ok()?;
+                let name = std::str::from_utf8(name).ok()?;
                 if self.host.may_define(name) {
                     self.note(DependsOn::Request);
                 }
@@ -224,7 +225,7 @@ impl<H: Host> Shared<H> {
         ];
         all.extend(own.iter().filter_map(|name| {
             let name = name.as_bytes();
-            Some((name.to_vec(), self.variable(name)?))
+            Some((name.to_vec(), self.set_variable(name).or_else(|| self.given_variable(name))?))
         }));
         let set = self.set_variables();
         all.retain(|(name, _)| !set.iter().any(|(set, _)| set.eq_ignore_ascii_case(name)));
@@ -235,7 +236,7 @@ impl<H: Host> Shared<H> {
 
     /// An included page's own query takes the place of the one before.
     pub(super) fn enter(&self, source: &PageSource) {
-        if let Some(query) = &source.query {
+        if let Some(query) = source.query.as_ref().filter(|_| self.settings.grammar != Grammar::Nginx) {
             // Without room for them they stay as they were.
             _ = self.set(b"QUERY_STRING", query.clone());
             _ = self.set(b"QUERY_STRING_UNESCAPED", unescaped_query(query));

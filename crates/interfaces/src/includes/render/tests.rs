@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::includes::host::{Fetched, Problem, Resolved, ShellCommand, Target, TargetFacts, Variable};
 use crate::includes::parse;
+use crate::includes::settings::Grammar;
 
 /// 2001-09-09 01:46:40 UTC.
 const NOW: i64 = 1_000_000_000;
@@ -72,7 +73,7 @@ impl Host for Memory {
             }
         }
         let depends_on = if path.ends_with(".cgi") { DependsOn::Request } else { DependsOn::Nothing };
-        Ok(Fetched { body: vec![Bytes::from(text)], depends_on })
+        Ok(Fetched { body: vec![Bytes::from(text)], depends_on, failure: None })
     }
 
     async fn run(&self, command: ShellCommand, _: Vec<Variable>) -> Result<Vec<Bytes>, String> {
@@ -108,8 +109,8 @@ impl Host for Memory {
         vec![(b"REMOTE_ADDR".to_vec(), b"127.0.0.1".to_vec())]
     }
 
-    fn request_field(&self, _: &[u8]) -> Option<Vec<u8>> {
-        None
+    fn request_field(&self, name: &[u8]) -> Option<Vec<u8>> {
+        (name == b"cookie").then(|| b"a=1; b=2".to_vec())
     }
 
     fn system_variable(&self, _: &[u8]) -> Option<Vec<u8>> {
@@ -278,7 +279,7 @@ fn conditions() {
         let text = format!("0{broken}1<!--#if expr='true' -->2<!--#endif -->3<!--#else -->4<!--#endif -->5");
         assert_eq!(render(&text), format!("0{ERROR}5"), "{broken}");
     }
-    let legacy = Settings { legacy_expressions: true, ..Settings::default() };
+    let legacy = Settings { grammar: Grammar::Legacy, ..Settings::default() };
     let text = "<!--#set var='a' value='x' --><!--#if expr='$a = x' -->1<!--#endif -->";
     assert_eq!(Site::with(legacy, &[("/l.shtml", text)]).render("/l.shtml"), "1");
 }
@@ -391,6 +392,38 @@ fn output_has_a_limit() {
     );
     let output = site.render("/page.shtml");
     assert!(output.starts_with("12345") && output.contains(ERROR) && output.len() < 80, "{output}");
+}
+
+#[test]
+fn the_language_of_nginx() {
+    let table = [
+        ("<!--#echo var='arg_x' -->,<!--#echo var='ARG_Y' -->,<!--#echo var='arg_z' -->", "1,,(none)"),
+        ("<!--#echo var='args' --> <!--#echo var='is_args' -->", "x=1&amp;y= ?"),
+        ("<!--#echo var='uri' --> <!--#echo var='document_uri' -->", "/page.shtml /page.shtml"),
+        ("<!--#include virtual='/in.shtml?x=2' --> <!--#echo var='arg_x' -->", "/in.shtml x=2 2 1"),
+        ("<!--#echo var='cookie_b' -->,<!--#echo var='cookie_c' default='' -->", "2,"),
+        ("<!--#set value='<1>' var='v' --><!--#echo var='v' encoding='none' -->", "<1>"),
+        ("<!--#set var='v' value='<' --><!--#echo var='v' encoding='url' -->", "%3C"),
+        ("<!--#set var='arg_x' value='set' --><!--#echo var='arg_x' -->", "set"),
+        ("<!--#if expr='$arg_x' -->T<!--#endif -->", "T"),
+        ("<!--#if expr='$arg_y' -->T<!--#else -->F<!--#endif -->", "F"),
+        ("<!--#if expr='$arg_x = 1' -->T<!--#endif -->", "T"),
+        ("<!--#if expr='$arg_x != 1' -->T<!--#else -->F<!--#endif -->", "F"),
+        ("<!--#if expr='$arg_x = /^(\\d)$arg_y/' --><!--#echo var='1' --><!--#endif -->", "1"),
+        ("<!--#if expr='$arg_x = \\/1' -->T<!--#else -->F<!--#endif -->", "F"),
+        ("<!--#if expr='$arg_x && $arg_y' -->T<!--#else -->F<!--#endif -->", ERROR),
+    ];
+    for (text, expected) in table {
+        let inner = "<!--#echo var='uri' --> <!--#echo var='query_string' --> <!--#echo var='arg_x' -->";
+        let settings = Settings { grammar: Grammar::Nginx, ..Settings::default() };
+        let site = Site::with(settings, &[("/page.shtml", text), ("/in.shtml", inner)]);
+        assert_eq!(site.render_with("/page.shtml", Some("x=1&y=")).0, expected, "{text}");
+    }
+    // Pages in the old grammar of Apache know nginx's variables too.
+    let legacy = Settings { grammar: Grammar::Legacy, ..Settings::default() };
+    let text = "<!--#if expr='$arg_x = /^\\d$/' --><!--#echo var='uri' --><!--#endif -->";
+    assert_eq!(Site::with(legacy, &[("/p.shtml", text)]).render_with("/p.shtml", Some("x=1")).0, "/p.shtml");
+    assert_eq!(render("<!--#echo var='uri' -->"), "(none)");
 }
 
 #[test]

@@ -179,7 +179,14 @@ impl<H: Host> Walk<H> {
         if let [digit @ b'0'..=b'9'] = name {
             return self.captures.group(usize::from(digit - b'0')).map(<[u8]>::to_vec);
         }
-        self.shared.variable(name)
+        let name = name.to_ascii_uppercase();
+        if let Some(value) = self.shared.set_variable(&name) {
+            return Some(value);
+        }
+        match self.nginx_variable(&name) {
+            Some(found) => found,
+            None => self.shared.given_variable(&name),
+        }
     }
 
     /// Fills a value in; what is wrong with it is logged, what could be filled is used.
