@@ -88,6 +88,7 @@ fn a_hit_allocates_nothing() {
         let request = PlainRequest {
             target: target("/page"),
             fields: FieldText(b"Host: www.example.org\r\nUser-Agent: a\r\nAccept: */*\r\n"),
+            may_be_known: false,
             policy: &policy,
             site_fields: b"",
         };

@@ -26,6 +26,7 @@ pub mod content_coding;
 pub mod date;
 pub mod decimal;
 pub mod entity_tag;
+pub mod forwarded;
 pub mod grammar;
 pub mod h2;
 pub mod h3;

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
-use rustc_hash::FxBuildHasher;
 
 use super::segment::Segment;
 use crate::store::{Purge, hash_of, tags};
@@ -47,8 +46,8 @@ pub struct Index {
 struct Purges {
     all: u64,
     /// By the hash of the key: what is written is taken out of the index at once, so these are for what waits.
-    keys: HashMap<u64, u64, FxBuildHasher>,
-    tags: HashMap<Vec<u8>, u64, FxBuildHasher>,
+    keys: HashMap<u64, u64>,
+    tags: HashMap<Vec<u8>, u64>,
     /// Prefixes, paths and spaces.
     others: Vec<(Purge, u64)>,
 }

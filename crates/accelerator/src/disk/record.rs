@@ -5,7 +5,7 @@
 //!  0 checksum of everything behind it, 16 bytes of SHA-256
 //! 16 mark of the format, u32 | kind, u8 | flags, u8 | status, u16
 //! 24 length of the record, u32 | of key, selector, fields, u32 each
-//! 40 hash of the key, u64 | checksum of the selector, u32 | length of trailers, u32
+//! 40 unused, 12 bytes | length of trailers, u32
 //! 56 response time, i64 | date, i64
 //! 72 initial age, lifetime, stale while revalidate, stale if error, u32 each
 //! 88 first, last and complete length of a part, u64 each
@@ -43,8 +43,6 @@ pub enum Record {
     Object {
         /// The response.
         object: Object,
-        /// Which of several under its key it is.
-        selector_sum: u32,
     },
     /// Something that was purged.
     Purge {
@@ -71,21 +69,18 @@ pub struct RecordHead {
     pub length: u32,
     /// It is a response.
     pub is_object: bool,
-    /// The hash of its key.
-    pub hash: u64,
-    /// Which of several under its key it is.
-    pub selector_sum: u32,
+    /// The length of its key, which is right behind the head.
+    pub key_length: u32,
+    /// The length of what selects it, which is right behind the key.
+    pub selector_length: u32,
     /// When it was given to be written.
     pub ticket: u64,
 }
 
-/// The mark of the format, which takes in how keys are hashed: records of another are none.
-fn mark() -> u32 {
-    // Records of format 1 may hold answers that were made for one visitor.
-    0x5453_4302 ^ (hash_of(b"touchstone") >> 32) as u32
-}
+/// The mark of the format. Records of format 1 may hold answers that were made for one visitor.
+const MARK: u32 = 0x5453_4302;
 
-/// A checksum of the fields that select a response.
+/// Tells responses under one key apart, by the fields that select them.
 pub fn selector_sum(selector: &[u8]) -> u32 {
     (hash_of(selector) >> 32) as u32
 }
@@ -106,8 +101,7 @@ pub fn encode_object(object: &Object, ticket: u64) -> Option<Vec<u8>> {
     let part = object.part().map_or([0; 3], |part| [part.range.first, part.range.last, part.complete_length]);
     let times = [terms.response_time, terms.date];
     let spans = [terms.initial_age, terms.lifetime, terms.stale_while_revalidate, terms.stale_if_error];
-    let names = (object.hash, selector_sum(object.selector()));
-    assemble(KIND_OBJECT, flags, object.status(), lengths, names, times, spans, part, ticket, &payload)
+    assemble(KIND_OBJECT, flags, object.status(), lengths, times, spans, part, ticket, &payload)
 }
 
 /// A purge as a record.
@@ -125,7 +119,7 @@ pub fn encode_purge(purge: &Purge, ticket: u64) -> Option<Vec<u8>> {
 }
 
 fn assemble_purge(kind: u16, text: &[u8], ticket: u64) -> Option<Vec<u8>> {
-    assemble(KIND_PURGE, 0, kind, [text.len(), 0, 0, 0], (0, 0), [0; 2], [0; 4], [0; 3], ticket, &[text])
+    assemble(KIND_PURGE, 0, kind, [text.len(), 0, 0, 0], [0; 2], [0; 4], [0; 3], ticket, &[text])
 }
 
 #[allow(clippy::too_many_arguments, reason = "one for each row of the table above")]
@@ -134,7 +128,6 @@ fn assemble(
     flags: u8,
     status: u16,
     lengths: [usize; 4],
-    (hash, selector_sum): (u64, u32),
     times: [i64; 2],
     spans: [u32; 4],
     part: [u64; 3],
@@ -144,7 +137,7 @@ fn assemble(
     let length = HEAD_BYTES + payload.iter().map(|piece| piece.len()).sum::<usize>();
     let mut record = Vec::with_capacity(length);
     record.extend_from_slice(&[0; 16]);
-    record.extend_from_slice(&mark().to_le_bytes());
+    record.extend_from_slice(&MARK.to_le_bytes());
     record.extend_from_slice(&[kind, flags]);
     record.extend_from_slice(&status.to_le_bytes());
     record.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
@@ -152,8 +145,7 @@ fn assemble(
     for length in [key, selector, fields] {
         record.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
     }
-    record.extend_from_slice(&hash.to_le_bytes());
-    record.extend_from_slice(&selector_sum.to_le_bytes());
+    record.extend_from_slice(&[0; 12]);
     record.extend_from_slice(&u32::try_from(trailers).ok()?.to_le_bytes());
     times.iter().for_each(|time| record.extend_from_slice(&time.to_le_bytes()));
     spans.iter().for_each(|span| record.extend_from_slice(&span.to_le_bytes()));
@@ -176,14 +168,14 @@ fn sum<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
 pub fn decode_head(bytes: &[u8]) -> Option<RecordHead> {
     let head = bytes.get(..HEAD_BYTES)?;
     let head_sum: [u8; 8] = sum(&head[16..120]);
-    if head[120..] != head_sum || number(head, 16) != mark() {
+    if head[120..] != head_sum || number(head, 16) != MARK {
         return None;
     }
     Some(RecordHead {
         length: number(head, 24),
         is_object: head[20] == KIND_OBJECT,
-        hash: long(head, 40),
-        selector_sum: number(head, 48),
+        key_length: number(head, 28),
+        selector_length: number(head, 32),
         ticket: long(head, 112),
     })
 }
@@ -226,10 +218,10 @@ pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
         answered_cookie: flags & FLAG_ANSWERED_COOKIE != 0,
     };
     let body = [Bytes::copy_from_slice(rest)];
-    let hash = head.hash;
+    let hash = hash_of(key);
     let object =
         Object::new(NewObject { hash, key, selector, status, terms, fields, part, trailers, body: &body });
-    Ok(Record::Object { object, selector_sum: head.selector_sum })
+    Ok(Record::Object { object })
 }
 
 fn purge(kind: u16, text: &[u8]) -> Option<Purge> {

@@ -14,9 +14,9 @@ use super::boot;
 use super::faults::Cause;
 use super::index::{Index, Place};
 use super::purge_log::PurgeLog;
-use super::record::{HEAD_BYTES, decode_head, encode_object, selector_sum};
+use super::record::{HEAD_BYTES, RecordHead, decode_head, encode_object, selector_sum};
 use super::segment::{DirectoryLock, Segment, found_in, lock_directory, make_directory, taken_away};
-use crate::store::{Object, Purge, lock};
+use crate::store::{Object, Purge, hash_of, lock};
 
 /// A file is one part of so many of the whole, within these bounds.
 const PARTS: u64 = 32;
@@ -241,10 +241,7 @@ impl Writer {
         lock(&self.shared.index).add_segment(segment.clone());
         let mut offset = 0;
         while offset < segment.length() {
-            let head = segment.read(offset, HEAD_BYTES as u32).ok().and_then(|bytes| decode_head(&bytes));
-            let fits =
-                |length: u32| length as usize >= HEAD_BYTES && offset + u64::from(length) <= segment.length();
-            let Some(head) = head.filter(|head| head.is_object && fits(head.length)) else {
+            let Some((head, hash, selector_sum)) = read_names(segment, offset) else {
                 self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
                 segment.cut(offset);
                 return;
@@ -253,7 +250,7 @@ impl Writer {
             let place = Place { segment: segment.clone(), offset, length: head.length, ticket: head.ticket };
             let mut index = lock(&self.shared.index);
             index.note_ticket(head.ticket);
-            index.insert(head.hash, head.selector_sum, place);
+            index.insert(hash, selector_sum, place);
             drop(index);
             offset += u64::from(head.length);
         }
@@ -477,4 +474,26 @@ impl Writer {
         }
         cause
     }
+}
+
+/// How much of a record is read at first: a head, and for most records the key and what selects it.
+const FIRST_READ_BYTES: u64 = 512;
+
+/// The head of the record at `offset`, with the hash of its key and the sum of its selector; `None`: it is no response that
+/// fits into the file.
+fn read_names(segment: &Segment, offset: u64) -> Option<(RecordHead, u64, u32)> {
+    let rest = segment.length().checked_sub(offset)?;
+    let read = |length: u64| segment.read(offset, u32::try_from(length).ok()?).ok();
+    let mut bytes = read(rest.min(FIRST_READ_BYTES))?;
+    let head = decode_head(&bytes).filter(|head| head.is_object && u64::from(head.length) <= rest)?;
+    let key_end = (HEAD_BYTES as u64).checked_add(u64::from(head.key_length))?;
+    let end = key_end + u64::from(head.selector_length);
+    if end > u64::from(head.length) {
+        return None;
+    }
+    if end > bytes.len() as u64 {
+        bytes = read(end)?;
+    }
+    let (names, selector) = bytes.get(..end as usize)?.split_at(key_end as usize);
+    Some((head, hash_of(&names[HEAD_BYTES..]), selector_sum(selector)))
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use touchstone_interfaces::interim::{InterimResponses, TakesInterim};
 use touchstone_interfaces::pipe::Receiver;
 use touchstone_interfaces::request::{ReceivedHead, Request};
 
+use super::Accelerator;
 use super::flight::{Flight, Head, Phase};
 use super::handler::{AcceleratedOfCore, Facts};
 use super::head::{RequestFields, announce};
@@ -25,6 +27,10 @@ use crate::rules::storing::response_directives;
 use crate::rules::storing::{Response, Storable, Terms, judge};
 use crate::rules::vary;
 use crate::store::{NewObject, Object};
+
+/// Bodies that are to be stored may take one part of so many of the store's memory while they come. What comes beyond that
+/// passes through: the origin waits for the slowest client, and the fetch ends where no client waits.
+const FETCHING_PART: u64 = 4;
 
 /// A response to be fetched.
 pub struct Fetch {
@@ -116,7 +122,7 @@ impl Fetch {
         request.interim = Some(relay.clone());
         let request = announce(request);
         let ending = Ending { core: &core, flight: &flight };
-        let purge_count = core.route.accelerator.store.purge_count();
+        let fetching = core.route.accelerator.store.begin_fetch(facts.hash);
         let sent = Instant::now();
         let mut handling = core.inner.clone().handle(request);
         let flight_of_relay = flight.clone();
@@ -144,7 +150,7 @@ impl Fetch {
             validating: validating.as_ref(),
             completing: completing.as_ref(),
             own_fields: &own_fields,
-            purge_count,
+            purge_count: fetching.purge_count(),
             sent,
         };
         if let Some(left) = fetched.take(handled).await {
@@ -156,6 +162,35 @@ impl Fetch {
             flight.set_phase(Phase::NotShared { status });
         }
         drop(ending);
+    }
+}
+
+/// What one fetch takes of the memory that all fetches may take together for what they are to store.
+struct Reservation<'a> {
+    accelerator: &'a Accelerator,
+    bytes: u64,
+}
+
+impl<'a> Reservation<'a> {
+    fn new(accelerator: &'a Accelerator) -> Reservation<'a> {
+        Reservation { accelerator, bytes: 0 }
+    }
+
+    /// Takes so many bytes more; `false`: there is no room for them.
+    fn grow(&mut self, bytes: u64) -> bool {
+        self.bytes += bytes;
+        let all = self.accelerator.fetching_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        all <= self.accelerator.store.budget_bytes() / FETCHING_PART
+    }
+
+    fn release(&mut self) {
+        self.accelerator.fetching_bytes.fetch_sub(std::mem::take(&mut self.bytes), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
@@ -246,6 +281,7 @@ impl Fetched<'_> {
     /// Brings the body to all who wait; `false`: there is nothing to be stored.
     async fn receive(&self, mut body: Receiver, head: &Head) -> bool {
         let most = self.core.route.policy.object_bytes;
+        let mut reserved = Reservation::new(&self.core.route.accelerator);
         let mut received: u64 = self.flight.pieces().iter().map(|piece| piece.len() as u64).sum();
         let mut is_stored = true;
         loop {
@@ -256,9 +292,11 @@ impl Fetched<'_> {
                     if is_lie {
                         return false;
                     }
+                    let length = piece.len() as u64;
                     self.flight.push(piece);
-                    if is_stored && received > most {
+                    if is_stored && (received > most || !reserved.grow(length)) {
                         is_stored = false;
+                        reserved.release();
                         self.core.route.accelerator.flights.leave(self.flight);
                         self.flight.pass();
                     }
@@ -429,5 +467,23 @@ impl Fetched<'_> {
         if let Some(object) = self.validating {
             accelerator.remove(object).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+
+    #[test]
+    fn fetches_together_take_a_part_of_the_memory_and_give_it_back() {
+        let accelerator = Accelerator::new(Store::new(4000, None));
+        let (mut one, mut other) = (Reservation::new(&accelerator), Reservation::new(&accelerator));
+        assert!(one.grow(600) && other.grow(400));
+        assert!(!other.grow(1));
+        other.release();
+        assert!(one.grow(400));
+        drop(one);
+        assert_eq!(accelerator.fetching_bytes.load(Ordering::Relaxed), 0);
     }
 }

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use rustc_hash::FxBuildHasher;
 
 use crate::rules::storing::Terms;
 use crate::store::Object;
@@ -21,7 +20,7 @@ const WINDOW_BYTES: usize = 1024 * 1024;
 /// The responses on their way that others may wait for.
 #[derive(Default)]
 pub struct Flights {
-    by_key: Mutex<HashMap<Box<[u8]>, Arc<Flight>, FxBuildHasher>>,
+    by_key: Mutex<HashMap<Box<[u8]>, Arc<Flight>>>,
 }
 
 /// The head of a response that can be stored.

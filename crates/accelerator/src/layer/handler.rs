@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_http::date::parse_http_date;
+use touchstone_http::forwarded::forwarded_is_https;
 use touchstone_http::request::Method;
 use touchstone_http::target::normalise_path;
 use touchstone_interfaces::answer::{Answer, CacheResult, Part};
@@ -81,6 +82,12 @@ fn means_another_path(request: &Request) -> bool {
     normalise_path(&request.path_as_sent, &mut normal).is_err() || request.path != normal
 }
 
+/// Whether the client asked over TLS: of a proxy that is trusted, what that says of it.
+fn is_secure(request: &Request) -> bool {
+    let said = || forwarded_is_https(|name| request.received.values(name).next());
+    request.trusted_proxy.and_then(|_| said()).unwrap_or(request.tls.is_some())
+}
+
 /// Whether the server knows who the client is: what answers may make of it what it likes.
 fn is_known(request: &Request) -> bool {
     request.user.is_some() || request.tls.as_ref().is_some_and(|tls| !tls.client_certificates.is_empty())
@@ -142,7 +149,7 @@ impl AcceleratedOfCore {
     fn target<'a>(&self, request: &'a Request, path: &'a [u8], query: Option<&'a [u8]>) -> Target<'a> {
         Target {
             space: self.route.space,
-            is_secure: request.tls.is_some(),
+            is_secure: is_secure(request),
             host: request.host.as_deref().unwrap_or_default(),
             path,
             query,
@@ -227,11 +234,12 @@ impl AcceleratedOfCore {
         let mut under = store.under(facts.hash, &facts.key);
         // There may be more of them on disk than in memory.
         if let Some(tier) = store.tier().filter(|tier| tier.held(facts.hash) > under.len()).cloned() {
-            let (hash, key, purge_count) = (facts.hash, facts.key.clone(), store.purge_count());
+            let (hash, key) = (facts.hash, facts.key.clone());
+            let fetching = store.begin_fetch(hash);
             let loaded = tokio::task::spawn_blocking(move || tier.load(hash, &key)).await;
             let is_new = |object: &Object| under.iter().all(|known| known.selector() != object.selector());
             for object in loaded.unwrap_or_default().into_iter().filter(is_new) {
-                store.promote(Arc::new(object), purge_count);
+                store.promote(Arc::new(object), fetching.purge_count());
             }
             under = store.under(facts.hash, &facts.key);
         }
@@ -534,7 +542,7 @@ impl AcceleratedOfCore {
             trailers: b"",
             body: &body,
         });
-        store.insert(Arc::new(object), store.purge_count());
+        store.insert(Arc::new(object), store.begin_fetch(facts.hash).purge_count());
     }
 
     async fn invalidate(&self, request: &Request, answer_fields: &[u8]) {
@@ -568,7 +576,7 @@ impl AcceleratedOfCore {
         outcome: Outcome,
     ) -> Handled {
         let request_time = self.now();
-        let purge_count = self.route.accelerator.store.purge_count();
+        let fetching = self.route.accelerator.store.begin_fetch(facts.hash);
         let next = match &found {
             Some(_) => for_origin(request, &[]),
             None => Some(request.without_body()),
@@ -581,7 +589,7 @@ impl AcceleratedOfCore {
                 return Handled::Answer(stale);
             }
             if answer.status == 200 && object.status() == 200 {
-                self.freshen(object, answer, facts, (request_time, now), purge_count).await;
+                self.freshen(object, answer, facts, (request_time, now), fetching.purge_count()).await;
             }
         }
         self.marked(handled, CacheStatus::new(outcome))

@@ -28,6 +28,7 @@ mod passing;
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use touchstone_interfaces::handler::{Handler, Interface, Server};
 
@@ -42,12 +43,19 @@ pub struct Accelerator {
     pub store: Arc<Store>,
     flights: Flights,
     passing: Passing,
+    /// What bodies that are to be stored take while they come.
+    fetching_bytes: AtomicU64,
 }
 
 impl Accelerator {
     /// One with this store.
     pub fn new(store: Store) -> Accelerator {
-        Accelerator { store: Arc::new(store), flights: Flights::default(), passing: Passing::default() }
+        Accelerator {
+            store: Arc::new(store),
+            flights: Flights::default(),
+            passing: Passing::default(),
+            fetching_bytes: AtomicU64::new(0),
+        }
     }
 
     /// Takes out what is stored under these keys.

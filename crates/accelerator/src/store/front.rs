@@ -20,7 +20,8 @@ use crate::rules::vary;
 /// One core's own view.
 pub struct Front {
     store: Arc<Store>,
-    slots: FxHashMap<Box<[u8]>, Vec<Slot>>,
+    /// By the hash of the key, which is good for a table as it is.
+    slots: FxHashMap<u64, Vec<Slot>>,
     removals_seen: u64,
     scratch: Vec<u8>,
     key: Vec<u8>,
@@ -42,6 +43,8 @@ pub struct PlainRequest<'a, F> {
     pub fields: F,
     /// What the route's configuration says.
     pub policy: &'a Policy,
+    /// The client may have shown a certificate.
+    pub may_be_known: bool,
     /// Field lines that the site adds to all its answers.
     pub site_fields: &'a [u8],
 }
@@ -62,11 +65,12 @@ impl Front {
     ) -> Option<&Arc<Prepared>> {
         let brings = look_at(&request)?;
         key::write(&request.target, request.policy, &mut self.key);
-        let index = match self.find(&request, brings, variant, date) {
+        let hash = hash_of(&self.key);
+        let index = match self.find(hash, &request, brings, variant, date) {
             Some(index) => index,
-            None => self.renew(&request, brings, variant, date)?,
+            None => self.renew(hash, &request, brings, variant, date)?,
         };
-        let slot = self.slots.get_mut(&*self.key)?.get_mut(index)?;
+        let slot = self.slots.get_mut(&hash)?.get_mut(index)?;
         slot.is_used = true;
         slot.object.mark_used();
         slot.by_variant[variant as usize].as_ref()
@@ -76,16 +80,18 @@ impl Front {
     #[inline]
     fn find<F: Fields>(
         &mut self,
+        hash: u64,
         request: &PlainRequest<'_, F>,
         brings: Brings,
         variant: Variant,
         date: &DateSecond,
     ) -> Option<usize> {
-        let scratch = &mut self.scratch;
-        self.slots.get(&*self.key)?.iter().position(|slot| {
+        let (key, scratch) = (&self.key, &mut self.scratch);
+        self.slots.get(&hash)?.iter().position(|slot| {
             let prepared = &slot.by_variant[variant as usize];
             prepared.as_ref().is_some_and(|prepared| prepared.second() == date.unix_seconds)
                 && slot.object.state() == State::Stored
+                && slot.object.key() == key
                 && slot.object.terms.may_answer(brings.authorization, brings.cookie)
                 && (slot.object.selector().is_empty()
                     || vary::matches(slot.object.selector(), request.fields, scratch))
@@ -96,14 +102,15 @@ impl Front {
     #[cold]
     fn renew<F: Fields>(
         &mut self,
+        hash: u64,
         request: &PlainRequest<'_, F>,
         brings: Brings,
         variant: Variant,
         date: &DateSecond,
     ) -> Option<usize> {
-        let object = self.current(request, brings, date)?;
+        let object = self.current(hash, request, brings, date)?;
         let prepared = object.prepare(variant, date, request.policy.cache_status, request.site_fields);
-        let slots = self.slots.entry(self.key.as_slice().into()).or_default();
+        let slots = self.slots.entry(hash).or_default();
         // What has been replaced is of no use to anybody.
         slots.retain(|slot| slot.object.state() == State::Stored);
         let index = slots.iter().position(|slot| Arc::ptr_eq(&slot.object, &object)).unwrap_or_else(|| {
@@ -117,11 +124,12 @@ impl Front {
     /// The stored response that is the whole answer.
     fn current<F: Fields>(
         &mut self,
+        hash: u64,
         request: &PlainRequest<'_, F>,
         brings: Brings,
         date: &DateSecond,
     ) -> Option<Arc<Object>> {
-        let stored = self.store.under(hash_of(&self.key), &self.key);
+        let stored = self.store.under(hash, &self.key);
         let scratch = &mut self.scratch;
         let selected = stored
             .into_iter()
@@ -174,7 +182,7 @@ struct Brings {
 /// What the request brings; `None` where it asks caches for something, which takes the longer way.
 #[inline]
 fn look_at<F: Fields>(request: &PlainRequest<'_, F>) -> Option<Brings> {
-    let mut brings = Brings { authorization: false, cookie: false };
+    let mut brings = Brings { authorization: request.may_be_known, cookie: false };
     let (mut asks, mut upgrades) = (false, false);
     request.fields.each(&mut |name, _| match name.len() {
         13 => {

@@ -110,6 +110,7 @@ pub fn ready<'f, F: Fields>(
         },
         fields,
         policy: &cached.policy,
+        may_be_known: site.config.tls.client_authorities.is_some(),
         site_fields: &site.fields,
     };
     let prepared = front.hit(request, variant, date)?;

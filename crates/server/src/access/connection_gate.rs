@@ -4,6 +4,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use touchstone_http::forwarded::forwarded_is_https;
+
 use super::client_table::Client;
 use super::connections::ConnectionPermit;
 use super::network::NetworkSet;
@@ -94,6 +96,18 @@ impl ConnectionGate {
             return peer.to_canonical();
         }
         client_address(peer, &self.trusted, self.client_field, values(fields, self.client_field.name()))
+    }
+
+    /// Whether the client of a request asked over TLS: of a proxy that is trusted, what its fields say.
+    #[inline]
+    pub fn is_secure(&self, peer: Option<IpAddr>, fields: &dyn RequestFields, is_tls: bool) -> bool {
+        match peer {
+            Some(peer) if !self.trusted.is_empty() && self.trusted.contains(peer) => {
+                let first = |name: &'static str| values(fields, name.as_bytes()).next();
+                forwarded_is_https(first).unwrap_or(is_tls)
+            }
+            _ => is_tls,
+        }
     }
 
     fn admit_client(&self, address: IpAddr, most: u32) -> Admission {

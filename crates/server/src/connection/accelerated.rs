@@ -23,9 +23,10 @@ impl Connection {
     ) -> Option<Hit> {
         let variant = self.variant(hot);
         let date = self.core.clock.second();
-        let is_secure = self.transport.scheme() != "http";
         let snapshot = &hot.snapshot;
         let fields = HeadFields { head: &hot.head, buffer: bytes };
+        let is_tls = self.transport.scheme() != "http";
+        let is_secure = snapshot.connection_gate.is_secure(self.peer.map(|peer| peer.ip()), &fields, is_tls);
         let target = hot.head.target.of(bytes);
         let view = RequestView {
             client: self.peer.map(|peer| snapshot.connection_gate.client(peer.ip(), &fields)),

@@ -1,10 +1,10 @@
 //! All shards, the budget, purging. A lock is held for a look, an insertion or a removal, never while anybody waits.
 
-use std::hash::Hasher;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use rustc_hash::FxHasher;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use super::object::{Object, State};
 use super::shard::Shard;
@@ -22,7 +22,7 @@ const SHARD_BYTES: u64 = 4 * 1024 * 1024;
 /// memory is full.
 const LARGE_PART: u64 = 64;
 
-/// Purges that are remembered, so that what was on its way when they came is not stored.
+/// Purges by tag, prefix and the like that are remembered, so that what was on its way when they came is not stored.
 const MOST_REMEMBERED: usize = 256;
 
 /// The stored responses, shared by all cores.
@@ -44,8 +44,47 @@ pub struct Store {
 struct Purges {
     /// Raised with each.
     count: u64,
-    /// The last of them, with the count that each was.
+    /// The last of them that are not by key, with the count that each was.
     recent: Vec<(u64, Purge)>,
+    /// The count of the last one that is not in `recent` any more.
+    forgotten: u64,
+    /// The keys, by their hash, of responses that are being fetched: purges by key are noted here alone, so that any number
+    /// of them takes no memory and hides no other.
+    fetching: HashMap<u64, KeyFetching>,
+}
+
+/// A key of which a response is being fetched.
+#[derive(Default)]
+struct KeyFetching {
+    fetches: usize,
+    /// The count of the last purge of this key since the first of them began.
+    purged_at: u64,
+}
+
+/// A response is being fetched: purges of its key are noted until this is dropped.
+pub struct Fetching {
+    store: Arc<Store>,
+    hash: u64,
+    purge_count: u64,
+}
+
+impl Fetching {
+    /// How many purges there were when it began.
+    pub fn purge_count(&self) -> u64 {
+        self.purge_count
+    }
+}
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        let mut purges = lock(&self.store.purges);
+        if let Entry::Occupied(mut known) = purges.fetching.entry(self.hash) {
+            known.get_mut().fetches -= 1;
+            if known.get().fetches == 0 {
+                known.remove();
+            }
+        }
+    }
 }
 
 /// What is purged.
@@ -96,13 +135,12 @@ pub struct Counters {
     pub purged: u64,
 }
 
-/// The hash of a key.
+/// The hash of a key: SipHash with a secret of this process, because clients choose the keys and must not be able to find
+/// many with one hash. Another process has other hashes.
+#[inline]
 pub fn hash_of(key: &[u8]) -> u64 {
-    let mut hasher = FxHasher::default();
-    hasher.write(key);
-    // The table takes its place from the low bits and its tag from the high ones; mixed once more, both are good.
-    let hash = hasher.finish();
-    (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    SECRET.hash_one(key)
 }
 
 impl Store {
@@ -127,6 +165,11 @@ impl Store {
     pub fn set_budget(&self, bytes: u64) {
         self.budget_bytes.store(bytes, Ordering::Relaxed);
         self.make_room(0);
+    }
+
+    /// The most bytes that it may take.
+    pub fn budget_bytes(&self) -> u64 {
+        self.budget_bytes.load(Ordering::Relaxed)
     }
 
     /// The storage behind it.
@@ -156,9 +199,12 @@ impl Store {
         lock(self.shard(hash)).under(hash, key).cloned().collect()
     }
 
-    /// How many purges there were: noted when a request goes to the origin, and given when its response is stored.
-    pub fn purge_count(&self) -> u64 {
-        lock(&self.purges).count
+    /// Notes that a response is being fetched, whose key has this hash. The number of purges that it gives goes to
+    /// [`Store::insert`] or [`Store::promote`] before it is dropped.
+    pub fn begin_fetch(self: &Arc<Store>, hash: u64) -> Fetching {
+        let mut purges = lock(&self.purges);
+        purges.fetching.entry(hash).or_default().fetches += 1;
+        Fetching { store: self.clone(), hash, purge_count: purges.count }
     }
 
     /// Stores a response that was asked for when there had been so many purges; `false`: it was not let in.
@@ -227,10 +273,16 @@ impl Store {
             let mut purges = lock(&self.purges);
             purges.count += 1;
             let count = purges.count;
-            if purges.recent.len() == MOST_REMEMBERED {
-                purges.recent.remove(0);
+            if let Purge::Key(key) = purge {
+                if let Some(fetching) = purges.fetching.get_mut(&hash_of(key)) {
+                    fetching.purged_at = count;
+                }
+            } else {
+                if purges.recent.len() == MOST_REMEMBERED {
+                    purges.forgotten = purges.recent.remove(0).0;
+                }
+                purges.recent.push((count, purge.clone()));
             }
-            purges.recent.push((count, purge.clone()));
         }
         let found = match purge {
             Purge::Key(key) => self.purge_shard(self.shard(hash_of(key)), purge, mode),
@@ -274,10 +326,12 @@ impl Store {
         if purges.count == purge_count {
             return false;
         }
+        let is_key_purged =
+            purges.fetching.get(&object.hash).is_some_and(|fetching| fetching.purged_at > purge_count);
         // Where a purge has been forgotten meanwhile, it might have been one for this.
-        let is_forgotten = purges.recent.first().is_some_and(|(oldest, _)| *oldest > purge_count + 1);
-        let since = purges.recent.iter().filter(|(count, _)| *count > purge_count);
-        is_forgotten || since.into_iter().any(|(_, purge)| purge.takes(object.key(), object.fields()))
+        let is_forgotten = purges.forgotten > purge_count;
+        let mut since = purges.recent.iter().filter(|(count, _)| *count > purge_count);
+        is_key_purged || is_forgotten || since.any(|(_, purge)| purge.takes(object.key(), object.fields()))
     }
 
     /// Evicts until so many bytes more have room.

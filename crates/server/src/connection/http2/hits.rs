@@ -65,13 +65,15 @@ impl Http2 {
     /// Answers a plain GET from the cache before programs and origins.
     fn try_accelerated(&mut self, hot: &mut Hot, request: &Request<'_>, site: usize, path: &[u8]) -> bool {
         let date = self.connection.core.clock.second();
-        let is_secure = self.connection.transport.scheme() != "http";
+        let is_tls = self.connection.transport.scheme() != "http";
         let listed: Vec<(&[u8], &[u8])> = request.fields().map(|field| (field.name, field.value)).collect();
         let fields = ListedFields(&listed);
         let target = request.path();
         let snapshot = &hot.snapshot;
+        let peer = self.connection.peer.map(|peer| peer.ip());
+        let is_secure = snapshot.connection_gate.is_secure(peer, &fields, is_tls);
         let view = RequestView {
-            client: self.connection.peer.map(|peer| snapshot.connection_gate.client(peer.ip(), &fields)),
+            client: peer.map(|peer| snapshot.connection_gate.client(peer, &fields)),
             method: b"GET",
             path,
             query: (path.len() < target.len()).then(|| &target[path.len() + 1..]),

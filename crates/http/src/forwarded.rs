@@ -1,0 +1,50 @@
+//! What a proxy says of the scheme that the client has used: `X-Forwarded-Proto`, or `proto` in `Forwarded` (RFC 7239).
+
+/// Whether the client came over HTTPS, as the first value of these fields says; `None`: they say nothing. `first` gives the
+/// value of the first field line with a name. Only what a trusted proxy sends may be asked for this.
+pub fn forwarded_is_https<'a>(first: impl Fn(&'static str) -> Option<&'a [u8]>) -> Option<bool> {
+    if let Some(value) = first("x-forwarded-proto") {
+        return scheme(value.split(|&byte| byte == b',').next()?);
+    }
+    let element = first("forwarded")?.split(|&byte| byte == b',').next()?;
+    element.split(|&byte| byte == b';').find_map(|pair| {
+        let pair = pair.trim_ascii();
+        let (name, value) = pair.split_at_checked(6)?;
+        name.eq_ignore_ascii_case(b"proto=").then(|| scheme(value))?
+    })
+}
+
+fn scheme(text: &[u8]) -> Option<bool> {
+    let text = text.trim_ascii();
+    let text = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text);
+    if text.eq_ignore_ascii_case(b"https") {
+        return Some(true);
+    }
+    text.eq_ignore_ascii_case(b"http").then_some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_hop_says_what_the_client_used() {
+        let read = |x_proto: &'static str, forwarded: &'static str| {
+            forwarded_is_https(|name| match name {
+                "x-forwarded-proto" => (!x_proto.is_empty()).then_some(x_proto.as_bytes()),
+                _ => (!forwarded.is_empty()).then_some(forwarded.as_bytes()),
+            })
+        };
+        for (x_proto, forwarded, expected) in [
+            ("https", "", Some(true)),
+            ("HTTPS, http", "", Some(true)),
+            ("http", "proto=https", Some(false)),
+            ("", "for=1.2.3.4; Proto=\"https\";by=x, proto=http", Some(true)),
+            ("", "for=1.2.3.4", None),
+            ("", "", None),
+            ("wss", "", None),
+        ] {
+            assert_eq!(read(x_proto, forwarded), expected, "{x_proto} {forwarded}");
+        }
+    }
+}
