@@ -68,6 +68,34 @@ fn http_2_answers_as_http_1_does() {
     }
 }
 
+/// What does not fit must not be left out: a rule might look at it, or a program.
+#[test]
+fn header_sections_over_the_limits_are_refused_in_every_version() {
+    let tree = Tree::standard();
+    let server = secure_server(&tree, &[]);
+    let fields = |count: usize, value: &str| {
+        (0..count).flat_map(|index| ["-H".to_string(), format!("x-{index}: {value}")]).collect::<Vec<_>>()
+    };
+    let status = ["--output", "/dev/null", "--write-out", "%{http_code}"];
+    for version in ["--http1.1", "--http2"] {
+        for (fields, status_expected) in [
+            (fields(80, "v"), "200"),
+            (fields(101, "v"), "431"),
+            (fields(1, &"v".repeat(33 << 10)), "431"),
+            (fields(20, &"v".repeat(2 << 10)), "431"),
+        ] {
+            for more in [&[][..], &["--request", "GET", "--data", "a body"]] {
+                let fields = fields.iter().map(String::as_str);
+                let arguments: Vec<&str> =
+                    [version].iter().chain(&status).chain(more).copied().chain(fields).collect();
+                let Some(answer) = ask(&server, "/alphabet.txt", &arguments) else { return };
+                let answer = String::from_utf8_lossy(&answer).into_owned();
+                assert_eq!(answer, status_expected, "{version} {} arguments {more:?}", arguments.len());
+            }
+        }
+    }
+}
+
 #[test]
 fn http_2_in_the_clear_by_prior_knowledge() {
     let tree = Tree::empty();

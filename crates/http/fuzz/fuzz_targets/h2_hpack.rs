@@ -77,9 +77,11 @@ fuzz_target!(|bytes: &[u8]| {
     for (block, theirs) in blocks.into_iter().zip(theirs) {
         let mut list = FieldList::new();
         let decoded = decoder.decode(block, LIMITS, &mut list);
-        // Limits change what is kept, not what is understood.
+        // Limits change what is kept, not what is understood; texts beyond them are not looked at.
         let small = limited.decode(block, ListLimits { bytes: 100, fields: 2 }, &mut FieldList::new());
-        assert_eq!(decoded.map(|decoded| decoded.list_bytes), small.map(|decoded| decoded.list_bytes));
+        if let Ok(decoded) = decoded {
+            assert_eq!(small.map(|small| small.changes_table), Ok(decoded.changes_table));
+        }
 
         // The other side judges messages as well, so it may refuse more; but nothing that is made of valid fields.
         let fields = owned(&list);

@@ -19,8 +19,6 @@ pub struct ListLimits {
 /// What a block was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodedBlock {
-    /// The size of all its fields, each counted with 32 bytes more.
-    pub list_bytes: usize,
     /// Whether it had more than the limits allow. The fields up to there are in the list, the others are not.
     pub is_too_large: bool,
     /// Whether it changed the dynamic table. The same bytes after a block that did not mean the same again.
@@ -65,8 +63,7 @@ impl Decoder {
 
     /// Reads a whole block and adds its fields to `list`.
     ///
-    /// Where fields are too many or too large they are read, so that the tables of both sides stay the same, but not
-    /// added.
+    /// Where fields are too many or too large, the rest is read only as far as the tables of both sides need it.
     #[inline]
     pub fn decode(
         &mut self,
@@ -77,28 +74,29 @@ impl Decoder {
         let mut input = block;
         self.read_size_updates(&mut input)?;
         let changes_table = input.len() < block.len();
-        let mut decoded = DecodedBlock { list_bytes: 0, is_too_large: false, changes_table };
-        let fields_before = list.len();
+        let mut decoded = DecodedBlock { is_too_large: false, changes_table };
+        let (mut list_bytes, fields_before) = (0, list.len());
         while let Some((&first, rest)) = input.split_first() {
             input = rest;
+            if decoded.is_too_large {
+                decoded.changes_table |= self.pass_over(first, &mut input, list)?;
+                continue;
+            }
             let text_end = list.text_end();
             let field = if first & 0x80 != 0 {
                 let index = integer::decode(first, 7, &mut input)?;
                 self.indexed(index, list)?
             } else if first & 0x40 != 0 {
-                let field = self.literal(first, 6, &mut input, list)?;
-                let (name, value) = (list.name(&field), list.value(&field));
-                self.table.insert(Entry { name, value, known: field.known, is_valid: field.is_valid });
                 decoded.changes_table = true;
-                field
+                self.insert_literal(first, &mut input, list)?
             } else if first & 0x20 != 0 {
                 return Err(HpackError::MisplacedSizeUpdate);
             } else {
                 let field = self.literal(first, 4, &mut input, list)?;
                 Field { is_never_indexed: first & 0x10 != 0, ..field }
             };
-            decoded.list_bytes += field.size();
-            if decoded.list_bytes > limits.bytes || list.len() - fields_before >= limits.fields {
+            list_bytes += field.size();
+            if list_bytes > limits.bytes || list.len() - fields_before >= limits.fields {
                 decoded.is_too_large = true;
                 list.truncate_text(text_end);
             } else {
@@ -106,6 +104,48 @@ impl Decoder {
             }
         }
         Ok(decoded)
+    }
+
+    /// Reads a field that is not wanted, and copies nothing but what the table needs: references are short, and what they
+    /// stand for is long. Returns whether the table changes.
+    #[cold]
+    fn pass_over(&mut self, first: u8, input: &mut &[u8], list: &mut FieldList) -> Result<bool, HpackError> {
+        if first & 0x80 != 0 {
+            self.check_index(integer::decode(first, 7, input)?)?;
+        } else if first & 0x40 != 0 {
+            let text_end = list.text_end();
+            self.insert_literal(first, input, list)?;
+            list.truncate_text(text_end);
+            return Ok(true);
+        } else if first & 0x20 != 0 {
+            return Err(HpackError::MisplacedSizeUpdate);
+        } else {
+            match integer::decode(first, 4, input)? {
+                0 => _ = take_string(input)?,
+                index => self.check_index(index)?,
+            }
+            take_string(input)?;
+        }
+        Ok(false)
+    }
+
+    fn check_index(&self, index: usize) -> Result<(), HpackError> {
+        let is_static = (1..=static_table::ENTRIES).contains(&index);
+        if is_static { Ok(()) } else { self.dynamic_entry(index).map(drop) }
+    }
+
+    /// A literal that goes into the table.
+    #[inline]
+    fn insert_literal(
+        &mut self,
+        first: u8,
+        input: &mut &[u8],
+        list: &mut FieldList,
+    ) -> Result<Field, HpackError> {
+        let field = self.literal(first, 6, input, list)?;
+        let (name, value) = (list.name(&field), list.value(&field));
+        self.table.insert(Entry { name, value, known: field.known, is_valid: field.is_valid });
+        Ok(field)
     }
 
     /// Reads the changes of the table's size that stand at the start of a block (RFC 7541 section 4.2).
@@ -185,10 +225,17 @@ fn store_name(known: KnownName, name: &[u8], list: &mut FieldList) -> Span {
 /// A string literal (RFC 7541 section 5.2).
 #[inline]
 fn read_string(input: &mut &[u8], list: &mut FieldList) -> Result<Span, HpackError> {
+    let (text, is_huffman) = take_string(input)?;
+    if is_huffman { list.store_huffman(text) } else { Ok(list.store(text)) }
+}
+
+/// The bytes of a string literal, and whether they are Huffman code.
+#[inline]
+fn take_string<'a>(input: &mut &'a [u8]) -> Result<(&'a [u8], bool), HpackError> {
     let (&first, rest) = input.split_first().ok_or(HpackError::Truncated)?;
     *input = rest;
     let length = integer::decode(first, 7, input)?;
     let (text, rest) = input.split_at_checked(length).ok_or(HpackError::Truncated)?;
     *input = rest;
-    if first & 0x80 != 0 { list.store_huffman(text) } else { Ok(list.store(text)) }
+    Ok((text, first & 0x80 != 0))
 }

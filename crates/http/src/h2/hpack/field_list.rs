@@ -253,6 +253,12 @@ impl FieldList {
         self.end = end;
     }
 
+    /// How many bytes of text there is room for without growing, for tests.
+    #[cfg(test)]
+    pub(crate) fn room_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Everything behind the end, at least `length` bytes of it.
     #[inline]
     fn room(&mut self, length: usize) -> &mut [u8] {

@@ -103,9 +103,46 @@ fn fields_beyond_the_limits_are_read_but_not_kept() {
         let text_before = list.text_end();
         let decoded = decoder.decode(&block, limits, &mut list).unwrap();
         assert_eq!(list.text_end() - text_before, 2 * kept);
-        assert_eq!(decoded, DecodedBlock { list_bytes: 4 * 34, is_too_large: kept < 4, changes_table: true });
+        assert_eq!(decoded, DecodedBlock { is_too_large: kept < 4, changes_table: true });
         assert_eq!(list.len(), kept);
         assert_eq!(decode(&mut decoder, &[0xbe, 0xc0]).unwrap(), [pair("c", "3"), pair("a", "1")]);
+    }
+}
+
+/// A reference of one byte may stand for kilobytes. Beyond the limits it costs a look into the table, no copy: the room
+/// for texts, which grows with what is copied, is that of the fields that are kept.
+#[test]
+fn what_is_beyond_the_limits_is_not_copied() {
+    let mut decoder = Decoder::new();
+    let long = [&[0x40, 1, b'a', 0x7f, 0x81, 0x1e][..], &[b'v'; 3968]].concat();
+    let literal = [&[0x00, 1, b'b', 0x7f, 0x81, 0x1e][..], &[b'v'; 3968]].concat();
+    decode(&mut decoder, &long).unwrap();
+    let limits = ListLimits { bytes: 100, fields: 100 };
+    let mut room_bytes = Vec::new();
+    for beyond in [vec![], vec![0xbe; 60_000], literal.repeat(15)] {
+        let mut list = FieldList::new();
+        let block = [&[0x82, 0x00, 1, b'b', 0x7f, 0x00][..], &[b'v'; 127], &beyond].concat();
+        let decoded = decoder.decode(&block, limits, &mut list).unwrap();
+        assert_eq!(decoded, DecodedBlock { is_too_large: true, changes_table: false });
+        assert_eq!(list.len(), 1);
+        room_bytes.push(list.room_bytes());
+    }
+    assert_eq!(room_bytes, [room_bytes[0]; 3]);
+    // What is wrong is wrong there too, but texts are not looked at.
+    for (beyond, result) in [
+        (&[0xbf][..], Err(HpackError::UnknownIndex)),
+        (&[0x80], Err(HpackError::UnknownIndex)),
+        (&[0x0f, 0x30, 1, b'x'], Err(HpackError::UnknownIndex)),
+        (&[0x0f, 0x2f, 1, b'x'], Ok(false)),
+        (&[0x00, 1, b'b', 2, b'x'], Err(HpackError::Truncated)),
+        (&[0x00, 1, b'b', 0x81, 0xff], Ok(false)),
+        (&[0x20], Err(HpackError::MisplacedSizeUpdate)),
+        (&[0x40, 1, b'b', 0x81, 0xff], Err(HpackError::Huffman)),
+        (&[0x40, 1, b'b', 1, b'x'], Ok(true)),
+    ] {
+        let limits = ListLimits { bytes: 0, fields: 0 };
+        let decoded = decoder.clone().decode(&[&[0x82], beyond].concat(), limits, &mut FieldList::new());
+        assert_eq!(decoded.map(|decoded| decoded.changes_table), result, "{beyond:x?}");
     }
 }
 

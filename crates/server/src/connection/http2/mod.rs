@@ -192,6 +192,8 @@ impl Http2 {
         let mut head = RequestHead::new();
         // The engine has checked the fields; what it lets through and HTTP/1 does not is refused like there.
         let refusal = match head.parse(&buffer, &hot.limits) {
+            // Fields are missing: a rule, or a program, would not see what the client has sent.
+            _ if request.is_header_section_too_large() => Some(Answer::error(431)),
             Ok(Parsed::Complete(_)) => exchange::refuse(&hot.snapshot, &head),
             Ok(Parsed::Partial) => Some(Answer::error(431)),
             Err(error) => Some(Answer::error(error.status())),
