@@ -121,7 +121,8 @@ async fn send(stream: &Stream, first: &[u8], second: &[u8], limit: Duration) -> 
     }
 }
 
-/// Sends head and body; the first piece goes with the head.
+/// Sends head and body. The first piece goes with the head if it is there; else the head goes ahead, because an origin may
+/// refuse the body by it, and a client may wait for that before it sends any.
 async fn send_request(
     connection: Rc<Connection>,
     head: Vec<u8>,
@@ -132,7 +133,18 @@ async fn send_request(
     let stream = &connection.stream;
     let mut pending = head;
     let mut sent = 0u64;
-    while let Some(piece) = body.next().await {
+    loop {
+        let piece = tokio::select! {
+            biased;
+            piece = body.next() => piece,
+            // What the client's connection has received by now is in the body after this turn.
+            () = tokio::task::yield_now(), if !pending.is_empty() => {
+                send(stream, &pending, &[], limit).await?;
+                pending.clear();
+                body.next().await
+            }
+        };
+        let Some(piece) = piece else { break };
         let piece = piece.map_err(Failure::RequestBody)?;
         sent += piece.len() as u64;
         if length.is_none() {

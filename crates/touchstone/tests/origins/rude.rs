@@ -264,3 +264,50 @@ fn a_request_to_switch_that_has_a_body_is_one_like_any_other() {
     }
     assert_eq!(origin.connections(), 1);
 }
+
+/// An origin may refuse by the head alone, and a client may wait for that before it sends the body.
+#[test]
+fn an_origin_has_the_head_before_the_body() {
+    let tree = Tree::standard();
+    let origin = Origin::start(|stream| {
+        while read_head(stream).is_some() {
+            stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno").unwrap();
+        }
+    });
+    let server = proxy(&tree, &to(&[&origin], &[]), "");
+    for body in ["Content-Length: 5", "Content-Length: 500000", "Transfer-Encoding: chunked"] {
+        let mut client = server.connect();
+        let answer = client.ask(&format!("POST /app/ HTTP/1.1\r\nHost: a\r\n{body}\r\n\r\n"));
+        assert_eq!((answer.status, &answer.body[..]), (403, &b"no"[..]), "{body}");
+    }
+}
+
+/// What has come of a body goes on as it comes, with the line end of its chunk: an origin may answer each piece.
+#[test]
+fn an_origin_has_each_chunk_before_the_next() {
+    let tree = Tree::standard();
+    let origin = Origin::start(|stream| {
+        read_head(stream).unwrap();
+        let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        stream.write_all(answer).unwrap();
+        let mut chunk = [0; 6];
+        while stream.read_exact(&mut chunk).is_ok() && &chunk != b"1\r\n.\r\n" {
+            stream.write_all(&chunk).unwrap();
+        }
+        stream.write_all(b"0\r\n\r\n").unwrap();
+    });
+    let server = proxy(&tree, &to(&[&origin], &[]), "");
+    let mut client = server.connect();
+    client.send("POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut head = vec![];
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(client.stream().bytes().next().unwrap().unwrap());
+    }
+    for letter in ["x", "y", "z"] {
+        let chunk = format!("1\r\n{letter}\r\n");
+        client.send(&chunk);
+        let mut back = [0; 6];
+        client.stream().read_exact(&mut back).unwrap();
+        assert_eq!(back, chunk.as_bytes());
+    }
+}
