@@ -30,6 +30,10 @@ const ACCEPT_TURN: usize = 64;
 /// A connection is given to us when its first bytes are there, or after about so long.
 const DEFER_ACCEPT_SECONDS: u32 = 1;
 
+/// What the kernel takes of an answer beyond what it can send now (tcp(7), TCP_NOTSENT_LOWAT). Without a limit it is megabytes
+/// for each client that stops reading.
+const UNSENT_BYTES: u32 = 128 * 1024;
+
 /// After new connections have been shut out, how long no connection may have come through before we close.
 const QUIET_BEFORE_CLOSE: Duration = Duration::from_millis(100);
 
@@ -67,6 +71,7 @@ pub fn bind_beside(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListe
 pub fn adopt(socket: &TcpListener) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     SockRef::from(socket).set_tcp_nodelay(true)?;
+    SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_BYTES)?;
     let _ = crate::sys::set_defer_accept(socket.as_fd(), DEFER_ACCEPT_SECONDS);
     Ok(())
 }
@@ -97,6 +102,7 @@ fn bind_one(address: SocketAddr, shared: bool) -> io::Result<Bound> {
         socket.set_only_v6(true)?;
     }
     socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
     set_defer_accept(&socket, DEFER_ACCEPT_SECONDS);
     socket.bind(&address.into())?;
     Ok(Bound { socket })

@@ -8,8 +8,10 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -157,6 +159,20 @@ impl Socket {
         if let Ok(descriptor) = self.descriptor() {
             // The client may have gone; then there is nothing left to say.
             let _ = rustix::net::shutdown(descriptor, Shutdown::Write);
+        }
+    }
+
+    /// The client is let go when the socket is closed: it gets a reset, and the kernel keeps nothing that was not sent.
+    pub fn reset_when_closed(&self) {
+        if let Ok(descriptor) = self.descriptor() {
+            let _ = SockRef::from(&descriptor).set_linger(Some(Duration::ZERO));
+        }
+    }
+
+    /// When the socket is closed, the kernel goes on sending for so long without progress.
+    pub fn limit_stall_when_closed(&self, limit: Duration) {
+        if let Ok(descriptor) = self.descriptor() {
+            let _ = SockRef::from(&descriptor).set_tcp_user_timeout(Some(limit));
         }
     }
 

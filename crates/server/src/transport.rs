@@ -257,6 +257,14 @@ impl Transport {
         }
     }
 
+    /// The socket below.
+    pub fn socket(&self) -> &Socket {
+        match self {
+            Transport::Plain(socket) => socket,
+            Transport::Tls(tls) => &tls.socket,
+        }
+    }
+
     /// Says that nothing more will be sent, on the socket too: the client sees the end while we still listen.
     pub fn shut_down_sending(&mut self) {
         match self {

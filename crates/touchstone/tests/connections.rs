@@ -289,8 +289,54 @@ fn a_reader_that_stalls_is_cut_and_others_are_served() {
         server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
         server.open_sockets() <= idle
     });
-    let (received, _) = stalled.read_to_end();
+    let (received, end) = stalled.read_to_end();
+    assert!(end.is_err(), "it was not reset");
     assert!((received.len() as u64) < length, "{} bytes went to a reader that did not read", received.len());
+}
+
+/// Bytes that the kernel holds for the clients of a server: sent and not acknowledged, or not sent at all.
+fn held_by_the_kernel(server: &Server) -> u64 {
+    let port = format!(":{:04X}", server.address().port());
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("a list of connections");
+    let held = |line: &str| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let is_open = columns[1].ends_with(&port) && columns[3] == "01";
+        is_open.then(|| u64::from_str_radix(columns[4].split(':').next()?, 16).ok()).flatten()
+    };
+    table.lines().skip(1).filter_map(held).sum()
+}
+
+#[test]
+fn of_an_answer_that_nobody_reads_the_kernel_holds_little() {
+    let (tree, server) = with_limits("stall_timeout = \"600s\"");
+    add_large_file(&tree);
+    let mut stalled = Client::connect_with_small_buffer(server.address());
+    stalled.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    stalled.wait_for_bytes(1000);
+    let mut looks = Vec::new();
+    wait_until("no more is taken", PATIENCE, || {
+        looks.push(held_by_the_kernel(&server));
+        looks.len() > 20 && looks.iter().rev().take(20).all(|held| *held == looks[looks.len() - 1])
+    });
+    let held = looks.pop().unwrap_or_default();
+    assert!((1..=512 << 10).contains(&held), "{held} bytes");
+}
+
+/// In HTTP/2 a client can take nothing and say much.
+#[test]
+fn an_http_2_client_that_opens_no_window_is_cut() {
+    let (tree, server) = with_limits("stall_timeout = \"500ms\"");
+    tree.write("long.txt", bytes_of(100_000));
+    let mut client = Client::connect(server.address());
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    // SETTINGS_INITIAL_WINDOW_SIZE 10, and a GET.
+    client.send(b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x0a");
+    let fields = b"\x82\x86\x04\x09/long.txt\x01\x01a";
+    client.send(&[b"\x00\x00", &[fields.len() as u8][..], b"\x01\x05\x00\x00\x00\x01", fields].concat());
+    wait_until("it is cut", PATIENCE, || {
+        client.try_send(b"\x00\x00\x08\x06\x00\x00\x00\x00\x00pingpong").is_err()
+    });
+    server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
 }
 
 #[test]

@@ -84,14 +84,11 @@ fn header_sections_over_the_limits_are_refused_in_every_version() {
             (fields(1, &"v".repeat(33 << 10)), "431"),
             (fields(20, &"v".repeat(2 << 10)), "431"),
         ] {
-            for more in [&[][..], &["--request", "GET", "--data", "a body"]] {
-                let fields = fields.iter().map(String::as_str);
-                let arguments: Vec<&str> =
-                    [version].iter().chain(&status).chain(more).copied().chain(fields).collect();
-                let Some(answer) = ask(&server, "/alphabet.txt", &arguments) else { return };
-                let answer = String::from_utf8_lossy(&answer).into_owned();
-                assert_eq!(answer, status_expected, "{version} {} arguments {more:?}", arguments.len());
-            }
+            let fields = fields.iter().map(String::as_str);
+            let arguments: Vec<&str> = [version].iter().chain(&status).copied().chain(fields).collect();
+            let Some(answer) = ask(&server, "/alphabet.txt", &arguments) else { return };
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            assert_eq!(answer, status_expected, "{version} {} arguments", arguments.len());
         }
     }
 }

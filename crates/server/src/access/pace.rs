@@ -12,6 +12,8 @@
 
 use std::time::Duration;
 
+use crate::config::LimitsConfig;
+
 /// The least that a client must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinimumPace {
@@ -19,6 +21,13 @@ pub struct MinimumPace {
     pub stall_timeout: Duration,
     /// Bytes a second that it must take or give when it has been slow for that long; 0: any progress is enough.
     pub bytes_per_second: u64,
+}
+
+impl MinimumPace {
+    /// How a client must take its answers.
+    pub fn of_answers(limits: &LimitsConfig) -> MinimumPace {
+        MinimumPace { stall_timeout: limits.stall_timeout, bytes_per_second: limits.minimum_send_rate }
+    }
 }
 
 /// One transfer: a request's body, or an answer.

@@ -342,6 +342,12 @@ impl Connection {
         Some(deadline.begin_request(method, target))
     }
 
+    /// Lets go of a client that has taken its answer too slowly: nothing of that is to stay in the kernel.
+    fn give_up_on_reader(&self) {
+        self.count_timeout(Timeout::Send);
+        self.transport.socket().reset_when_closed();
+    }
+
     /// Counts that the client was too slow; not where others needed the room.
     fn count_timeout(&self, kind: Timeout) {
         if self.deadline.as_ref().is_none_or(|deadline| deadline.settle()) {

@@ -449,6 +449,7 @@ impl Connection {
                 Some(sent) => {
                     turn_bytes += sent;
                     *sent_bytes += sent as u64;
+                    self.sent_since_wait += sent as u64;
                 }
                 None => self.wait_sendable(&mut BodyFeed::none()).await?,
             }

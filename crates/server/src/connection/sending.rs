@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::request_body::BodyFeed;
 use super::{Connection, Waiting};
 use crate::access::{MinimumPace, Pace};
-use crate::metrics::Timeout;
 
 /// After an answer that leaves part of the request unread: how long, and for how many bytes, the connection listens
 /// on so that the client can read the answer before it learns that the rest was not wanted (RFC 9112 section 9.6).
@@ -59,9 +58,7 @@ impl Connection {
     /// takes it more slowly than it must is let go.
     pub(super) async fn wait_sendable(&mut self, feed: &mut BodyFeed) -> io::Result<()> {
         let core = self.core.clone();
-        let limits = &core.hot.borrow().snapshot.config.limits.clone();
-        let minimum =
-            MinimumPace { stall_timeout: limits.stall_timeout, bytes_per_second: limits.minimum_send_rate };
+        let minimum = MinimumPace::of_answers(&core.hot.borrow().snapshot.config.limits);
         let mut pace = self.send_pace.unwrap_or(Pace::begin(minimum));
         pace.record(std::mem::take(&mut self.sent_since_wait), Duration::ZERO);
         let began_ms = core.clock.coarse_ms();
@@ -70,7 +67,7 @@ impl Connection {
         feed.is_beside = true;
         let result = poll_fn(|context| {
             if self.deadline_expired(context) {
-                self.count_timeout(Timeout::Send);
+                self.give_up_on_reader();
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             if let Poll::Ready(result) = self.transport.poll_sendable(context) {
@@ -94,11 +91,14 @@ impl Connection {
         let limit = self.core.hot.borrow().snapshot.config.limits.stall_timeout;
         self.set_deadline(limit);
         let result = poll_fn(|context| {
+            if let Poll::Ready(flushed) = self.transport.poll_flush(context) {
+                return Poll::Ready(flushed);
+            }
             if self.deadline_expired(context) {
-                self.count_timeout(Timeout::Send);
+                self.give_up_on_reader();
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            self.transport.poll_flush(context)
+            Poll::Pending
         })
         .await;
         self.clear_deadline();
@@ -130,6 +130,10 @@ impl Connection {
             Poll::Ready(())
         })
         .await;
+        if self.deadline.as_ref().is_some_and(|deadline| deadline.expired()) {
+            let limit = core.hot.borrow().snapshot.config.limits.stall_timeout;
+            self.transport.socket().limit_stall_when_closed(limit);
+        }
     }
 
     pub(super) fn set_writing(&self, writing: bool) {

@@ -33,6 +33,7 @@ use crate::connection::as_http1;
 use crate::core::Hot;
 use crate::exchange::{self, Answered, Arrival, Progress};
 use crate::header_blocks::split_field;
+use crate::metrics::Timeout;
 use crate::site::Snapshot;
 
 /// How much of a request's body waits for its handler, beside what QUIC holds.
@@ -71,7 +72,10 @@ pub async fn serve(stream: OpenStream, mut send: SendStream, receive: RecvStream
             connection.count_cancellation();
             ErrorCode::REQUEST_CANCELLED
         }
-        Err(Failure::Slow) => ErrorCode::REQUEST_CANCELLED,
+        Err(Failure::Slow) => {
+            connection.listener.core.counts.timed_out(Timeout::Send);
+            ErrorCode::REQUEST_CANCELLED
+        }
         Err(Failure::Broken(error)) => {
             let message = format_args!("an answer broke off: {error}");
             connection.listener.core.error_log.limited(LogLevel::Warning, "answer broke off", message);
@@ -122,6 +126,7 @@ impl Exchange<'_> {
             Ok(Ok(_)) => return Err(Failure::Gone),
             Ok(Err(failure)) => return Err(failure),
             Err(_) => {
+                self.connection().listener.core.counts.timed_out(Timeout::Header);
                 let nothing = Rc::new(as_http1::nothing_received());
                 return self.give(&nothing, Answer::error(408).into()).await;
             }
@@ -137,13 +142,13 @@ impl Exchange<'_> {
         };
         match self.begin(&head, body) {
             Begun::Hit(section, prepared) => {
-                let mut writer = Writer::new(self.send, minimum_send(&limits));
+                let mut writer = Writer::new(self.send, MinimumPace::of_answers(&limits));
                 writer.cached(section, prepared).await
             }
             Begun::Refused(received, answer) => self.give(&received, answer.into()).await,
             Begun::Handled { snapshot, received, request, asks_for_body } => {
                 if asks_for_body {
-                    let mut writer = Writer::new(self.send, minimum_send(&limits));
+                    let mut writer = Writer::new(self.send, MinimumPace::of_answers(&limits));
                     writer.frames(encode_fields(100, [].into_iter())).await?;
                 }
                 let core = self.connection().listener.core.clone();
@@ -347,7 +352,7 @@ impl Exchange<'_> {
         mut feeding: Option<Feeding<'_>>,
     ) -> Result<(), Failure> {
         let mut stopped = pin!(self.send.stopped());
-        let minimum = minimum_send(&self.limits());
+        let minimum = MinimumPace::of_answers(&self.limits());
         let answered = {
             let mut work = pin!(work);
             loop {
@@ -414,7 +419,7 @@ impl Exchange<'_> {
         self.connection().count_answer();
         let limits = self.limits();
         let stopped = self.send.stopped();
-        let mut writer = Writer::new(self.send, minimum_send(&limits));
+        let mut writer = Writer::new(self.send, MinimumPace::of_answers(&limits));
         let result = tokio::select! {
             biased;
             result = writer.answer(head, parts) => result,
@@ -480,10 +485,6 @@ async fn poll_feeding(feeding: &mut Option<Feeding<'_>>) -> Result<(), BodyProbl
         Some(feeding) => feeding.await,
         None => pending().await,
     }
-}
-
-fn minimum_send(limits: &LimitsConfig) -> MinimumPace {
-    MinimumPace { stall_timeout: limits.stall_timeout, bytes_per_second: limits.minimum_send_rate }
 }
 
 /// Methods that change nothing, so that a request may be answered twice (RFC 9110 section 9.2.1, RFC 8470 section 4).

@@ -301,7 +301,7 @@ pub static METRICS: &[Definition] = &[
         labels: &[(
             "kind",
             "`header`: limits.header_timeout; `idle`: limits.keep_alive_timeout, or no first request; `body`: a request \
-             body; `send`: a response; `made_room`: idle, ended for another connection at limits.connections",
+             body; `send`: a response (in HTTP/3, its stream); `made_room`: idle, ended for another connection at limits.connections",
         )],
         collect: |totals, samples| {
             for kind in Timeout::ALL {

@@ -12,7 +12,7 @@ use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use touchstone_files::cache::Variant;
 use touchstone_http::h2::{
@@ -24,6 +24,7 @@ use touchstone_interfaces::request::{Protocol, ReceivedHead};
 
 use super::Connection;
 use super::as_http1::{nothing_received, request_text};
+use crate::access::{MinimumPace, Pace};
 use crate::account::{self, Account};
 use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
@@ -60,6 +61,10 @@ pub struct Http2 {
     exchanges: Vec<Exchange>,
     incoming: Vec<Incoming>,
     outgoing: Vec<Outgoing>,
+    /// How slowly the client opens the windows that answers wait for; `None` while none waits.
+    window_pace: Option<Pace>,
+    /// Bytes of bodies that were sent since the last wait.
+    sent_since_wait: u64,
     leaving: bool,
 }
 
@@ -89,6 +94,8 @@ impl Http2 {
             exchanges: Vec::new(),
             incoming: Vec::new(),
             outgoing: Vec::new(),
+            window_pace: None,
+            sent_since_wait: 0,
             leaving: false,
         }
     }
@@ -392,6 +399,7 @@ impl Http2 {
                     return Err(io::Error::other("the engine asked for a body that is not there"));
                 };
                 self.outgoing[index].append(frame.length, &mut self.output)?;
+                self.sent_since_wait += frame.length as u64;
                 if frame.is_last {
                     self.outgoing.swap_remove(index);
                 }
@@ -421,7 +429,18 @@ impl Http2 {
         let limit = {
             let hot = core.hot.borrow();
             let limits = &hot.snapshot.config.limits;
-            if idle { limits.keep_alive_timeout } else { limits.stall_timeout }
+            let sent = std::mem::take(&mut self.sent_since_wait);
+            // Whatever else the client sends, it must take its answers.
+            self.window_pace = self.engine.is_blocked().then(|| {
+                let mut pace = self.window_pace.unwrap_or(Pace::begin(MinimumPace::of_answers(limits)));
+                pace.record(sent, Duration::ZERO);
+                pace
+            });
+            match &self.window_pace {
+                Some(pace) => pace.allowance(),
+                None if idle => limits.keep_alive_timeout,
+                None => limits.stall_timeout,
+            }
         };
         if let Some(deadline) = &self.connection.deadline {
             deadline.session.requests.set(self.connection.requests);
@@ -431,7 +450,11 @@ impl Http2 {
                 false => deadline.set(core.clock.coarse_ms(), limit, idle),
             }
         }
+        let began_ms = core.clock.coarse_ms();
         let waited = poll_fn(|context| self.poll_progress(context)).await;
+        if let Some(pace) = &mut self.window_pace {
+            pace.record(0, Duration::from_millis(core.clock.coarse_ms().saturating_sub(began_ms)));
+        }
         if waited.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
             self.engine.close(ErrorCode::NO_ERROR, "nothing was asked for long");
             self.engine.take_output(&mut self.output);
@@ -449,11 +472,11 @@ impl Http2 {
     fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let core = self.connection.core.clone();
         if self.connection.deadline_expired(context) {
-            self.connection.count_timeout(match (self.engine.open_streams(), self.incoming.is_empty()) {
-                (0, _) => Timeout::Idle,
-                (_, false) => Timeout::Body,
-                (_, true) => Timeout::Send,
-            });
+            match (self.engine.open_streams(), self.incoming.is_empty()) {
+                (0, _) => self.connection.count_timeout(Timeout::Idle),
+                (_, false) if self.window_pace.is_none() => self.connection.count_timeout(Timeout::Body),
+                (_, _) => self.connection.give_up_on_reader(),
+            }
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         // The client is to hear at once that we leave, not with its next request.
