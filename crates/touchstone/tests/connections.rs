@@ -332,7 +332,7 @@ fn an_http_2_client_that_opens_no_window_is_cut() {
     // SETTINGS_INITIAL_WINDOW_SIZE 10, and a GET.
     client.send(b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x0a");
     let fields = b"\x82\x86\x04\x09/long.txt\x01\x01a";
-    client.send(&[b"\x00\x00", &[fields.len() as u8][..], b"\x01\x05\x00\x00\x00\x01", fields].concat());
+    client.send([b"\x00\x00", &[fields.len() as u8][..], b"\x01\x05\x00\x00\x00\x01", fields].concat());
     wait_until("it is cut", PATIENCE, || {
         client.try_send(b"\x00\x00\x08\x06\x00\x00\x00\x00\x00pingpong").is_err()
     });
