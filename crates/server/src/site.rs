@@ -23,7 +23,7 @@ use crate::includes::SiteIncludes;
 use crate::log::error::ErrorLog;
 use crate::metrics::RouteTable;
 use crate::on_disk;
-use crate::route::SiteRules;
+use crate::route::{OwnFiles, SiteRules};
 use crate::site_tls::open_endpoint;
 use crate::unusable::Unusable;
 use touchstone_tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
@@ -122,18 +122,20 @@ impl Snapshot {
     ) -> Result<Snapshot, Unusable> {
         let open = |site: &SiteConfig| open_site(site, access, accelerator);
         let mut sites = config.sites.iter().map(open).collect::<Result<Vec<Site>, Unusable>>()?;
-        // A directory of a route is a site of its own that no host leads to: so its files have their own cache.
+        // What a route says of its own about files is a site of its own that no host leads to: so its files have their own cache.
         for index in 0..config.sites.len() {
             sites[index].first_root = sites.len();
-            let roots: Vec<PathBuf> =
-                sites[index].rules.iter().flat_map(SiteRules::roots).map(Into::into).collect();
-            for root in roots {
-                let below = SiteConfig {
-                    root,
-                    access: AccessConfig::default(),
-                    routes: Vec::new(),
-                    ..config.sites[index].clone()
-                };
+            let site = &config.sites[index];
+            let below = |own: OwnFiles<'_>| SiteConfig {
+                root: own.directory.map_or(site.root.clone(), Into::into),
+                includes: own.includes.cloned().or(site.includes.clone()),
+                access: AccessConfig::default(),
+                routes: Vec::new(),
+                ..site.clone()
+            };
+            let roots: Vec<SiteConfig> =
+                sites[index].rules.iter().flat_map(SiteRules::roots).map(below).collect();
+            for below in roots {
                 sites.push(open(&below)?);
             }
         }

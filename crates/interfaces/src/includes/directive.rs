@@ -32,6 +32,10 @@ pub(super) fn command(name: &[u8], attributes: &[Attribute], settings: &Settings
         }
         b"config" => Command::Config(config(attributes, settings.grammar)),
         b"echo" => Command::Echo(echo(attributes, settings.grammar)),
+        // A page may be included by one that may execute programs: its own place counts as well.
+        b"exec" if !settings.exec => {
+            Command::Broken("exec is not allowed here; includes.exec would allow it".to_owned())
+        }
         b"exec" => Command::Exec(exec(attributes, settings.grammar)),
         b"fsize" => Command::FileSize(files("fsize", attributes, settings.grammar)),
         b"flastmod" => Command::LastModified(files("flastmod", attributes, settings.grammar)),

@@ -15,6 +15,8 @@ use super::section::{Choice, Key, Kind, Section};
 pub struct IncludesConfig {
     /// Endings of the names of such files.
     pub suffixes: Vec<String>,
+    /// The media types of such pages from programs and other servers.
+    pub types: Vec<String>,
     /// Whether HTML files that may be executed are such pages too.
     pub xbithack: XBitHack,
     /// Whether `exec` runs programs.
@@ -77,6 +79,7 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
         The quick form (`touchstone serve --root`) has it.",
     blank: || IncludesConfig {
         suffixes: Vec::new(),
+        types: Vec::new(),
         xbithack: XBitHack::Off,
         exec: false,
         exec_timeout: Duration::ZERO,
@@ -107,6 +110,23 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
                     false => Ok(text.to_string()),
                 },
                 set: |includes, value| includes.suffixes = value,
+            },
+        },
+        Key {
+            name: "types",
+            default: Some("[\"text/html\"]"),
+            example: "[\"text/html\", \"text/xml\"]",
+            documentation: "The media types of answers that are looked at for directives, where a route has a program or \
+                another server answer and `includes` of its own. `\"*\"`: any.",
+            kind: Kind::CheckedArray {
+                what: "array of media types",
+                parse: |text| match text == "*"
+                    || text.split('/').filter(|part| !part.is_empty()).count() == 2
+                {
+                    true => Ok(text.to_ascii_lowercase()),
+                    false => Err(format!("{text:?} is no media type, such as \"text/html\"")),
+                },
+                set: |includes, value| includes.types = value,
             },
         },
         Key {

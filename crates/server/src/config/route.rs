@@ -10,6 +10,7 @@ use super::access::{self, AccessConfig};
 use super::ajp;
 use super::cgi::{self, CgiConfig};
 use super::fastcgi::{self, ProgramsConfig};
+use super::includes::{INCLUDES, IncludesConfig};
 use super::nsapi::{self, NsapiConfig};
 use super::parse::{Reader, Value};
 use super::proxy::{ProxyConfig, read_proxy};
@@ -56,6 +57,8 @@ pub struct RouteConfig {
     pub servlet: Option<ServletConfig>,
     /// Files below another directory.
     pub root: Option<PathBuf>,
+    /// Which of its files and answers are pages with directives.
+    pub includes: Option<IncludesConfig>,
     /// Header fields that the answer gets.
     pub headers: BTreeMap<String, String>,
     /// Values of Link that are sent ahead of an answer that takes its time.
@@ -124,6 +127,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         nsapi: None,
         servlet: None,
         root: None,
+        includes: None,
         headers: BTreeMap::new(),
         early_hints: Vec::new(),
         access: AccessConfig::default(),
@@ -266,6 +270,15 @@ pub static ROUTE: Section<RouteConfig> = Section {
             documentation: "The directory below which the route's files are, instead of the site's. \
                 The whole path is looked for there, as it is in the site's root. Empty: the site's root.",
             kind: Kind::File(|route, value| route.root = value),
+        },
+        Key {
+            name: "includes",
+            default: Some(ABSENT),
+            example: "{ exec = true }",
+            documentation: "Pages with directives, in place of what `[site.includes]` says: which of the route's files are \
+                pages, and what these may do. Where a program or another server answers, its answers of these `types` are \
+                pages. The keys are those of `[site.includes]`, with their own defaults.",
+            kind: Kind::Table { read: read_includes },
         },
         Key {
             name: "headers",
@@ -446,4 +459,12 @@ pub(super) fn read_routes(
         all_places.push(places);
     }
     all_places
+}
+
+/// Reads the table `includes`.
+fn read_includes(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig) -> Vec<SectionPlaces> {
+    reader.table(&INCLUDES, value).map_or(Vec::new(), |(config, places)| {
+        route.includes = Some(config);
+        vec![places]
+    })
 }

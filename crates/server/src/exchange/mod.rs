@@ -34,6 +34,7 @@ use crate::access;
 use crate::config::LogLevel;
 use crate::core::Core;
 use crate::file_request::FileRequest;
+use crate::includes;
 use crate::on_disk;
 use crate::route::{Outcome, Resolved};
 use crate::site::Snapshot;
@@ -240,7 +241,16 @@ async fn carry_out(
             progress.is_with_handler.set(true);
             progress.with(interface.name());
             hand_on(snapshot, &mut request);
-            let handled = handler_of(core, snapshot, interface).handle(request).await;
+            let pages = resolved.route.filter(|route| route.includes.is_some()).and_then(|route| route.root);
+            if pages.is_some() {
+                includes::ask_for_a_page(&mut request);
+            }
+            let mut handled = handler_of(core, snapshot, interface).handle(request).await;
+            if let (Handled::Answer(answer), Some(root)) = (&mut handled, pages) {
+                let pages = files_of(snapshot, site, Some(root));
+                // Apart, for the sake of the size of futures that do not need it.
+                Box::pin(includes::evaluate(core, snapshot, &left, pages, answer)).await;
+            }
             settle(core, snapshot, handled, left, variant, progress).await
         }
         Outcome::Files { root } => {

@@ -87,7 +87,7 @@ pub async fn answer(
     if !is_whole {
         // What comes later may still depend on the request.
         found.page.note(DependsOn::Request);
-        let part = Part::Stream { body: stream(rendering, pieces, request.head.method), length: None };
+        let part = rest_of(rendering, pieces, request.head.method);
         return Made::Answer(representation, answer.part(part));
     }
     found.page.note(rendering.depends_on());
@@ -111,15 +111,27 @@ pub async fn answer(
             return Made::Kept(representation, prepared);
         }
     }
-    let part = if length <= TOGETHER_BYTES {
-        Part::Bytes(pieces.concat().into())
-    } else {
-        let (mut sender, body) = pipe(length);
-        pieces.into_iter().for_each(|piece| sender.push(piece));
-        sender.finish();
-        Part::Stream { body, length: Some(length as u64) }
-    };
-    Made::Answer(representation, answer.part(part))
+    Made::Answer(representation, answer.part(whole(pieces)))
+}
+
+/// The body that an evaluation makes, as far as it is there or as it comes.
+pub async fn body_of(mut rendering: Rendering<PageHost>, method: Method) -> Part {
+    match run_ahead(&mut rendering).await {
+        (pieces, true) => whole(pieces),
+        (pieces, false) => rest_of(rendering, pieces, method),
+    }
+}
+
+/// A body of which all is there.
+fn whole(pieces: Vec<Bytes>) -> Part {
+    let length: usize = pieces.iter().map(Bytes::len).sum();
+    if length <= TOGETHER_BYTES {
+        return Part::Bytes(pieces.concat().into());
+    }
+    let (mut sender, body) = pipe(length);
+    pieces.into_iter().for_each(|piece| sender.push(piece));
+    sender.finish();
+    Part::Stream { body, length: Some(length as u64) }
 }
 
 fn represent(site: &Site, includes: &SiteIncludes, file_path: &[u8], facts: &FileFacts) -> Representation {
@@ -155,20 +167,16 @@ async fn run_ahead(rendering: &mut Rendering<PageHost>) -> (Vec<Bytes>, bool) {
 }
 
 /// Sends the rest of the output as it is made, as fast as it is read, and no further once nobody reads it.
-fn stream(
-    rendering: Rendering<PageHost>,
-    pieces: Vec<Bytes>,
-    method: Method,
-) -> touchstone_interfaces::pipe::Receiver {
+fn rest_of(rendering: Rendering<PageHost>, pieces: Vec<Bytes>, method: Method) -> Part {
     let (mut sender, body) = pipe(AHEAD_BYTES);
     pieces.into_iter().for_each(|piece| sender.push(piece));
     if method == Method::Head {
         // Nobody will read it, and nothing need be made of it.
         sender.finish();
-        return body;
+    } else {
+        tokio::task::spawn_local(send(rendering, sender));
     }
-    tokio::task::spawn_local(send(rendering, sender));
-    body
+    Part::Stream { body, length: None }
 }
 
 async fn send(mut rendering: Rendering<PageHost>, mut sender: Sender) {

@@ -251,7 +251,7 @@ impl AsRef<[u8]> for Shared {
 }
 
 /// A whole body, if it is not longer than this. What is in memory already is shared.
-async fn collect(parts: Vec<Part>, most_bytes: u64) -> Result<Vec<Bytes>, String> {
+pub async fn collect(parts: Vec<Part>, most_bytes: u64) -> Result<Vec<Bytes>, String> {
     let mut body = Vec::new();
     let mut left = most_bytes;
     let too_long = || format!("its answer is longer than {most_bytes} bytes");

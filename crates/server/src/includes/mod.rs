@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `load` | from a file to its parsed page, kept until the file changes |
 //! | `answer` | from a page to an answer: kept for its second where every client gets the same, else streamed |
+//! | `from_program` | answers of programs and origins that are pages |
 //! | `host` | what a page may ask of the server |
 //! | `lead` | where an included path leads |
 //! | `variables` | the variables of a request |
@@ -15,6 +16,7 @@
 
 mod answer;
 mod command;
+mod from_program;
 mod host;
 mod lead;
 mod load;
@@ -28,6 +30,7 @@ use touchstone_interfaces::includes::{Grammar, Settings};
 use crate::config::{IncludesConfig, XBitHack};
 
 pub use answer::{FoundPage, Made, answer};
+pub use from_program::{ask_for_a_page, evaluate};
 pub use load::{LoadError, kept, load};
 
 /// What a site says of its pages with directives, ready for use.
@@ -67,6 +70,27 @@ impl SiteIncludes {
             || (self.config.xbithack != XBitHack::Off
                 && facts.permissions & OWNER_EXECUTES != 0
                 && content_type.split(';').next().is_some_and(|media_type| media_type.trim() == "text/html"))
+    }
+
+    /// Whether answers of programs and origins with this media type are pages.
+    pub fn is_page_type(&self, content_type: &[u8]) -> bool {
+        let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+        self.config
+            .types
+            .iter()
+            .any(|known| known == "*" || known.as_bytes().eq_ignore_ascii_case(media_type))
+    }
+
+    /// Whether a field of an answer of a program or an origin stays that says of its bytes what may be untrue of the page's.
+    pub fn keeps_field(&self, name: &[u8]) -> bool {
+        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+        let others: [&[u8]; 5] =
+            [b"accept-ranges", b"content-md5", b"digest", b"content-digest", b"repr-digest"];
+        match () {
+            () if is(b"last-modified") => self.config.last_modified,
+            () if is(b"etag") => self.config.etag,
+            () => !others.iter().any(|other| is(other)),
+        }
     }
 
     /// Whether answers say when the page's file was modified.

@@ -29,7 +29,7 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use touchstone_http::target::normalise_path;
 
-use crate::config::{RespondConfig, RouteConfig};
+use crate::config::{IncludesConfig, RespondConfig, RouteConfig};
 use matcher::{PathMatch, RequestMatch};
 use template::{Template, Values};
 use touchstone_http::request_view::RequestView;
@@ -77,10 +77,21 @@ pub struct Route {
     /// The directory below which its files are, if not the site's: a position in [`Routes::roots`].
     pub root: Option<usize>,
     directory: Option<PathBuf>,
+    /// What it says of pages with directives, if that is not what the site says.
+    pub includes: Option<IncludesConfig>,
     /// Fields that the answer gets.
     pub fields: AnswerFields,
     /// Field lines that are sent ahead of an answer that takes its time; empty: none.
     pub early_hints: Arc<[u8]>,
+}
+
+/// What a route says of its own about files; otherwise it is as the site says.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnFiles<'r> {
+    /// Below which directory they are.
+    pub directory: Option<&'r Path>,
+    /// Which are pages with directives.
+    pub includes: Option<&'r IncludesConfig>,
 }
 
 /// What is done with the requests of a route.
@@ -130,7 +141,7 @@ impl Routes {
             let mut route = compile_route(config)
                 .map_err(|mut problems| RouteProblem { route: index, ..problems.swap_remove(0) })?;
             route.index = index;
-            if route.directory.is_some() {
+            if route.directory.is_some() || route.includes.is_some() {
                 route.root = Some(roots);
                 roots += 1;
             }
@@ -173,9 +184,13 @@ impl Routes {
         self.find(&RequestView { path: &path, ..*request }).filter(is_its_begin)
     }
 
-    /// The directories that routes have of their own, in the order of [`Route::root`].
-    pub fn roots(&self) -> impl Iterator<Item = &Path> {
-        self.routes.iter().filter_map(|route| route.directory.as_deref())
+    /// What routes say of their own about files, in the order of [`Route::root`].
+    pub fn roots(&self) -> impl Iterator<Item = OwnFiles<'_>> {
+        let own = |route: &Route| route.root.is_some();
+        self.routes.iter().filter(move |route| own(route)).map(|route| OwnFiles {
+            directory: route.directory.as_deref(),
+            includes: route.includes.as_ref(),
+        })
     }
 
     /// All routes in their order.
@@ -227,7 +242,7 @@ impl Route {
     /// Whether its requests are served just as the site's others are, with other access rules at most.
     #[inline]
     pub fn is_plain(&self) -> bool {
-        matches!(self.action, Action::Files) && self.directory.is_none() && self.fields.is_empty()
+        matches!(self.action, Action::Files) && self.root.is_none() && self.fields.is_empty()
     }
 
     /// What the wildcards or groups stand for: those of the pattern, where there is one.
@@ -344,7 +359,18 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
             let directory = config.root.clone();
             let hints: String = config.early_hints.iter().map(|value| format!("Link: {value}\r\n")).collect();
             let early_hints = Arc::from(hints.into_bytes());
-            Ok(Route { index: 0, path, request, action, root: None, directory, fields, early_hints })
+            let includes = config.includes.clone();
+            Ok(Route {
+                index: 0,
+                path,
+                request,
+                action,
+                root: None,
+                directory,
+                includes,
+                fields,
+                early_hints,
+            })
         }
         _ => Err(problems),
     }

@@ -5,12 +5,11 @@
 //!         -> resolve: routes, rewrites again from the first -> gates that it must pass -> outcome
 //! ```
 
-use std::path::Path;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::{Action, AnswerFields, Rewritten, Route, Routes};
+use super::{Action, AnswerFields, OwnFiles, Rewritten, Route, Routes};
 use crate::access::{AccessShared, Admitted, Gate};
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_http::request_view::RequestView;
@@ -173,8 +172,8 @@ impl SiteRules {
         }))
     }
 
-    /// The directories that routes have of their own.
-    pub fn roots(&self) -> impl Iterator<Item = &Path> {
+    /// What routes say of their own about files.
+    pub fn roots(&self) -> impl Iterator<Item = OwnFiles<'_>> {
         self.routes.iter().flat_map(Routes::roots)
     }
 
@@ -228,6 +227,7 @@ impl SiteRules {
         let interface = interface.as_ref()?;
         let says_nothing_else =
             matches!(route.action, Action::Files) && route.fields.is_empty() && route.early_hints.is_empty();
+        let says_nothing_else = says_nothing_else && route.includes.is_none();
         says_nothing_else.then(|| ProgramAtOnce {
             route: route.index,
             interface,

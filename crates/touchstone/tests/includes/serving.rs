@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{Server, Tree, bytes_of, curl, wait_until};
+use crate::support::{AnswerTo, Server, Tree, bytes_of, curl, wait_until};
 
 const ERROR: &str = "[an error occurred while processing this directive]";
 
@@ -264,6 +264,73 @@ fn nothing_of_a_request_is_executed_by_exec() {
         let body = String::from_utf8_lossy(&response.body).into_owned();
         assert_eq!(body, format!("{sent}\n{sent}\n{sent}\n $(id);id\n"));
     }
+}
+
+#[test]
+fn a_route_has_pages_of_its_own() {
+    let tree = Tree::empty();
+    let page = "<!--#exec cmd='echo ran' -->";
+    tree.write("page.shtml", page);
+    tree.write("open/page.html", page);
+    tree.write("open/page.shtml", "<!--#include virtual='/page.shtml' -->");
+    tree.write("nginx/page.shtml", "<!--#if expr='$arg_a = /^\\d$/' -->T<!--#endif -->");
+    tree.write("none/page.shtml", page);
+    let routes = "[[site.route]]\npath = \"/open/\"\nincludes = { exec = true, suffixes = [\".html\", \".shtml\"] }\n\
+                  [[site.route]]\npath = \"/nginx/\"\nincludes = { expressions = \"nginx\" }\n\
+                  [[site.route]]\npath = \"/none/\"\nincludes = { suffixes = [] }\n";
+    let server = server(&tree, "", routes);
+    assert_eq!(body(&server, "/page.shtml"), ERROR);
+    assert_eq!(body(&server, "/open/page.html"), "ran\n");
+    assert_eq!(
+        body(&server, "/open/page.shtml"),
+        ERROR,
+        "what may not run does not because another page may"
+    );
+    assert_eq!(body(&server, "/nginx/page.shtml?a=1"), "T");
+    assert_eq!(body(&server, "/none/page.shtml"), page);
+}
+
+#[test]
+fn answers_of_programs_and_origins_are_pages_where_a_route_says_so() {
+    let behind = Tree::empty();
+    behind.write("page.html", "[<!--#echo var='QUERY_STRING' -->|<!--#include virtual='/local.html' -->]");
+    behind.write("page.txt", "<!--#echo var='QUERY_STRING' -->");
+    behind.write("long.html", "x".repeat(200_000));
+    let origin = Server::configured(behind.around(), &behind.configuration(""));
+    let tree = Tree::empty();
+    tree.write("local.html", "local");
+    let program = tree.write(
+        "page.cgi",
+        "#!/bin/sh\nprintf 'Content-Type: text/html\\n\\n<!--#echo var=\"QUERY_STRING\" -->'",
+    );
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755)).expect("it may be executed");
+    let to = format!("proxy = {{ to = \"http://{}\" }}\n", origin.address());
+    let routes = format!(
+        "[[site.route]]\nsuffixes = [\".cgi\"]\ncgi = {{}}\nincludes = {{}}\n\
+         [[site.route]]\npath = \"/local.html\"\n\
+         [[site.route]]\nsuffixes = [\".html\", \".txt\"]\n{to}includes = {{ page_bytes = 100000 }}\n\
+         [[site.route]]\npath = \"/plain/\"\n{to}"
+    );
+    let server = server(&tree, "", &routes);
+    let mut client = server.connect();
+    let head = "Host: a\r\nAccept-Encoding: gzip\r\nRange: bytes=0-3\r\nIf-None-Match: *\r\n\r\n";
+    for _ in 0..2 {
+        let answer = client.ask(format!("GET /page.html?a=1 HTTP/1.1\r\n{head}"));
+        assert_eq!((answer.status, String::from_utf8_lossy(&answer.body).as_ref()), (200, "[a=1|local]"));
+        for field in ["last-modified", "etag", "accept-ranges", "content-encoding"] {
+            assert_eq!(answer.field(field), None, "{field}");
+        }
+    }
+    client.send("HEAD /page.html HTTP/1.1\r\nHost: a\r\n\r\n");
+    let answer = client.try_answer(AnswerTo::Head).expect("an answer");
+    assert_eq!((answer.status, answer.field("content-length")), (200, None));
+    assert_eq!(body(&server, "/page.txt"), "<!--#echo var='QUERY_STRING' -->", "another type");
+    assert_eq!(body(&server, "/page.cgi?x"), "x");
+    assert_eq!(server.get("/missing.html").status, 404);
+    assert_eq!(server.get("/long.html").status, 502);
+    server.wait_for_error_line("about its length", |line| {
+        line.contains("/long.html: its answer is longer than")
+    });
 }
 
 #[test]
