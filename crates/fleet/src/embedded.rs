@@ -2,11 +2,12 @@
 //! here lives as long as the process.
 
 use crate::clock::{Clock, Stamp};
-use crate::fabric::{Fabric, FabricError, Inbox, KeptMessage, Message, Notice, Traffic, matches};
+use crate::fabric::{
+    Fabric, FabricError, Inbox, InboxSender, KeptMessage, Message, Notice, Traffic, inbox, matches,
+};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -32,13 +33,13 @@ struct Shared {
     listeners: Vec<Listener>,
     documents: HashMap<String, Vec<u8>>,
     kept_ids: HashSet<String>,
-    takers: Vec<(String, Sender<KeptMessage>)>,
+    takers: Vec<(String, InboxSender<KeptMessage>)>,
     claims: HashMap<String, (String, Instant)>,
 }
 
 struct Listener {
     pattern: String,
-    messages: Sender<Message>,
+    messages: InboxSender<Message>,
     clock: Clock,
     traffic: Arc<Counted>,
 }
@@ -54,8 +55,8 @@ impl Embedded {
     }
 }
 
-fn kept_message(body: Vec<u8>) -> KeptMessage {
-    KeptMessage { body, acknowledge: Box::new(|| Ok(())) }
+fn kept_message(subject: &str, body: Vec<u8>) -> KeptMessage {
+    KeptMessage { subject: subject.to_string(), body, acknowledge: Box::new(|| Ok(())) }
 }
 
 impl Fabric for Embedded {
@@ -68,20 +69,20 @@ impl Fabric for Embedded {
             listener.traffic.received_bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
             let received: Stamp = listener.clock.now();
             let message = Message { subject: subject.to_string(), body: body.clone(), received };
-            listener.messages.send(message).is_ok()
+            listener.messages.send(body.len(), message)
         });
         Ok(())
     }
 
     fn subscribe(&self, pattern: &str) -> Result<Inbox<Message>, FabricError> {
-        let (sender, messages) = channel();
+        let (sender, inbox) = inbox();
         self.lock().listeners.push(Listener {
             pattern: pattern.to_string(),
             messages: sender,
             clock: self.clock.clone(),
             traffic: Arc::clone(&self.traffic),
         });
-        Ok(Inbox { messages })
+        Ok(inbox)
     }
 
     fn hand_out(&self, document: &[u8]) -> Result<String, FabricError> {
@@ -104,16 +105,16 @@ impl Fabric for Embedded {
         for (pattern, taker) in &shared.takers {
             if matches(pattern, subject) {
                 // A taker that is gone takes nothing.
-                let _ = taker.send(kept_message(body.clone()));
+                let _ = taker.send(body.len(), kept_message(subject, body.clone()));
             }
         }
         Ok(())
     }
 
     fn kept(&self, pattern: &str, _name: &str) -> Result<Inbox<KeptMessage>, FabricError> {
-        let (sender, messages) = channel();
+        let (sender, inbox) = inbox();
         self.lock().takers.push((pattern.to_string(), sender));
-        Ok(Inbox { messages })
+        Ok(inbox)
     }
 
     fn claim(&self, key: &str, owner: &str) -> Result<(), FabricError> {

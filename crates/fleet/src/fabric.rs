@@ -5,8 +5,15 @@
 
 use crate::clock::Stamp;
 use std::fmt;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+
+/// The most bytes of messages that wait in one inbox. A published message that finds no room is lost; a kept one comes again.
+const MAXIMUM_WAITING_BYTES: usize = 128 * 1024 * 1024;
+/// What a message takes up beside its body.
+const MESSAGE_BYTES: usize = 256;
 
 /// The engine under a fleet, as one member sees it.
 pub trait Fabric: Send + Sync {
@@ -82,14 +89,47 @@ pub struct Message {
 
 /// What comes to a member under a pattern: published messages, or kept ones.
 pub struct Inbox<M> {
-    pub(crate) messages: Receiver<M>,
+    messages: Receiver<(usize, M)>,
+    waiting_bytes: Arc<AtomicUsize>,
+}
+
+/// The other end of an [`Inbox`].
+pub(crate) struct InboxSender<M> {
+    messages: Sender<(usize, M)>,
+    waiting_bytes: Arc<AtomicUsize>,
+}
+
+/// An inbox, and what puts messages into it.
+pub(crate) fn inbox<M>() -> (InboxSender<M>, Inbox<M>) {
+    let (sender, messages) = channel();
+    let waiting_bytes = Arc::new(AtomicUsize::new(0));
+    (
+        InboxSender { messages: sender, waiting_bytes: Arc::clone(&waiting_bytes) },
+        Inbox { messages, waiting_bytes },
+    )
+}
+
+impl<M> InboxSender<M> {
+    /// Puts a message of so many bytes into the inbox. It is lost while more than [`MAXIMUM_WAITING_BYTES`] wait there. False
+    /// when there is no inbox any more.
+    pub(crate) fn send(&self, bytes: usize, message: M) -> bool {
+        let bytes = bytes + MESSAGE_BYTES;
+        if self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > MAXIMUM_WAITING_BYTES {
+            self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return true;
+        }
+        self.messages.send((bytes, message)).is_ok()
+    }
 }
 
 impl<M> Inbox<M> {
     /// The next message; `None` when none comes in this time.
     pub fn next(&self, wait: Duration) -> Option<M> {
         match self.messages.recv_timeout(wait) {
-            Ok(message) => Some(message),
+            Ok((bytes, message)) => {
+                self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                Some(message)
+            }
             // Nothing is ever sent again: the caller's loop must not spin.
             Err(RecvTimeoutError::Disconnected) => {
                 std::thread::sleep(wait);
@@ -102,6 +142,8 @@ impl<M> Inbox<M> {
 
 /// A kept message. One that is dropped without an acknowledgement comes again.
 pub struct KeptMessage {
+    /// What it was kept under.
+    pub subject: String,
     /// What it says.
     pub body: Vec<u8>,
     pub(crate) acknowledge: Box<dyn FnOnce() -> Result<(), FabricError> + Send>,
@@ -162,7 +204,22 @@ pub(crate) fn matches(pattern: &str, subject: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::*;
+
+    #[test]
+    fn what_waits_is_bounded_and_room_comes_back() {
+        let (sender, inbox) = inbox();
+        let half = MAXIMUM_WAITING_BYTES / 2;
+        for number in 0..3 {
+            assert!(sender.send(half - MESSAGE_BYTES, number), "the inbox is there");
+        }
+        let next = || inbox.next(Duration::ZERO);
+        assert_eq!([next(), next(), next()], [Some(0), Some(1), None], "the third found no room");
+        assert!(sender.send(half, 3));
+        assert_eq!(next(), Some(3));
+        drop(inbox);
+        assert!(!sender.send(1, 4));
+    }
 
     #[test]
     fn patterns_are_those_of_nats() {

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 /// The longest part, in bytes; a broker takes messages of up to 1 MiB.
 pub(crate) const PART_BYTES: usize = 512 * 1024;
-/// The most parts of a result.
-const MAXIMUM_PARTS: u64 = 4096;
+/// The most parts of a result: with [`PART_BYTES`] the most memory that one agent can take up, 256 MiB. A mix of ten thousand
+/// clients has about 20 MiB.
+const MAXIMUM_PARTS: u64 = 512;
 /// The most bytes of a result before it is compressed.
-const MAXIMUM_RESULT_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+const MAXIMUM_RESULT_BYTES: u64 = 1024 * 1024 * 1024;
 /// A first level of compression: histograms are deflated already, and base64 of them gives a quarter back.
 const COMPRESSION_LEVEL: i32 = 1;
 
@@ -29,7 +30,7 @@ pub struct PartHead {
     pub run: String,
     /// The mix's place in the run.
     pub mix: u64,
-    /// Whose it is.
+    /// Whose it is. Only what the subject of the message says counts; a part that names another agent is refused.
     pub agent: String,
     /// Its number, from 0.
     pub sequence: u64,
@@ -38,7 +39,7 @@ pub struct PartHead {
 }
 
 impl PartHead {
-    /// By this a part is kept once and added once.
+    /// Names a part's file.
     pub fn id(&self) -> String {
         format!("{}-{}-{}-{}", self.run, self.mix, self.agent, self.sequence)
     }
@@ -58,7 +59,8 @@ impl Part {
         let end = message.iter().position(|&byte| byte == b'\n')?;
         let head: PartHead = serde_json::from_slice(&message[..end]).ok()?;
         let possible = head.sequence < head.of && head.of <= MAXIMUM_PARTS;
-        possible.then(|| Part { head, bytes: message[end + 1..].to_vec() })
+        let fits = message.len() - end - 1 <= PART_BYTES;
+        (possible && fits).then(|| Part { head, bytes: message[end + 1..].to_vec() })
     }
 
     /// What an agent has measured, as parts.
@@ -72,6 +74,13 @@ impl Part {
         let bytes =
             zstd::encode_all(text.as_slice(), COMPRESSION_LEVEL).map_err(|error| error.to_string())?;
         let of = bytes.len().div_ceil(PART_BYTES) as u64;
+        if of > MAXIMUM_PARTS {
+            return Err(format!(
+                "the result has {} bytes, and the controller takes {} of an agent: use more agents or fewer clients",
+                bytes.len(),
+                MAXIMUM_PARTS as usize * PART_BYTES
+            ));
+        }
         let part = |(sequence, bytes): (usize, &[u8])| {
             let head = PartHead {
                 run: run.to_string(),
@@ -86,7 +95,7 @@ impl Part {
     }
 }
 
-/// The results of one mix, as far as they have come.
+/// The results of one mix, as far as they have come, of the agents that take part in it.
 #[derive(Debug, Default)]
 pub struct Fold {
     run: String,
@@ -101,17 +110,20 @@ struct Parts {
 }
 
 impl Fold {
-    /// Nothing has come of this mix.
-    pub fn new(run: &str, mix: u64) -> Fold {
-        Fold { run: run.to_string(), mix, agents: BTreeMap::new() }
+    /// Nothing has come of this mix, in which these agents take part.
+    pub fn new<'a>(run: &str, mix: u64, agents: impl IntoIterator<Item = &'a str>) -> Fold {
+        let agents = agents.into_iter().map(|agent| (agent.to_string(), Parts::default()));
+        Fold { run: run.to_string(), mix, agents: agents.collect() }
     }
 
-    /// Takes a part in. One that was there already, or is of another mix, changes nothing.
-    pub fn take(&mut self, part: Part) {
-        if part.head.run != self.run || part.head.mix != self.mix {
+    /// Takes a part in that came under this agent's subject, under which the broker lets no other agent write. One that was
+    /// there already, is of another mix or names another agent changes nothing, nor does one of an agent that has no part in the
+    /// mix.
+    pub fn take(&mut self, agent: &str, part: Part) {
+        if part.head.run != self.run || part.head.mix != self.mix || part.head.agent != agent {
             return;
         }
-        let parts = self.agents.entry(part.head.agent).or_default();
+        let Some(parts) = self.agents.get_mut(agent) else { return };
         if parts.parts.is_empty() {
             parts.of = part.head.of;
         }
@@ -139,8 +151,11 @@ fn decompressed(bytes: &[u8]) -> Result<Vec<u8>, String> {
     use std::io::Read;
     let decoder = zstd::Decoder::new(bytes).map_err(|error| error.to_string())?;
     let mut text = Vec::new();
-    let read = decoder.take(MAXIMUM_RESULT_BYTES).read_to_end(&mut text);
+    let read = decoder.take(MAXIMUM_RESULT_BYTES + 1).read_to_end(&mut text);
     read.map_err(|error| format!("its result cannot be decompressed: {error}"))?;
+    if text.len() as u64 > MAXIMUM_RESULT_BYTES {
+        return Err(format!("its result has more than {MAXIMUM_RESULT_BYTES} bytes"));
+    }
     Ok(text)
 }
 
@@ -157,8 +172,8 @@ mod tests {
     proptest! {
         #[test]
         fn neither_order_nor_repetition_matters(order in prop::collection::vec(0u64..6, 0..60)) {
-            let mut fold = Fold::new("r", 1);
-            order.iter().for_each(|&sequence| fold.take(part("a", sequence, 6)));
+            let mut fold = Fold::new("r", 1, ["a"]);
+            order.iter().for_each(|&sequence| fold.take("a", part("a", sequence, 6)));
             let distinct: std::collections::BTreeSet<u64> = order.iter().copied().collect();
             prop_assert_eq!(fold.is_complete("a"), distinct.len() == 6);
             let held: Vec<u8> = fold.agents.get("a").map(|it| it.parts.values().flatten().copied().collect()).unwrap_or_default();
@@ -180,12 +195,35 @@ mod tests {
 
     #[test]
     fn parts_of_another_run_or_mix_are_left_out() {
-        let mut fold = Fold::new("r", 2);
-        fold.take(part("a", 0, 1));
+        let mut fold = Fold::new("r", 2, ["a"]);
+        fold.take("a", part("a", 0, 1));
         assert!(!fold.is_complete("a") && fold.result::<u32>("a").is_none());
         assert_eq!(
             Part::decode(b"{\"run\":\"r\",\"mix\":1,\"agent\":\"a\",\"sequence\":5,\"of\":5}\n"),
             None
         );
+    }
+
+    #[test]
+    fn a_part_counts_only_under_the_subject_of_its_own_agent() {
+        let mut fold = Fold::new("r", 1, ["a", "b"]);
+        fold.take("b", part("a", 0, 1));
+        assert!(!fold.is_complete("a") && !fold.is_complete("b"), "b wrote a result in the name of a");
+        fold.take("stranger", part("stranger", 0, 1));
+        assert!(
+            !fold.is_complete("stranger") && fold.agents.len() == 2,
+            "an agent that has no part in the mix"
+        );
+        fold.take("a", part("a", 0, 1));
+        assert!(fold.is_complete("a"));
+    }
+
+    #[test]
+    fn an_agent_takes_up_no_more_memory_than_a_result_may_have() {
+        let long = Part { bytes: vec![0; PART_BYTES + 1], ..part("a", 0, 1) };
+        assert_eq!(Part::decode(&long.encode()), None);
+        assert_eq!(Part::decode(&part("a", 0, MAXIMUM_PARTS + 1).encode()), None);
+        let result = vec![0u8; 1 << 20];
+        assert_eq!(Part::of_result("r", 1, "a", &result).unwrap().len(), 1);
     }
 }

@@ -239,7 +239,7 @@ impl Subjects {
     }
 }
 
-/// The agent that a subject of [`Subjects::from`] names.
+/// The agent that a subject of [`Subjects::from`] or [`Subjects::result`] names.
 pub(crate) fn sender(subject: &str) -> Option<&str> {
     subject.rsplit_once('.').map(|(_, agent)| agent)
 }

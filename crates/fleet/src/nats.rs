@@ -4,7 +4,7 @@
 use crate::clock::Clock;
 use crate::credentials::Credentials;
 use crate::embedded::sha256;
-use crate::fabric::{Fabric, FabricError, Inbox, KeptMessage, Message, Notice, Traffic};
+use crate::fabric::{Fabric, FabricError, Inbox, InboxSender, KeptMessage, Message, Notice, Traffic, inbox};
 use crate::setup::{bucket, inbox_prefix};
 use async_nats::connection::State;
 use async_nats::jetstream::consumer::{self, AckPolicy, DeliverPolicy};
@@ -46,6 +46,8 @@ const DUPLICATE_TIME: Duration = Duration::from_secs(120);
 const CLAIM_TIME: Duration = Duration::from_secs(3);
 /// The largest document that is fetched.
 const MAXIMUM_DOCUMENT_BYTES: usize = 2 * 1024 * 1024 * 1024;
+/// Kept messages that the broker hands out before the first of them is acknowledged.
+const MOST_UNACKNOWLEDGED: i64 = 128;
 /// Messages that wait here for a member's thread.
 const MESSAGES_WAITING: usize = 65_536;
 
@@ -298,18 +300,19 @@ impl Fabric for Nats {
             self.client.flush().await.map_err(failed)?;
             Ok(subscription)
         })?;
-        let (sender, messages) = channel();
+        let (sender, inbox) = inbox();
         let clock = self.clock.clone();
         self.engine.spawn(async move {
             while let Some(message) = subscription.next().await {
                 let received = clock.now();
                 let subject = message.subject.to_string();
-                if sender.send(Message { subject, body: message.payload.into(), received }).is_err() {
+                let bytes = message.payload.len();
+                if !sender.send(bytes, Message { subject, body: message.payload.into(), received }) {
                     return;
                 }
             }
         });
-        Ok(Inbox { messages })
+        Ok(inbox)
     }
 
     fn hand_out(&self, document: &[u8]) -> Result<String, FabricError> {
@@ -357,16 +360,17 @@ impl Fabric for Nats {
             ack_policy: AckPolicy::Explicit,
             ack_wait: ANSWER_TIME,
             inactive_threshold: TAKER_TIME,
+            max_ack_pending: MOST_UNACKNOWLEDGED,
             ..Default::default()
         };
         let consumer = self.wait(async {
             let stream = self.jetstream.get_stream(self.results_stream()).await.map_err(failed)?;
             stream.get_or_create_consumer(name, configuration).await.map_err(failed)
         })?;
-        let (sender, messages) = channel();
+        let (sender, inbox) = inbox();
         let end = Arc::downgrade(&self.engine.end);
         self.engine.spawn(take_kept(consumer, sender, self.engine.handle.clone(), end));
-        Ok(Inbox { messages })
+        Ok(inbox)
     }
 
     fn claim(&self, key: &str, owner: &str) -> Result<(), FabricError> {
@@ -422,7 +426,7 @@ impl Fabric for Nats {
 /// Takes kept messages until nobody listens; a broker that is away is asked again.
 async fn take_kept(
     consumer: consumer::PullConsumer,
-    sender: Sender<KeptMessage>,
+    sender: InboxSender<KeptMessage>,
     handle: Handle,
     end: Weak<EndSender<()>>,
 ) {
@@ -446,7 +450,8 @@ async fn take_kept(
                     Err(_) => Err(FabricError::Away("the broker did not confirm".to_string())),
                 }
             });
-            if sender.send(KeptMessage { body: message.payload.into(), acknowledge }).is_err() {
+            let (subject, bytes) = (message.subject.to_string(), message.payload.len());
+            if !sender.send(bytes, KeptMessage { subject, body: message.payload.into(), acknowledge }) {
                 return;
             }
         }

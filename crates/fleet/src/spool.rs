@@ -1,6 +1,7 @@
 //! Results on an agent's disk until the broker has them: written before they are sent, removed when they are kept for certain.
 //! Whatever happens in between, to the broker or to the agent, they are sent again; that they are kept once is the broker's part.
 
+use crate::embedded::sha256;
 use crate::fabric::Fabric;
 use crate::fold::{PART_BYTES, Part};
 use crate::message::Subjects;
@@ -122,11 +123,13 @@ impl Spool {
     pub(crate) fn replay(&self, fabric: &dyn Fabric, subjects: &Subjects, agent: &str) -> Result<(), String> {
         for path in self.paths() {
             let message = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            let Some(part) = Part::decode(&message).filter(|part| part.head.agent == agent) else {
+            if Part::decode(&message).is_none_or(|part| part.head.agent != agent) {
                 // Another's, or nothing of ours: it is left where it is.
                 continue;
-            };
-            let kept = fabric.keep(&subjects.result(agent), &part.head.id(), message);
+            }
+            // No other agent knows a result, so none can have its own message kept in the place of this one.
+            let id = sha256(&message);
+            let kept = fabric.keep(&subjects.result(agent), &id, message);
             kept.map_err(|error| error.to_string())?;
             fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         }

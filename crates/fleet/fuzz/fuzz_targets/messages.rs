@@ -14,8 +14,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Some(part) = Part::decode(bytes) {
         let agent = part.head.agent.clone();
-        let mut fold = Fold::new(&part.head.run.clone(), part.head.mix);
-        fold.take(part);
+        let mut fold = Fold::new(&part.head.run.clone(), part.head.mix, [agent.as_str()]);
+        fold.take(&agent, part);
         let _ = fold.result::<Outcome>(&agent);
     }
 });

@@ -79,9 +79,10 @@ impl Session {
     pub(super) fn prepare(&mut self, plan: &Plan, interrupt: &AtomicBool) -> Result<Mix, String> {
         let number = self.next_mix;
         self.next_mix += 1;
-        self.fold = Some(Fold::new(&self.run, number));
+        self.fold = None;
         self.compare_clocks(interrupt)?;
         let parts = self.deal(plan)?;
+        self.fold = Some(Fold::new(&self.run, number, parts.iter().map(|(name, _)| name.as_str())));
         let document = serde_json::to_vec(&Plan { cores: Vec::new(), ..plan.clone() })
             .map_err(|error| format!("the plan cannot be written: {error}"))?;
         let plan_sha256 = self.fabric.hand_out(&document).map_err(|error| error.to_string())?;

@@ -291,8 +291,10 @@ impl Session {
             self.hear(&heard);
         }
         while let Some(kept) = self.kept.as_ref().and_then(|kept| kept.next(Duration::ZERO)) {
-            if let (Some(part), Some(fold)) = (Part::decode(&kept.body), &mut self.fold) {
-                fold.take(part);
+            if let (Some(agent), Some(part), Some(fold)) =
+                (sender(&kept.subject), Part::decode(&kept.body), &mut self.fold)
+            {
+                fold.take(agent, part);
             }
             if let Some(acknowledge) = &self.acknowledge {
                 // It comes again if nobody acknowledges it, and changes nothing then.
