@@ -44,6 +44,7 @@ mod nsapi;
 mod on_disk;
 mod operator_view;
 mod pid_file;
+mod private_socket;
 mod privileges;
 mod programs;
 mod proxy;

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,6 +21,7 @@ use super::pages::Pages;
 use super::shared::Shared;
 use crate::config::{AdminConfig, AdminListen, LogLevel};
 use crate::log::error::ErrorLog;
+use crate::private_socket;
 
 /// Connections at a time: a scraper or two, and some people with a status page open.
 const MOST_CONNECTIONS: usize = 32;
@@ -164,11 +165,8 @@ fn bind_unix(path: &Path) -> Result<(Socket, String), String> {
     beside.push(format!(".{}", std::process::id()));
     let beside = PathBuf::from(beside);
     let _ = std::fs::remove_file(&beside);
-    // Between binding and setting its rights nobody has the name of it; what can connect then is refused by `listen`,
-    // which `bind` has called, only by rights: so they are set before it moves to where it is known.
-    let listener = UnixListener::bind(&beside).map_err(cannot)?;
+    let listener = private_socket::listen(&beside).map_err(cannot)?;
     let moved = || {
-        std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o600))?;
         std::fs::rename(&beside, path)?;
         listener.set_nonblocking(true)
     };

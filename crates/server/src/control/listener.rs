@@ -12,10 +12,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::fs::Mode;
 
 use super::{Answer, ControlAddress, LONGEST_REQUEST_BYTES, Request};
 use crate::handover::{Kind, Passed};
+use crate::private_socket;
 
 /// Requests at a time; who asks is the operator.
 const MOST_CONNECTIONS: usize = 16;
@@ -48,10 +48,10 @@ impl ControlListener {
         if let ControlAddress::Path(path) = address {
             remove_stale(path)?;
         }
-        // From the first moment on only the owner may connect. No other thread makes files yet.
-        let before = rustix::process::umask(Mode::from_raw_mode(0o177));
-        let socket = address.to_socket_address().and_then(|address| UnixListener::bind_addr(&address));
-        rustix::process::umask(before);
+        let socket = match address {
+            ControlAddress::Path(path) => private_socket::listen(path),
+            ControlAddress::Name(name) => private_socket::listen(format!("\0{name}")),
+        };
         let socket = socket.map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => io::Error::new(error.kind(), "another server answers there"),
             _ => error,
