@@ -1,7 +1,7 @@
 //! File lists of WebStone, in both forms.
 //!
-//! Version 2: a line is `URL [weight] [#bytes]`; a line that begins with `#` is a comment; a weight that is missing or not above 0 is
-//! 1 (parse_file_list.c of 2.0.1). Version 1: the number of pages, and for each a line `weight files` and so many lines with a file
+//! Version 2: a line is `URL [weight] [#bytes]`; a weight that is missing or not above 0 is 1 (parse_file_list.c of 2.0.1). What
+//! follows a `#` is a comment, in which the bytes of the file may stand first; without them a name such as `file5k.html` tells them. Version 1: the number of pages, and for each a line `weight files` and so many lines with a file
 //! each; the weights sum to 100 (white paper, section 7). The first line that is no comment tells which it is.
 
 use super::url_list::place_of;
@@ -19,7 +19,7 @@ pub fn read(file: &str, text: &str) -> Result<Recording, ImportError> {
     let lines: Vec<Line<'_>> = text
         .lines()
         .enumerate()
-        .map(|(number, line)| (number + 1, line.trim()))
+        .map(|(number, line)| (number + 1, line.trim().trim_start_matches('\u{feff}')))
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
         .collect();
     let Some((first, rest)) = lines.split_first() else {
@@ -29,29 +29,31 @@ pub fn read(file: &str, text: &str) -> Result<Recording, ImportError> {
             "there is no file in it: a line of version 2 is \"/file500.html 350 #500\"",
         ));
     };
-    match first.1.parse::<usize>() {
+    match without_comment(first.1).0.parse::<usize>() {
         Ok(pages) => version_1(file, (first.0, pages), rest),
         Err(_) => version_2(file, &lines),
     }
 }
 
+/// A line without the comment at its end, and the comment.
+fn without_comment(line: &str) -> (&str, Option<&str>) {
+    match line.split_once('#') {
+        Some((line, comment)) => (line.trim_end(), Some(comment)),
+        None => (line, None),
+    }
+}
+
+/// The bytes of the file, where a comment begins with them.
+fn bytes_of_comment(comment: &str) -> Option<u64> {
+    comment.split(|c: char| c == '#' || c.is_ascii_whitespace()).find(|word| !word.is_empty())?.parse().ok()
+}
+
 fn version_2(file: &str, lines: &[Line<'_>]) -> Result<Recording, ImportError> {
-    let (mut recording, mut left_out) = (Recording::default(), LeftOut::default());
+    let (mut recording, mut left_out) = (of_webstone(), LeftOut::default());
     for &(number, line) in lines {
         let wrong = |reason: String| ImportError::new(file, number, reason);
-        let (line, bytes) =
-            match line.split_once('#') {
-                Some((line, bytes)) => {
-                    let bytes = bytes.trim().parse::<u64>();
-                    (
-                        line,
-                        Some(bytes.map_err(|_| {
-                            wrong("after # stand the file's bytes, a whole number".to_string())
-                        })?),
-                    )
-                }
-                None => (line, None),
-            };
+        let (line, comment) = without_comment(line);
+        let bytes = comment.and_then(bytes_of_comment);
         let mut words = line.split_ascii_whitespace();
         let place = words.next().ok_or_else(|| wrong("there is no URL before #".to_string()))?;
         let weight = match words.next().map(str::parse::<i64>) {
@@ -63,6 +65,7 @@ fn version_2(file: &str, lines: &[Line<'_>]) -> Result<Recording, ImportError> {
             return Err(wrong("a line is a URL, a weight and # with the file's bytes".to_string()));
         }
         if let Some(request) = request(&mut recording, &mut left_out, number, place).map_err(wrong)? {
+            let bytes = bytes.or(request.bytes);
             recording.requests.push(RecordedRequest { weight: weight as f64, bytes, ..request });
         }
     }
@@ -70,8 +73,12 @@ fn version_2(file: &str, lines: &[Line<'_>]) -> Result<Recording, ImportError> {
     Ok(recording)
 }
 
+fn of_webstone() -> Recording {
+    Recording { is_webstone: true, ..Recording::default() }
+}
+
 fn version_1(file: &str, pages: (usize, usize), mut lines: &[Line<'_>]) -> Result<Recording, ImportError> {
-    let (mut recording, mut left_out) = (Recording::default(), LeftOut::default());
+    let (mut recording, mut left_out) = (of_webstone(), LeftOut::default());
     let (first, count) = pages;
     if !(1..=PAGES_MAX).contains(&count) {
         return Err(ImportError::new(file, first, format!("{count} pages; WebStone has 1 to {PAGES_MAX}")));
@@ -82,6 +89,7 @@ fn version_1(file: &str, pages: (usize, usize), mut lines: &[Line<'_>]) -> Resul
             let message = format!("the list should have {count} pages and ends after {page}");
             return Err(ImportError::new(file, first, message));
         };
+        let head = without_comment(head).0;
         let words: Vec<Option<usize>> = head.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
         let [Some(weight @ 1..=100), Some(files @ 1..=FILES_OF_PAGE_MAX)] = words[..] else {
             let message = format!(
@@ -97,10 +105,12 @@ fn version_1(file: &str, pages: (usize, usize), mut lines: &[Line<'_>]) -> Resul
         let (of_page, following) = rest.split_at(files);
         let mut requests = Vec::new();
         for &(number, place) in of_page {
+            let (place, comment) = without_comment(place);
+            let bytes = comment.and_then(bytes_of_comment);
             let read = request(&mut recording, &mut left_out, number, place);
             if let Some(request) = read.map_err(|reason| ImportError::new(file, number, reason))? {
                 requests.push(recording.requests.len());
-                recording.requests.push(request);
+                recording.requests.push(RecordedRequest { bytes: bytes.or(request.bytes), ..request });
             }
         }
         weights += weight;
@@ -176,6 +186,17 @@ mod tests {
     }
 
     #[test]
+    fn sizes_stand_in_comments_or_in_names_and_comments_may_end_a_line() {
+        let text = "/file5k.html 500\n/file500.html 350 # the small one\n/a 1 #77\n/b 2 # 88 bytes\n/file1k.html#9#x\n";
+        let bytes = |text: &str| -> Vec<Option<u64>> {
+            read("l", text).unwrap().requests.iter().map(|request| request.bytes).collect()
+        };
+        assert_eq!(bytes(text), [5125, 500, 77, 88, 9].map(Some));
+        let pages = "2 # pages\n40 1 # home\n/file3k.html # logo\n60 1\n/b #12\n";
+        assert_eq!(bytes(pages), [3075, 12].map(Some));
+    }
+
+    #[test]
     fn pages_of_the_first_version_are_pages() {
         let recording = read("filelist", VERSION_1).unwrap();
         assert_eq!(
@@ -198,7 +219,6 @@ mod tests {
             ("# nothing\n", "l: there is no file in it"),
             ("/a x\n", "l:1: after the URL stands its weight"),
             ("/a 1 2\n", "l:1: a line is a URL"),
-            ("/a #x\n", "l:1: after # stand"),
             ("#c\n0\n", "l:2: 0 pages"),
             ("2\n100 1\n/a\n", "l:1: the list should have 2 pages and ends after 1"),
             ("1\n100\n/a\n", "l:2: a page begins with its weight"),

@@ -38,6 +38,8 @@ pub struct Recording {
     pub origin: Option<String>,
     /// Whether they were made in HTTP/2.
     pub is_http2: bool,
+    /// Whether they are asked for as WebStone does: in HTTP/1.0, each over a connection of its own, without ramps.
+    pub is_webstone: bool,
     /// The requests, in their order.
     pub requests: Vec<RecordedRequest>,
     /// Pages: requests that belong together, with a weight. Empty: requests are chosen by themselves.

@@ -101,7 +101,12 @@ fn head(
         ),
         None => format!("{} requests of {origin}, by how often they were made", recording.requests.len()),
     });
-    let mixes = mixes(session);
+    let mixes = if recording.is_webstone { WEBSTONE_MIXES.to_string() } else { mixes(session) };
+    let client = if recording.is_webstone {
+        format!("{WEBSTONE_CLIENT}{tls}")
+    } else {
+        format!("use_keep_alives = true\nhttp_version = \"{version}\"\n{tls}receive_buffer_bytes = 65536\n")
+    };
     format!(
         "# Imported by `touchstone import`. `file_bytes` is the size that was recorded: a file of that size is made where a system is started
 # for the run; of a server that is named by its URL no size is asked. Change what you like: `touchstone suites` shows how others do it.
@@ -115,16 +120,62 @@ source = {source}
 
 {mixes}
 [client]
-use_keep_alives = true
-http_version = \"{version}\"
-{tls}receive_buffer_bytes = 65536
-timeout_s = 30
+{client}timeout_s = 30
 
 [workload]
 name = {name}
 "
     )
 }
+
+/// How a client of WebStone asks: the request is the one that it sends, to the byte.
+const WEBSTONE_CLIENT: &str = "# As WebStone asks: HTTP/1.0, one field, a connection for each file. Without that no figure is comparable with those of WebStone.
+use_keep_alives = false
+http_version = \"1.0\"
+usual_headers = false
+headers = [\"Accept: */* HTTP/1.0\"]
+receive_buffer_bytes = 8192
+";
+
+/// The run rules of WebStone 2.0: 10 minutes, 20 to 100 clients in steps of 10, no ramps; fewer clients are added for models of
+/// scaling.
+const WEBSTONE_MIXES: &str = "mixes = [
+  { clients = 1 },
+  { clients = 2 },
+  { clients = 4 },
+  { clients = 8 },
+  { clients = 20 },
+  { clients = 30 },
+  { clients = 40 },
+  { clients = 50 },
+  { clients = 60 },
+  { clients = 70 },
+  { clients = 80 },
+  { clients = 90 },
+  { clients = 100 },
+]
+
+# What all mixes share; a mix may state its own.
+[mix]
+ramp_up_s = 0
+length_s = 600
+ramp_down_s = 0
+delay_s = 0
+think_time_s = 0
+
+# The short form (--quick).
+[quick]
+ramp_up_s = 0.5
+length_s = 7
+ramp_down_s = 0.5
+mixes = [
+  { clients = 1 },
+  { clients = 8 },
+  { clients = 20 },
+  { clients = 60 },
+]
+
+";
 
 /// The mixes. Whoever thinks is no great load: of sessions there are more clients, and they begin one by one while a session goes on, so
 /// that each is somewhere else in it when the counting begins.
@@ -334,6 +385,12 @@ mod tests {
         assert_eq!(notes, Vec::<String>::new());
         let mean = |suite: &Suite| suite.first_part().workload.mean_body_bytes();
         assert!((mean(&imported) - mean(&built_in)).abs() < 1e-6);
+        // The report calls comparable what was measured as WebStone measures.
+        let asked = |suite: &Suite| {
+            let request = (suite.keep_alive, suite.http_version, suite.usual_headers, suite.headers.clone());
+            (request, suite.receive_buffer_bytes, suite.timeout_s, suite.mixes.clone())
+        };
+        assert_eq!(asked(&imported), asked(&built_in));
         let pages = "1\n100 2\n/file1k.html\n/file2k.html\n";
         let (pages, _) = suite(&filelist::read("filelist", pages).unwrap(), 100);
         assert!(pages.first_part().workload.classes[0].is_page());
