@@ -33,6 +33,7 @@ mod probe;
 pub mod programs;
 pub mod raw;
 pub mod reference;
+pub mod regular_file;
 pub mod remote;
 pub mod report;
 pub mod result;

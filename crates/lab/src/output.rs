@@ -117,7 +117,7 @@ pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// A name that is safe as a file name: a URL's slashes and colons become underscores.
-fn file_name(name: &str) -> String {
+pub(crate) fn file_name(name: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' };
     name.chars().map(safe).collect::<String>().trim_start_matches('.').to_string()
 }

@@ -5,7 +5,8 @@
 //! again by anybody, and `touchstone verify` does.
 
 use crate::monitor::Recording;
-use crate::result::{FleetUse, HandshakeRecord};
+use crate::regular_file;
+use crate::result::{FleetUse, HandshakeRecord, MixResult};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
@@ -13,7 +14,6 @@ use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use touchstone_load::{Outcome, Saturation};
@@ -21,7 +21,9 @@ use touchstone_load::{Outcome, Saturation};
 /// The name of the file in the result directory.
 pub const FILE_NAME: &str = "raw.jsonl";
 /// The version of its lines; a reader refuses a higher one.
-pub const VERSION: u32 = 1;
+///
+/// Version 2 has the labels of the mix as well ([`RawLabels`]), so that they cannot be swapped between mixes unseen.
+pub const VERSION: u32 = 2;
 /// The longest line that is read, bytes: a mix of ten thousand clients has about 20 MB.
 const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// The most lines that are read.
@@ -38,6 +40,9 @@ pub struct RawMix {
     pub row: usize,
     /// The mix's name.
     pub mix: String,
+    /// What the mix was set to be; absent in version 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<RawLabels>,
     /// Processors of the load engine.
     pub load_cpus: Vec<usize>,
     /// Processors of the system under test; empty: not pinned.
@@ -76,6 +81,46 @@ pub struct RawMix {
     pub fleet: Option<FleetUse>,
     /// What the monitor saw.
     pub recording: Recording,
+}
+
+/// What a mix was set to be, under the names that `result.json` has for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RawLabels {
+    /// The interface that it measured; empty where the suite has one workload for all.
+    pub interface: String,
+    /// Which run of the mix it was, from 1.
+    pub run: u64,
+    /// Virtual clients.
+    pub clients: u64,
+    /// Ramp up, seconds.
+    pub ramp_up_s: f64,
+    /// Whole length with ramps, seconds.
+    pub length_s: f64,
+    /// Ramp down, seconds.
+    pub ramp_down_s: f64,
+    /// Random start delay, at most, seconds.
+    pub delay_s: f64,
+    /// Think time, seconds.
+    pub think_time_s: f64,
+    /// False when the mix was cut short.
+    pub complete: bool,
+}
+
+impl RawLabels {
+    /// Those of a mix.
+    pub fn of(mix: &MixResult) -> RawLabels {
+        RawLabels {
+            interface: mix.interface.clone(),
+            run: mix.run,
+            clients: mix.clients,
+            ramp_up_s: mix.ramp_up_s,
+            length_s: mix.length_s,
+            ramp_down_s: mix.ramp_down_s,
+            delay_s: mix.delay_s,
+            think_time_s: mix.think_time_s,
+            complete: mix.complete,
+        }
+    }
 }
 
 /// One virtual client in the window.
@@ -127,10 +172,12 @@ pub struct RawEngine {
 pub struct RawHistogram(pub String);
 
 /// Where a mix belongs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct RawPlace<'a> {
     /// The system's name.
     pub system: &'a str,
+    /// What the mix was set to be.
+    pub labels: RawLabels,
     /// The mix's place among the system's mixes.
     pub row: usize,
     /// The mix's name.
@@ -166,6 +213,7 @@ impl RawMix {
             system: place.system.to_owned(),
             row: place.row,
             mix: place.mix.to_owned(),
+            labels: Some(place.labels.clone()),
             load_cpus: place.load_cpus.to_vec(),
             cpus: place.cpus.to_vec(),
             window_s: outcome.window.as_secs_f64(),
@@ -253,7 +301,7 @@ impl std::error::Error for RawError {}
 /// Reads the raw data of a result directory.
 pub fn read(directory: &Path) -> Result<Vec<RawMix>, RawError> {
     let path = directory.join(FILE_NAME);
-    let file = File::open(&path).map_err(|error| match error.kind() {
+    let file = regular_file::open(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => RawError::Missing(path.clone()),
         _ => RawError::Io(path.clone(), error),
     })?;
@@ -282,6 +330,9 @@ pub fn parse(line: &[u8]) -> Result<RawMix, String> {
     let mix: RawMix = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     if mix.version > VERSION {
         return Err(format!("version {}, and this program reads up to {VERSION}", mix.version));
+    }
+    if mix.version > 1 && mix.labels.is_none() {
+        return Err("the labels of the mix are missing, which version 2 has".to_owned());
     }
     Ok(mix)
 }

@@ -66,6 +66,12 @@ fn a_measured_result_is_signed_verified_and_refused_when_any_file_is_changed() {
     let unsigned = verify(&result, &["--key", &format!("{}.pub", other.display()), "--require", "invalid"]);
     assert_eq!(unsigned.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&unsigned.stdout).contains("REFUSED: it is not signed"));
+    let said = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let nobodys = verify(&result, &["--require", "invalid"]);
+    assert!(
+        said(&nobodys).contains("but it is not signed") && !said(&nobodys).contains("is what it says it is")
+    );
+    assert_eq!(verify(&result, &["--require", "certified"]).status.code(), Some(1));
 
     let key = place.path().join("lab.key");
     let public = place.path().join("lab.key.pub");
@@ -75,6 +81,20 @@ fn a_measured_result_is_signed_verified_and_refused_when_any_file_is_changed() {
     assert_eq!(signed.status.code(), Some(0), "{}", String::from_utf8_lossy(&signed.stderr));
     assert_eq!(verify(&result, &["--key", public_text, "--require", "invalid"]).status.code(), Some(0));
     assert_eq!(verify(&result, &["--key", public_text, "--require", "certified"]).status.code(), Some(3));
+    let unknown = verify(&result, &["--require", "certified"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(said(&unknown).contains("REFUSED: the key that signed it is known from the result alone"));
+    assert_eq!(verify(&result, &["--require", "certified", "--any-signer"]).status.code(), Some(3));
+    // A report that says something else is not signed.
+    let report = result.join("report.html");
+    let text = fs::read(&report).unwrap();
+    fs::write(&report, "<h1>1,000,000 requests a second</h1>").unwrap();
+    let refused = run(["certify", result.to_str().unwrap(), "--key", key_text]);
+    assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("report.html: it is not what result.json says")
+    );
+    fs::write(&report, text).unwrap();
 
     let (mut all, mut state) = (Vec::new(), 1);
     files(&result, &mut all);

@@ -32,7 +32,7 @@ pub(crate) use record::latency_record;
 use crate::derived;
 use crate::output::{LoggedHistogram, ResultDirectory};
 use crate::placement::{self, Wishes};
-use crate::raw::{RawMix, RawPlace};
+use crate::raw::{RawLabels, RawMix, RawPlace};
 use crate::result::{MixResult, ResultFile, RunStatus, SCHEMA_VERSION, SystemResult};
 use crate::spice;
 use crate::suite::Mix;
@@ -383,6 +383,7 @@ impl<'a> Run<'a> {
         // What was measured itself, so that anybody can compute every figure again (`touchstone verify`).
         let place = RawPlace {
             system: &contender.entrant.name,
+            labels: RawLabels::of(&result),
             row: self.systems[contender.place].mixes.len(),
             mix: &mix.name,
             load_cpus,

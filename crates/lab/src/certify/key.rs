@@ -86,9 +86,11 @@ pub fn number(key: &PublicKey) -> String {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let length =
-        fs::metadata(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?.len();
-    if length > BYTES_MAX {
+    let metadata = fs::metadata(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    if !metadata.is_file() {
+        return Err(format!("{} is not a regular file", path.display()));
+    }
+    if metadata.len() > BYTES_MAX {
         return Err(format!("{} is too long for a key", path.display()));
     }
     fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))

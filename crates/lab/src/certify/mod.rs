@@ -17,4 +17,4 @@ mod verify;
 pub use rules::{Class, Outcome, Rule, deciding};
 pub use seal::{SealError, Sealed, Signature, check_seal, seal};
 pub use standing::Standing;
-pub use verify::{AUDIT, Check, Verification, verify};
+pub use verify::{AUDIT, Check, REPORT, Signer, Verification, shown, verify};

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 const SAME: f64 = 1e-9;
 /// The most differences that are told of.
 const DIFFERENCES_MAX: usize = 100;
-/// What of a mix is not measured but set, or a name.
+/// What of a mix is not measured but set, or a name, and does not stand in raw data of version 1.
 const SET: [&str; 11] = [
     "name",
     "interface",
@@ -194,7 +194,7 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
     let clients = clients?;
     let machine = raw.recording.machine_use();
     let engine = raw.engine;
-    Ok(json!({
+    let mut expected = json!({
         "load_cpus": raw.load_cpus,
         "window_s": raw.window_s,
         "requests": raw.requests,
@@ -223,7 +223,12 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
         "taint": taint(raw, stated),
         "total_requests": raw.total_requests,
         "fleet": raw.fleet,
-    }))
+    });
+    if let (Some(labels), Some(expected)) = (&raw.labels, expected.as_object_mut()) {
+        let labels = serde_json::to_value(labels).unwrap_or_default();
+        expected.extend(labels.as_object().cloned().unwrap_or_default());
+    }
+    Ok(expected)
 }
 
 /// How alike the clients were served.
@@ -365,7 +370,7 @@ fn of_mix(raw: &RawMix) -> Vec<String> {
 pub(super) mod tests {
     use super::*;
     use crate::monitor::{Recording, Snapshot, TreeReading};
-    use crate::raw::{RawClient, RawEngine, VERSION};
+    use crate::raw::{RawClient, RawEngine, RawLabels, VERSION};
     use std::collections::BTreeMap;
     use std::time::Duration;
 
@@ -409,6 +414,7 @@ pub(super) mod tests {
             system: "nginx".into(),
             row: 0,
             mix: "2_clients".into(),
+            labels: Some(RawLabels { clients: 2, ..RawLabels::of(&crate::sample::mix(2, 1000.0)) }),
             load_cpus: vec![1],
             cpus: vec![0],
             window_s: 5.0,
@@ -487,10 +493,6 @@ pub(super) mod tests {
         let mut paths = Vec::new();
         numbers(&value["systems"][0]["mixes"][0], "/systems/0/mixes/0", &mut paths);
         for path in paths {
-            let name = path.rsplit('/').next().unwrap();
-            if SET.contains(&name) && path.matches('/').count() == 5 {
-                continue;
-            }
             let mut damaged = value.clone();
             let place = damaged.pointer_mut(&path).unwrap();
             *place = match place.as_u64() {
@@ -503,6 +505,19 @@ pub(super) mod tests {
             changed += 1;
         }
         assert!(changed > 150, "{changed}");
+    }
+
+    #[test]
+    fn swapped_labels_are_found_and_are_not_in_raw_data_of_the_first_version() {
+        let raw = raw();
+        let mut result = result_of(&raw);
+        result.systems[0].mixes[0].interface = "cgi".into();
+        result.systems[0].mixes[0].complete = false;
+        let found = super::result(&result, std::slice::from_ref(&raw)).differences;
+        assert!(found.iter().any(|text| text.contains("interface: \"cgi\" stands there")), "{found:?}");
+        assert!(found.iter().any(|text| text.contains("complete: false stands there")), "{found:?}");
+        let old = RawMix { version: 1, labels: None, ..raw };
+        assert_eq!(super::result(&result, &[old]).differences, Vec::<String>::new());
     }
 
     fn numbers(value: &Value, path: &str, found: &mut Vec<String>) {

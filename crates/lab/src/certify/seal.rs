@@ -9,11 +9,11 @@ use super::rules::{Class, Rule};
 use super::{key, statement};
 use crate::machine::sha256;
 use crate::output::write_atomically;
+use crate::regular_file;
 use crate::result::ResultFile;
 use minisign::{PublicKey, SecretKey, SignatureBox};
 use std::fmt;
-use std::fs;
-use std::io::{Cursor, Read as _};
+use std::io::Cursor;
 use std::path::Path;
 
 /// The statement's file.
@@ -84,6 +84,7 @@ pub fn seal(
     };
     let public_box = public.to_box().map_err(|error| error.to_string())?;
     write(SIGNER_FILE, &public_box.to_string())?;
+    super::manifest::remove_empty_directories(directory)?;
     let manifest = Manifest::of(directory)?;
     let manifest_text = manifest.text();
     let statement_text = statement::text(&manifest_text, result, class, rules);
@@ -99,7 +100,7 @@ pub fn seal(
 
 /// Checks the seal of a directory with a key that the reader knows, or else with the one that lies in it.
 pub fn check_seal(directory: &Path, known: Option<&PublicKey>) -> Result<Signature, SealError> {
-    if !super::manifest::LATER_FILES.iter().any(|name| directory.join(name).exists()) {
+    if !super::manifest::LATER_FILES.iter().any(|name| directory.join(name).symlink_metadata().is_ok()) {
         return Err(SealError::None);
     }
     check(directory, known).map_err(SealError::Broken)
@@ -142,17 +143,15 @@ fn check_signature(statement: &str, signature: &str, public: &PublicKey) -> Resu
 }
 
 fn read(directory: &Path, name: &str) -> Result<String, String> {
-    let file = fs::File::open(directory.join(name)).map_err(|error| format!("{name}: {error}"))?;
-    let mut text = String::new();
-    let read = file.take(BYTES_MAX).read_to_string(&mut text);
-    read.map_err(|error| format!("{name} cannot be read: {error}"))?;
-    Ok(text)
+    regular_file::read_text(&directory.join(name), BYTES_MAX)
+        .map_err(|error| format!("{name} cannot be read: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::statistics::bootstrap::Generator;
+    use std::fs;
     use std::path::PathBuf;
 
     struct Lab {

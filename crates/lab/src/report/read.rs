@@ -27,6 +27,8 @@ pub enum ReadError {
     Corrupt(PathBuf, serde_json::Error),
     /// A newer version of the program wrote it.
     Newer(PathBuf, u64),
+    /// The directory has what no result has, or cannot be listed.
+    NoResult(PathBuf, String),
 }
 
 impl fmt::Display for ReadError {
@@ -52,6 +54,7 @@ impl fmt::Display for ReadError {
                  use the touchstone that wrote it, or a later one",
                 path.display()
             ),
+            ReadError::NoResult(path, reason) => write!(f, "{} is not a result: {reason}", path.display()),
         }
     }
 }

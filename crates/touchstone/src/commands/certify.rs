@@ -4,6 +4,7 @@ use super::print::print;
 use crate::exit::Exit;
 use std::path::PathBuf;
 use touchstone_lab::certify::{self, key};
+use touchstone_lab::report;
 
 /// The variable that holds the password of a key that has one: not an argument, which everybody could see.
 const PASSWORD_VARIABLE: &str = "TOUCHSTONE_KEY_PASSWORD";
@@ -57,14 +58,17 @@ fn sign(directory: &std::path::Path, key: &std::path::Path) -> Result<(), (Exit,
     let secret = key::secret(key, password.as_deref()).map_err(usage)?;
     let (result, verification) =
         certify::verify(directory, None).map_err(|error| usage(error.to_string()))?;
+    let has_report = directory.join(report::FILE_NAME).exists();
     // An older seal that no longer fits is no fault: it is replaced.
-    let faults: Vec<&str> = verification
+    let faults: Vec<String> = verification
         .checks
         .iter()
         .filter(|check| {
-            check.holds == Some(false) && !matches!(check.what, "signature" | "stated class" | certify::AUDIT)
+            let is_foreign_report = check.what == certify::REPORT && check.holds.is_none() && has_report;
+            (check.holds == Some(false) || is_foreign_report)
+                && !matches!(check.what, "signature" | "stated class" | certify::AUDIT)
         })
-        .map(|check| check.finding.as_str())
+        .map(|check| format!("{}: {}", check.what, certify::shown(&check.finding)))
         .collect();
     if !faults.is_empty() {
         return Err((

@@ -4,7 +4,7 @@ use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;
 use std::path::PathBuf;
-use touchstone_lab::certify::{self, Class, key};
+use touchstone_lab::certify::{self, Class, Signer, key, shown};
 
 /// The arguments of `touchstone verify`.
 #[derive(clap::Args)]
@@ -23,6 +23,10 @@ pub struct Arguments {
     #[arg(long, value_name = "CLASS", value_parser = ["certified", "indicative", "invalid"], default_value = "indicative")]
     require: String,
 
+    /// With --require certified, accept a signature of a key that is known from the result alone
+    #[arg(long)]
+    any_signer: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -38,32 +42,42 @@ pub fn run(arguments: Arguments) -> Exit {
         Ok(found) => found,
         Err(error) => return refuse(&error.to_string()),
     };
-    let unsigned = known.is_some()
-        && verification.checks.iter().any(|check| check.what == "signature" && check.holds.is_none());
+    let wanted = match arguments.require.as_str() {
+        "certified" => Class::Certified,
+        "indicative" => Class::Indicative,
+        _ => Class::Invalid,
+    };
+    let lacks_signer = match (verification.signer, &known) {
+        (Signer::None, Some(_)) => Some("it is not signed, so that nothing shows whose it is"),
+        (Signer::None, None) if wanted == Class::Certified => {
+            Some("it is not signed, and a certified result must be")
+        }
+        (Signer::Unknown, None) if wanted == Class::Certified && !arguments.any_signer => Some(
+            "the key that signed it is known from the result alone, so that anybody can have made it: name a key that you \
+             trust with --key, or accept any with --any-signer",
+        ),
+        _ => None,
+    };
     if arguments.json {
         let document = json!({
             "suite": result.suite.name,
             "started_at": result.started_at,
             "refused": verification.refused,
+            "signer": verification.signer,
+            "lacks": lacks_signer,
             "class": verification.class,
             "checks": verification.checks,
             "rules": verification.rules,
         });
         print(&format!("{document:#}"));
     } else {
-        let verdict = match verification.refused {
-            false if unsigned => "REFUSED: it is not signed, so that nothing shows whose it is".to_owned(),
-            true => "REFUSED: the result is not what it says it is".to_owned(),
-            false => format!("The result is what it says it is, and it is {}", verification.class.name()),
+        let verdict = match lacks_signer.filter(|_| !verification.refused) {
+            Some(lack) => format!("REFUSED: {lack}"),
+            None => verification.verdict(),
         };
-        print_for_reading(&format!("{}\n\n{}\n{verdict}", result.suite.title, verification.text()));
+        print_for_reading(&format!("{}\n\n{}\n{verdict}", shown(&result.suite.title), verification.text()));
     }
-    let wanted = match arguments.require.as_str() {
-        "certified" => Class::Certified,
-        "indicative" => Class::Indicative,
-        _ => Class::Invalid,
-    };
-    if verification.refused || unsigned {
+    if verification.refused || lacks_signer.is_some() {
         Exit::Failed
     } else if verification.class < wanted {
         Exit::ThresholdsNotMet
@@ -73,6 +87,6 @@ pub fn run(arguments: Arguments) -> Exit {
 }
 
 fn refuse(message: &str) -> Exit {
-    eprintln!("touchstone verify: {message}");
+    eprintln!("touchstone verify: {}", shown(message));
     Exit::Usage
 }
