@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build java package programs demo test fuzz sanitize bench lint tidy fmt clean
+.PHONY: help setup rivals build java package programs demo test fuzz sanitize soak bench lint tidy fmt clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +45,10 @@ fuzz: ## Run every fuzz target for half a minute (SECONDS_EACH=30)
 sanitize: ## Run the tests of unsafe code under AddressSanitizer and ThreadSanitizer
 	@scripts/setup.sh --brief
 	@scripts/sanitize.sh
+
+soak: ## Run the model of what the cache may share with fresh seeds, for an hour (SECONDS_TO_RUN=3600)
+	@scripts/setup.sh --brief
+	@scripts/soak.sh
 
 bench: ## Measure this build beside the kernel's limit
 	@scripts/setup.sh --brief
