@@ -82,25 +82,40 @@ impl ContentTypes {
     }
 
     fn media_type(&self, path: &[u8]) -> &str {
-        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        // The first byte is not looked at: a dot there hides the file and begins no ending.
-        let after_first = name.get(1..).unwrap_or_default();
-        let Some(dot) = after_first.iter().position(|&byte| byte == b'.') else {
-            return UNKNOWN;
-        };
-        // An ending that is not UTF-8 is in no table; the replacement characters keep it so.
-        let endings = String::from_utf8_lossy(&after_first[dot + 1..]).to_ascii_lowercase();
-        let mut ending = endings.as_str();
+        let Some(endings) = endings(path) else { return UNKNOWN };
+        let last = || endings.rsplit('.').next().and_then(built_in);
+        self.listed_ending(&endings).or_else(last).unwrap_or(UNKNOWN)
+    }
+
+    /// The type that the site itself names for the file at `path`, if it names one; without the charset.
+    pub fn listed(&self, path: &[u8]) -> Option<&str> {
+        self.listed_ending(&endings(path)?)
+    }
+
+    /// Whether the site itself names this type.
+    pub fn has_type(&self, media_type: &[u8]) -> bool {
+        self.overrides.values().any(|known| known.as_bytes().eq_ignore_ascii_case(media_type))
+    }
+
+    fn listed_ending(&self, endings: &str) -> Option<&str> {
+        let mut ending = endings;
         loop {
             if let Some(media_type) = self.overrides.get(ending) {
-                return media_type;
+                return Some(media_type);
             }
-            match ending.split_once('.') {
-                Some((_, shorter)) => ending = shorter,
-                None => return built_in(ending).unwrap_or(UNKNOWN),
-            }
+            ending = ending.split_once('.')?.1;
         }
     }
+}
+
+/// What follows the first dot of a file's name, in lower case.
+fn endings(path: &[u8]) -> Option<String> {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    // The first byte is not looked at: a dot there hides the file and begins no ending.
+    let after_first = name.get(1..).unwrap_or_default();
+    let dot = after_first.iter().position(|&byte| byte == b'.')?;
+    // An ending that is not UTF-8 is in no table; the replacement characters keep it so.
+    Some(String::from_utf8_lossy(&after_first[dot + 1..]).to_ascii_lowercase())
 }
 
 /// The type of an ending in lower case.

@@ -1,18 +1,20 @@
 //! A configuration at work: plug-ins loaded, Init functions called, directives ready.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use touchstone_files::mime::ContentTypes;
 
 use crate::abi::{ConfGlobals, LOG_INFORM, LOG_WARN, REQ_ABORTED};
 use crate::conf::magnus::{Setting, kept_elsewhere, read_magnus, setting};
+use crate::conf::media_types::read_media_types;
 use crate::conf::objects::read_objects;
-use crate::conf::{Configuration, Init, Parameters, Place, Problem, Stage, parameter};
+use crate::conf::{self, Configuration, Init, Parameters, Place, Problem, Stage, parameter};
 use crate::current;
 use crate::directive::{ClientRules, Directive, permanent_block};
 use crate::exchange::Exchange;
@@ -38,6 +40,8 @@ pub struct Settings {
     pub document_root: Option<PathBuf>,
     /// What relative paths of plug-ins are relative to.
     pub directory: PathBuf,
+    /// The site's own media types: endings of files with their types.
+    pub media_types: BTreeMap<String, String>,
     /// The name of the site.
     pub server_name: String,
     /// How many workers there are, for plug-ins that ask.
@@ -63,7 +67,7 @@ pub struct Engine {
     at_end: Mutex<Vec<(AtEnd, *mut c_void)>>,
     plugins: Mutex<HashMap<PathBuf, Arc<Plugin>>>,
     server_name: CString,
-    types: touchstone_files::mime::ContentTypes,
+    types: ContentTypes,
 }
 
 // SAFETY: the pointers are texts that last for good, and arguments that plug-ins gave for their own functions.
@@ -172,7 +176,7 @@ impl Engine {
             at_end: Mutex::default(),
             plugins: Mutex::default(),
             server_name: c_text(setting(magnus, "ServerName").unwrap_or(&settings.server_name)),
-            types: touchstone_files::mime::ContentTypes::default(),
+            types: media_types(settings, configuration),
         }
     }
 
@@ -199,6 +203,16 @@ impl Engine {
             }
         }
         self.note_settings_kept_elsewhere();
+        for (place, media_type) in types_that_no_file_has(configuration, &self.types) {
+            let media_type = String::from_utf8_lossy(media_type);
+            self.log(
+                LOG_WARN,
+                &format!(
+                    "{place}: no ending of a file and no ObjectType line gives the type {media_type}: its files may be \
+                     sent as they are. Name their endings in mime_types of the site"
+                ),
+            );
+        }
         let program = self.make_program(configuration, &mut problems);
         if !problems.is_empty() {
             self.end();
@@ -425,7 +439,7 @@ impl Engine {
     }
 
     /// The media types of files.
-    pub fn types(&self) -> &touchstone_files::mime::ContentTypes {
+    pub fn types(&self) -> &ContentTypes {
         &self.types
     }
 
@@ -518,8 +532,71 @@ fn read(settings: &Settings) -> (Configuration, Vec<Problem>) {
         }
         problems.extend(read_objects(&place.file, text.as_bytes(), &mut configuration));
     }
+    problems.extend(read_types(settings, &mut configuration));
     name_document_root(settings, &mut configuration);
     (configuration, problems)
+}
+
+/// Reads the files that `load-types` names.
+fn read_types(settings: &Settings, configuration: &mut Configuration) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let is_meant =
+        |init: &&Init| matches!(parameter(&init.parameters, "fn"), Some(b"load-types" | b"load_types"));
+    for init in configuration.init.iter().filter(is_meant) {
+        for file in
+            ["mime-types", "local-types"].into_iter().filter_map(|name| parameter(&init.parameters, name))
+        {
+            let path = settings.directory.join(text_path(file));
+            match std::fs::read(&path) {
+                Ok(text) => {
+                    let name = Arc::from(path.to_string_lossy());
+                    problems.extend(read_media_types(&name, &text, &mut configuration.media_types));
+                }
+                Err(error) => problems.push(Problem {
+                    place: init.place.clone(),
+                    message: format!("{} cannot be read: {error}", path.display()),
+                }),
+            }
+        }
+    }
+    problems
+}
+
+/// The types of files: what the site says, then what the files of `load-types` say.
+fn media_types(settings: &Settings, configuration: &Configuration) -> ContentTypes {
+    let mut types: BTreeMap<String, String> = BTreeMap::new();
+    for (ending, media_type) in &configuration.media_types {
+        // What could not be sent is left out.
+        if ContentTypes::new([(ending.clone(), media_type.clone())], None).is_ok() {
+            types.insert(ending.clone(), media_type.clone());
+        }
+    }
+    let of_site = settings.media_types.iter();
+    types.extend(of_site.map(|(ending, media_type)| (ending.to_ascii_lowercase(), media_type.clone())));
+    // Without a charset: the patterns of obj.conf are those of types without one. The site has looked at its own.
+    ContentTypes::new(types, None).unwrap_or_default()
+}
+
+/// Types by which a Service line knows its files, and that no file gets: such files would be sent as they are.
+fn types_that_no_file_has<'a>(
+    configuration: &'a Configuration,
+    types: &ContentTypes,
+) -> Vec<(&'a Place, &'a [u8])> {
+    let lines = || configuration.objects.iter().flat_map(|object| &object.directives);
+    let of = |directive: &'a conf::Directive| parameter(&directive.parameters, "type");
+    let is_given = |wanted: &[u8]| {
+        crate::builtin::object_type::INTERNAL_TYPES.contains(&wanted)
+            || types.has_type(wanted)
+            || lines().any(|line| line.stage != Stage::Service && of(line) == Some(wanted))
+    };
+    lines()
+        .filter(|line| line.stage == Stage::Service)
+        .filter_map(|line| Some((&line.place, of(line)?)))
+        .filter(|(_, wanted)| {
+            let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_+./".contains(byte);
+            wanted.starts_with(b"magnus-internal/") && wanted.iter().all(is_plain) && !is_given(wanted)
+        })
+        .collect()
 }
 
 /// `$docroot` stands for the root of the route or site, as it did for that of a virtual server.

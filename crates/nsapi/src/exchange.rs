@@ -116,7 +116,7 @@ impl Exchange {
             fill_client(pool, client, asked);
             fill_reqpb(pool, reqpb, asked);
             for (name, value) in asked.fields {
-                pblock::insert_in(pool, headers, name, value);
+                pblock::insert_field_in(pool, headers, name, value);
             }
             if let Some(user) = asked.user {
                 pblock::insert_in(pool, vars, b"auth-type", b"basic");

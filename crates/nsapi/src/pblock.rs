@@ -8,6 +8,8 @@ use std::ffi::{c_char, c_int};
 use std::io::Write as _;
 use std::ptr;
 
+use smallvec::SmallVec;
+
 use crate::abi::{PbEntry, PbParam, Pblock};
 use crate::conf::parameters::parse_parameters;
 use crate::memory::{self, Pool, allocate, bytes, free};
@@ -66,6 +68,36 @@ pub unsafe fn insert_text_in(
     let lowered = std::slice::from_raw_parts(name_text.cast::<u8>(), name.len());
     link(entry, param, block, lowered);
     param
+}
+
+/// Inserts a field of a request. Fields of one name are one entry, their values joined in the order in which they came,
+/// as the servers of old had it.
+///
+/// # Safety
+/// `block` is a block whose names and values are texts of `pool`.
+pub unsafe fn insert_field_in(pool: &mut Pool, block: *mut Pblock, name: &[u8], value: &[u8]) {
+    let param = insert_in(pool, block, name, value);
+    if param.is_null() {
+        return;
+    }
+    let name = bytes((*param).name);
+    let place = (*block).ht.add(chain(name, (*block).hsize));
+    // The new entry is the first of its chain; mostly it is the only one.
+    let newest = *place;
+    let mut entry = (*newest).next;
+    while !entry.is_null() {
+        if is_text((*(*entry).param).name, name) {
+            // Parts of a cookie are joined as RFC 9113 section 8.2.3 says, other fields as RFC 9110 section 5.3 does.
+            let between: &[u8] = if name == b"cookie" { b"; " } else { b", " };
+            let joined = pool.joined(&[bytes((*(*entry).param).value), between, value]);
+            if !joined.is_null() {
+                (*(*entry).param).value = joined;
+            }
+            *place = (*newest).next;
+            return;
+        }
+        entry = (*entry).next;
+    }
 }
 
 unsafe fn link(entry: *mut PbEntry, param: *mut PbParam, block: *mut Pblock, name: &[u8]) {
@@ -160,7 +192,7 @@ unsafe fn is_text(text: *const c_char, name: &[u8]) -> bool {
     name.iter().enumerate().all(is_same) && *text.add(name.len()) == 0
 }
 
-/// Calls `each` with every name and value.
+/// Calls `each` with every name and value; those of one name come in the order in which they were inserted.
 ///
 /// # Safety
 /// `block` is null or a block, which `each` does not change.
@@ -169,13 +201,17 @@ pub unsafe fn for_each<'a>(block: *const Pblock, mut each: impl FnMut(&'a [u8], 
         return;
     }
     for index in 0..(*block).hsize.max(0) as usize {
+        // A chain begins with what was inserted last.
+        let mut chain = SmallVec::<[*mut PbParam; 8]>::new();
         let mut entry = *(*block).ht.add(index);
         while !entry.is_null() {
-            let param = (*entry).param;
+            chain.push((*entry).param);
+            entry = (*entry).next;
+        }
+        for param in chain.into_iter().rev() {
             if !param.is_null() && !(*param).name.is_null() {
                 each(bytes((*param).name), bytes((*param).value));
             }
-            entry = (*entry).next;
         }
     }
 }
@@ -386,6 +422,58 @@ mod tests {
             assert_eq!(param_free(pblock_fr(c"name".as_ptr(), block, 1)), 0);
             assert_eq!(param_free(ptr::null_mut()), 0);
             pblock_free(block);
+        }
+    }
+
+    /// The values of a name, in the order in which they are told.
+    unsafe fn values(block: *const Pblock, name: &[u8]) -> Vec<String> {
+        let mut values = Vec::new();
+        for_each(block, |found, value| {
+            if found == name {
+                values.push(String::from_utf8_lossy(value).into_owned());
+            }
+        });
+        values
+    }
+
+    #[test]
+    fn values_of_one_name_are_told_in_the_order_of_their_insertion() {
+        // SAFETY: the blocks are ones, and freed once.
+        unsafe {
+            let block = pblock_create(1);
+            for (name, value) in [(&b"a"[..], &b"1"[..]), (b"b", b"x"), (b"a", b"2"), (b"a", b"3")] {
+                insert(block, name, value);
+            }
+            let copy = pblock_dup(block);
+            for block in [block, copy] {
+                assert_eq!(values(block, b"a"), ["1", "2", "3"]);
+                assert_eq!(find(block, b"a"), Some(&b"3"[..]));
+                pblock_free(block);
+            }
+        }
+    }
+
+    #[test]
+    fn fields_of_one_name_are_joined_in_their_order() {
+        let mut pool = Pool::new();
+        for chains in [1, 16] {
+            let block = create_in(&mut pool, chains);
+            // SAFETY: the block is one, and lives as long as the pool.
+            unsafe {
+                for (name, value) in [
+                    (&b"X-Forwarded-For"[..], &b"1.1.1.1"[..]),
+                    (b"Cookie", b"a=1"),
+                    (b"x-forwarded-for", b"2.2.2.2"),
+                    (b"Host", b"h"),
+                    (b"Cookie", b"b=2"),
+                    (b"X-FORWARDED-FOR", b"3.3.3.3"),
+                ] {
+                    insert_field_in(&mut pool, block, name, value);
+                }
+                assert_eq!(values(block, b"x-forwarded-for"), ["1.1.1.1, 2.2.2.2, 3.3.3.3"]);
+                assert_eq!(values(block, b"cookie"), ["a=1; b=2"]);
+                assert_eq!(values(block, b"host"), ["h"]);
+            }
         }
     }
 

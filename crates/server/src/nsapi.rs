@@ -44,6 +44,7 @@ fn settings(nsapi: &NsapiConfig, route: &RouteConfig, site: &SiteConfig) -> Sett
         directives: nsapi.directives.clone(),
         inline: nsapi.inline.clone(),
         document_root: Some(root.clone()),
+        media_types: site.mime_types.clone(),
         directory: nsapi.directory.clone().unwrap_or_else(|| beside.to_path_buf()),
         server_name: site.hosts.first().cloned().unwrap_or_else(|| "localhost".to_string()),
         workers: nsapi.threads,

@@ -61,8 +61,10 @@ pub unsafe extern "C" fn http_start_response(session: *mut Session, request: *mu
     let Some(exchange) = of_session(session).as_mut() else { return REQ_ABORTED };
     // What an internal request answers with goes out as the answer of the client's: the fields are copied up.
     if !request.is_null() && request != &raw mut exchange.request && !exchange.has_written() {
+        let to = exchange.request.srvhdrs;
+        pblock::for_each((*request).srvhdrs, |name, _| pblock::remove_all(to, name));
         pblock::for_each((*request).srvhdrs, |name, value| {
-            pblock::set(exchange.request.srvhdrs, name, value);
+            pblock::insert(to, name, value);
         });
         (*request).senthdrs = 1;
     }

@@ -67,7 +67,6 @@ pub fn init_without_effect(name: &str) -> Option<&'static str> {
     const LOGS: &str = "access_log says what is logged";
     const CACHE: &str = "the section cache says what is kept";
     const THREADS: &str = "the route says how many threads there are";
-    const TYPES: &str = "mime_types of the site has them";
     const ACCESS: &str = "allow, deny and basic_authentication say who is let in";
     const SERVLETS: &str = "servlets are for a route of their own";
     const ELSEWHERE: [(&str, &str); 27] = [
@@ -87,7 +86,7 @@ pub fn init_without_effect(name: &str) -> Option<&'static str> {
         ("init-uhome", "unix-home reads the system's users"),
         ("shtml-init", "the site says which pages are parsed"),
         ("cindex-init", "directory_listing says how directories are shown"),
-        ("load-types", TYPES),
+        ("load-types", "its files have been read"),
         ("dbm-userdb", ACCESS),
         ("cert2user", ACCESS),
         ("acl-register-module", ACCESS),

@@ -13,6 +13,16 @@ unsafe fn set_once(request: *mut Request, name: &[u8], value: &[u8]) {
     }
 }
 
+/// The types that files get by endings known here, and directories.
+pub const INTERNAL_TYPES: [&[u8]; 6] = [
+    b"magnus-internal/cgi",
+    b"magnus-internal/parsed-html",
+    b"magnus-internal/imagemap",
+    b"magnus-internal/jsp",
+    b"magnus-internal/dyn-send",
+    b"magnus-internal/directory",
+];
+
 pub unsafe extern "C" fn type_by_extension(
     _block: *mut Pblock,
     _session: *mut Session,
@@ -22,6 +32,11 @@ pub unsafe extern "C" fn type_by_extension(
     let file = path(request);
     if file.ends_with(b"/") {
         set_once(request, b"content-type", b"magnus-internal/directory");
+        return REQ_PROCEED;
+    }
+    // What the site says goes first: it may be what keeps the source of a program from being sent.
+    if let Some(listed) = engine.types().listed(file) {
+        set_once(request, b"content-type", listed.as_bytes());
         return REQ_PROCEED;
     }
     // Types that obj.conf tells programs by: the mime.types of these servers had them.

@@ -26,7 +26,8 @@ pub unsafe extern "C" fn set_variable(
     ];
     let mut changes: Vec<(&[u8], &[u8])> = Vec::new();
     pblock::for_each(block, |name, value| changes.push((name, value)));
-    for (parameter, value) in changes {
+    // Blocks of directives are filled from their last parameter on.
+    for (parameter, value) in changes.into_iter().rev() {
         let Some(dash) = parameter.iter().position(|byte| *byte == b'-') else { continue };
         let (what, of) = (&parameter[..dash], &parameter[dash + 1..]);
         let Some((_, target)) = blocks.iter().find(|(name, _)| *name == of) else { continue };

@@ -2,6 +2,7 @@
 
 pub mod lines;
 pub mod magnus;
+pub mod media_types;
 pub mod objects;
 pub(crate) mod parameters;
 
@@ -160,4 +161,6 @@ pub struct Configuration {
     pub objects: Vec<Object>,
     /// The other lines of magnus.conf.
     pub settings: Vec<Setting>,
+    /// Endings with their types, of the files that `load-types` names.
+    pub media_types: Vec<(String, String)>,
 }

@@ -1,0 +1,124 @@
+//! Answers of plug-ins as clients see them: types of files, fields of one name, lengths, and what is sent when.
+
+use crate::support::{AnswerTo, Server, Tree};
+use crate::{compile_text, text};
+
+const PLUGIN: &str = r#"
+#include "base/pblock.h"
+#include "frame/protocol.h"
+
+/* As PHP's function: it never sends the file itself. */
+NSAPI_PUBLIC int answers_page(pblock *pb, Session *sn, Request *rq)
+{
+    param_free(pblock_remove("content-type", rq->srvhdrs));
+    pblock_nvinsert("content-type", "text/plain", rq->srvhdrs);
+    protocol_status(sn, rq, PROTOCOL_OK, NULL);
+    if (protocol_start_response(sn, rq) == REQ_NOACTION)
+        return REQ_PROCEED;
+    net_write(sn->csd, "a page", 6);
+    return REQ_PROCEED;
+}
+
+/* Says the fields that it has got, and sets two cookies of one name. */
+NSAPI_PUBLIC int answers_fields(pblock *pb, Session *sn, Request *rq)
+{
+    char line[512];
+    char *forwarded = pblock_findval("x-forwarded-for", rq->headers);
+    char *cookie = pblock_findval("cookie", rq->headers);
+
+    pblock_nvinsert("set-cookie", "id=old", rq->srvhdrs);
+    pblock_nvinsert("set-cookie", "id=new", rq->srvhdrs);
+    util_snprintf(line, sizeof line, "%s|%s", forwarded ? forwarded : "-", cookie ? cookie : "-");
+    if (pblock_findval("length", pb))
+        pblock_nninsert("content-length", strlen(line), rq->srvhdrs);
+    protocol_status(sn, rq, PROTOCOL_OK, NULL);
+    if (protocol_start_response(sn, rq) == REQ_NOACTION)
+        return REQ_PROCEED;
+    net_write(sn->csd, line, strlen(line));
+    return REQ_PROCEED;
+}
+"#;
+
+/// The three ways in which functions run.
+const WAYS: [(&str, &str); 3] = [("", ""), (" inline=yes", ""), ("", "host = \"process\"\n")];
+
+fn start(tree: &Tree, way: (&str, &str), site: &str, init: &str, directives: &str) -> Option<Server> {
+    let root = tree.root();
+    compile_text(&root, "answers", PLUGIN)?;
+    let config = format!(
+        "[error_log]\npath = \"stderr\"\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n{site}\
+         [[site.route]]\n[site.route.nsapi]\n{}\
+         init = [\"fn=load-modules shlib=answers.so funcs=answers-page,answers-fields{}\"{init}]\n\
+         directives = [{directives}]\n",
+        way.1, way.0,
+    );
+    Some(Server::configured(&root, &config))
+}
+
+/// A site as the readme of PHP describes it: a file with the ending is its function's, and never sent.
+#[test]
+fn types_of_the_site_and_of_load_types_keep_sources_from_being_sent() {
+    let directives = "\"ObjectType fn=type-by-extension\", \"ObjectType fn=force-type type=text/plain\", \
+        \"Service fn=answers-page type=magnus-internal/x-httpd-php\", \
+        \"Service method=(GET|HEAD) type=*~magnus-internal/* fn=send-file\"";
+    let of_site = "mime_types = { php = \"magnus-internal/x-httpd-php\", txt = \"text/x-own\" }\n";
+    let loaded = ", \"fn=load-types mime-types=mime.types\"";
+    for way in WAYS {
+        for (site, init) in [(of_site, ""), ("", loaded)] {
+            let tree = Tree::empty();
+            tree.write("mime.types", b"type=magnus-internal/x-httpd-php exts=php\ntext/x-own txt\n");
+            tree.write("page.php", b"<?php $password = 'secret';");
+            tree.write("page.txt", b"plain");
+            let Some(server) = start(&tree, way, site, init, directives) else { return };
+            let page = server.get("/page.php");
+            assert_eq!((page.status, text(&page.body).as_str()), (200, "a page"), "{way:?} {init}");
+            let plain = server.get("/page.txt");
+            assert_eq!(
+                (plain.status, plain.field("content-type")),
+                (200, Some("text/x-own")),
+                "{way:?} {init}"
+            );
+        }
+    }
+    let tree = Tree::empty();
+    let Some(server) = start(&tree, WAYS[0], "", "", directives) else { return };
+    let words = "no ending of a file and no ObjectType line gives the type magnus-internal/x-httpd-php";
+    server.get("/");
+    server.wait_for_error_line(words, |line| line.contains(words));
+}
+
+#[test]
+fn fields_of_one_name_keep_their_order_both_ways() {
+    for way in WAYS {
+        let tree = Tree::empty();
+        let directives = "\"Service fn=answers-fields\"";
+        let Some(server) = start(&tree, way, "", "", directives) else { return };
+        let answer = server.connect().ask(
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nCookie: a=1\r\n\
+             X-Forwarded-For: 2.2.2.2, 3.3.3.3\r\nCookie: b=2\r\n\r\n",
+        );
+        assert_eq!(text(&answer.body), "1.1.1.1, 2.2.2.2, 3.3.3.3|a=1; b=2", "{way:?}");
+        let cookies: Vec<&str> = answer.values("set-cookie").collect();
+        assert_eq!(cookies, ["id=old", "id=new"], "{way:?}");
+    }
+}
+
+/// RFC 9110 section 8.6: none, or the right one.
+#[test]
+fn head_has_the_length_that_the_function_says_or_none() {
+    for way in WAYS {
+        for (parameter, expected) in [("", None), (" length=yes", Some("3"))] {
+            let tree = Tree::empty();
+            let directives = format!("\"Service fn=answers-fields{parameter}\"");
+            let Some(server) = start(&tree, way, "", "", &directives) else { return };
+            let mut client = server.connect();
+            client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+            let answer = client.try_answer(AnswerTo::Head).expect("an answer to HEAD");
+            assert_eq!(
+                (answer.status, answer.field("content-length")),
+                (200, expected),
+                "{way:?} {parameter}"
+            );
+        }
+    }
+}
