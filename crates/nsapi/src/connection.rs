@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use touchstone_http::grammar::{is_field_value_byte, is_token};
 
+use crate::functions::Function;
+
 /// What the server knows of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct HostRequest<'a> {
@@ -72,6 +74,8 @@ pub trait Connection {
     fn flush(&mut self) -> Result<(), Gone>;
     /// Whether the client is still there, as far as is known.
     fn is_alive(&self) -> bool;
+    /// A function begins, on a worker.
+    fn runs(&mut self, _function: &'static Function) {}
 }
 
 /// The head of an answer. The fields that frame a message are left out, but for Content-Length, and so are Date, Server

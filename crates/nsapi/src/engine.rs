@@ -46,6 +46,9 @@ pub struct Settings {
     pub server_name: String,
     /// How many workers there are, for plug-ins that ask.
     pub workers: usize,
+    /// The settings are looked at only.
+    #[serde(default)]
+    pub is_check: bool,
 }
 
 /// Where the engine's words go.
@@ -156,10 +159,8 @@ impl Engine {
         let path_text = |path: &Path| path.to_string_lossy().into_owned();
         let root = setting(magnus, "ServerRoot").or(setting(magnus, "NetsiteRoot")).map(str::to_string);
         let root = root.unwrap_or_else(|| path_text(&settings.directory));
-        let object = setting(magnus, "RootObject").unwrap_or("default");
-        // Without "." in it, which unix-uri-clean would take for a way out of the root.
-        let clean = |path: &PathBuf| path_text(&path.components().collect::<PathBuf>());
-        let document_root = settings.document_root.as_ref().map(clean).unwrap_or_default();
+        let object = root_object_name(configuration);
+        let document_root = clean_root(settings).map(|root| path_text(&root)).unwrap_or_default();
         Engine {
             functions: Functions::new(),
             program: OnceLock::new(),
@@ -196,10 +197,7 @@ impl Engine {
         for name in &settings.inline {
             match self.functions.find(name) {
                 Some(function) => function.set_inline(),
-                None => problems.push(Problem {
-                    place: in_configuration(1),
-                    message: format!("'inline' names {name:?}, which no plug-in has"),
-                }),
+                None => problems.push(unknown_inline(name)),
             }
         }
         self.note_settings_kept_elsewhere();
@@ -224,13 +222,9 @@ impl Engine {
     }
 
     fn init(&self, settings: &Settings, init: &Init) -> Result<(), String> {
-        let name = parameter(&init.parameters, "fn").ok_or("Init needs fn=, the name of a function")?;
-        let name = String::from_utf8_lossy(name).into_owned();
+        let name = init_name(init)?;
         if let Some(shlib) = load_modules(init) {
             return self.load_modules(&settings.directory, shlib, &init.parameters);
-        }
-        if name.replace('_', "-") == "load-modules" {
-            return Err("load-modules needs shlib=, the file of the plug-in".to_string());
         }
         if self.functions.find(&name).is_none()
             && let Some(instead) = crate::builtin::init_without_effect(&name)
@@ -238,7 +232,7 @@ impl Engine {
             self.log(LOG_INFORM, &format!("{}: {name} is left out: {instead}", init.place));
             return Ok(());
         }
-        let function = self.functions.find(&name).ok_or_else(|| self.unknown(&name))?;
+        let function = self.functions.find(&name).ok_or_else(|| unknown(&self.functions, &name))?;
         let block = permanent_block(&init.parameters);
         // SAFETY: Init functions get a block and neither a session nor a request.
         let answer = unsafe { function.call(block, std::ptr::null_mut(), std::ptr::null_mut()) };
@@ -252,29 +246,16 @@ impl Engine {
 
     fn load_modules(&self, directory: &Path, shlib: &[u8], parameters: &Parameters) -> Result<(), String> {
         let path = directory.join(text_path(shlib));
-        let plugin = Arc::new(Plugin::load(&path)?);
-        self.plugins.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), plugin.clone());
-        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let names = String::from_utf8_lossy(parameter(parameters, "funcs").unwrap_or_default()).into_owned();
-        let is_inline = parameter(parameters, "inline").is_some_and(is_true);
-        for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-            let function = self.functions.insert(name, &file, plugin.function(name)?, Runs::OnWorker);
-            if is_inline {
-                function.set_inline();
-            }
+        let (plugin, module_init) = load_plugin(&self.functions, &path, parameters)?;
+        self.plugins.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), Arc::new(plugin));
+        let Some(module_init) = module_init else { return Ok(()) };
+        let block = permanent_block(parameters);
+        // SAFETY: as for Init functions.
+        let answer = unsafe { module_init.call(block, std::ptr::null_mut(), std::ptr::null_mut()) };
+        match answer {
+            REQ_ABORTED => Err(format!("nsapi_module_init of {} has failed", path.display())),
+            _ => Ok(()),
         }
-        if let Ok(module_init) = plugin.function("nsapi_module_init") {
-            let function = self.functions.insert("nsapi_module_init", &file, module_init, Runs::OnWorker);
-            let block = permanent_block(parameters);
-            // SAFETY: as for Init functions.
-            let answer = unsafe { function.call(block, std::ptr::null_mut(), std::ptr::null_mut()) };
-            if answer == REQ_ABORTED {
-                return Err(format!("nsapi_module_init of {} has failed", path.display()));
-            }
-        } else if names.trim().is_empty() {
-            return Err("load-modules needs funcs=, the functions of the plug-in".to_string());
-        }
-        Ok(())
     }
 
     fn make_program(&self, configuration: &Configuration, problems: &mut Vec<Problem>) -> Program {
@@ -286,9 +267,9 @@ impl Engine {
                 directives: Default::default(),
             };
             for directive in &object.directives {
-                match self.make_directive(directive) {
-                    Ok(Some(ready)) => made.directives[directive.stage as usize].push(ready),
-                    Ok(None) => {}
+                match make_directive(&self.functions, directive) {
+                    Ok(Made::Ready(ready)) => made.directives[directive.stage as usize].push(*ready),
+                    Ok(Made::LeftOut(message)) => self.log(LOG_INFORM, &message),
                     Err(message) => problems.push(Problem { place: directive.place.clone(), message }),
                 }
             }
@@ -297,13 +278,7 @@ impl Engine {
             }
             objects.push(made);
         }
-        if !names.contains_key(&self.root_object) {
-            let name = String::from_utf8_lossy(&self.root_object).into_owned();
-            problems.push(Problem {
-                place: in_configuration(1),
-                message: format!("there is no <Object name={name:?}>, where every request begins"),
-            });
-        }
+        problems.extend(missing_root_object(configuration));
         let leads_on = |object: &Object| {
             let directives =
                 [Stage::AuthTrans, Stage::NameTrans].map(|stage| &object.directives[stage as usize]);
@@ -318,32 +293,6 @@ impl Engine {
             }
         }
         Program { objects, names, only_object, functions }
-    }
-
-    fn make_directive(&self, directive: &crate::conf::Directive) -> Result<Option<Directive>, String> {
-        let stage = directive.stage.name();
-        let name = parameter(&directive.parameters, "fn")
-            .ok_or(format!("{stage} needs fn=, the name of a function"))?;
-        let name = String::from_utf8_lossy(name).into_owned();
-        // A plug-in may have one of the same name.
-        if self.functions.find(&name).is_none_or(Function::is_servers_own)
-            && let Some(instead) = crate::builtin::directive_without_effect(&name, &directive.parameters)?
-        {
-            self.log(LOG_INFORM, &format!("{}: {name} is left out: {instead}", directive.place));
-            return Ok(None);
-        }
-        let function = self.functions.find(&name).ok_or_else(|| self.unknown(&name))?;
-        let client = directive.client.as_deref().map(|client| ClientRules::new(client, &directive.place));
-        Directive::new(directive, function, client.transpose()?.map(Arc::new)).map(Some)
-    }
-
-    fn unknown(&self, name: &str) -> String {
-        match self.functions.nearest(name) {
-            Some(nearest) => format!("there is no function {name:?}; did you mean {nearest:?}?"),
-            None => format!(
-                "there is no function {name:?}: no load-modules above names it, and it is not built in"
-            ),
-        }
     }
 
     fn note_settings_kept_elsewhere(&self) {
@@ -471,19 +420,130 @@ impl Engine {
     }
 }
 
-/// Reads the files and looks whether functions and plug-ins are there, without loading anything.
-pub fn check(settings: &Settings) -> Vec<String> {
-    let (configuration, mut problems) = read(settings);
-    for init in &configuration.init {
-        if let Some(shlib) = load_modules(init) {
-            let path = settings.directory.join(text_path(shlib));
-            if let Err(error) = std::fs::File::open(&path) {
-                let message = format!("the plug-in {} cannot be read: {error}", path.display());
-                problems.push(Problem { place: init.place.clone(), message });
-            }
+/// What a directive is made to.
+enum Made {
+    Ready(Box<Directive>),
+    /// Touchstone does it otherwise, as the text says.
+    LeftOut(String),
+}
+
+fn make_directive(functions: &Functions, directive: &conf::Directive) -> Result<Made, String> {
+    let stage = directive.stage.name();
+    let name =
+        parameter(&directive.parameters, "fn").ok_or(format!("{stage} needs fn=, the name of a function"))?;
+    let name = String::from_utf8_lossy(name).into_owned();
+    // A plug-in may have one of the same name.
+    if functions.find(&name).is_none_or(Function::is_servers_own)
+        && let Some(instead) = crate::builtin::directive_without_effect(&name, &directive.parameters)?
+    {
+        return Ok(Made::LeftOut(format!("{}: {name} is left out: {instead}", directive.place)));
+    }
+    let function = functions.find(&name).ok_or_else(|| unknown(functions, &name))?;
+    let client = directive.client.as_deref().map(|client| ClientRules::new(client, &directive.place));
+    let ready = Directive::new(directive, function, client.transpose()?.map(Arc::new))?;
+    Ok(Made::Ready(Box::new(ready)))
+}
+
+fn unknown(functions: &Functions, name: &str) -> String {
+    match functions.nearest(name) {
+        Some(nearest) => format!("there is no function {name:?}; did you mean {nearest:?}?"),
+        None => {
+            format!("there is no function {name:?}: no load-modules above names it, and it is not built in")
         }
     }
+}
+
+fn missing_root_object(configuration: &Configuration) -> Option<Problem> {
+    let name = root_object_name(configuration);
+    let is_there = configuration.objects.iter().any(|object| object.name.as_deref() == Some(name.as_bytes()));
+    let message = format!("there is no <Object name={name:?}>, where every request begins");
+    (!is_there).then(|| Problem { place: in_configuration(1), message })
+}
+
+/// Loads a plug-in and adds the functions that an Init line names; the other is its `nsapi_module_init`, if it has one.
+fn load_plugin(
+    functions: &Functions,
+    path: &Path,
+    parameters: &Parameters,
+) -> Result<(Plugin, Option<&'static Function>), String> {
+    let plugin = Plugin::load(path)?;
+    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let names = String::from_utf8_lossy(parameter(parameters, "funcs").unwrap_or_default()).into_owned();
+    let is_inline = parameter(parameters, "inline").is_some_and(is_true);
+    for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let function = functions.insert(name, &file, plugin.function(name)?, Runs::OnWorker);
+        if is_inline {
+            function.set_inline();
+        }
+    }
+    let module_init = plugin
+        .function("nsapi_module_init")
+        .ok()
+        .map(|function| functions.insert("nsapi_module_init", &file, function, Runs::OnWorker));
+    if module_init.is_none() && names.trim().is_empty() {
+        return Err("load-modules needs funcs=, the functions of the plug-in".to_string());
+    }
+    Ok((plugin, module_init))
+}
+
+/// Reads the files, loads the plug-ins and looks whether every function is there, as [`Engine::start`] does; but no Init
+/// function is called. Where there are such functions, they may add others, so that names that are not known are not
+/// judged.
+pub fn check(settings: &Settings) -> Vec<String> {
+    let (configuration, mut problems) = read(settings);
+    let functions = Functions::new();
+    let mut may_add = false;
+    for init in &configuration.init {
+        match check_init(settings, init, &functions) {
+            Ok(calls) => may_add |= calls,
+            Err(message) => problems.push(Problem { place: init.place.clone(), message }),
+        }
+    }
+    let is_judged = |name: &str| !may_add || functions.find(name).is_some();
+    for name in settings.inline.iter().filter(|name| is_judged(name) && functions.find(name).is_none()) {
+        problems.push(unknown_inline(name));
+    }
+    for directive in configuration.objects.iter().flat_map(|object| &object.directives) {
+        let name = parameter(&directive.parameters, "fn").map(String::from_utf8_lossy);
+        let made = make_directive(&functions, directive);
+        if let Err(message) = made
+            && name.is_none_or(|name| {
+                is_judged(&name) || crate::builtin::is_refused(&name, &directive.parameters)
+            })
+        {
+            problems.push(Problem { place: directive.place.clone(), message });
+        }
+    }
+    problems.extend(missing_root_object(&configuration));
     problems.iter().map(Problem::to_string).collect()
+}
+
+/// Whether a function of a plug-in would be called.
+fn check_init(settings: &Settings, init: &Init, functions: &Functions) -> Result<bool, String> {
+    let name = init_name(init)?;
+    if let Some(shlib) = load_modules(init) {
+        let path = settings.directory.join(text_path(shlib));
+        return load_plugin(functions, &path, &init.parameters).map(|(_, module_init)| module_init.is_some());
+    }
+    match functions.find(&name) {
+        Some(function) => Ok(!function.is_servers_own()),
+        None if crate::builtin::init_without_effect(&name).is_some() => Ok(false),
+        None => Err(unknown(functions, &name)),
+    }
+}
+
+/// The name of the function of an Init line.
+fn init_name(init: &Init) -> Result<String, String> {
+    let name = parameter(&init.parameters, "fn").ok_or("Init needs fn=, the name of a function")?;
+    let name = String::from_utf8_lossy(name).into_owned();
+    if name.replace('_', "-") == "load-modules" && load_modules(init).is_none() {
+        return Err("load-modules needs shlib=, the file of the plug-in".to_string());
+    }
+    Ok(name)
+}
+
+fn unknown_inline(name: &str) -> Problem {
+    Problem { place: in_configuration(1), message: format!("'inline' names {name:?}, which no plug-in has") }
 }
 
 /// The directories that the files lead requests to, as far as lines of built-in functions name them.
@@ -533,8 +593,28 @@ fn read(settings: &Settings) -> (Configuration, Vec<Problem>) {
         problems.extend(read_objects(&place.file, text.as_bytes(), &mut configuration));
     }
     problems.extend(read_types(settings, &mut configuration));
+    problems.extend(refused_lines(&configuration));
     name_document_root(settings, &mut configuration);
     (configuration, problems)
+}
+
+/// The object where every request begins.
+fn root_object_name(configuration: &Configuration) -> &str {
+    setting(&configuration.settings, "RootObject").unwrap_or("default")
+}
+
+/// Lines of stages that there are none of, in objects that a request may reach: the first one, those of a path, and those
+/// that a line names. The objects of the default obj.conf that nothing names are as good as not there.
+fn refused_lines(configuration: &Configuration) -> Vec<Problem> {
+    let root = root_object_name(configuration).as_bytes();
+    let is_named = |name: &[u8]| {
+        let directives = configuration.objects.iter().flat_map(|object| &object.directives);
+        let names = |value: Option<&[u8]>| value == Some(name);
+        name == root || directives.into_iter().any(|line| names(parameter(&line.parameters, "name")))
+    };
+    let is_reached =
+        |object: &&conf::Object| object.ppath.is_some() || object.name.as_deref().is_some_and(is_named);
+    configuration.objects.iter().filter(is_reached).flat_map(|object| object.refused.clone()).collect()
 }
 
 /// Reads the files that `load-types` names.
@@ -599,10 +679,15 @@ fn types_that_no_file_has<'a>(
         .collect()
 }
 
+/// The document root without "." in it, which unix-uri-clean would take for a way out of the root.
+fn clean_root(settings: &Settings) -> Option<PathBuf> {
+    settings.document_root.as_ref().map(|root| root.components().collect())
+}
+
 /// `$docroot` stands for the root of the route or site, as it did for that of a virtual server.
 fn name_document_root(settings: &Settings, configuration: &mut Configuration) {
     use std::os::unix::ffi::OsStrExt;
-    let Some(root) = &settings.document_root else { return };
+    let Some(root) = clean_root(settings) else { return };
     let root = root.as_os_str().as_bytes();
     let directives = configuration.objects.iter_mut().flat_map(|object| &mut object.directives);
     for (_, value) in directives.flat_map(|directive| &mut directive.parameters) {

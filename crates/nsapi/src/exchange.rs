@@ -18,6 +18,7 @@ use crate::abi::{
 use crate::connection::{AnswerHead, Connection, Gone, HostRequest};
 use crate::current;
 use crate::engine::Engine;
+use crate::functions::Function;
 use crate::handle::{Handle, handle};
 use crate::memory::Pool;
 use crate::pblock;
@@ -211,6 +212,11 @@ impl Exchange {
     fn connection(&mut self) -> &mut dyn Connection {
         // SAFETY: `attach` says that it lives; without one it is `no_connection`, which holds no data.
         unsafe { &mut *self.connection }
+    }
+
+    /// Says which function begins, to who waits for it.
+    pub fn begin_function(&mut self, function: &'static Function) {
+        self.connection().runs(function);
     }
 
     /// Whether the head of the answer is sent.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};
+use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -115,6 +116,16 @@ impl Function {
         // Two threads may make one each: both stay valid.
         self.structure.store(new, Ordering::Release);
         new
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [name, plugin] = [&self.name, &self.plugin].map(|text| text.to_string_lossy());
+        match self.is_servers_own() {
+            true => write!(f, "the function {name}"),
+            false => write!(f, "the function {name} of the plug-in {plugin}"),
+        }
     }
 }
 

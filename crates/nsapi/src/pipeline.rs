@@ -506,6 +506,9 @@ impl Way<'_> {
             if self.on == On::Core && !function.runs_on_core(self.exchange()) {
                 return Err(NeedsWorker);
             }
+            if self.on == On::Worker {
+                self.exchange().begin_function(function);
+            }
             Ok(function.call(directive.block(), self.session, self.request))
         }
     }

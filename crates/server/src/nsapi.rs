@@ -23,7 +23,11 @@ pub fn open(
 
 /// What is wrong with the files that a route names.
 pub fn problems(nsapi: &NsapiConfig, route: &RouteConfig, site: &SiteConfig) -> Vec<String> {
-    touchstone_nsapi::check(&settings(nsapi, route, site))
+    let settings = settings(nsapi, route, site);
+    match nsapi.in_process_of_its_own {
+        true => touchstone_nsapi::host::check_in_child(&settings),
+        false => touchstone_nsapi::check(&settings),
+    }
 }
 
 /// The directories that the configuration of a route's plug-ins leads to, where they are named; the first is the route's.
@@ -48,6 +52,7 @@ fn settings(nsapi: &NsapiConfig, route: &RouteConfig, site: &SiteConfig) -> Sett
         directory: nsapi.directory.clone().unwrap_or_else(|| beside.to_path_buf()),
         server_name: site.hosts.first().cloned().unwrap_or_else(|| "localhost".to_string()),
         workers: nsapi.threads,
+        is_check: false,
     }
 }
 
@@ -56,6 +61,7 @@ fn hosting(nsapi: &NsapiConfig) -> Hosting {
         in_process_of_its_own: nsapi.in_process_of_its_own,
         most_threads: nsapi.threads,
         most_waiting: nsapi.queue,
+        time_limit: nsapi.function_timeout,
         stack_bytes: usize::try_from(nsapi.stack_bytes).unwrap_or(usize::MAX),
     }
 }

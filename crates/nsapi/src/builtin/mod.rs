@@ -116,6 +116,8 @@ pub fn directive_without_effect(name: &str, parameters: &Parameters) -> Result<O
         "service-dump" | "service-nsfc-dump" | "stats-xml" => "the admin listener shows what the server does",
         "NSServletNameTrans" | "NSServletService" | "ntrans-j2ee" | "service-j2ee" | "find-index-j2ee"
         | "type-j2ee" | "error-j2ee" => "servlets are for a route of their own",
+        "service-trace" => "TRACE shows a client what it must not see, and is refused",
+        "ntrans-dav" | "pcheck-dav" | "service-dav" | "type-dav" => "there is no WebDAV",
         "get-sslid" => "TLS sessions have no number to ask for",
         "find-compressed" => "compression of the site does it",
         "check-acl" if matches!(parameter(parameters, "acl"), Some(b"default" | b"es-internal")) => {
@@ -143,4 +145,9 @@ pub fn directive_without_effect(name: &str, parameters: &Parameters) -> Result<O
         }
         _ => return Ok(None),
     }))
+}
+
+/// Whether a function of a directive is refused, whatever plug-ins add.
+pub fn is_refused(name: &str, parameters: &Parameters) -> bool {
+    directive_without_effect(name, parameters).is_err()
 }

@@ -150,6 +150,8 @@ pub struct Object {
     pub ppath: Option<Vec<u8>>,
     /// Its lines, in their order.
     pub directives: Vec<Directive>,
+    /// Lines of stages that there are none of: wrong where a request may reach the object.
+    pub refused: Vec<Problem>,
 }
 
 /// All that obj.conf and magnus.conf say.

@@ -48,13 +48,13 @@ impl Reader<'_> {
         }
         let name = String::from_utf8_lossy(word).into_owned();
         let Some(stage) = Stage::ALL.into_iter().find(|stage| name.eq_ignore_ascii_case(stage.name())) else {
-            let message = match UNUSED_STAGES.iter().any(|stage| name.eq_ignore_ascii_case(stage)) {
-                true => format!("the stage {name} is not supported: take the line out"),
-                false => format!(
-                    "{name:?} is no directive: {} and Init are, and what continues a line begins with white space",
-                    Stage::ALL.map(Stage::name).join(", ")
-                ),
-            };
+            if UNUSED_STAGES.iter().any(|stage| name.eq_ignore_ascii_case(stage)) {
+                return self.unused_stage(&line.place, &name, rest);
+            }
+            let message = format!(
+                "{name:?} is no directive: {} and Init are, and what continues a line begins with white space",
+                Stage::ALL.map(Stage::name).join(", ")
+            );
             self.problem(&line.place, message);
             return;
         };
@@ -65,6 +65,25 @@ impl Reader<'_> {
                 object.directives.push(Directive { stage, place: line.place.clone(), parameters, client });
             }
             None => self.problem(&line.place, format!("{name} stands in no <Object>")),
+        }
+    }
+
+    /// A line of a stage that there is none of: it is wrong only where a request may reach its object.
+    fn unused_stage(&mut self, place: &Place, name: &str, rest: &[u8]) {
+        let parameters = self.parameters(place, rest);
+        let is_left_out = match (parameter(&parameters, "fn"), parameter(&parameters, "filter")) {
+            // Bodies are coded and decoded by the server, as its own keys say.
+            (Some(b"insert-filter"), Some(filter)) => {
+                matches!(filter, b"http-compression" | b"http-decompression")
+            }
+            (Some(b"remove-filter"), _) => true,
+            _ => false,
+        };
+        let message = format!("the stage {name} is not supported: take the line out");
+        match &mut self.object {
+            Some(_) if is_left_out => {}
+            Some(object) => object.refused.push(Problem { place: place.clone(), message }),
+            None => self.problem(place, message),
         }
     }
 
@@ -120,7 +139,8 @@ impl Reader<'_> {
         if twice {
             self.problem(place, "there is an <Object> of this name already");
         }
-        self.object = Some(Object { place: place.clone(), name, ppath, directives: Vec::new() });
+        let (directives, refused) = (Vec::new(), Vec::new());
+        self.object = Some(Object { place: place.clone(), name, ppath, directives, refused });
     }
 
     fn begin_client(&mut self, place: &Place, rest: &[u8]) {
@@ -225,13 +245,29 @@ mod tests {
             ("<Object name=a>\n</Object>\n<Object name=a>\n</Object>", "obj.conf:3: there is an <Object>"),
             ("<Object name=a", "obj.conf:1: a tag does not end with '>'"),
             ("  continued", "obj.conf:1: the first line begins with white space"),
-            ("<Object name=a>\nInput fn=x\n</Object>", "obj.conf:2: the stage Input is not supported"),
         ] {
             let (_, problems) = read(text);
             assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{text}: {problems:?}");
         }
         let (_, problems) = read(&format!("<Object name=a>\nService fn={}\n</Object>", "x".repeat(20_000)));
         assert!(problems[0].contains("longer than 16384 bytes"), "{problems:?}");
+    }
+
+    #[test]
+    fn lines_of_stages_that_there_are_not_are_kept_apart() {
+        let (configuration, problems) = read(
+            "<Object name=a>\nOutput fn=insert-filter filter=http-compression\nInput fn=x\n\
+             Output fn=insert-filter filter=own\nOutput fn=remove-filter filter=own\n</Object>",
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        let refused: Vec<String> = configuration.objects[0].refused.iter().map(Problem::to_string).collect();
+        assert_eq!(
+            refused,
+            [
+                "obj.conf:3: the stage Input is not supported: take the line out",
+                "obj.conf:4: the stage Output is not supported: take the line out"
+            ]
+        );
     }
 
     proptest! {

@@ -2,14 +2,17 @@
 //!
 //! The worker may wait, the core must not: so the worker's end blocks, and the core's end is a future.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::answer::Head;
 use crate::connection::{AnswerHead, Connection, Gone, Outcome};
+use crate::functions::Function;
 
 /// Bytes of an answer that are gathered before they are sent on.
 const GATHERED_BYTES: usize = 32 * 1024;
@@ -39,54 +42,174 @@ pub enum Piece {
     Failed,
 }
 
+/// How long a function does nothing before what it has written is sent on.
+const MOMENT: Duration = Duration::from_millis(20);
+
+/// How long the core waits at most before it looks again whether something has been written.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
+
 /// The worker's end.
 pub struct WorkerEnd {
     messages: Sender<Message>,
     body: Option<Receiver<Piece>>,
     has_asked_for_body: bool,
     held: Bytes,
-    head: Option<Head>,
-    gathered: Vec<u8>,
-    is_gone: Arc<AtomicBool>,
+    shared: Arc<Shared>,
 }
 
 /// The core's end.
 pub struct CoreEnd {
-    /// What the worker sends.
-    pub messages: Receiver<Message>,
+    messages: Receiver<Message>,
     /// Where the body goes, if there is one.
     pub body: Option<Sender<Piece>>,
-    /// Set when the client has left.
-    pub _is_gone: Leaver,
+    shared: Leaver,
+}
+
+/// What both ends see.
+#[derive(Default)]
+struct Shared {
+    /// The client has left.
+    is_gone: AtomicBool,
+    /// Where the job is: [`WAITS`], [`RUNS`], [`ENDED`] or [`GIVEN_UP`].
+    place: AtomicU8,
+    /// Counts what the functions do: what is read, written, and which begins.
+    steps: AtomicUsize,
+    /// A function waits for the client's body.
+    reads: AtomicBool,
+    /// The function that runs, or null.
+    function: AtomicPtr<Function>,
+    gathered: Mutex<Gathered>,
+}
+
+/// The job is in the queue.
+const WAITS: u8 = 0;
+const RUNS: u8 = 1;
+const ENDED: u8 = 2;
+/// The core has answered without it.
+const GIVEN_UP: u8 = 3;
+
+/// What has been written and not been sent on.
+#[derive(Default)]
+struct Gathered {
+    head: Option<Head>,
+    body: Vec<u8>,
+}
+
+impl Gathered {
+    /// The message that sends it on, where there is something.
+    fn take(&mut self, is_all: bool) -> Option<Message> {
+        let body = std::mem::take(&mut self.body);
+        match self.head.take() {
+            Some(head) => Some(Message::Head(head, body, is_all)),
+            None if body.is_empty() => None,
+            None => Some(Message::Body(body)),
+        }
+    }
+}
+
+impl Shared {
+    fn gathered(&self) -> MutexGuard<'_, Gathered> {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Acquire)
+    }
+
+    fn goes(&self, from: u8, to: u8) -> bool {
+        self.place.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
 }
 
 /// Says that the client has left when it is dropped.
-pub struct Leaver(Arc<AtomicBool>);
+struct Leaver(Arc<Shared>);
 
 impl Drop for Leaver {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        self.0.is_gone.store(true, Ordering::Release);
     }
+}
+
+/// What a core finds that waits for a worker.
+#[derive(Debug)]
+pub enum Event {
+    /// A message; none: the worker's end is gone.
+    Message(Option<Message>),
+    /// No worker has taken the job in the time that there is.
+    NoWorker,
+    /// The function does nothing: neither does it end, nor has it read or written in the time that there is.
+    Hangs,
 }
 
 /// Both ends, for a request with or without a body.
 pub fn bridge(has_body: bool) -> (WorkerEnd, CoreEnd) {
     let (messages, received) = channel(PIECES);
     let (to_worker, body) = channel(PIECES);
-    let is_gone = Arc::new(AtomicBool::new(false));
+    let shared: Arc<Shared> = Arc::default();
     let worker = WorkerEnd {
         messages,
         body: has_body.then_some(body),
         has_asked_for_body: false,
         held: Bytes::new(),
-        head: None,
-        gathered: Vec::new(),
-        is_gone: is_gone.clone(),
+        shared: shared.clone(),
     };
-    (worker, CoreEnd { messages: received, body: has_body.then_some(to_worker), _is_gone: Leaver(is_gone) })
+    (worker, CoreEnd { messages: received, body: has_body.then_some(to_worker), shared: Leaver(shared) })
 }
 
 impl CoreEnd {
+    /// What comes next from the worker. What it has gathered is taken from it where it has done nothing for a moment.
+    /// A limit of zero is none.
+    pub async fn next(&mut self, limit: Duration) -> Event {
+        let shared = self.shared.0.clone();
+        let mut wait = MOMENT;
+        let mut since = Instant::now();
+        let mut steps = shared.steps.load(Ordering::Relaxed);
+        loop {
+            if let Ok(message) = tokio::time::timeout(wait, self.messages.recv()).await {
+                return Event::Message(message);
+            }
+            let now = shared.steps.load(Ordering::Relaxed);
+            if now != steps || shared.reads.load(Ordering::Relaxed) {
+                (steps, since, wait) = (now, Instant::now(), MOMENT);
+                continue;
+            }
+            if let Some(message) = self.take_gathered() {
+                return Event::Message(Some(message));
+            }
+            wait = (wait * 2).min(LONGEST_LOOK);
+            if limit.is_zero() || since.elapsed() < limit {
+                continue;
+            }
+            if shared.goes(WAITS, GIVEN_UP) {
+                return Event::NoWorker;
+            }
+            if shared.goes(RUNS, GIVEN_UP) {
+                return Event::Hangs;
+            }
+        }
+    }
+
+    /// What the worker has gathered; a message that it has sent before goes first.
+    fn take_gathered(&mut self) -> Option<Message> {
+        // Behind the lock the worker can write nothing, so what is in the channel then was written before.
+        let mut gathered = self.shared.0.gathered();
+        self.messages.try_recv().ok().or_else(|| gathered.take(false))
+    }
+
+    /// The function that runs, with its plug-in, for the log.
+    pub fn running(&self) -> String {
+        let function = self.shared.0.function.load(Ordering::Acquire);
+        // SAFETY: functions stay for good.
+        match unsafe { function.as_ref() } {
+            Some(function) => function.to_string(),
+            None => "a function".to_string(),
+        }
+    }
+
     /// Passes the request's body to the worker, as fast as that reads it.
     pub fn send_body(&mut self, body: touchstone_interfaces::pipe::Receiver) {
         if let Some(to_worker) = self.body.take() {
@@ -107,41 +230,47 @@ async fn send_body(mut body: touchstone_interfaces::pipe::Receiver, to_worker: S
 }
 
 impl WorkerEnd {
+    /// A worker has taken the job; false: nobody waits for it any more.
+    pub fn begin(&self) -> bool {
+        self.shared.step();
+        self.shared.goes(WAITS, RUNS) && !self.shared.is_gone()
+    }
+
     fn send(&mut self, message: Message) -> Result<(), Gone> {
         self.messages.blocking_send(message).map_err(|_| Gone)
     }
 
     fn send_gathered(&mut self, is_all: bool) -> Result<(), Gone> {
-        let gathered = std::mem::take(&mut self.gathered);
-        match self.head.take() {
-            Some(head) => self.send(Message::Head(head, gathered, is_all)),
-            None if gathered.is_empty() => Ok(()),
-            None => self.send(Message::Body(gathered)),
-        }
+        let message = self.shared.gathered().take(is_all);
+        message.map_or(Ok(()), |message| self.send(message))
     }
 
     /// Goes on with an answer that was begun on the core.
-    pub fn resume(&mut self, head: Option<Head>, gathered: Vec<u8>) {
-        self.head = head;
-        self.gathered = gathered;
+    pub fn resume(&mut self, head: Option<Head>, body: Vec<u8>) {
+        *self.shared.gathered() = Gathered { head, body };
     }
 
     /// Begins the answer with a head that is written down already.
     pub fn start_with(&mut self, head: Head) -> Result<(), Gone> {
-        self.head = Some(head);
+        self.shared.step();
+        self.shared.gathered().head = Some(head);
         if self.is_alive() { Ok(()) } else { Err(Gone) }
     }
 
-    /// Whoever answered is gone. What was not sent on is not sent any more, so that the client may get an error instead.
-    pub fn abandon(mut self) {
-        self.head = None;
-        self.gathered.clear();
+    /// What answered is gone. What was not sent on is not sent any more, so that the client may get an error instead.
+    pub fn abandon(&mut self) {
+        *self.shared.gathered() = Gathered::default();
         // Nobody may be listening any more.
         let _ = self.send(Message::End(Outcome::Close));
     }
 
+    /// The worker is done with the job; false: the core had given it up.
+    pub fn end(self) -> bool {
+        self.shared.goes(RUNS, ENDED)
+    }
+
     /// Says how the request ended.
-    pub fn finish(mut self, outcome: Outcome) {
+    pub fn finish(&mut self, outcome: Outcome) {
         let is_all = outcome == Outcome::Answered;
         if self.send_gathered(is_all).is_ok() {
             // Nobody may be listening any more.
@@ -159,10 +288,14 @@ impl Connection for WorkerEnd {
                 self.send(Message::WantsBody)?;
             }
             let Some(body) = &mut self.body else { return Ok(0) };
-            match body.blocking_recv() {
+            self.shared.reads.store(true, Ordering::Relaxed);
+            let piece = body.blocking_recv();
+            self.shared.reads.store(false, Ordering::Relaxed);
+            self.shared.step();
+            match piece {
                 Some(Piece::Bytes(bytes)) => self.held = bytes,
                 Some(Piece::Failed) => return Err(Gone),
-                None => return if self.is_gone.load(Ordering::Acquire) { Err(Gone) } else { Ok(0) },
+                None => return if self.shared.is_gone() { Err(Gone) } else { Ok(0) },
             }
         }
         let read = self.held.len().min(to.len());
@@ -171,23 +304,98 @@ impl Connection for WorkerEnd {
     }
 
     fn start(&mut self, head: &AnswerHead<'_>) -> Result<(), Gone> {
-        self.head = Some(Head::of(head));
+        self.shared.step();
+        self.shared.gathered().head = Some(Head::of(head));
         Ok(())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
-        if self.is_gone.load(Ordering::Acquire) {
+        if self.shared.is_gone() {
             return Err(Gone);
         }
-        self.gathered.extend_from_slice(bytes);
-        if self.gathered.len() >= GATHERED_BYTES { self.send_gathered(false) } else { Ok(()) }
+        self.shared.step();
+        let gathered_bytes = {
+            let mut gathered = self.shared.gathered();
+            gathered.body.extend_from_slice(bytes);
+            gathered.body.len()
+        };
+        if gathered_bytes >= GATHERED_BYTES { self.send_gathered(false) } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<(), Gone> {
+        self.shared.step();
         self.send_gathered(false)
     }
 
     fn is_alive(&self) -> bool {
-        !self.is_gone.load(Ordering::Acquire)
+        !self.shared.is_gone()
+    }
+
+    fn runs(&mut self, function: &'static Function) {
+        self.shared.step();
+        self.shared.function.store(ptr::from_ref(function).cast_mut(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_LIMIT: Duration = Duration::ZERO;
+    const LIMIT: Duration = Duration::from_millis(1);
+
+    fn head() -> Head {
+        Head { status: 200, ..Head::default() }
+    }
+
+    fn on_core<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn what_is_written_is_taken_where_the_function_rests() {
+        let (mut worker, mut core) = bridge(false);
+        assert!(worker.begin());
+        worker.start_with(head()).unwrap();
+        worker.write(b"one").unwrap();
+        on_core(async {
+            let Event::Message(Some(Message::Head(_, body, false))) = core.next(NO_LIMIT).await else {
+                panic!("no head")
+            };
+            assert_eq!(body, b"one");
+            worker.write(b"two").unwrap();
+            let Event::Message(Some(Message::Body(body))) = core.next(NO_LIMIT).await else {
+                panic!("no body")
+            };
+            assert_eq!(body, b"two");
+        });
+        // A message that is in the channel goes before what was gathered after it.
+        let big = vec![b'x'; GATHERED_BYTES];
+        worker.write(&big).unwrap();
+        worker.write(b"end").unwrap();
+        assert!(matches!(core.take_gathered(), Some(Message::Body(body)) if body == big));
+        assert!(matches!(core.take_gathered(), Some(Message::Body(body)) if body == b"end"));
+        assert!(core.take_gathered().is_none());
+        assert!(worker.end());
+    }
+
+    #[test]
+    fn a_job_that_nothing_takes_and_a_function_that_hangs_are_given_up() {
+        let (worker, mut core) = bridge(false);
+        assert!(matches!(on_core(core.next(LIMIT)), Event::NoWorker));
+        assert!(!worker.begin());
+
+        let (worker, mut core) = bridge(false);
+        assert!(worker.begin());
+        assert!(matches!(on_core(core.next(LIMIT)), Event::Hangs));
+        assert!(!worker.end());
+    }
+
+    #[test]
+    fn a_client_that_has_left_is_seen() {
+        let (mut worker, core) = bridge(true);
+        drop(core);
+        assert!(!worker.is_alive() && !worker.begin());
+        assert_eq!(worker.write(b"x"), Err(Gone));
     }
 }

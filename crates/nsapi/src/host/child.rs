@@ -39,6 +39,10 @@ fn serve(directory: &Path) -> Result<(), Vec<String>> {
         std::fs::read(directory.join(SETTINGS_FILE)).map_err(|error| one(format!("no settings: {error}")))?;
     let settings: Settings =
         serde_json::from_slice(&text).map_err(|error| one(format!("wrong settings: {error}")))?;
+    if settings.is_check {
+        let problems = crate::engine::check(&settings);
+        return if problems.is_empty() { Ok(()) } else { Err(problems) };
+    }
     // SAFETY: the server gives the socket as standard input, and nobody else uses that.
     let listener = UnixListener::from(unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) });
     let engine = Engine::start(&settings, Arc::new(Lines))?;

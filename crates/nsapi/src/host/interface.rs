@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use touchstone_interfaces::answer::{Answer, Part};
@@ -20,7 +21,8 @@ use touchstone_interfaces::pipe::{self, Receiver};
 use touchstone_interfaces::request::{PlainGet, Protocol, Request};
 
 use super::answer::Gathered;
-use super::bridge::{CoreEnd, Message, bridge};
+use super::bridge::{CoreEnd, Event, Message, WorkerEnd, bridge};
+use super::counts;
 use super::known_length::with_known_length;
 use super::process::Child;
 use super::workers::{TooBusy, Workers};
@@ -48,6 +50,8 @@ pub struct Hosting {
     pub most_waiting: usize,
     /// Stack of each thread.
     pub stack_bytes: usize,
+    /// How long a function may do nothing; zero: for ever.
+    pub time_limit: Duration,
 }
 
 /// What a route with `nsapi` is.
@@ -55,6 +59,7 @@ pub struct Nsapi {
     /// What runs the functions; the child's side where that is a process.
     runs: Runs,
     workers: Workers,
+    hosting: Hosting,
     log: Arc<Messages>,
     /// For `send-cgi`.
     programs: Arc<CgiInterface>,
@@ -81,7 +86,7 @@ impl Nsapi {
             Runs::Here(Engine::start(settings, log.clone())?)
         };
         let workers = Workers::new(hosting.most_threads, hosting.most_waiting, hosting.stack_bytes);
-        Ok(Nsapi { runs, workers, log, programs })
+        Ok(Nsapi { runs, workers, hosting: hosting.clone(), log, programs })
     }
 }
 
@@ -107,7 +112,8 @@ impl Interface for Nsapi {
         let (workers, log) = (self.workers.clone(), self.log.clone());
         let programs = self.programs.on_core(server.clone());
         let exchanges = RefCell::default();
-        Rc::new(OnThisCore { runs, workers, log, server, programs, exchanges })
+        let hosting = self.hosting.clone();
+        Rc::new(OnThisCore { runs, workers, hosting, log, server, programs, exchanges })
     }
 
     fn answers_at_once(&self) -> bool {
@@ -155,6 +161,7 @@ impl Messages {
 struct OnThisCore {
     runs: Runs,
     workers: Workers,
+    hosting: Hosting,
     log: Arc<Messages>,
     server: Rc<dyn Server>,
     programs: Rc<CgiHandler>,
@@ -305,12 +312,12 @@ impl OnThisCore {
     ) -> Handled {
         let (mut worker_end, core_end) = bridge(has_body);
         worker_end.resume(gathered.head, gathered.written);
-        let job = Box::new(move || {
+        let job = move |worker_end: &mut WorkerEnd| {
             let mut exchange = exchange;
             let pointer: *mut Exchange = &mut *exchange;
             // SAFETY: the exchange is this job's alone, and the connection outlives its use.
             let result = unsafe {
-                (*pointer).attach(&mut worker_end);
+                (*pointer).attach(worker_end);
                 let entered = current::enter(pointer);
                 let result = pipeline::run(pointer, On::Worker);
                 drop(entered);
@@ -318,8 +325,8 @@ impl OnThisCore {
                 result
             };
             worker_end.finish(result.unwrap_or(Outcome::Close));
-        });
-        self.answer_of(job, core_end, request).await
+        };
+        self.answer_of(job, worker_end, core_end, request).await
     }
 
     async fn in_child(self: Rc<Self>, request: Request) -> Handled {
@@ -328,45 +335,81 @@ impl OnThisCore {
         let (worker_end, core_end) = bridge(has_body);
         let child = child.clone();
         let asked = with_host_request(&request, super::wire::OwnedRequest::of);
-        let job = Box::new(move || child.serve(&asked, worker_end));
-        self.answer_of(job, core_end, request).await
+        let job = move |worker_end: &mut WorkerEnd| child.serve(&asked, worker_end);
+        self.answer_of(job, worker_end, core_end, request).await
     }
 
     /// Has a worker answer, and passes body and answer between it and the client.
     async fn answer_of(
         self: Rc<Self>,
-        job: Box<dyn FnOnce() + Send>,
+        job: impl FnOnce(&mut WorkerEnd) + Send + 'static,
+        mut worker_end: WorkerEnd,
         mut core_end: CoreEnd,
         mut request: Request,
     ) -> Handled {
-        if let Err(TooBusy) = self.workers.run(job) {
-            self.server.log(
-                Level::Warning,
-                "nsapi has no thread for a request",
-                "threads and queue of the route are full",
-            );
-            return Handled::Answer(Answer::error(503).field("Retry-After", "1"));
+        let workers = self.workers.clone();
+        let job = move || {
+            if worker_end.begin() {
+                job(&mut worker_end);
+                if !worker_end.end() {
+                    workers.find();
+                }
+            }
+        };
+        if let Err(TooBusy) = self.workers.run(Box::new(job)) {
+            return self.no_worker("threads and queue of the route are full");
         }
         let is_head = request.received.method_text() == b"HEAD";
-        let mut first = core_end.messages.recv().await;
-        if let Some(Message::WantsBody) = first {
+        let limit = self.hosting.time_limit;
+        let mut first = core_end.next(limit).await;
+        if let Event::Message(Some(Message::WantsBody)) = first {
             core_end.send_body(request.take_body());
-            first = core_end.messages.recv().await;
+            first = core_end.next(limit).await;
         }
         self.log.write_to(&*self.server);
         match first {
-            Some(Message::Head(head, beginning, true)) => {
+            Event::Message(Some(Message::Head(head, beginning, true))) => {
                 Handled::Answer(head.into_whole_answer(is_head, beginning.into()))
             }
-            Some(Message::Head(head, beginning, false)) => {
+            Event::Message(Some(Message::Head(head, beginning, false))) => {
                 let (mut sender, body) = pipe::pipe(PIPE_BYTES);
                 sender.push(Bytes::from(beginning));
                 tokio::task::spawn_local(self.clone().pass_on(core_end, sender, request.body));
                 let length = head.content_length;
                 Handled::Answer(head.into_answer().part(Part::Stream { body, length }))
             }
-            Some(Message::End(Outcome::Delegated(delegated))) => self.delegated(delegated, request).await,
-            _ => Handled::Answer(Answer::error(502)),
+            Event::Message(Some(Message::End(Outcome::Delegated(delegated)))) => {
+                self.delegated(delegated, request).await
+            }
+            Event::Message(_) => Handled::Answer(Answer::error(502)),
+            Event::NoWorker => self.no_worker("it has waited for longer than function_timeout"),
+            Event::Hangs => {
+                self.give_up(&core_end);
+                Handled::Answer(Answer::error(504))
+            }
+        }
+    }
+
+    fn no_worker(&self, why: &str) -> Handled {
+        self.server.log(Level::Warning, "nsapi has no thread for a request", why);
+        Handled::Answer(Answer::error(503).field("Retry-After", "1"))
+    }
+
+    /// A function hangs, and its request goes on without it.
+    fn give_up(&self, core_end: &CoreEnd) {
+        self.workers.lose();
+        counts::FUNCTIONS_GIVEN_UP.fetch_add(1, Ordering::Relaxed);
+        let most = self.hosting.most_threads;
+        let message = format!(
+            "{} has neither ended nor read nor written for {:?} (function_timeout): its request is given up. Of {most} \
+             threads {} hang, and others take their place, up to {most}",
+            core_end.running(),
+            self.hosting.time_limit,
+            self.workers.lost(),
+        );
+        self.server.log(Level::Warning, "nsapi: a function hangs", &message);
+        if let Runs::InChild(child) = &self.runs {
+            child.note_hanging(most);
         }
     }
 
@@ -374,10 +417,17 @@ impl OnThisCore {
     async fn pass_on(self: Rc<Self>, mut core_end: CoreEnd, mut sender: pipe::Sender, body: Receiver) {
         let mut body = Some(body);
         loop {
-            let message = tokio::select! {
-                message = core_end.messages.recv() => message,
+            let event = tokio::select! {
+                event = core_end.next(self.hosting.time_limit) => event,
                 // Dropping the core's end tells the worker.
                 () = sender.gone() => return,
+            };
+            let message = match event {
+                Event::Message(message) => message,
+                Event::NoWorker | Event::Hangs => {
+                    self.give_up(&core_end);
+                    None
+                }
             };
             match message {
                 Some(Message::Body(bytes)) => {

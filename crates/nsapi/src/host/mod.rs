@@ -7,8 +7,11 @@
 mod answer;
 mod bridge;
 pub mod child;
+pub mod counts;
 pub mod interface;
 mod known_length;
 mod process;
 mod wire;
 mod workers;
+
+pub use process::check_in_child;

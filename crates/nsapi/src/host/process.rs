@@ -65,6 +65,8 @@ struct State {
     /// How long it is waited before the next is started.
     wait: Duration,
     idle: Vec<UnixStream>,
+    /// Functions that have been given up in it.
+    hanging: usize,
     is_stopping: bool,
 }
 
@@ -116,11 +118,11 @@ impl Child {
     }
 
     /// Has it answer a request; runs on a worker.
-    pub fn serve(&self, request: &OwnedRequest, mut client: WorkerEnd) {
+    pub fn serve(&self, request: &OwnedRequest, client: &mut WorkerEnd) {
         // A stream that was kept may be of a child that has ended since: then another is tried, once.
         for attempt in 0..2 {
             let Ok((stream, generation, was_kept)) = self.stream() else { break };
-            match exchange(stream, request, &mut client) {
+            match exchange(stream, request, client) {
                 Ok((stream, outcome)) => {
                     self.keep(stream, generation);
                     return client.finish(outcome);
@@ -131,6 +133,20 @@ impl Child {
             }
         }
         client.abandon();
+    }
+
+    /// A function of it is given up, which goes on to hang there. Where as many hang as there are threads, the child is
+    /// ended, and another started.
+    pub fn note_hanging(&self, most: usize) {
+        let mut state = self.lock();
+        state.hanging += 1;
+        let Some(pid) = state.pid.filter(|_| state.hanging >= most) else { return };
+        self.log.write(
+            LOG_CATASTROPHE,
+            &format!("{most} functions hang in the process for plug-ins: it is ended"),
+        );
+        // SAFETY: the child is not waited for yet, so the number is still its own.
+        unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
     }
 
     fn stream(&self) -> io::Result<(UnixStream, u64, bool)> {
@@ -219,20 +235,14 @@ impl Child {
         // What is there of the child before must not be in the way.
         let _ = std::fs::remove_file(self.socket());
         let listener = UnixListener::bind(self.socket())?;
-        // The link leads to the file that is being executed, also when another has taken its place since.
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .arg0("touchstone")
-            .arg("nsapi-host")
-            .arg(&self.directory)
-            .stdin(Stdio::from(OwnedFd::from(listener)))
-            .stdout(Stdio::piped());
-        leave_no_orphan(&mut command, Signal::KILL);
+        let mut command = child_command(&self.directory);
+        command.stdin(Stdio::from(OwnedFd::from(listener))).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         {
             let mut state = self.lock();
             state.pid = Some(child.id());
             state.generation += 1;
+            state.hanging = 0;
             state.idle.clear();
         }
         let was_ready = self.read_lines(&mut child, &mut told);
@@ -268,6 +278,38 @@ impl Child {
         }
         was_ready
     }
+}
+
+/// What [`crate::check`] finds, with the plug-ins loaded in a child: they are not trusted with this process.
+pub fn check_in_child(settings: &Settings) -> Vec<String> {
+    let settings = Settings { is_check: true, ..settings.clone() };
+    let checked = || -> io::Result<Vec<String>> {
+        let directory = private_directory()?;
+        let text = serde_json::to_vec(&settings).unwrap_or_default();
+        std::fs::write(directory.join(SETTINGS_FILE), text)?;
+        let output = child_command(&directory).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+        // Files in a directory for temporary ones: what stays is small.
+        let _ = std::fs::remove_dir_all(&directory);
+        let output = output?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut problems: Vec<String> =
+            said.lines().filter_map(|line| line.strip_prefix("problem ")).map(str::to_string).collect();
+        if problems.is_empty() && !output.status.success() {
+            let how = how(&Ok((output.status, false)));
+            problems.push(format!("the process that checks the plug-ins has ended {how}"));
+        }
+        Ok(problems)
+    };
+    checked().unwrap_or_else(|error| vec![format!("the process for plug-ins cannot be started: {error}")])
+}
+
+/// The command of a child.
+fn child_command(directory: &Path) -> Command {
+    // The link leads to the file that is being executed, also when another has taken its place since.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("touchstone").arg("nsapi-host").arg(directory);
+    leave_no_orphan(&mut command, Signal::KILL);
+    command
 }
 
 enum Line {

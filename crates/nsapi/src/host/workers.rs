@@ -40,6 +40,8 @@ struct Queue {
     threads: usize,
     /// Threads that look for work, or sleep.
     idle: usize,
+    /// Threads whose job nothing waits for any more: others are started in their place.
+    lost: isize,
 }
 
 /// The queue is full.
@@ -60,20 +62,35 @@ impl Workers {
         Workers { shared: Arc::new(shared) }
     }
 
+    /// A thread hangs in its job: another may be started. As many as there may be at first are replaced at most.
+    pub fn lose(&self) {
+        self.shared.lock().lost += 1;
+        // A job may wait that no thread could be started for.
+        self.shared.start_for_waiting();
+    }
+
+    /// The thread is back.
+    pub fn find(&self) {
+        self.shared.lock().lost -= 1;
+    }
+
+    /// Threads that hang.
+    pub fn lost(&self) -> usize {
+        usize::try_from(self.shared.lock().lost).unwrap_or(0)
+    }
+
     /// Has a job done.
     pub fn run(&self, job: Job) -> Result<(), TooBusy> {
         let shared = &self.shared;
         let mut queue = shared.lock();
-        let needs_thread = queue.idle <= queue.jobs.len() && queue.threads < shared.most_threads;
+        let needs_thread = shared.needs_thread(&queue);
         if !needs_thread && queue.jobs.len() >= shared.most_waiting.saturating_add(queue.idle) {
             return Err(TooBusy);
         }
         if needs_thread {
-            let for_thread = shared.clone();
-            let builder = std::thread::Builder::new().name("nsapi-worker".to_string());
-            match builder.stack_size(shared.stack_bytes).spawn(move || for_thread.work()) {
-                Ok(_) => queue.threads += 1,
-                // With none at all, nobody would ever come for the job.
+            match shared.start_thread() {
+                Ok(()) => queue.threads += 1,
+                // With none at all, nothing would ever come for the job.
                 Err(_) if queue.threads == 0 => return Err(TooBusy),
                 Err(_) => {}
             }
@@ -91,6 +108,29 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many threads there may be now.
+    fn most_now(&self, queue: &Queue) -> usize {
+        self.most_threads + usize::try_from(queue.lost).unwrap_or(0).min(self.most_threads)
+    }
+
+    fn needs_thread(&self, queue: &Queue) -> bool {
+        queue.idle <= queue.jobs.len() && queue.threads < self.most_now(queue)
+    }
+
+    fn start_thread(self: &Arc<Shared>) -> std::io::Result<()> {
+        let for_thread = self.clone();
+        let builder = std::thread::Builder::new().name("nsapi-worker".to_string());
+        builder.stack_size(self.stack_bytes).spawn(move || for_thread.work()).map(|_| ())
+    }
+
+    fn start_for_waiting(self: &Arc<Shared>) {
+        let mut queue = self.lock();
+        let is_needed = queue.idle < queue.jobs.len() && queue.threads < self.most_now(&queue);
+        if is_needed && self.start_thread().is_ok() {
+            queue.threads += 1;
+        }
+    }
+
     fn work(self: Arc<Shared>) {
         loop {
             let Some(job) = self.next() else { return };
@@ -105,6 +145,11 @@ impl Shared {
     /// The next job; `None` where the thread is not needed any more.
     fn next(&self) -> Option<Job> {
         let mut queue = self.lock();
+        if queue.threads > self.most_now(&queue) {
+            // One that was lost is back, and another has its place.
+            queue.threads -= 1;
+            return None;
+        }
         queue.idle += 1;
         loop {
             if let Some(job) = queue.jobs.pop_front() {
@@ -149,5 +194,39 @@ mod tests {
         assert_eq!(workers.run(Box::new(|| ())), Err(TooBusy));
         release.send(()).unwrap();
         assert_eq!([is_done.recv().unwrap(), is_done.recv().unwrap()], [0, 1]);
+    }
+
+    #[test]
+    fn threads_that_hang_are_replaced_up_to_a_bound() {
+        let workers = Workers::new(1, 2, 256 * 1024);
+        let hang = || {
+            let (begun, has_begun) = mpsc::channel();
+            let (release, released) = mpsc::channel::<()>();
+            workers
+                .run(Box::new(move || {
+                    begun.send(()).unwrap();
+                    let _ = released.recv();
+                }))
+                .unwrap();
+            (has_begun, release)
+        };
+        let (first_begun, first) = hang();
+        first_begun.recv().unwrap();
+        // The second waits until the first is given up.
+        let (second_begun, second) = hang();
+        assert_eq!(second_begun.try_recv(), Err(mpsc::TryRecvError::Empty));
+        workers.lose();
+        second_begun.recv().unwrap();
+        workers.lose();
+        let (third_begun, third) = hang();
+        assert_eq!((workers.lost(), third_begun.try_recv()), (2, Err(mpsc::TryRecvError::Empty)));
+        drop((first, second, third));
+        third_begun.recv().unwrap();
+        workers.find();
+        workers.find();
+        let (done, is_done) = mpsc::channel();
+        workers.run(Box::new(move || done.send(()).unwrap())).unwrap();
+        is_done.recv().unwrap();
+        assert_eq!(workers.lost(), 0);
     }
 }

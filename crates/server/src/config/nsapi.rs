@@ -1,8 +1,10 @@
 //! `[site.route.nsapi]`: plug-ins for the interface of the Netscape, iPlanet and Sun web servers.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::SectionPlaces;
+use super::fastcgi::DAY;
 use super::parse::{Reader, Value};
 use super::route::RouteConfig;
 use super::section::{Choice, Key, Kind, Section};
@@ -30,6 +32,8 @@ pub struct NsapiConfig {
     pub queue: usize,
     /// Bytes of a thread's stack.
     pub stack_bytes: u64,
+    /// How long a function may do nothing.
+    pub function_timeout: Duration,
 }
 
 /// `[site.route.nsapi]`
@@ -50,6 +54,7 @@ pub static NSAPI: Section<NsapiConfig> = Section {
         threads: 0,
         queue: 0,
         stack_bytes: 0,
+        function_timeout: Duration::ZERO,
     },
     keys: &[
         Key {
@@ -152,6 +157,20 @@ pub static NSAPI: Section<NsapiConfig> = Section {
                 least: 64 << 10,
                 most: 1 << 30,
                 set: |nsapi, value| nsapi.stack_bytes = value,
+            },
+        },
+        Key {
+            name: "function_timeout",
+            default: Some("\"300s\""),
+            example: "\"30s\"",
+            documentation: "How long a function on a thread may do nothing: neither end nor read nor write. Then the \
+                request gets 504 Gateway Timeout, or its answer breaks off; one that has waited for a thread for so long \
+                gets 503. The thread cannot be ended: another takes its place, at most as many as `threads` says; a \
+                process of plug-ins is started anew when so many functions hang in it. 0: no limit.",
+            kind: Kind::Duration {
+                least: Duration::ZERO,
+                most: DAY,
+                set: |nsapi, value| nsapi.function_timeout = value,
             },
         },
     ],

@@ -667,6 +667,13 @@ pub static METRICS: &[Definition] = &[
         },
     },
     Definition {
+        name: "touchstone_nsapi_functions_given_up",
+        kind: Kind::Counter,
+        help: "Functions of NSAPI plug-ins that have hung for longer than `function_timeout`.",
+        labels: &[],
+        collect: |_, samples| samples.add(&[], touchstone_nsapi::host::counts::functions_given_up()),
+    },
+    Definition {
         name: "process_cpu_seconds",
         kind: Kind::Counter,
         help: "Processor time that the process has used, user and system together.",

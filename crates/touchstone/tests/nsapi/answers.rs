@@ -1,11 +1,15 @@
 //! Answers of plug-ins as clients see them: types of files, fields of one name, lengths, and what is sent when.
 
-use crate::support::{AnswerTo, Server, Tree};
+use std::io::Read as _;
+use std::time::Duration;
+
+use crate::support::{AnswerTo, Server, Tree, wait_until};
 use crate::{compile_text, text};
 
 const PLUGIN: &str = r#"
 #include "base/pblock.h"
 #include "frame/protocol.h"
+#include <unistd.h>
 
 /* As PHP's function: it never sends the file itself. */
 NSAPI_PUBLIC int answers_page(pblock *pb, Session *sn, Request *rq)
@@ -37,6 +41,20 @@ NSAPI_PUBLIC int answers_fields(pblock *pb, Session *sn, Request *rq)
     net_write(sn->csd, line, strlen(line));
     return REQ_PROCEED;
 }
+
+/* Writes, waits until the file of its parameter is there, and writes again. */
+NSAPI_PUBLIC int answers_wait(pblock *pb, Session *sn, Request *rq)
+{
+    if (pblock_findval("first", pb)) {
+        protocol_status(sn, rq, PROTOCOL_OK, NULL);
+        protocol_start_response(sn, rq);
+        net_write(sn->csd, "first,", 6);
+    }
+    while (access(pblock_findval("file", pb), F_OK) != 0)
+        systhread_sleep(5);
+    net_write(sn->csd, "second", 6);
+    return REQ_PROCEED;
+}
 "#;
 
 /// The three ways in which functions run.
@@ -48,7 +66,7 @@ fn start(tree: &Tree, way: (&str, &str), site: &str, init: &str, directives: &st
     let config = format!(
         "[error_log]\npath = \"stderr\"\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n{site}\
          [[site.route]]\n[site.route.nsapi]\n{}\
-         init = [\"fn=load-modules shlib=answers.so funcs=answers-page,answers-fields{}\"{init}]\n\
+         init = [\"fn=load-modules shlib=answers.so funcs=answers-page,answers-fields,answers-wait{}\"{init}]\n\
          directives = [{directives}]\n",
         way.1, way.0,
     );
@@ -120,5 +138,61 @@ fn head_has_the_length_that_the_function_says_or_none() {
                 "{way:?} {parameter}"
             );
         }
+    }
+}
+
+/// The ways in which a function may wait.
+const WAITING_WAYS: [(&str, &str); 2] = [WAYS[0], WAYS[2]];
+
+/// Server push, and lines that a page flushes: they arrive while the function still works.
+#[test]
+fn what_is_written_arrives_while_the_function_waits() {
+    for way in WAITING_WAYS {
+        let tree = Tree::empty();
+        let go = tree.root().join("go");
+        let directives = format!("\"Service fn=answers-wait first=yes file={}\"", go.display());
+        let Some(server) = start(&tree, way, "", "", &directives) else { return };
+        let mut client = server.connect();
+        client.send("GET / HTTP/1.0\r\nHost: a\r\n\r\n");
+        let mut received = Vec::new();
+        while !received.ends_with(b"first,") {
+            let mut piece = [0; 1_000];
+            let got = client.stream().read(&mut piece).expect("the beginning arrives before the end is made");
+            assert_ne!(got, 0, "{way:?}: {}", text(&received));
+            received.extend_from_slice(&piece[..got]);
+        }
+        tree.write("go", b"");
+        let (rest, end) = client.read_to_end();
+        assert!(end.is_ok() && rest.ends_with(b"second"), "{way:?}: {}", text(&rest));
+    }
+}
+
+#[test]
+fn functions_that_hang_are_given_up_and_their_threads_replaced() {
+    for way in WAITING_WAYS {
+        let tree = Tree::empty();
+        let go = tree.root().join("go");
+        let lines = "\"NameTrans fn=assign-name from=/hangs name=hangs\", \"Service fn=answers-page\"]\n\
+             obj_conf = \"obj.conf\"\nthreads = 2\nfunction_timeout = \"100ms\"\ninline = [";
+        tree.write(
+            "obj.conf",
+            format!("<Object name=hangs>\nService fn=answers-wait file={}\n</Object>\n", go.display())
+                .as_bytes(),
+        );
+        let Some(server) = start(&tree, way, "", "", lines) else { return };
+        // A process is ended when as many hang as there are threads; threads are replaced up to as many again.
+        let hanging = if way == WAYS[0] { 3 } else { 2 };
+        for _ in 0..hanging {
+            assert_eq!(server.get("/hangs").status, 504, "{way:?}");
+        }
+        wait_until("a thread or process for others", Duration::from_secs(20), || {
+            server.get("/").body == b"a page"
+        });
+        let words =
+            "the function answers-wait of the plug-in answers.so has neither ended nor read nor written";
+        if way == WAYS[0] {
+            server.wait_for_error_line(words, |line| line.contains(words));
+        }
+        tree.write("go", b"");
     }
 }

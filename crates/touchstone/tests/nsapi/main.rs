@@ -290,10 +290,123 @@ fn a_plugin_that_does_not_fit_is_refused_at_the_start() {
             );
             tree.write("touchstone.toml", config.as_bytes());
             let path = root.join("touchstone.toml");
-            let output = run(["serve", "--config", path.to_str().expect("the path is text")]);
-            let said = text(&output.stderr);
-            assert!(!output.status.success() && said.contains(expected), "{host} {init} {directive}: {said}");
+            let path = path.to_str().expect("the path is text");
+            for output in [run(["check", "--config", path]), run(["serve", "--config", path])] {
+                let said = text(&output.stderr);
+                assert!(
+                    !output.status.success() && said.contains(expected),
+                    "{host} {init} {directive}: {said}"
+                );
+            }
         }
+    }
+}
+
+/// What the installers of 6.1 and 7.0 wrote, but for directories.
+const DEFAULT_OBJ_CONFS: [&str; 2] = [
+    r#"
+<Object name="default">
+AuthTrans fn="match-browser" browser="*MSIE*" ssl-unclean-shutdown="true"
+NameTrans fn="ntrans-j2ee" name="j2ee"
+NameTrans fn=pfx2dir from=/mc-icons dir="/opt/SUNWwbsvr/ns-icons" name="es-internal"
+NameTrans fn=document-root root="$docroot"
+PathCheck fn=unix-uri-clean
+PathCheck fn="check-acl" acl="default"
+PathCheck fn=find-pathinfo
+PathCheck fn=find-index index-names="index.html,home.html"
+ObjectType fn=type-by-extension
+ObjectType fn=force-type type=text/plain
+Service method=(GET|HEAD) type=magnus-internal/imagemap fn=imagemap
+Service method=(GET|HEAD) type=magnus-internal/directory fn=index-common
+Service method=(GET|HEAD|POST) type=*~magnus-internal/* fn=send-file
+Service method=TRACE fn=service-trace
+Error fn="error-j2ee"
+AddLog fn=flex-log name="access"
+</Object>
+<Object name=j2ee>
+Service fn=service-j2ee method="*"
+</Object>
+<Object name="cgi">
+ObjectType fn=force-type type=magnus-internal/cgi
+Service fn=send-cgi user="$user" group="$group" chroot="$chroot" dir="$dir" nice="$nice"
+</Object>
+<Object name="es-internal">
+PathCheck fn="check-acl" acl="es-internal"
+</Object>
+<Object name="send-compressed">
+PathCheck fn="find-compressed"
+</Object>
+<Object name="compress-on-demand">
+Output fn="insert-filter" filter="http-compression"
+</Object>
+<Object name="plugin-filter">
+Input fn="insert-filter" filter="own-filter"
+</Object>
+"#,
+    r#"
+<Object name="default">
+AuthTrans fn="match-browser" browser="*MSIE*" ssl-unclean-shutdown="true"
+NameTrans fn="ntrans-j2ee" name="j2ee"
+NameTrans fn="pfx2dir" from="/mc-icons" dir="/opt/webserver7/lib/icons" name="es-internal"
+PathCheck fn="uri-clean"
+PathCheck fn="check-acl" acl="default"
+PathCheck fn="find-pathinfo"
+PathCheck fn="find-index-j2ee"
+PathCheck fn="find-index" index-names="index.html,home.html,index.jsp"
+ObjectType fn="type-j2ee"
+ObjectType fn="type-by-extension"
+ObjectType fn="force-type" type="text/plain"
+Service method="(GET|HEAD)" type="magnus-internal/directory" fn="index-common"
+Service method="(GET|HEAD|POST)" type="*~magnus-internal/*" fn="send-file"
+Service method="TRACE" fn="service-trace"
+Error fn="error-j2ee"
+AddLog fn="flex-log"
+</Object>
+<Object name="j2ee">
+Service fn="service-j2ee" method="*"
+</Object>
+<Object name="es-internal">
+PathCheck fn="check-acl" acl="es-internal"
+</Object>
+<Object name="send-precompressed">
+PathCheck fn="find-compressed"
+</Object>
+<Object name="compress-on-demand">
+Output fn="insert-filter" filter="http-compression"
+</Object>
+<Object name="cgi">
+ObjectType fn="force-type" type="magnus-internal/cgi"
+Service fn="send-cgi"
+</Object>
+"#,
+];
+
+#[test]
+fn the_default_obj_conf_of_sun_is_taken() {
+    for obj_conf in DEFAULT_OBJ_CONFS {
+        let tree = Tree::empty();
+        let root = tree.root();
+        tree.write("obj.conf", obj_conf.as_bytes());
+        tree.write("index.html", b"the index");
+        let config = "[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n[[site.route]]\n\
+            nsapi = { obj_conf = \"obj.conf\" }\n";
+        let server = Server::configured(&root, config);
+        assert_eq!(server.get("/").body, b"the index");
+        let answer = server.connect().ask("TRACE / HTTP/1.1\r\nHost: a\r\nCookie: secret=1\r\n\r\n");
+        assert!(answer.status >= 400 && !text(&answer.body).contains("secret"), "{}", answer.status);
+        // In an object that requests reach, a filter is missed.
+        tree.write(
+            "obj.conf",
+            obj_conf
+                .replace("http-compression", "own")
+                .replace("\"j2ee\"", "\"compress-on-demand\"")
+                .as_bytes(),
+        );
+        tree.write("touchstone.toml", config.as_bytes());
+        let path = root.join("touchstone.toml");
+        let output = run(["check", "--config", path.to_str().expect("the path is text")]);
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains("the stage Output is not supported"), "{said}");
     }
 }
 
