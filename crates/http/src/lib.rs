@@ -32,6 +32,7 @@ pub mod h2;
 pub mod h3;
 pub mod host;
 pub mod ip_text;
+pub mod path;
 pub mod range;
 pub mod request;
 pub mod request_view;

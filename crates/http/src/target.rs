@@ -131,8 +131,8 @@ fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
 }
 
 /// Whether `path` is its own [normal form](normalise_path), found in one pass: it begins with a slash, has no
-/// percent escape, no two slashes in a row, no segment that begins with a dot, and only visible ASCII but `#`
-/// and `?`.
+/// percent escape, no two slashes in a row, no segment that begins with a dot, and only visible ASCII but `#`,
+/// `?`, and what others may read in another way: the backslash and the semicolon.
 ///
 /// A path that is not plain may still be good: it goes through [`normalise_path`]. A plain path is safe to
 /// append to a directory, and names no hidden file.
@@ -161,7 +161,7 @@ pub fn is_plain_path(path: &[u8]) -> bool {
     } else {
         path.iter().zip(rest).all(|pair| match pair {
             (b'/', b'/' | b'.') => false,
-            (_, b'%' | b'#' | b'?') => false,
+            (_, b'%' | b'#' | b'?' | b'\\' | b';') => false,
             (_, byte) => byte.is_ascii_graphic(),
         })
     }
@@ -189,6 +189,8 @@ fn not_plain_bytes(before: u64, word: u64) -> u64 {
         | equals(word, b'%')
         | equals(word, b'#')
         | equals(word, b'?')
+        | equals(word, b'\\')
+        | equals(word, b';')
         | equals(word, 0x7f)
 }
 
@@ -203,6 +205,8 @@ pub enum PathError {
     EncodedSlash,
     /// The dot segments lead above the root: 400.
     AboveRoot,
+    /// Others may resolve it to another path: 400.
+    Ambiguous,
 }
 
 impl std::fmt::Display for PathError {
@@ -212,6 +216,7 @@ impl std::fmt::Display for PathError {
             PathError::ForbiddenByte => "path holds a byte that no path may hold",
             PathError::EncodedSlash => "path holds an escaped slash",
             PathError::AboveRoot => "path leads above the root",
+            PathError::Ambiguous => "path can be read as two different paths",
         })
     }
 }
@@ -258,7 +263,7 @@ fn push_visible(byte: u8, out: &mut Vec<u8>) -> Result<(), PathError> {
 }
 
 /// The byte that the two hexadecimal digits at the beginning of `bytes` stand for.
-fn decode_escape(bytes: &[u8]) -> Result<u8, PathError> {
+pub(crate) fn decode_escape(bytes: &[u8]) -> Result<u8, PathError> {
     let digit = |index: usize| {
         let byte = *bytes.get(index).ok_or(PathError::BadEscape)?;
         (byte as char).to_digit(16).ok_or(PathError::BadEscape)
@@ -268,7 +273,7 @@ fn decode_escape(bytes: &[u8]) -> Result<u8, PathError> {
 
 /// Deals with the segment at the end of `out`, which begins with a slash and holds only finished segments
 /// before it.
-fn end_segment(out: &mut Vec<u8>, slash_follows: bool) -> Result<(), PathError> {
+pub(crate) fn end_segment(out: &mut Vec<u8>, slash_follows: bool) -> Result<(), PathError> {
     let start = segment_start(out);
     match &out[start..] {
         // A slash behind a slash.
@@ -399,25 +404,33 @@ mod tests {
     /// The rule of [`is_plain_path`], said simply.
     fn is_plain_slowly(path: &[u8]) -> bool {
         path.starts_with(b"/")
-            && path.iter().all(|byte| byte.is_ascii_graphic() && !b"%#?".contains(byte))
+            && path.iter().all(|byte| byte.is_ascii_graphic() && !b"%#?\\;".contains(byte))
             && !path.windows(2).any(|pair| pair == b"//" || pair == b"/.")
     }
 
     #[test]
     fn plain_paths() {
-        for plain in [
-            "/",
-            "/a",
-            "/index.html",
-            "/a/b/c/",
-            "/class3/file_07.gif",
-            "/a.b/c..d/e.",
-            "/a~!$&'()*+,;=:@|{}",
-        ] {
+        for plain in
+            ["/", "/a", "/index.html", "/a/b/c/", "/class3/file_07.gif", "/a.b/c..d/e.", "/a~!$&'()*+,=:@|{}"]
+        {
             assert!(is_plain_path(plain.as_bytes()), "{plain}");
         }
-        let not_plain =
-            ["", "a", "*", "//", "/a//b", "/.", "/..", "/a/.b", "/.well-known/x", "/a%20b", "/é", "/a b"];
+        let not_plain = [
+            "",
+            "a",
+            "*",
+            "//",
+            "/a//b",
+            "/.",
+            "/..",
+            "/a/.b",
+            "/.well-known/x",
+            "/a%20b",
+            "/é",
+            "/a b",
+            "/a;b",
+            "/a\\b",
+        ];
         for path in not_plain {
             assert!(!is_plain_path(path.as_bytes()), "{path}");
         }

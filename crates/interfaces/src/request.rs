@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use touchstone_http::path::PathRules;
 use touchstone_http::request::{Limits, Method, Parsed, RequestBody as Framing, RequestHead};
-use touchstone_http::target::normalise_path;
 
 use crate::interim::TakesInterim;
 use crate::pipe::Receiver;
@@ -101,6 +101,14 @@ impl ReceivedHead {
         self.head.fields.iter().map(|line| (line.name.of(&self.buffer), line.value.of(&self.buffer)))
     }
 
+    /// The same head with another path in place of `path`, which is part of it; `None` where that would be no head.
+    pub fn with_path(&self, path: &[u8], written: &[u8]) -> Option<ReceivedHead> {
+        let begin = path.as_ptr().addr().checked_sub(self.buffer.as_ptr().addr())?;
+        let (before, behind) = (self.buffer.get(..begin)?, self.buffer.get(begin + path.len()..)?);
+        let buffer = [before, written, behind].concat();
+        ReceivedHead::parse_own(buffer)
+    }
+
     /// The same head with other fields: those whose names are to stay, and one more. `None` where that would be no head.
     pub fn with_fields(
         &self,
@@ -168,9 +176,10 @@ pub struct RequestDetails {
     pub received: Rc<ReceivedHead>,
     /// The version of HTTP that the client speaks.
     pub protocol: Protocol,
-    /// The path in its normal form: decoded, without dot segments and repeated slashes.
+    /// The path in its normal form, which rules judge: decoded, without dot segments and repeated slashes; an escaped
+    /// slash is a zero byte, which only interfaces get that [take escapes](crate::handler::Interface::takes_escapes).
     pub path: Bytes,
-    /// The path as it was sent, or as a rewrite made it.
+    /// The same written anew, which is what others are asked for; where `path` is empty, the path as it was sent.
     pub path_as_sent: Bytes,
     /// The query as it was sent, without its question mark.
     pub query: Option<Bytes>,
@@ -290,12 +299,11 @@ impl Request {
             return None;
         }
         let mut parts = target.splitn(2, |&byte| byte == b'?');
-        let path_as_sent = Bytes::copy_from_slice(parts.next().unwrap_or_default());
+        let read = PathRules::USUAL.read(parts.next().unwrap_or_default()).ok()?;
         let query = parts.next().map(Bytes::copy_from_slice);
-        let mut path = Vec::with_capacity(path_as_sent.len());
-        normalise_path(&path_as_sent, &mut path).ok()?;
         let mut buffer = Vec::with_capacity(self.received.buffer.len() + target.len());
-        for piece in [b"GET ", target, b" HTTP/1.1\r\n"] {
+        let (mark, text) = query.as_deref().map_or((&b""[..], &b""[..]), |query| (b"?", query));
+        for piece in [b"GET ", &read.written[..], mark, text, b" HTTP/1.1\r\n"] {
             buffer.extend_from_slice(piece);
         }
         for (name, value) in self.received.fields().filter(|(name, _)| !is_of_one_request(name)) {
@@ -306,8 +314,8 @@ impl Request {
         buffer.extend_from_slice(b"\r\n");
         let details = RequestDetails {
             received: Rc::new(ReceivedHead::parse_own(buffer)?),
-            path: path.into(),
-            path_as_sent,
+            path: read.judged.into(),
+            path_as_sent: read.written.into(),
             query,
             depth: self.depth + 1,
             ..RequestDetails::clone(self)

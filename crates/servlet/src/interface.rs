@@ -63,6 +63,10 @@ impl Interface for Servlets {
         "servlet"
     }
 
+    fn judges_parameters(&self) -> bool {
+        true
+    }
+
     fn is_called(&self) -> bool {
         self.route.pool().is_some()
     }

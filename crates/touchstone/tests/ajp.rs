@@ -317,7 +317,7 @@ fn paths_lead_where_rules_say() {
     for (target, expected) in [
         ("/shop/page.html", 200),
         ("/shop/page.html;a=b", 200),
-        ("/shop;x/page.html", 404),
+        ("/shop;x/page.html", 400),
         ("/shop/a;b/../page.html", 200),
         ("/shop//page.html", 200),
         ("/shop/%70age.html", 200),
@@ -325,17 +325,17 @@ fn paths_lead_where_rules_say() {
         ("/shop/private/page.html", 403),
         ("/shop/private;x/page.html", 403),
         ("/shop/private/;x/page.html", 403),
-        ("/shop/x/..;/private/page.html", 403),
+        ("/shop/x/..;/private/page.html", 400),
         ("/shop/%70rivate;/page.html", 403),
         ("/shop/private.jsp;jsessionid=1", 410),
         // Another application is not reached, by no way of writing.
         ("/inner/index.html", 404),
         ("/shop/../inner/index.html", 404),
-        ("/shop/..;/inner/index.html", 404),
-        ("/shop/..;x=y/inner/index.html", 404),
-        ("/shop/%2e%2e;/inner/index.html", 404),
+        ("/shop/..;/inner/index.html", 400),
+        ("/shop/..;x=y/inner/index.html", 400),
+        ("/shop/%2e%2e;/inner/index.html", 400),
         ("/shop/.%2e/inner/index.html", 404),
-        ("/shop/..%3b/inner/index.html", 404),
+        ("/shop/..%3b/inner/index.html", 400),
         ("/shop/..%2finner/index.html", 404),
         ("/shop/..%5cinner/index.html", 400),
         ("/shop/..\\inner\\index.html", 400),
@@ -367,7 +367,7 @@ fn what_is_cached_is_no_way_around_a_rule() {
         server.connect().ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
     };
     let ada = "Authorization: Basic YWRhOnNlY3JldA==\r\n";
-    for target in ["/shop/private/probe.jsp", "/shop/private;x/probe.jsp", "/shop/x/..;/private/probe.jsp"] {
+    for target in ["/shop/private/probe.jsp", "/shop/private;x/probe.jsp", "/shop/x;/../private/probe.jsp"] {
         let target = format!("{target}?do=public");
         for _ in 0..3 {
             // What it says is for every cache, and still nobody else gets it here.

@@ -115,6 +115,14 @@ impl Interface for Accelerated {
         self.inner.name()
     }
 
+    fn judges_parameters(&self) -> bool {
+        self.inner.judges_parameters()
+    }
+
+    fn takes_escapes(&self) -> bool {
+        self.inner.takes_escapes()
+    }
+
     fn begins_early(&self) -> bool {
         self.inner.begins_early()
     }

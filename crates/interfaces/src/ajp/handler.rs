@@ -40,6 +40,10 @@ impl Interface for Containers {
         Ajp::NAME
     }
 
+    fn judges_parameters(&self) -> bool {
+        true
+    }
+
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
         let group = Group::new(self.group.clone(), Ajp::NAME, server.clone());
         let settings = self.settings.clone();

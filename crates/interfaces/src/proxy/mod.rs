@@ -82,6 +82,10 @@ impl Interface for Proxy {
         "proxy"
     }
 
+    fn takes_escapes(&self) -> bool {
+        true
+    }
+
     fn begins_early(&self) -> bool {
         // Origins are known to be well, or not, when the first request comes.
         self.shared.settings.check.is_some()

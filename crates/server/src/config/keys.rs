@@ -371,6 +371,8 @@ pub static SITE: Section<SiteConfig> = Section {
         index: Vec::new(),
         symlinks: SymlinkPolicy::Inside,
         hidden_files: false,
+        merge_slashes: true,
+        refuse_escapes: false,
         mime_types: BTreeMap::new(),
         charset: String::new(),
         cache_control: String::new(),
@@ -549,6 +551,26 @@ pub static SITE: Section<SiteConfig> = Section {
             documentation: "Whether names that begin with a dot are served. \
                 With `false` they are answered with 404 Not Found, except `/.well-known/`, which is always served.",
             kind: Kind::Boolean(|site, value| site.hidden_files = value),
+        },
+        Key {
+            name: "merge_slashes",
+            default: Some("true"),
+            example: "true",
+            documentation: "Whether programs and other servers get one slash where a path has several in a row. \
+                With `false` they get the path with all its slashes, as signed addresses of object stores need it. \
+                Rules take several slashes for one in any case. With `false`, a path is answered with 400 Bad \
+                Request that begins with two slashes, has a dot segment beside repeated slashes, or matches another \
+                route when all slashes count.",
+            kind: Kind::Boolean(|site, value| site.merge_slashes = value),
+        },
+        Key {
+            name: "refuse_escapes",
+            default: Some("false"),
+            example: "false",
+            documentation: "Whether paths with an escaped slash (`%2F`) are answered with 404 Not Found, and those \
+                with an escaped tab or line end (`%09`, `%0A`, `%0D`) with 400 Bad Request, for proxy routes too. \
+                Everything else but a proxy never gets such a path.",
+            kind: Kind::Boolean(|site, value| site.refuse_escapes = value),
         },
         Key {
             name: "mime_types",

@@ -60,6 +60,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use touchstone_http::content_coding::ContentCoding;
+use touchstone_http::path::PathRules;
 
 /// A whole configuration, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -213,6 +214,10 @@ pub struct SiteConfig {
     pub symlinks: SymlinkPolicy,
     /// Serve names that begin with a dot (`/.well-known/` always is).
     pub hidden_files: bool,
+    /// Send paths on with one slash for several.
+    pub merge_slashes: bool,
+    /// Refuse paths with an escaped slash, tab or line end for every interface.
+    pub refuse_escapes: bool,
     /// Content types by file name ending, before the built-in table.
     pub mime_types: BTreeMap<String, String>,
     /// Charset to add to text types; empty: none.
@@ -241,6 +246,13 @@ pub struct SiteConfig {
     pub access: AccessConfig,
     /// What it does differently for some requests.
     pub routes: Vec<RouteConfig>,
+}
+
+impl SiteConfig {
+    /// How the paths of its requests are read.
+    pub fn path_rules(&self) -> PathRules {
+        PathRules { keep_slashes: !self.merge_slashes, refuse_escapes: self.refuse_escapes }
+    }
 }
 
 /// HTTPS of a site.

@@ -93,6 +93,8 @@ fn defaults() {
             index: vec!["index.html".to_string()],
             symlinks: SymlinkPolicy::Inside,
             hidden_files: false,
+            merge_slashes: true,
+            refuse_escapes: false,
             mime_types: BTreeMap::new(),
             charset: String::new(),
             cache_control: String::new(),
@@ -265,7 +267,7 @@ fn unknown_names() {
     assert_eq!(
         problem_in_site("  keep-alive-timeout = '1s'"),
         "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, certificate, key, development_certificate, tls_minimum, tls_maximum, http3, client_authorities, client_certificate, root, index, \
-         symlinks, hidden_files, mime_types, charset, cache_control, precompressed, compression, \
+         symlinks, hidden_files, merge_slashes, refuse_escapes, mime_types, charset, cache_control, precompressed, compression, \
          compression_levels, listing, listing_entries, fallback, error_pages, headers, allow, deny, \
          basic_authentication, rate_limit, includes and route"
     );

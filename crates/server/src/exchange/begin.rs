@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use touchstone_http::path::{PathRules, ReadPath};
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
-use touchstone_http::target::{RequestTarget, is_plain_path, normalise_path, parse_target};
+use touchstone_http::target::{RequestTarget, is_plain_path, parse_target};
 use touchstone_interfaces::answer::Answer;
 use touchstone_interfaces::pipe::Receiver;
 use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, RequestDetails, TlsFacts};
@@ -58,10 +59,10 @@ pub fn begin(
     if !may_serve(host) {
         return Err(Answer::error(421));
     }
-    let path_as_sent = received.share(path);
-    // Rules look at what a path means, not at how it is written.
-    let path = if is_plain_path(path) { path_as_sent.clone() } else { normal_path(path) };
+    let sent = received.share(path);
     let (query, host) = (query.map(|query| received.share(query)), host.map(|host| received.share(host)));
+    let Paths { judged: path, written: path_as_sent, received } =
+        paths(snapshot.sites[site].config.path_rules(), sent, received)?;
     let fields = HeadFields { head: &received.head, buffer: &received.buffer };
     let client = client_of(snapshot, arrival.peer, &fields);
     let is_trusted = |peer: &IpAddr| snapshot.connection_gate.trusts_fields_of(*peer);
@@ -119,11 +120,25 @@ fn target_of(received: &ReceivedHead) -> Result<Target<'_>, Answer> {
     }
 }
 
-/// A path in its normal form; empty where it has none, which is refused later, with the site's page.
-fn normal_path(path: &[u8]) -> Bytes {
-    let mut normal = Vec::with_capacity(path.len());
-    if normalise_path(path, &mut normal).is_err() {
-        normal.clear();
+/// The path that rules judge, the same written anew, and the head with it.
+struct Paths {
+    judged: Bytes,
+    written: Bytes,
+    received: Rc<ReceivedHead>,
+}
+
+/// Reads the path. What rules judge is empty where it is refused, which is done later, with the site's page.
+fn paths(rules: PathRules, sent: Bytes, received: Rc<ReceivedHead>) -> Result<Paths, Answer> {
+    if is_plain_path(&sent) {
+        return Ok(Paths { judged: sent.clone(), written: sent, received });
     }
-    normal.into()
+    let Ok(ReadPath { judged, written }) = rules.read(&sent) else {
+        return Ok(Paths { judged: Bytes::new(), written: sent, received });
+    };
+    let judged = Bytes::from(judged);
+    if *written == *sent {
+        return Ok(Paths { judged, written: sent, received });
+    }
+    let received = received.with_path(&sent, &written).ok_or_else(|| Answer::error(400))?;
+    Ok(Paths { judged, written: written.into(), received: Rc::new(received) })
 }

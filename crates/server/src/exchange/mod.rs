@@ -24,6 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_files::cache::Variant;
+use touchstone_http::path::{ESCAPED_SLASH, needs_escapes};
 use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::trace_context;
 use touchstone_interfaces::answer::Answer;
@@ -190,6 +191,10 @@ async fn step(
         fields: &fields,
     };
     let mut resolved = rules.resolve(&view);
+    if rules.resolves_otherwise(&resolved, &view, &came.path_as_sent) {
+        resolved.outcome = Outcome::AMBIGUOUS;
+        resolved.rewritten = None;
+    }
     progress.at(snapshot, site, resolved.route.map(|route| route.index));
     match access::pass(&resolved.gates, &view).await {
         Ok(admitted) => {
@@ -234,6 +239,11 @@ async fn carry_out(
 ) -> Step {
     let site = request.site;
     match &resolved.outcome {
+        Outcome::Handler(interface) if needs_escapes(&request.path) && !interface.takes_escapes() => {
+            progress.with(interface.name());
+            let status = if request.path.contains(&ESCAPED_SLASH) { 404 } else { 400 };
+            Step::Answer(finish(core, snapshot, &request, site, variant, Answer::error(status)).await)
+        }
         Outcome::Handler(interface) => {
             let left = request.without_body();
             let hints = resolved.route.map(|route| &route.early_hints).filter(|hints| !hints.is_empty());

@@ -1,32 +1,21 @@
 //! Percent-encoding (RFC 3986 section 2) of what goes into a `Location`.
 
-const HEXADECIMAL: &[u8; 16] = b"0123456789ABCDEF";
+use touchstone_http::path::append_escaped;
 
 /// Appends a decoded path. A slash stays one; everything that does not stand for itself in a path is encoded, so also
 /// the backslash, which browsers take for a slash.
 pub fn append_path(path: &[u8], out: &mut Vec<u8>) {
-    append(path, b"/-._~!$&'()*+,;=:@", out);
+    append_escaped(path, b"/-._~!$&'()*+,;=:@", out);
 }
 
 /// Appends decoded bytes as part of a query or fragment: what separates or has another meaning there is encoded.
 pub fn append_query_part(bytes: &[u8], out: &mut Vec<u8>) {
-    append(bytes, b"/-._~!$'()*,:@", out);
+    append_escaped(bytes, b"/-._~!$'()*,:@", out);
 }
 
 /// Appends a query that is encoded already, and encodes what has no place in a URI at all.
 pub fn append_query(query: &[u8], out: &mut Vec<u8>) {
-    append(query, b"%/-._~!$&'()*+,;=:@?[]|", out);
-}
-
-fn append(bytes: &[u8], others: &[u8], out: &mut Vec<u8>) {
-    for &byte in bytes {
-        if byte.is_ascii_alphanumeric() || others.contains(&byte) {
-            out.push(byte);
-        } else {
-            let digit = |value: u8| HEXADECIMAL[usize::from(value)];
-            out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]);
-        }
-    }
+    append_escaped(query, b"%/-._~!$&'()*+,;=:@?[]|", out);
 }
 
 #[cfg(test)]

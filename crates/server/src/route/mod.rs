@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
-use touchstone_http::target::normalise_path;
+use touchstone_http::path::{PathRules, other_readings};
 
 use crate::config::{IncludesConfig, RespondConfig, RouteConfig};
 use matcher::{PathMatch, RequestMatch};
@@ -126,7 +126,7 @@ pub struct Rewrite {
 pub struct Rewritten {
     /// The path in its normal form.
     pub path: Bytes,
-    /// The same as it would be sent, which is what the file handler takes.
+    /// The same written anew, which is what others are asked for.
     pub path_as_sent: Bytes,
     /// The query.
     pub query: Option<Bytes>,
@@ -196,6 +196,21 @@ impl Routes {
     /// All routes in their order.
     pub fn iter(&self) -> std::slice::Iter<'_, Route> {
         self.routes.iter()
+    }
+
+    /// Whether another route than this one matches something that others may take the path for, see [`other_readings`].
+    fn is_ambiguous(
+        &self,
+        request: &RequestView<'_>,
+        route: Option<&Route>,
+        with_parameters: bool,
+        skip: impl Fn(usize) -> bool + Copy,
+    ) -> bool {
+        let index = route.map(|route| route.index);
+        other_readings(request.path, with_parameters).any(|path| {
+            let other = self.find_unless(&RequestView { path: &path, ..*request }, skip);
+            other.map(|other| other.index) != index
+        })
     }
 
     /// The first route that matches and is not to be skipped.
@@ -271,13 +286,10 @@ impl Route {
     pub fn rewritten(&self, rewrite: &Rewrite, request: &RequestView<'_>) -> Option<Rewritten> {
         let captures = self.captures(request.path);
         let (target, query) = rewrite.to.target(&self.values(request, &captures))?;
-        let mut path = Vec::with_capacity(target.len());
-        normalise_path(&target, &mut path).ok()?;
-        let mut path_as_sent = Vec::with_capacity(path.len());
-        escape::append_path(&path, &mut path_as_sent);
+        let read = PathRules::USUAL.read(&target).ok()?;
         Some(Rewritten {
-            path: path.into(),
-            path_as_sent: path_as_sent.into(),
+            path: read.judged.into(),
+            path_as_sent: read.written.into(),
             query: query.map(Bytes::from),
         })
     }

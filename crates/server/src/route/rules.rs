@@ -12,6 +12,7 @@ use rustc_hash::FxHashSet;
 use super::{Action, AnswerFields, OwnFiles, Rewritten, Route, Routes};
 use crate::access::{AccessShared, Admitted, Gate};
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
+use touchstone_http::path::PathRules;
 use touchstone_http::request_view::RequestView;
 use touchstone_interfaces::handler::Interface;
 
@@ -107,6 +108,13 @@ pub enum Outcome<'r> {
 }
 
 impl Outcome<'_> {
+    /// A path that others may take for one of another route.
+    pub const AMBIGUOUS: Outcome<'static> = Outcome::Failed {
+        status: 400,
+        reason: "a path can be read in two ways (an escaped slash, a backslash or a semicolon in it), \
+                 and different routes match these",
+    };
+
     /// The answer; `None` where a file or a program is to give it.
     pub fn answer(&self) -> Option<Answer> {
         match self {
@@ -254,8 +262,17 @@ impl SiteRules {
                 Some(new) => RequestView { path: &new.path, query: new.query.as_deref(), ..*request },
             };
             let routes = self.routes.as_ref();
-            let route = routes.and_then(|routes| routes.find_unless(&now, |index| used.contains(&index)));
+            let is_used = |index| used.contains(&index);
+            let route = routes.and_then(|routes| routes.find_unless(&now, is_used));
             resolved.gates.extend(self.gate_of(route));
+            let interface = route.and_then(|route| self.interface_of(route));
+            let with_parameters = !interface.is_some_and(|interface| interface.judges_parameters());
+            let is_ambiguous =
+                routes.is_some_and(|routes| routes.is_ambiguous(&now, route, with_parameters, is_used));
+            if is_ambiguous {
+                resolved.outcome = Outcome::AMBIGUOUS;
+                return resolved;
+            }
             let Some(route) = route else {
                 resolved.outcome = Outcome::Files { root };
                 return resolved;
@@ -284,13 +301,31 @@ impl SiteRules {
             match route.rewritten(rewrite, &now) {
                 Some(new) => resolved.rewritten = Some(new),
                 None => {
-                    let reason =
-                        "a rewrite leads above the root, or needs a host that the request does not name";
+                    let reason = "a rewrite leads above the root or to a path that can be read in two ways, or needs a host that \
+                         the request does not name";
                     resolved.outcome = Outcome::Failed { status: 400, reason };
                     return resolved;
                 }
             }
         }
+    }
+
+    /// Whether a path with repeated slashes, which others may count, leads elsewhere where they count.
+    pub fn resolves_otherwise(
+        &self,
+        resolved: &Resolved<'_>,
+        request: &RequestView<'_>,
+        path_as_sent: &[u8],
+    ) -> bool {
+        if memchr::memmem::find(path_as_sent, b"//").is_none() {
+            return false;
+        }
+        let as_counted = decoded(path_as_sent);
+        let other = self.resolve(&RequestView { path: &as_counted, ..*request });
+        let is_same_gate = |(one, other): (&&Gate, &&Gate)| std::ptr::eq(*one, *other);
+        other.route.map(|route| route.index) != resolved.route.map(|route| route.index)
+            || other.gates.len() != resolved.gates.len()
+            || !other.gates.iter().zip(&resolved.gates).all(is_same_gate)
     }
 
     /// Whether the path lacks only the slash at its end to be that of a route with a program.
@@ -319,6 +354,13 @@ impl SiteRules {
         };
         gate.as_deref()
     }
+}
+
+/// A written path without its escapes, and with its repeated slashes.
+fn decoded(written: &[u8]) -> Vec<u8> {
+    let read = |segment: &[u8]| PathRules::USUAL.read(&[b"/", segment].concat()).unwrap_or_default().judged;
+    let segments = written.split(|&byte| byte == b'/').skip(1);
+    segments.flat_map(|segment| if segment.is_empty() { b"/".to_vec() } else { read(segment) }).collect()
 }
 
 fn outcome<'r>(

@@ -392,7 +392,6 @@ fn path_parameters_get_nobody_past_the_rules_of_the_server() {
     for path in [
         "/trial/facts/secret/a",
         "/trial/facts/secret;x=1/a",
-        "/trial/facts/x/..;/secret/a",
         "/trial/facts/;/secret/a",
         "/trial/facts/secret/a;jsessionid=1",
         "/trial/facts/%73ecret/a",
@@ -400,6 +399,7 @@ fn path_parameters_get_nobody_past_the_rules_of_the_server() {
     ] {
         assert_eq!(server.get(path).status, 403, "{path}");
     }
+    assert_eq!(server.get("/trial/facts/x/..;/secret/a").status, 400);
     assert!(matches!(server.get("/trial/..;/..;/trial/facts").status, 400 | 404));
     let facts = text(&server.get("/trial/facts/open;v=1/b;w"));
     assert!(facts.contains("uri=/trial/facts/open;v=1/b;w\n") && facts.contains("path=/open/b\n"), "{facts}");

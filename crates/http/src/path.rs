@@ -1,0 +1,323 @@
+//! The path of a request, read once: the form that rules judge, and the same written anew.
+//!
+//! What leaves this server is what was judged. [`PathRules::read`] gives both forms. A path that two readers can take
+//! for two paths even then (an escaped slash, a backslash, parameters behind a semicolon) has [`other_readings`]: it
+//! may pass only where the rules say the same of all of them. Where a reader would find a dot segment that another
+//! does not find, the path is refused.
+
+use memchr::memchr;
+
+use crate::target::{PathError, decode_escape, end_segment};
+
+/// Stands for an escaped slash in the form that rules judge. No path has a zero byte otherwise.
+pub const ESCAPED_SLASH: u8 = 0;
+
+/// How paths are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathRules {
+    /// Repeated slashes are sent on as they came. Rules take them for one.
+    pub keep_slashes: bool,
+    /// Escaped slashes, tabs and line ends are refused.
+    pub refuse_escapes: bool,
+}
+
+/// A path that was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadPath {
+    /// What rules judge: decoded, without dot segments and repeated slashes; [`ESCAPED_SLASH`] for `%2F`.
+    pub judged: Vec<u8>,
+    /// The same for others: what need not be escaped is not, what must be is, in upper case.
+    pub written: Vec<u8>,
+}
+
+impl PathRules {
+    /// Repeated slashes become one, and legal escapes pass.
+    pub const USUAL: PathRules = PathRules { keep_slashes: false, refuse_escapes: false };
+
+    /// Reads a path.
+    ///
+    /// # Errors
+    /// It is none, leads above the root, or means different things to different readers.
+    pub fn read(self, path: &[u8]) -> Result<ReadPath, PathError> {
+        let [b'/', rest @ ..] = path else { return Err(PathError::ForbiddenByte) };
+        let mut reader = Reader { read: ReadPath::default(), rules: self, kept: false, moved: false };
+        reader.read.judged.reserve(path.len());
+        reader.read.written.reserve(path.len() + 8);
+        reader.push(b'/', b"/");
+        let mut bytes = rest.iter();
+        while let Some(&byte) = bytes.next() {
+            match byte {
+                b'/' => reader.end_segment(true)?,
+                b'?' | b'#' => return Err(PathError::ForbiddenByte),
+                b'%' => {
+                    reader.push_escaped(decode_escape(bytes.as_slice())?)?;
+                    bytes = bytes.as_slice()[2..].iter();
+                }
+                byte if byte.is_ascii_graphic() && byte != b'\\' => reader.push(byte, &[byte]),
+                byte if byte < b' ' || byte == 0x7f => return Err(PathError::ForbiddenByte),
+                byte => reader.push(byte, &escape(byte)),
+            }
+        }
+        reader.end_segment(false)?;
+        if is_ambiguous(&reader.read.judged) {
+            return Err(PathError::Ambiguous);
+        }
+        Ok(reader.read)
+    }
+}
+
+struct Reader {
+    read: ReadPath,
+    rules: PathRules,
+    /// A repeated slash was kept.
+    kept: bool,
+    /// A dot segment was resolved.
+    moved: bool,
+}
+
+impl Reader {
+    fn push(&mut self, judged: u8, written: &[u8]) {
+        self.read.judged.push(judged);
+        self.read.written.extend_from_slice(written);
+    }
+
+    fn push_escaped(&mut self, byte: u8) -> Result<(), PathError> {
+        match byte {
+            b'/' if self.rules.refuse_escapes => return Err(PathError::EncodedSlash),
+            b'/' => self.push(ESCAPED_SLASH, b"%2F"),
+            b'\t' | b'\n' | b'\r' if !self.rules.refuse_escapes => self.push(byte, &escape(byte)),
+            byte if byte < b' ' || byte == 0x7f => return Err(PathError::ForbiddenByte),
+            byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => self.push(byte, &[byte]),
+            byte => self.push(byte, &escape(byte)),
+        }
+        Ok(())
+    }
+
+    fn end_segment(&mut self, slash_follows: bool) -> Result<(), PathError> {
+        let segment = self.read.judged.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        let is_empty = segment.is_empty();
+        self.moved |= segment == b"." || segment == b"..";
+        self.kept |= is_empty && slash_follows && self.rules.keep_slashes;
+        // A dot segment takes back another segment where repeated slashes count. Two slashes at the beginning can be
+        // taken for the name of a server.
+        if self.kept && (self.moved || self.read.judged.len() == 1) {
+            return Err(PathError::Ambiguous);
+        }
+        if is_empty && slash_follows && self.kept {
+            self.read.written.push(b'/');
+            return Ok(());
+        }
+        end_segment(&mut self.read.judged, slash_follows)?;
+        if self.kept {
+            self.read.written.extend_from_slice(if slash_follows { b"/" } else { b"" });
+            return Ok(());
+        }
+        end_segment(&mut self.read.written, slash_follows)
+    }
+}
+
+fn escape(byte: u8) -> [u8; 3] {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    [b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
+}
+
+/// Appends a decoded path as it is sent, [`ESCAPED_SLASH`] as `%2F`; `stays` are the bytes beside letters and digits
+/// that stand for themselves.
+pub fn append_escaped(path: &[u8], stays: &[u8], out: &mut Vec<u8>) {
+    for &byte in path {
+        match byte {
+            ESCAPED_SLASH => out.extend_from_slice(b"%2F"),
+            byte if byte.is_ascii_alphanumeric() || stays.contains(&byte) => out.push(byte),
+            byte => out.extend_from_slice(&escape(byte)),
+        }
+    }
+}
+
+/// Whether only a reader of escaped slashes, tabs or line ends understands this judged path.
+pub fn needs_escapes(judged: &[u8]) -> bool {
+    judged.iter().any(|&byte| byte < b' ')
+}
+
+/// Whether a reader finds a dot segment in a judged path where another finds none, or cuts parameters off at another
+/// place.
+fn is_ambiguous(judged: &[u8]) -> bool {
+    let is_slash = |byte: &u8| matches!(*byte, ESCAPED_SLASH | b'\\');
+    // With readers in mind that drop tabs and line ends.
+    let is_dots = |piece: &[u8]| {
+        let name = piece.split(|&byte| byte == b';').next().unwrap_or_default();
+        let mut kept = name.iter().filter(|byte| !is_dropped(**byte));
+        let first = [kept.next(), kept.next(), kept.next()];
+        matches!(first, [Some(b'.'), None | Some(b'.'), None])
+    };
+    features(judged) != 0
+        && judged.split(|&byte| byte == b'/').any(|segment| {
+            let parameters = memchr(b';', segment).map_or(&[][..], |begin| &segment[begin..]);
+            parameters.iter().any(is_slash) || segment.split(is_slash).any(is_dots)
+        })
+}
+
+/// Tabs and line ends, which some readers drop.
+fn is_dropped(byte: u8) -> bool {
+    matches!(byte, b'\t' | b'\n' | b'\r')
+}
+
+const ESCAPED: u8 = 1;
+const BACKSLASH: u8 = 2;
+const PARAMETERS: u8 = 4;
+const DROPPED: u8 = 8;
+
+/// What in a judged path is read in two ways.
+fn features(judged: &[u8]) -> u8 {
+    judged.iter().fold(0, |found, &byte| {
+        found
+            | match byte {
+                ESCAPED_SLASH => ESCAPED,
+                b'\\' => BACKSLASH,
+                b';' => PARAMETERS,
+                byte if is_dropped(byte) => DROPPED,
+                _ => 0,
+            }
+    })
+}
+
+/// What others may take a judged path for: an escaped slash or a backslash for a slash, a segment with parameters for
+/// one without, and each of these together. Most paths have no other reading. Those without parameters are left out
+/// where what answers asks the rules about these itself.
+pub fn other_readings(judged: &[u8], with_parameters: bool) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let found = features(judged) & if with_parameters { !0 } else { !PARAMETERS };
+    (1..=found).filter(move |reading| reading & !found == 0).map(move |reading| read_as(judged, reading))
+}
+
+fn read_as(judged: &[u8], reading: u8) -> Vec<u8> {
+    let mut out: Vec<u8> = Vec::with_capacity(judged.len());
+    let mut in_parameters = false;
+    for &byte in judged {
+        let byte = match byte {
+            ESCAPED_SLASH if reading & ESCAPED != 0 => b'/',
+            b'\\' if reading & BACKSLASH != 0 => b'/',
+            byte => byte,
+        };
+        in_parameters = byte != b'/' && (in_parameters || byte == b';' && reading & PARAMETERS != 0);
+        let is_repeated = byte == b'/' && out.ends_with(b"/");
+        let is_left_out = in_parameters || is_repeated || is_dropped(byte) && reading & DROPPED != 0;
+        if !is_left_out {
+            out.push(byte);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(rules: PathRules, path: &str) -> Result<(String, String), PathError> {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        rules.read(path.as_bytes()).map(|read| (text(read.judged), text(read.written)))
+    }
+
+    #[test]
+    fn what_was_judged_is_what_is_written() {
+        for (path, judged, written) in [
+            ("/", "/", "/"),
+            ("/a//b/", "/a/b/", "/a/b/"),
+            ("/admin//../secret", "/secret", "/secret"),
+            ("/x/%2e%2E/a", "/a", "/a"),
+            ("/%7Euser/%61", "/~user/a", "/~user/a"),
+            ("/caf\u{e9}", "/caf\u{e9}", "/caf%C3%A9"),
+            ("/caf%c3%a9", "/caf\u{e9}", "/caf%C3%A9"),
+            ("/a;b=c", "/a;b=c", "/a;b=c"),
+            ("/a%3bb", "/a;b", "/a%3Bb"),
+            ("/a\\b", "/a\\b", "/a%5Cb"),
+            ("/a%2fb", "/a\0b", "/a%2Fb"),
+            ("/api/%2F/x", "/api/\0/x", "/api/%2F/x"),
+            ("/a%252Fb", "/a%2Fb", "/a%252Fb"),
+            ("/a%09%0A%0D", "/a\t\n\r", "/a%09%0A%0D"),
+            ("/a|b\"%27'", "/a|b\"''", "/a|b\"%27'"),
+        ] {
+            assert_eq!(read(PathRules::USUAL, path), Ok((judged.into(), written.into())), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_readers_would_resolve_in_two_ways_is_refused() {
+        use PathError::*;
+        for (path, error) in [
+            ("/x/..;/a", Ambiguous),
+            ("/x/.;y/a", Ambiguous),
+            ("/x/..%3b/a", Ambiguous),
+            ("/x/%2e%2e;a=b/c", Ambiguous),
+            ("/x/..%2fa", Ambiguous),
+            ("/x%2f..", Ambiguous),
+            ("/..\\..\\a", Ambiguous),
+            ("/x%5C.%5Ca", Ambiguous),
+            ("/x/.%0A./a", Ambiguous),
+            ("/a;%2Fb", Ambiguous),
+            ("/a;b\\c", Ambiguous),
+            ("/..", AboveRoot),
+            ("/a%00", ForbiddenByte),
+            ("/a%7f", ForbiddenByte),
+            ("/a%2", BadEscape),
+            ("a", ForbiddenByte),
+        ] {
+            assert_eq!(read(PathRules::USUAL, path), Err(error), "{path}");
+        }
+        let refusing = PathRules { refuse_escapes: true, ..PathRules::USUAL };
+        assert_eq!(read(refusing, "/a%2Fb"), Err(EncodedSlash));
+        assert_eq!(read(refusing, "/a%09b"), Err(ForbiddenByte));
+    }
+
+    #[test]
+    fn repeated_slashes_can_be_kept() {
+        let keeping = PathRules { keep_slashes: true, ..PathRules::USUAL };
+        for (path, judged, written) in [
+            ("/a//b", "/a/b", "/a//b"),
+            ("/a///", "/a/", "/a///"),
+            ("/a/b/", "/a/b/", "/a/b/"),
+            ("/x/../a", "/a", "/a"),
+        ] {
+            assert_eq!(read(keeping, path), Ok((judged.into(), written.into())), "{path}");
+        }
+        for path in ["//a", "/a//../b", "/a/../b//c", "/a//b/.", "///"] {
+            assert_eq!(read(keeping, path), Err(PathError::Ambiguous), "{path}");
+        }
+    }
+
+    #[test]
+    fn readings_of_others() {
+        let readings = |path: &str| {
+            let read = PathRules::USUAL.read(path.as_bytes()).unwrap();
+            other_readings(&read.judged, true)
+                .map(|path| String::from_utf8(path).unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert!(readings("/a/b").is_empty());
+        assert_eq!(readings("/admin%2Fx"), ["/admin/x"]);
+        assert_eq!(readings("/admin\\x"), ["/admin/x"]);
+        assert_eq!(readings("/admin;a/x"), ["/admin/x"]);
+        assert_eq!(readings("/;/admin"), ["/admin"]);
+        assert_eq!(readings("/ad%0amin"), ["/admin"]);
+        assert_eq!(readings("/a%2Fb%5Cc"), ["/a/b\\c", "/a\0b/c", "/a/b/c"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_written_path_is_its_own(path in "/(/|[a-c]|\\.|;|\\\\|%2[eEfF5]|%3[bB]|%5[cC]|%0[9Aad]|\u{e9}){0,16}",
+                                     keep_slashes: bool) {
+            let rules = PathRules { keep_slashes, refuse_escapes: false };
+            if let Ok(read) = rules.read(path.as_bytes()) {
+                prop_assert_eq!(rules.read(&read.written), Ok(read.clone()));
+                for reading in other_readings(&read.judged, true).chain([read.judged.clone()]) {
+                    let dots = |segment: &[u8]| segment == b"." || segment == b"..";
+                    prop_assert!(!reading.split(|&byte| byte == b'/').any(dots));
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_do_no_harm(path: Vec<u8>, keep_slashes: bool, refuse_escapes: bool) {
+            let _ = PathRules { keep_slashes, refuse_escapes }.read(&path);
+        }
+    }
+}
