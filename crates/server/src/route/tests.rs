@@ -11,6 +11,7 @@ use crate::config::{Config, parse};
 use touchstone_accelerator::layer::Accelerator;
 use touchstone_accelerator::store::Store;
 use touchstone_http::request_view::RequestView;
+use touchstone_http::target::normalise_path;
 
 /// The configuration of one site with these lines behind its own.
 fn config(routes: &str) -> Config {
