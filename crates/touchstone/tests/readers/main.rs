@@ -5,7 +5,6 @@
 
 mod parsers;
 #[path = "../support/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "what other tests need of it")]
 mod support;
 mod targets;
 
