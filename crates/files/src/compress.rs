@@ -1,4 +1,4 @@
-//! Compressing a whole body in memory (RFC 7932, RFC 8878, RFC 1952), at a level for each coding.
+//! Compressing a whole body in memory, or one that comes in pieces (RFC 7932, RFC 8878, RFC 1952), at a level for each coding.
 //!
 //! A file is compressed once and sent many times, so the levels are above those of servers that compress every
 //! answer; but the first client waits for it, so they stay below those that cost much more time than they save bytes.
@@ -64,6 +64,99 @@ pub fn compress(coding: ContentCoding, level: u8, body: &[u8]) -> io::Result<Vec
     Ok(compressed)
 }
 
+/// The logarithm of the window of bodies that come in pieces: each holds it in memory while it lasts.
+const STREAM_WINDOW_LOG: u32 = 18;
+
+/// Room for what a coder gives out at once.
+const STREAM_BUFFER_BYTES: usize = 16 * 1024;
+
+/// Compresses a body that comes in pieces.
+pub struct Compressor(Coder);
+
+enum Coder {
+    Brotli(Box<brotli::CompressorWriter<Vec<u8>>>),
+    Zstd(Box<zstd::stream::write::Encoder<'static, Vec<u8>>>),
+    Gzip(Box<flate2::write::GzEncoder<Vec<u8>>>),
+}
+
+impl Compressor {
+    /// Before the first piece. A level outside of the coding's range counts as the nearest in it.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn new(coding: ContentCoding, level: u8) -> io::Result<Compressor> {
+        let (least, most) = level_range(coding);
+        let level = level.clamp(least, most);
+        Ok(Compressor(match coding {
+            ContentCoding::Brotli => {
+                let parameters = brotli::enc::BrotliEncoderParams {
+                    quality: i32::from(level),
+                    lgwin: STREAM_WINDOW_LOG as i32,
+                    ..Default::default()
+                };
+                let coder =
+                    brotli::CompressorWriter::with_params(Vec::new(), STREAM_BUFFER_BYTES, &parameters);
+                Coder::Brotli(Box::new(coder))
+            }
+            ContentCoding::Zstd => {
+                let mut coder = zstd::stream::write::Encoder::new(Vec::new(), i32::from(level))?;
+                coder.window_log(STREAM_WINDOW_LOG)?;
+                Coder::Zstd(Box::new(coder))
+            }
+            ContentCoding::Gzip => {
+                let level = flate2::Compression::new(u32::from(level));
+                Coder::Gzip(Box::new(flate2::write::GzEncoder::new(Vec::new(), level)))
+            }
+        }))
+    }
+
+    /// Takes a piece, and gives what is ready of its coded form, which may be nothing.
+    ///
+    /// # Errors
+    /// What the coder said.
+    pub fn piece(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        self.coder().write_all(bytes)?;
+        Ok(self.take())
+    }
+
+    /// Gives the rest of what was taken so far, so that a decoder can read all of it.
+    ///
+    /// # Errors
+    /// What the coder said.
+    pub fn flush(&mut self) -> io::Result<Vec<u8>> {
+        self.coder().flush()?;
+        Ok(self.take())
+    }
+
+    /// Gives the end.
+    ///
+    /// # Errors
+    /// What the coder said.
+    pub fn finish(self) -> io::Result<Vec<u8>> {
+        match self.0 {
+            Coder::Brotli(coder) => Ok(coder.into_inner()),
+            Coder::Zstd(coder) => coder.finish(),
+            Coder::Gzip(coder) => coder.finish(),
+        }
+    }
+
+    fn coder(&mut self) -> &mut dyn Write {
+        match &mut self.0 {
+            Coder::Brotli(coder) => coder,
+            Coder::Zstd(coder) => coder,
+            Coder::Gzip(coder) => coder,
+        }
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        std::mem::take(match &mut self.0 {
+            Coder::Brotli(coder) => coder.get_mut(),
+            Coder::Zstd(coder) => coder.get_mut(),
+            Coder::Gzip(coder) => coder.get_mut(),
+        })
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use std::io::Read;
@@ -116,7 +209,44 @@ pub(crate) mod tests {
         assert_eq!(io::copy(&mut decoder, &mut io::sink()).unwrap(), body.len() as u64);
     }
 
+    #[test]
+    fn what_was_flushed_can_be_read() {
+        for coding in ContentCoding::ALL {
+            let mut compressor = Compressor::new(coding, default_level(coding)).unwrap();
+            let mut coded = compressor.piece(b"first").unwrap();
+            coded.extend(compressor.flush().unwrap());
+            let mut plain = [0; 5];
+            let mut decoder: Box<dyn Read> = match coding {
+                ContentCoding::Brotli => Box::new(brotli::Decompressor::new(&coded[..], 4096)),
+                ContentCoding::Zstd => Box::new(zstd::stream::read::Decoder::new(&coded[..]).unwrap()),
+                ContentCoding::Gzip => Box::new(flate2::read::GzDecoder::new(&coded[..])),
+            };
+            decoder.read_exact(&mut plain).unwrap();
+            assert_eq!(&plain, b"first", "{coding:?}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn any_pieces_come_back(
+            pieces in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..2000), any::<bool>()), 0..6),
+            level in 0u8..=9,
+        ) {
+            for coding in ContentCoding::ALL {
+                let mut compressor = Compressor::new(coding, level).unwrap();
+                let mut coded = Vec::new();
+                for (piece, is_flushed) in &pieces {
+                    coded.extend(compressor.piece(piece).unwrap());
+                    if *is_flushed {
+                        coded.extend(compressor.flush().unwrap());
+                    }
+                }
+                coded.extend(compressor.finish().unwrap());
+                let plain: Vec<u8> = pieces.iter().flat_map(|(piece, _)| piece.clone()).collect();
+                prop_assert_eq!(&decompress(coding, &coded).unwrap(), &plain);
+            }
+        }
+
         #[test]
         fn any_body_comes_back(body in proptest::collection::vec(any::<u8>(), 0..2000), level in 0u8..=9) {
             for coding in ContentCoding::ALL {

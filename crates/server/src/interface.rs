@@ -6,7 +6,7 @@ use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_interfaces::handler::Interface;
 
 use crate::config::{RouteConfig, SiteConfig};
-use crate::{accelerator, cgi, nsapi, programs, proxy, servlet};
+use crate::{accelerator, cgi, compression, nsapi, programs, proxy, servlet};
 
 /// What answers the requests of a route.
 #[derive(Default)]
@@ -23,7 +23,8 @@ pub fn open(
     site: &SiteConfig,
     shared: &Arc<Accelerator>,
 ) -> Result<RouteInterface, String> {
-    let interface = open_program(route, site)?;
+    let program = open_program(route, site)?;
+    let interface = program.map(|program| compression::open(program, compression::settings(site)));
     match (&route.cache, interface) {
         (Some(policy), Some(interface)) => {
             let (cache, interface) = accelerator::open(policy, route, site, shared, interface);

@@ -18,6 +18,7 @@ mod acme;
 mod calls;
 mod cgi;
 mod clock;
+mod compression;
 pub mod config;
 mod connection;
 pub mod control;

@@ -13,11 +13,11 @@ use touchstone_files::cache::{CacheLimits, FileCache};
 use touchstone_files::coding::CodingSettings;
 use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::{Root, SymlinkPolicy};
-use touchstone_http::content_coding::ContentCoding;
 use touchstone_interfaces::includes::PageCache;
 
 use crate::access::{AccessShared, ConnectionGate};
 use crate::acme::HttpChallenges;
+use crate::compression;
 use crate::config::{self, AccessConfig, Config, SiteConfig};
 use crate::includes::SiteIncludes;
 use crate::log::error::ErrorLog;
@@ -219,21 +219,9 @@ fn open_site(
         first_root: 0,
         places: 0..0,
         includes: config.includes.as_ref().map(SiteIncludes::new),
-        codings: coding_settings(config),
+        codings: compression::settings(config),
         fields: field_lines(config),
     })
-}
-
-fn coding_settings(config: &SiteConfig) -> CodingSettings {
-    let mut levels = [None; 3];
-    for &coding in &config.compression {
-        levels[coding as usize] = Some(config.compression_levels[coding as usize]);
-    }
-    // Codings that are not made here may still come from files.
-    let mut order = ContentCoding::ALL;
-    let listed = |coding: &ContentCoding| config.compression.iter().position(|each| each == coding);
-    order.sort_by_key(|coding| listed(coding).unwrap_or(usize::MAX));
-    CodingSettings { order, levels, precompressed: config.precompressed }
 }
 
 fn field_lines(config: &SiteConfig) -> Arc<[u8]> {

@@ -608,8 +608,8 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "compression",
             default: Some("[\"br\", \"zstd\", \"gzip\"]"),
             example: "[\"zstd\", \"gzip\"]",
-            documentation: "The content codings in which files are compressed for clients that accept them, the \
-                preferred one first; `[]` turns compression off. Each file is compressed once and kept in the cache, \
+            documentation: "The content codings in which files, and answers of programs and origins, are compressed \
+                for clients that accept them, the preferred one first; `[]` turns compression off. Each file is compressed once and kept in the cache, \
                 so one that is larger than `cache.file_bytes` is not compressed, and none is where `cache.enabled` is \
                 `false`.",
             kind: Kind::ContentCodings(|site, value| site.compression = value),

@@ -149,8 +149,14 @@ pub async fn answer_by_program(
     to_the_end(&core, &snapshot, first, variant, &progress, answered).await
 }
 
-/// The same, for requests of the server's own.
-pub fn answer_boxed(core: Rc<Core>, snapshot: Arc<Snapshot>, request: Request) -> OnCore<Answer> {
+/// The same, for requests of the server's own: what becomes part of another answer is in no content coding.
+pub fn answer_boxed(core: Rc<Core>, snapshot: Arc<Snapshot>, mut request: Request) -> OnCore<Answer> {
+    let is_other = |name: &[u8]| !name.eq_ignore_ascii_case(b"accept-encoding");
+    if !request.received.head.accept_encoding.is_absent()
+        && let Some(received) = request.received.with_fields(is_other, None)
+    {
+        request.received = Rc::new(received);
+    }
     Box::pin(async move { answer(core, snapshot, request, Variant::Persistent, Rc::default()).await.answer })
 }
 

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod compression;
 mod flapping;
 mod group;
 mod grpc;

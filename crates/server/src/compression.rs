@@ -1,0 +1,516 @@
+//! Compressing the answers of programs and origins, by the `compression` keys of their site.
+//!
+//! It is an interface before another, behind the cache: what is stored is the coded form of each coding that was asked for,
+//! told apart by `Vary: Accept-Encoding`, which is on every answer that could be coded. A strong entity tag stands for the
+//! bytes that the program made, so it is made weak.
+//!
+//! A body is compressed as it comes, and flushed whenever the program has nothing more for the moment. Requests that ask for
+//! no coding keep the shorter ways to a program.
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use touchstone_files::coding::{CodingSettings, LEAST_BYTES};
+use touchstone_files::compress::{Compressor, compress};
+use touchstone_files::mime::is_compressible;
+use touchstone_http::content_coding::{AcceptEncoding, ContentCoding};
+use touchstone_http::grammar::list_members;
+use touchstone_http::request::Method;
+use touchstone_interfaces::answer::{Answer, Part};
+use touchstone_interfaces::handler::{
+    AtOnce, Begun, CallUnderWay, Called, Caller, Handled, Handler, Interface, OnCore, Server, WayBack,
+};
+use touchstone_interfaces::interim::TakesInterim;
+use touchstone_interfaces::pipe::{Receiver, Sender, pipe};
+use touchstone_interfaces::request::{PlainGet, Request};
+
+use crate::config::SiteConfig;
+use crate::header_blocks::split_field;
+
+/// A body that is there is compressed at once up to this size, which takes about a millisecond.
+const AT_ONCE_BYTES: usize = 32 * 1024;
+
+/// How much of a coded body waits for its client.
+const PIPE_BYTES: usize = 64 * 1024;
+
+/// An interface whose answers are compressed.
+struct Compressed {
+    interface: Arc<dyn Interface>,
+    settings: CodingSettings,
+}
+
+/// What a site wants of content codings.
+pub fn settings(config: &SiteConfig) -> CodingSettings {
+    let mut levels = [None; 3];
+    for &coding in &config.compression {
+        levels[coding as usize] = Some(config.compression_levels[coding as usize]);
+    }
+    // Codings that are not made here may still come from files.
+    let mut order = ContentCoding::ALL;
+    let listed = |coding: &ContentCoding| config.compression.iter().position(|each| each == coding);
+    order.sort_by_key(|coding| listed(coding).unwrap_or(usize::MAX));
+    CodingSettings { order, levels, precompressed: config.precompressed }
+}
+
+/// Has the answers of an interface compressed as its site wants it.
+pub fn open(interface: Arc<dyn Interface>, settings: CodingSettings) -> Arc<dyn Interface> {
+    match settings.levels {
+        [None, None, None] => interface,
+        _ => Arc::new(Compressed { interface, settings }),
+    }
+}
+
+impl Interface for Compressed {
+    fn name(&self) -> &'static str {
+        self.interface.name()
+    }
+
+    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        Rc::new(CompressedHandler { handler: self.interface.on_core(server), settings: self.settings })
+    }
+
+    fn begins_early(&self) -> bool {
+        self.interface.begins_early()
+    }
+
+    fn answers_at_once(&self) -> bool {
+        self.interface.answers_at_once()
+    }
+
+    fn is_called(&self) -> bool {
+        self.interface.is_called()
+    }
+
+    fn caller(&self, way_back: Arc<dyn WayBack>) -> Option<Box<dyn Caller>> {
+        let caller = self.interface.caller(way_back)?;
+        Some(Box::new(PlainCaller { caller, settings: self.settings }))
+    }
+}
+
+struct CompressedHandler {
+    handler: Rc<dyn Handler>,
+    settings: CodingSettings,
+}
+
+impl Handler for CompressedHandler {
+    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+        let wanted = Wanted::of(&request, &self.settings);
+        let handled = self.handler.clone().handle(request);
+        Box::pin(async move { wanted.apply_to(handled.await) })
+    }
+
+    fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, body: &mut Vec<u8>) -> AtOnce {
+        if coding_for(&self.settings, request.head.accept_encoding).is_some() {
+            return AtOnce::Handle;
+        }
+        match self.handler.clone().answer_at_once(request, body) {
+            AtOnce::Answer(answer) => AtOnce::Answer(say_that_it_varies(answer)),
+            AtOnce::Written(answer) => AtOnce::Written(say_that_it_varies_with(answer, body.len() as u64)),
+            AtOnce::Begun(begun) => AtOnce::Begun(Box::new(PlainBegun(begun))),
+            AtOnce::Handle => AtOnce::Handle,
+        }
+    }
+
+    fn await_call(self: Rc<Self>, call: CallUnderWay, interim: Rc<dyn TakesInterim>) -> OnCore<Answer> {
+        let answer = self.handler.clone().await_call(call, interim);
+        Box::pin(async move { say_that_it_varies(answer.await) })
+    }
+}
+
+/// A request that was begun for a client that wants no coding.
+struct PlainBegun(Box<dyn Begun>);
+
+impl Begun for PlainBegun {
+    fn limit(&self) -> Duration {
+        self.0.limit()
+    }
+
+    fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()> {
+        self.0.poll_answer(context, &mut |answer, body| {
+            give(say_that_it_varies_with(answer, body.len() as u64), body);
+        })
+    }
+
+    fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled> {
+        let wanted = Wanted { coding: None, level: 0, is_head: false, if_none_match: Vec::new() };
+        let handled = self.0.go_on(request);
+        Box::pin(async move { wanted.apply_to(handled.await) })
+    }
+}
+
+/// Calls programs for clients that want no coding.
+struct PlainCaller {
+    caller: Box<dyn Caller>,
+    settings: CodingSettings,
+}
+
+impl Caller for PlainCaller {
+    fn takes(&mut self, request: &PlainGet<'_>) -> bool {
+        coding_for(&self.settings, request.head.accept_encoding).is_none() && self.caller.takes(request)
+    }
+
+    fn call(&mut self, request: &PlainGet<'_>) -> Called {
+        match self.caller.call(request) {
+            Called::Answer(answer) => Called::Answer(say_that_it_varies(answer)),
+            Called::Written(answer) => {
+                Called::Written(say_that_it_varies_with(answer, self.caller.body().len() as u64))
+            }
+            Called::WentBack => Called::WentBack,
+        }
+    }
+
+    fn body(&self) -> &[u8] {
+        self.caller.body()
+    }
+
+    fn with_head<'a>(&'a mut self, head: &'a [u8]) -> [&'a [u8]; 2] {
+        self.caller.with_head(head)
+    }
+}
+
+/// The coding for a client; `None`: none.
+fn coding_for(settings: &CodingSettings, accepted: AcceptEncoding) -> Option<ContentCoding> {
+    if accepted.is_absent() {
+        return None;
+    }
+    for group in accepted.preference(&settings.order).groups() {
+        let coding = group.codings().find(|&coding| settings.levels[coding as usize].is_some());
+        if coding.is_some() || group.identity {
+            return coding;
+        }
+    }
+    None
+}
+
+/// What a request says of the form of its answer.
+struct Wanted {
+    coding: Option<ContentCoding>,
+    level: u8,
+    is_head: bool,
+    /// The values of its If-None-Match fields.
+    if_none_match: Vec<u8>,
+}
+
+impl Wanted {
+    fn of(request: &Request, settings: &CodingSettings) -> Wanted {
+        let head = &request.received.head;
+        let coding = coding_for(settings, head.accept_encoding);
+        let level = coding.and_then(|coding| settings.levels[coding as usize]).unwrap_or_default();
+        let mut if_none_match = Vec::new();
+        for (name, value) in request.received.fields().filter(|_| head.conditional) {
+            if name.eq_ignore_ascii_case(b"if-none-match") {
+                if_none_match.extend_from_slice(value);
+                if_none_match.push(b',');
+            }
+        }
+        Wanted { coding, level, is_head: head.method == Method::Head, if_none_match }
+    }
+
+    fn apply_to(self, handled: Handled) -> Handled {
+        match handled {
+            Handled::Answer(answer) => Handled::Answer(self.apply(answer)),
+            other => other,
+        }
+    }
+
+    fn apply(self, mut answer: Answer) -> Answer {
+        if answer.status == 304 {
+            self.weaken_as_known(&mut answer);
+            return answer;
+        }
+        let length_for_get = answer.declared_length.unwrap_or(u64::MAX);
+        if !may_be_coded(&answer, self.is_head.then_some(length_for_get)) {
+            return answer;
+        }
+        add_vary(&mut answer.fields);
+        let Some(coding) = self.coding else { return answer };
+        set_coded_fields(&mut answer.fields);
+        if self.is_head {
+            // GET would have the coded form, of another length (RFC 9110 section 8.6).
+            answer.declared_length = None;
+            answer.body.retain_mut(|part| match part {
+                Part::Stream { length, .. } => {
+                    *length = None;
+                    true
+                }
+                _ => false,
+            });
+            return answer;
+        }
+        answer.fields.extend_from_slice(format!("Content-Encoding: {}\r\n", coding.token()).as_bytes());
+        answer.declared_length = None;
+        compress_body(answer, coding, self.level)
+    }
+
+    /// The 304 is for what the client has: where that has been coded, its entity tag is the weak one.
+    fn weaken_as_known(&self, answer: &mut Answer) {
+        let knows_weak = |tag: &[u8]| {
+            self.if_none_match
+                .windows(tag.len() + 2)
+                .any(|known| known.starts_with(b"W/") && &known[2..] == tag)
+        };
+        let tag = field(&answer.fields, b"etag").filter(|tag| tag.starts_with(b"\"") && knows_weak(tag));
+        if tag.is_some() {
+            set_coded_fields(&mut answer.fields);
+            add_vary(&mut answer.fields);
+        }
+    }
+}
+
+/// Says of an answer that is not coded that its form depends on the request, where it could be.
+fn say_that_it_varies(mut answer: Answer) -> Answer {
+    if may_be_coded(&answer, None) {
+        add_vary(&mut answer.fields);
+    }
+    answer
+}
+
+/// The same for an answer whose body, of this length, lies elsewhere.
+fn say_that_it_varies_with(mut answer: Answer, body_bytes: u64) -> Answer {
+    if may_be_coded(&answer, Some(body_bytes)) {
+        add_vary(&mut answer.fields);
+    }
+    answer
+}
+
+/// Whether the answer is one of those that are compressed for who accepts it. `body_bytes`: the length of a body that is not
+/// in it.
+fn may_be_coded(answer: &Answer, body_bytes: Option<u64>) -> bool {
+    if matches!(answer.status, 0..200 | 204..=206 | 304) {
+        return false;
+    }
+    let is_own = |part: &Part| matches!(part, Part::Bytes(_) | Part::Stream { .. });
+    let length = body_bytes.or(answer.declared_length).or(answer.body_length());
+    if length.is_some_and(|length| length < LEAST_BYTES) || !answer.body.iter().all(is_own) {
+        return false;
+    }
+    let mut is_of_type = false;
+    for (name, value) in fields(&answer.fields) {
+        match name.len() {
+            12 if name.eq_ignore_ascii_case(b"content-type") => {
+                let text = std::str::from_utf8(value).unwrap_or_default();
+                let is_events =
+                    text.len() >= 17 && text.as_bytes()[..17].eq_ignore_ascii_case(b"text/event-stream");
+                is_of_type = is_compressible(text) && !is_events;
+            }
+            16 if name.eq_ignore_ascii_case(b"content-encoding") => return false,
+            13 if name.eq_ignore_ascii_case(b"content-range") => return false,
+            13 if name.eq_ignore_ascii_case(b"cache-control") => {
+                if list_members(value).any(|member| member.eq_ignore_ascii_case(b"no-transform")) {
+                    return false;
+                }
+            }
+            _ => {}
+        }
+    }
+    is_of_type
+}
+
+fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    lines.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).filter_map(split_field)
+}
+
+fn field<'a>(lines: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
+    fields(lines).find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)
+}
+
+/// Adds `Vary: Accept-Encoding` where it is not said.
+fn add_vary(lines: &mut Vec<u8>) {
+    let says_so = |member: &[u8]| member == b"*" || member.eq_ignore_ascii_case(b"accept-encoding");
+    let vary = |name: &[u8]| name.eq_ignore_ascii_case(b"vary");
+    if !fields(lines).any(|(name, value)| vary(name) && list_members(value).any(says_so)) {
+        lines.extend_from_slice(b"Vary: Accept-Encoding\r\n");
+    }
+}
+
+/// Makes a strong entity tag weak, and takes away what is true only of the bytes that the program made.
+fn set_coded_fields(lines: &mut Vec<u8>) {
+    const OF_BYTES: [&[u8]; 4] = [b"accept-ranges", b"content-digest", b"content-md5", b"digest"];
+    let mut kept = Vec::with_capacity(lines.len() + 32);
+    for line in lines.split_inclusive(|&byte| byte == b'\n') {
+        let Some((name, value)) = split_field(line.trim_ascii_end()) else { continue };
+        if OF_BYTES.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+            continue;
+        }
+        if name.eq_ignore_ascii_case(b"etag") && value.starts_with(b"\"") {
+            kept.extend([b"ETag: W/", value, b"\r\n"].concat());
+        } else {
+            kept.extend_from_slice(line);
+        }
+    }
+    *lines = kept;
+}
+
+/// Puts the coded form in the place of an answer's body.
+fn compress_body(mut answer: Answer, coding: ContentCoding, level: u8) -> Answer {
+    let parts = std::mem::take(&mut answer.body);
+    let mut first = Vec::new();
+    let mut rest = None;
+    for part in parts {
+        match part {
+            Part::Bytes(bytes) => first.push(bytes),
+            Part::Stream { body, .. } => rest = Some(body),
+            Part::Cached(..) | Part::File { .. } => {}
+        }
+    }
+    let first = match first.as_slice() {
+        [bytes] => bytes.clone(),
+        pieces => pieces.concat().into(),
+    };
+    if rest.is_none()
+        && first.len() <= AT_ONCE_BYTES
+        && let Ok(coded) = compress(coding, level, &first)
+    {
+        return answer.part(Part::Bytes(coded.into()));
+    }
+    let (mut sender, receiver) = pipe(PIPE_BYTES);
+    tokio::task::spawn_local(async move {
+        let mut rest = rest.unwrap_or_else(|| Receiver::of(Bytes::new()));
+        match compress_stream(first, &mut rest, &mut sender, coding, level).await {
+            Ok(true) => sender.finish_with_trailers(rest.take_trailers()),
+            // The client has left; what makes the body learns it when the receiver is dropped.
+            Ok(false) => {}
+            Err(error) => sender.fail(error),
+        }
+    });
+    answer.part(Part::Stream { body: receiver, length: None })
+}
+
+/// Compresses as the body comes; false when nobody receives it any more.
+async fn compress_stream(
+    first: Bytes,
+    rest: &mut Receiver,
+    sender: &mut Sender,
+    coding: ContentCoding,
+    level: u8,
+) -> io::Result<bool> {
+    let mut compressor = Compressor::new(coding, level)?;
+    let mut piece = first;
+    let mut is_flushed = true;
+    loop {
+        while !piece.is_empty() {
+            let part = piece.split_to(piece.len().min(AT_ONCE_BYTES));
+            is_flushed = false;
+            if !send(sender, compressor.piece(&part)?).await {
+                return Ok(false);
+            }
+            // Others are to have their turn.
+            tokio::task::yield_now().await;
+        }
+        let next = poll_fn(|context| Poll::Ready(rest.poll_next(context))).await;
+        let next = match next {
+            Poll::Ready(next) => next,
+            Poll::Pending => {
+                if !is_flushed && !send(sender, compressor.flush()?).await {
+                    return Ok(false);
+                }
+                is_flushed = true;
+                tokio::select! {
+                    next = rest.next() => next,
+                    () = sender.gone() => return Ok(false),
+                }
+            }
+        };
+        match next {
+            Some(bytes) => piece = bytes?,
+            None => return Ok(send(sender, compressor.finish()?).await),
+        }
+    }
+}
+
+async fn send(sender: &mut Sender, bytes: Vec<u8>) -> bool {
+    bytes.is_empty() || sender.send(bytes.into()).await.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, fields: &str, body_bytes: usize) -> Answer {
+        let mut answer = Answer::new(status).part(Part::Bytes(vec![b'a'; body_bytes].into()));
+        answer.fields = fields.as_bytes().to_vec();
+        answer
+    }
+
+    fn wanted(coding: Option<ContentCoding>, is_head: bool, if_none_match: &str) -> Wanted {
+        Wanted { coding, level: 5, is_head, if_none_match: if_none_match.into() }
+    }
+
+    fn text(answer: &Answer) -> String {
+        String::from_utf8(answer.fields.clone()).unwrap()
+    }
+
+    const HTML: &str = "Content-Type: text/html\r\n";
+
+    #[test]
+    fn what_is_coded_and_what_is_not() {
+        for (status, fields, body_bytes, is_coded) in [
+            (200, HTML, 1000, true),
+            (404, HTML, 1000, true),
+            (200, "content-type: Application/JSON; charset=x\r\n", 1000, true),
+            (200, HTML, 255, false),
+            (200, HTML, 256, true),
+            (206, HTML, 1000, false),
+            (204, HTML, 1000, false),
+            (101, HTML, 1000, false),
+            (200, "Content-Type: image/png\r\n", 1000, false),
+            (200, "Content-Type: text/event-stream\r\n", 1000, false),
+            (200, "X: y\r\n", 1000, false),
+            (200, "Content-Type: text/html\r\nContent-Encoding: gzip\r\n", 1000, false),
+            (200, "Content-Type: text/html\r\nContent-Range: bytes 0-999/2000\r\n", 1000, false),
+            (200, "Content-Type: text/html\r\nCache-Control: public, No-Transform\r\n", 1000, false),
+        ] {
+            let coded =
+                wanted(Some(ContentCoding::Gzip), false, "").apply(answer(status, fields, body_bytes));
+            let has = |what: &str| text(&coded).contains(what);
+            assert_eq!(
+                has("Content-Encoding: gzip\r\n") && !fields.contains("-Encoding"),
+                is_coded,
+                "{fields}"
+            );
+            assert_eq!(has("Vary: Accept-Encoding\r\n"), is_coded, "{fields}");
+            assert_eq!(coded.body_length() == Some(body_bytes as u64), !is_coded, "{fields}");
+            let plain = wanted(None, false, "").apply(answer(status, fields, body_bytes));
+            assert_eq!(text(&plain).contains("Vary: Accept-Encoding\r\n"), is_coded, "{fields}");
+            assert_eq!(plain.body_length(), Some(body_bytes as u64));
+        }
+    }
+
+    #[test]
+    fn fields_of_the_coded_form() {
+        let fields = "Content-Type: text/html\r\netag: \"a\"\r\nAccept-Ranges: bytes\r\nDigest: x\r\n\
+                      Vary: Cookie\r\nX: y\r\n";
+        let coded = wanted(Some(ContentCoding::Brotli), false, "").apply(answer(200, fields, 1000));
+        let expected = "Content-Type: text/html\r\nETag: W/\"a\"\r\nVary: Cookie\r\nX: y\r\n\
+                        Vary: Accept-Encoding\r\nContent-Encoding: br\r\n";
+        assert_eq!(text(&coded), expected);
+        for vary in ["Vary: *\r\n", "vary: Cookie, ACCEPT-ENCODING\r\n"] {
+            let coded = wanted(None, false, "").apply(answer(200, &format!("{HTML}{vary}"), 1000));
+            assert_eq!(text(&coded), format!("{HTML}{vary}"));
+        }
+        let fields = format!("{HTML}ETag: W/\"a\"\r\n");
+        let coded = wanted(Some(ContentCoding::Zstd), false, "").apply(answer(200, &fields, 1000));
+        assert!(text(&coded).contains("\r\nETag: W/\"a\"\r\n"));
+    }
+
+    #[test]
+    fn head_and_304_agree_with_get() {
+        let fields = format!("{HTML}ETag: \"a\"\r\n");
+        let mut head = answer(200, &fields, 0);
+        head.body.clear();
+        head.declared_length = Some(1000);
+        let head = wanted(Some(ContentCoding::Gzip), true, "").apply(head);
+        assert_eq!(text(&head), format!("{HTML}ETag: W/\"a\"\r\nVary: Accept-Encoding\r\n"));
+        assert_eq!((head.declared_length, head.body_length()), (None, Some(0)));
+        for (if_none_match, is_weak) in [("W/\"a\",", true), ("\"x\", W/\"a\",", true), ("\"a\",", false)] {
+            let coding = Some(ContentCoding::Gzip);
+            let not_modified = wanted(coding, false, if_none_match).apply(answer(304, "ETag: \"a\"\r\n", 0));
+            assert_eq!(text(&not_modified).contains("W/\"a\""), is_weak, "{if_none_match}");
+        }
+    }
+}
