@@ -15,18 +15,20 @@ use std::fmt;
 use crate::decimal;
 use crate::grammar::{field_value_length, list_members, token_length, trim_optional_white_space};
 
-/// How large a response head may be.
+/// How large a response head may be, and how strictly it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseLimits {
     /// Bytes of the status line and the header section together, with the empty line at the end.
     pub head_bytes: u32,
     /// Field lines.
     pub fields: u32,
+    /// Whether a line may end in LF alone (RFC 9112 section 2.2).
+    pub bare_line_feeds: bool,
 }
 
 impl Default for ResponseLimits {
     fn default() -> Self {
-        ResponseLimits { head_bytes: 64 * 1024, fields: 256 }
+        ResponseLimits { head_bytes: 64 * 1024, fields: 256, bare_line_feeds: false }
     }
 }
 
@@ -247,6 +249,10 @@ impl ResponseHead {
                     return Ok(Some(position + 2));
                 }
                 [] | [b'\r'] => return Ok(None),
+                [b'\n', ..] if self.limits.bare_line_feeds => {
+                    self.check_framing()?;
+                    return Ok(Some(position + 1));
+                }
                 [b'\r' | b'\n', ..] => return Err(ResponseError::LineEnd),
                 _ => match self.parse_field_line(bytes, position)? {
                     Some(next) => position = next,
@@ -276,12 +282,13 @@ impl ResponseHead {
             None => return Ok(None),
             Some(b' ') => 13,
             Some(b'\r') => 12,
+            Some(b'\n') if self.limits.bare_line_feeds => 12,
             Some(b'\n') => return Err(ResponseError::LineEnd),
             Some(_) => return Err(ResponseError::StatusLine),
         };
         let reason_end = reason_start + field_value_length(&bytes[reason_start..]);
         self.reason = Span::new(reason_start, reason_end);
-        line_end(bytes, reason_end, ResponseError::StatusLine)
+        self.line_end(bytes, reason_end, ResponseError::StatusLine)
     }
 
     /// `field-name ":" OWS field-value OWS CRLF` (RFC 9112 section 5); gives where the next line begins.
@@ -294,7 +301,7 @@ impl ResponseHead {
             Some(_) => return Err(ResponseError::FieldName),
         }
         let end = colon + 1 + field_value_length(&bytes[colon + 1..]);
-        let Some(next) = line_end(bytes, end, ResponseError::FieldValue)? else { return Ok(None) };
+        let Some(next) = self.line_end(bytes, end, ResponseError::FieldValue)? else { return Ok(None) };
 
         if self.fields.len() >= self.limits.fields as usize {
             return Err(ResponseError::TooManyFields);
@@ -309,6 +316,24 @@ impl ResponseHead {
         });
         self.note_field(&bytes[start..colon], value)?;
         Ok(Some(next))
+    }
+
+    /// Where the next line begins, given where the text of a line ends; `None` where there must be more bytes.
+    /// `error` is for what is no line end at all.
+    #[inline]
+    fn line_end(
+        &self,
+        bytes: &[u8],
+        end: usize,
+        error: ResponseError,
+    ) -> Result<Option<usize>, ResponseError> {
+        match &bytes[end..] {
+            [b'\r', b'\n', ..] => Ok(Some(end + 2)),
+            [] | [b'\r'] => Ok(None),
+            [b'\n', ..] if self.limits.bare_line_feeds => Ok(Some(end + 1)),
+            [b'\r' | b'\n', ..] => Err(ResponseError::LineEnd),
+            _ => Err(error),
+        }
     }
 
     /// Takes what frames the message from a field.
@@ -368,18 +393,6 @@ fn check_status_line_start(bytes: &[u8]) -> Result<(), ResponseError> {
     Ok(())
 }
 
-/// Where the next line begins, given where the text of a line ends; `None` where there must be more bytes.
-/// `error` is for what is no line end at all.
-#[inline]
-fn line_end(bytes: &[u8], end: usize, error: ResponseError) -> Result<Option<usize>, ResponseError> {
-    match &bytes[end..] {
-        [b'\r', b'\n', ..] => Ok(Some(end + 2)),
-        [] | [b'\r'] => Ok(None),
-        [b'\r' | b'\n', ..] => Err(ResponseError::LineEnd),
-        _ => Err(error),
-    }
-}
-
 fn leading_white_space(value: &[u8]) -> usize {
     value.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count()
 }
@@ -398,6 +411,29 @@ mod tests {
         match parse(text.as_bytes()) {
             Ok((Parsed::Complete(length), head)) if length == text.len() => head,
             other => panic!("{text:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn lines_may_end_in_lf_alone_where_that_is_allowed() {
+        let limits = ResponseLimits { bare_line_feeds: true, ..ResponseLimits::default() };
+        for (text, length) in [
+            ("HTTP/1.1 200 OK\nA: b\nContent-Length: 5\n\nhello", Some(38)),
+            ("HTTP/1.1 200\nContent-Length: 5\r\n\nhello", Some(33)),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\n\r\nhello", Some(37)),
+            ("HTTP/1.1 200 OK\nContent-Length: 5\n", None),
+        ] {
+            let mut head = ResponseHead::with_limits(limits);
+            let parsed = parse_response_head(text.as_bytes(), &mut head);
+            assert_eq!(parsed, Ok(length.map_or(Parsed::Partial, Parsed::Complete)), "{text:?}");
+            assert_eq!(head.content_length, length.map(|_| 5));
+            assert!(length.is_none() || parse(text.as_bytes()).is_err(), "{text:?}");
+        }
+        for text in
+            ["HTTP/1.1 200 OK\nA: b\rc\n\n", "HTTP/1.1 200 OK\nA: b\n c\n\n", "HTTP/1.1 200 OK\r\r\n\n"]
+        {
+            let parsed = parse_response_head(text.as_bytes(), &mut ResponseHead::with_limits(limits));
+            assert!(parsed.is_err(), "{text:?}");
         }
     }
 
@@ -564,7 +600,8 @@ mod tests {
 
     #[test]
     fn limits() {
-        let mut head = ResponseHead::with_limits(ResponseLimits { head_bytes: 30, fields: 2 });
+        let mut head =
+            ResponseHead::with_limits(ResponseLimits { head_bytes: 30, fields: 2, ..Default::default() });
         let mut parse = |text: &str| parse_response_head(text.as_bytes(), &mut head);
         let exact = "HTTP/1.1 200 OK\r\nX: 45678\r\n\r\n";
         assert_eq!(exact.len(), 29);
@@ -688,7 +725,7 @@ mod tests {
             after_a_status_line in any::<bool>(), head_bytes in 0u32..80, fields in 0u32..4,
         ) {
             let start: &[u8] = if after_a_status_line { b"HTTP/1.1 200 OK\r\n" } else { b"" };
-            let mut head = ResponseHead::with_limits(ResponseLimits { head_bytes, fields });
+            let mut head = ResponseHead::with_limits(ResponseLimits { head_bytes, fields, ..Default::default() });
             let _ = outcome(&[start, &bytes].concat(), &mut head);
         }
     }

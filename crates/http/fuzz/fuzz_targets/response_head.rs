@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use touchstone_http::response::{Parsed, ResponseHead, ResponseLimits, body_framing, parse_response_head};
 
-const LIMITS: ResponseLimits = ResponseLimits { head_bytes: 512, fields: 12 };
+const LIMITS: ResponseLimits = ResponseLimits { head_bytes: 512, fields: 12, bare_line_feeds: true };
 
 fuzz_target!(|bytes: &[u8]| {
     let mut head = ResponseHead::with_limits(LIMITS);
