@@ -8,7 +8,8 @@
 mod commands;
 mod exit;
 
-use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser};
 
 /// Requests that are more than a hit take some twenty small pieces of memory for a moment, and one of several kilobytes,
 /// which the C library's allocator is slow to give and to take back (ARCHITECTURE.md has the figures).
@@ -25,6 +26,18 @@ struct Arguments {
 }
 
 fn main() -> std::process::ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| without_hidden(error).exit());
     arguments.command.run().into()
+}
+
+/// The same error, but proposing no subcommand that only the server itself starts.
+fn without_hidden(mut error: clap::Error) -> clap::Error {
+    const SUGGESTED: ContextKind = ContextKind::SuggestedSubcommand;
+    let Some(ContextValue::Strings(mut names)) = error.remove(SUGGESTED) else { return error };
+    let command = Arguments::command();
+    names.retain(|name| command.find_subcommand(name).is_some_and(|found| !found.is_hide_set()));
+    if !names.is_empty() {
+        error.insert(SUGGESTED, ContextValue::Strings(names));
+    }
+    error
 }

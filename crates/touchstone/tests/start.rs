@@ -469,3 +469,12 @@ fn unexplained_flags(help: &str) -> Vec<String> {
 fn indentation(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
+
+#[test]
+fn no_command_is_proposed_that_only_the_server_starts() {
+    for (mistyped, meant) in [("serv", "serve"), ("servle", "serve"), ("agnt", "agent")] {
+        let output = run([mistyped]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains(&format!("'{meant}'")) && !errors.contains("-host"), "{mistyped}: {errors}");
+    }
+}
