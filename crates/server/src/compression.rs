@@ -300,15 +300,16 @@ fn may_be_coded(answer: &Answer, body_bytes: Option<u64>) -> bool {
             }
             16 if name.eq_ignore_ascii_case(b"content-encoding") => return false,
             13 if name.eq_ignore_ascii_case(b"content-range") => return false,
-            13 if name.eq_ignore_ascii_case(b"cache-control") => {
-                if list_members(value).any(|member| member.eq_ignore_ascii_case(b"no-transform")) {
-                    return false;
-                }
-            }
+            13 if name.eq_ignore_ascii_case(b"cache-control") && forbids_coding(value) => return false,
             _ => {}
         }
     }
     is_of_type
+}
+
+/// RFC 9111 section 5.2.2.6.
+fn forbids_coding(cache_control: &[u8]) -> bool {
+    list_members(cache_control).any(|member| member.eq_ignore_ascii_case(b"no-transform"))
 }
 
 fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
