@@ -327,10 +327,9 @@ impl Fetched<'_> {
             append(&mut judged, name, value);
         }
         let judgement = self.judge(object.status(), &judged, answer, &object.terms);
-        let fields = match &judgement {
-            Some(storable) => stored_fields(&fields, &storable.left_out),
-            None => fields,
-        };
+        // A field that the origin says now to be for one client was perhaps stored when it was for all.
+        let left_out = judgement.as_ref().map_or(&of_visitor, |storable| &storable.left_out);
+        let fields = stored_fields(&fields, left_out);
         let terms = judgement.as_ref().map_or(object.terms, |storable| storable.terms);
         let newer = Arc::new(object.with_head(&fields, terms));
         let accelerator = &self.core.route.accelerator;

@@ -62,6 +62,8 @@ const CACHE_CONTROL: [&str; 20] = [
 pub struct Resource {
     /// Its `Cache-Control`; empty: none.
     pub cache_control: &'static str,
+    /// The same after every second change.
+    pub other_cache_control: &'static str,
     /// It has an ETag.
     pub has_etag: bool,
     /// It has a Last-Modified, some days old.
@@ -97,6 +99,8 @@ pub enum Operation {
     Pass { seconds: i64 },
     /// An operator purges a page.
     Purge { path: usize },
+    /// The origin has a new version of a page, and nobody tells the cache.
+    Deploy { path: usize },
     /// A client changes a page.
     Change { path: usize },
     /// The server starts again. Without a disk the cache is empty then.
@@ -143,6 +147,7 @@ impl Resource {
     fn random(dice: &mut Dice) -> Resource {
         Resource {
             cache_control: CACHE_CONTROL[dice.below(CACHE_CONTROL.len())],
+            other_cache_control: CACHE_CONTROL[dice.below(CACHE_CONTROL.len())],
             has_etag: dice.is(70),
             has_modified: dice.is(40),
             varies: dice.is(20),
@@ -172,9 +177,9 @@ impl Operation {
             82..=85 => Operation::Leave { which },
             86..=93 => Operation::Pass { seconds: [1, 4, 10, 40, 400, -100][dice.below(6)] },
             94..=95 => Operation::Purge { path: dice.below(paths) },
-            96..=97 => Operation::Change { path: dice.below(paths) },
-            _ if with_disk => Operation::Restart,
-            _ => Operation::ReleaseAll,
+            96..=97 if with_disk => Operation::Restart,
+            96 => Operation::Change { path: dice.below(paths) },
+            _ => Operation::Deploy { path: dice.below(paths) },
         }
     }
 }

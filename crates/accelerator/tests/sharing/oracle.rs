@@ -85,9 +85,16 @@ fn judge_body(record: &Record, id: usize, asked: &Asked, got: &Got) -> Result<()
     }
     let mut reasons = Vec::new();
     for fetch in of_it().filter(|fetch| matches!(fetch.status, 200 | 206) && !fetch.is_head) {
-        match may_share(record, id, asked, got, fetch) {
-            Ok(()) => return Ok(()),
-            Err(reason) => reasons.push(format!("{reason}, from the fetch {fetch:?}")),
+        // Answers to HEAD and 304 bring a newer word with them.
+        let newer = record.fetches.iter().filter(|other| {
+            other.path == fetch.path && other.began >= fetch.began && (other.is_head || other.status == 304)
+        });
+        for said in std::iter::once(fetch).chain(newer) {
+            let fetch = Fetch { resource: said.resource.clone(), ..fetch.clone() };
+            match may_share(record, id, asked, got, &fetch) {
+                Ok(()) => return Ok(()),
+                Err(reason) => reasons.push(format!("{reason}, from the fetch {fetch:?}")),
+            }
         }
     }
     Err(format!("it got {text:.16}…, which it may not: {}", reasons.join("; ")))

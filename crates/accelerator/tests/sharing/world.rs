@@ -173,7 +173,10 @@ impl Shared {
             self.versions.borrow_mut()[path] += 1;
             return Answer::new(204);
         }
-        let resource = self.resources[path].clone();
+        let mut resource = self.resources[path].clone();
+        if self.versions.borrow()[path] % 2 == 1 {
+            resource.cache_control = resource.other_cache_control;
+        }
         let fetch = {
             let mut record = self.record.borrow_mut();
             record.fetches.push(Fetch {
@@ -356,6 +359,7 @@ impl World {
                 self.ask(user, path, wish, if is_head { "HEAD" } else { "GET" }, is_bad);
             }
             Operation::Change { path } => self.ask(0, path, 0, "POST", false),
+            Operation::Deploy { path } => self.shared.versions.borrow_mut()[path] += 1,
             Operation::Release { which } => self.release(which, || Verdict::Answer),
             Operation::Fail { which, cuts } => {
                 self.release(which, || if cuts { Verdict::Cut } else { Verdict::Error });
