@@ -9,7 +9,7 @@ fn main() {
     println!("cargo:rerun-if-changed={}", include.display());
     println!("cargo:rerun-if-changed=shim");
     cc::Build::new()
-        .files(["shim/variadic.c", "shim/exports.c", "shim/layout.c"])
+        .files(["shim/variadic.c", "shim/exports.c", "shim/exit.c", "shim/layout.c"])
         .include(&include)
         .warnings(true)
         .extra_warnings(true)
@@ -26,7 +26,7 @@ fn main() {
 fn dynamic_list(shim: &Path) -> String {
     let mut names: Vec<String> =
         ["__nsapi30_table", "__nsapi302_table", "__nsapi303_table"].map(String::from).to_vec();
-    for file in ["variadic.c", "exports.c"] {
+    for file in ["variadic.c", "exports.c", "exit.c"] {
         let text = fs::read_to_string(shim.join(file)).expect("the shim is there");
         for rest in text.split("\nEXPORT(").skip(1) {
             let name = rest.split([',', ')']).nth(1).expect("EXPORT(type, name, ...)").trim();

@@ -74,6 +74,8 @@ pub trait Connection {
     fn flush(&mut self) -> Result<(), Gone>;
     /// Whether the client is still there, as far as is known.
     fn is_alive(&self) -> bool;
+    /// The function does not come back.
+    fn break_off(&mut self) {}
     /// A function begins, on a worker.
     fn runs(&mut self, _function: &'static Function) {}
 }

@@ -1,13 +1,17 @@
 //! A report when a plug-in crashes: which plug-in, which function, which signal.
 //!
 //! Nothing can be saved then: the process ends as it would have. But the last line of the log says whose fault it was.
+//! The memory of the thread may be overwritten, what it knows of its function with it: so that is believed only where it
+//! is a function that there is. (Where the kernel's own part of that memory is overwritten, no handler is run at all.) Otherwise the place of the instruction tells the plug-in, and where that is in none of
+//! them, all are named.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use crate::current::breadcrumb;
+use crate::current::{Breadcrumb, breadcrumb};
 
 const SIGNALS: [(c_int, &CStr); 5] = [
     (libc::SIGSEGV, c"SIGSEGV (memory that is not there)"),
@@ -21,12 +25,88 @@ const SIGNALS: [(c_int, &CStr); 5] = [
 static mut BEFORE: [MaybeUninit<libc::sigaction>; SIGNALS.len()] =
     [const { MaybeUninit::uninit() }; SIGNALS.len()];
 
+/// Names of functions and their plug-ins, which last for good. What is beyond is not known by name.
+static FUNCTIONS: [(AtomicPtr<c_char>, AtomicPtr<c_char>); 512] =
+    [const { (AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut())) }; 512];
+static FUNCTION_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Where the code of a plug-in lies.
+struct Place {
+    begin: AtomicUsize,
+    end: AtomicUsize,
+    plugin: AtomicPtr<c_char>,
+}
+
+static PLACES: [Place; 128] = [const {
+    Place { begin: AtomicUsize::new(0), end: AtomicUsize::new(0), plugin: AtomicPtr::new(ptr::null_mut()) }
+}; 128];
+static PLACE_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes a function known. Both texts last for good.
+pub fn know_function(function: &'static CStr, plugin: &'static CStr) {
+    let index = FUNCTION_COUNT.fetch_add(1, Ordering::AcqRel);
+    if let Some((name, of)) = FUNCTIONS.get(index) {
+        of.store(plugin.as_ptr().cast_mut(), Ordering::Release);
+        name.store(function.as_ptr().cast_mut(), Ordering::Release);
+    }
+}
+
+/// Makes known where the code of a plug-in lies, and of the libraries that came with it.
+pub fn know_places(places: &[(usize, usize)], plugin: &CStr) {
+    let name: &'static CStr = Box::leak(plugin.into());
+    for (begin, end) in places {
+        let index = PLACE_COUNT.fetch_add(1, Ordering::AcqRel);
+        if let Some(place) = PLACES.get(index) {
+            place.plugin.store(name.as_ptr().cast_mut(), Ordering::Release);
+            place.end.store(*end, Ordering::Release);
+            place.begin.store(*begin, Ordering::Release);
+        }
+    }
+}
+
+/// Where the segments of all loaded libraries lie.
+pub fn loaded_places() -> Vec<(usize, usize)> {
+    unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, to: *mut c_void) -> c_int {
+        let (info, places) = (&*info, &mut *to.cast::<Vec<(usize, usize)>>());
+        let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
+        for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
+            let begin = info.dlpi_addr as usize + header.p_vaddr as usize;
+            places.push((begin, begin + header.p_memsz as usize));
+        }
+        0
+    }
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    // SAFETY: the function gets the list that it expects, and the loader's own structures.
+    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut places).cast()) };
+    places
+}
+
+/// The plug-in whose code is at an address, or null. May be called in a signal handler.
+pub fn plugin_at(address: usize) -> *const c_char {
+    let count = PLACE_COUNT.load(Ordering::Acquire).min(PLACES.len());
+    let is_there = |place: &&Place| {
+        let begin = place.begin.load(Ordering::Acquire);
+        begin != 0 && address >= begin && address < place.end.load(Ordering::Acquire)
+    };
+    PLACES[..count].iter().find(is_there).map_or(ptr::null(), |place| place.plugin.load(Ordering::Acquire))
+}
+
+/// What the thread says that it is at, where that is a function that there is.
+fn known(here: Breadcrumb) -> Option<(*const c_char, *const c_char)> {
+    let count = FUNCTION_COUNT.load(Ordering::Acquire).min(FUNCTIONS.len());
+    FUNCTIONS[..count]
+        .iter()
+        .map(|(function, plugin)| (function.load(Ordering::Acquire), plugin.load(Ordering::Acquire)))
+        .find(|(function, _)| !function.is_null() && ptr::eq(*function, here.function))
+        .map(|(function, plugin)| (function.cast_const(), plugin.cast_const()))
+}
+
 /// Reports crashes from now on. Signals that hit other code go where they went before.
 pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for (index, (signal, _)) in SIGNALS.iter().enumerate() {
-            // SAFETY: the handler calls only what may be called in one; nobody else touches BEFORE.
+            // SAFETY: the handler calls only what may be called in one; nothing else touches BEFORE.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction =
@@ -39,30 +119,112 @@ pub fn install() {
     });
 }
 
-extern "C" fn on_signal(signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
+extern "C" fn on_signal(signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
     let index = SIGNALS.iter().position(|(known, _)| *known == signal).unwrap_or(0);
-    let here = breadcrumb();
-    if !here.function.is_null() {
-        report(&[
-            c"touchstone: the function ".as_ptr(),
-            here.function,
-            c" of the plug-in ".as_ptr(),
-            here.plugin,
-            c" has crashed with ".as_ptr(),
-            SIGNALS[index].1.as_ptr(),
-            c"\n".as_ptr(),
-        ]);
-    }
     // SAFETY: `install` has filled BEFORE. With the earlier action in place, the instruction is run again and fails again,
-    // or the signal is raised again by abort.
+    // or the signal is raised again by abort. It comes first: should this handler fail, the process ends all the same.
     unsafe {
         libc::sigaction(signal, (&raw const BEFORE[index]).cast(), ptr::null_mut());
     }
+    let what = SIGNALS[index].1.as_ptr();
+    let of_plugin = plugin_at(instruction(context));
+    let here = if has_thread_memory() { breadcrumb() } else { Breadcrumb::NONE };
+    if let Some((function, plugin)) = known(here) {
+        report(&[
+            c"touchstone: the function ".as_ptr(),
+            function,
+            c" of the plug-in ".as_ptr(),
+            plugin,
+            c" has crashed with ".as_ptr(),
+            what,
+            c"\n".as_ptr(),
+        ]);
+    } else if !of_plugin.is_null() {
+        report(&[
+            c"touchstone: a thread of the plug-in ".as_ptr(),
+            of_plugin,
+            c" has crashed with ".as_ptr(),
+            what,
+            c"\n".as_ptr(),
+        ]);
+    } else if goes_on_here(index) {
+        report_all(what);
+    }
 }
 
-/// Writes texts to the standard error output: `write` may be called in a handler, and one call keeps the line whole.
-fn report(texts: &[*const c_char]) {
-    let mut line = [0u8; 512];
+/// Whether variables of the thread can be reached. On x86-64 that takes a pointer in memory, which the thread may have
+/// overwritten: the kernel knows what it was.
+fn has_thread_memory() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        const ARCH_GET_FS: c_int = 0x1003;
+        let (mut wanted, found): (usize, usize);
+        wanted = 0;
+        // SAFETY: the call writes one word; behind the segment register lies the memory of the thread, which is there.
+        unsafe {
+            libc::syscall(libc::SYS_arch_prctl, ARCH_GET_FS, &raw mut wanted);
+            std::arch::asm!("mov {}, fs:[0]", out(reg) found, options(nostack, readonly, preserves_flags));
+        }
+        wanted == found
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    true
+}
+
+/// Whether the action before is that of the system or of Rust's own library: then the process ends now. A Java virtual
+/// machine uses such signals itself, and they are no crashes.
+fn goes_on_here(index: usize) -> bool {
+    // SAFETY: `install` has filled BEFORE.
+    let before = unsafe { BEFORE[index].assume_init_ref() };
+    let own = touchstone_code();
+    matches!(before.sa_sigaction, libc::SIG_DFL) || (own.0..own.1).contains(&before.sa_sigaction)
+}
+
+/// Where the program's own code lies, as the linker says.
+fn touchstone_code() -> (usize, usize) {
+    unsafe extern "C" {
+        static __executable_start: c_char;
+        static etext: c_char;
+    }
+    (&raw const __executable_start as usize, &raw const etext as usize)
+}
+
+/// Names all plug-ins: which it was is not known.
+fn report_all(what: *const c_char) {
+    let mut texts = [c"".as_ptr(); 24];
+    texts[0] = c"touchstone: the process has crashed with ".as_ptr();
+    texts[1] = what;
+    texts[2] = c" outside of its plug-ins, or one has overwritten the memory of the thread; loaded:".as_ptr();
+    let mut length = 3;
+    let count = PLACE_COUNT.load(Ordering::Acquire).min(PLACES.len());
+    for place in &PLACES[..count] {
+        let plugin = place.plugin.load(Ordering::Acquire).cast_const();
+        if length + 2 < texts.len() && !texts[..length].contains(&plugin) {
+            texts[length] = c" ".as_ptr();
+            texts[length + 1] = plugin;
+            length += 2;
+        }
+    }
+    texts[length] = c"\n".as_ptr();
+    report(&texts[..=length]);
+}
+
+/// The instruction at which a thread was when the signal came; 0 where that is not known.
+fn instruction(context: *mut c_void) -> usize {
+    // SAFETY: the kernel gives the context to a handler with SA_SIGINFO.
+    let Some(context) = (unsafe { context.cast::<libc::ucontext_t>().as_ref() }) else { return 0 };
+    #[cfg(target_arch = "x86_64")]
+    return context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize;
+    #[cfg(target_arch = "aarch64")]
+    return context.uc_mcontext.pc as usize;
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return 0;
+}
+
+/// Writes texts to the standard error output, as one line that stays whole. It may be called in a handler: the call goes
+/// to the kernel itself, since that of the C library looks at memory of the thread.
+pub fn report(texts: &[*const c_char]) {
+    let mut line = [0u8; 1024];
     let mut length = 0;
     for text in texts {
         let mut at = *text;
@@ -77,6 +239,47 @@ fn report(texts: &[*const c_char]) {
     }
     // SAFETY: the buffer holds that many bytes.
     unsafe {
-        libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), length);
+        libc::syscall(libc::SYS_write, libc::STDERR_FILENO, line.as_ptr(), length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_functions_that_there_are_are_believed() {
+        let (function, plugin) = (c"a-function", c"a.so");
+        let own = Breadcrumb { plugin: c"another.so".as_ptr(), function: function.as_ptr() };
+        assert_eq!(known(own), None);
+        know_function(function, plugin);
+        assert_eq!(known(own), Some((function.as_ptr(), plugin.as_ptr())));
+        // What an overwritten thread says.
+        let wrong =
+            Breadcrumb { plugin: ptr::without_provenance(8), function: ptr::without_provenance(0x4141) };
+        assert_eq!(known(wrong), None);
+        assert_eq!(known(Breadcrumb::NONE), None);
+    }
+
+    #[test]
+    fn the_memory_of_a_thread_is_there() {
+        assert!(has_thread_memory());
+        assert!(std::thread::spawn(has_thread_memory).join().unwrap());
+    }
+
+    #[test]
+    fn a_place_tells_the_plugin() {
+        let name = c"place.so";
+        know_places(&[(0x10, 0x20), (0x40, 0x50)], name);
+        let text = |address| match plugin_at(address) {
+            plugin if plugin.is_null() => None,
+            // SAFETY: the names last for good.
+            plugin => Some(unsafe { CStr::from_ptr(plugin) }),
+        };
+        assert_eq!([text(0x0f), text(0x20), text(0x3f), text(0x50)], [None; 4]);
+        assert_eq!([text(0x10), text(0x1f), text(0x4f)], [Some(name); 3]);
+        let own = only_functions_that_there_are_are_believed as fn() as usize;
+        assert!(loaded_places().iter().any(|(begin, end)| (*begin..*end).contains(&own)));
+        assert!((touchstone_code().0..touchstone_code().1).contains(&own));
     }
 }

@@ -214,6 +214,12 @@ impl Exchange {
         unsafe { &mut *self.connection }
     }
 
+    /// The function does not come back: what is not sent yet is not sent any more, so that the client may get an error.
+    pub fn break_off(&mut self) {
+        self.gone = true;
+        self.connection().break_off();
+    }
+
     /// Says which function begins, to who waits for it.
     pub fn begin_function(&mut self, function: &'static Function) {
         self.connection().runs(function);

@@ -42,7 +42,7 @@ pub struct Function {
 impl Function {
     fn new(name: &str, plugin: &str, function: FuncPtr, runs: Runs) -> &'static Function {
         let c_text = |text: &str| CString::new(text.replace('\0', "")).unwrap_or_default();
-        Box::leak(Box::new(Function {
+        let made: &'static Function = Box::leak(Box::new(Function {
             name: c_text(name),
             plugin: c_text(plugin),
             pointer: AtomicPtr::new(function as *mut ()),
@@ -50,7 +50,11 @@ impl Function {
             is_inline: AtomicBool::new(false),
             is_replaced: AtomicBool::new(false),
             structure: AtomicPtr::new(ptr::null_mut()),
-        }))
+        }));
+        if !made.is_servers_own() {
+            crate::crash::know_function(&made.name, &made.plugin);
+        }
+        made
     }
 
     /// Whether it is built in.

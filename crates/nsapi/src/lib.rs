@@ -22,6 +22,7 @@ mod connection;
 mod crash;
 mod current;
 mod directive;
+mod ending;
 mod engine;
 mod exchange;
 mod functions;

@@ -26,11 +26,17 @@ impl Plugin {
         crate::slots::install();
         let c_path =
             CString::new(path.as_os_str().as_bytes()).map_err(|_| "the path holds a NUL byte".to_string())?;
+        let before = crate::crash::loaded_places();
         // SAFETY: loading runs the plug-in's own initialisation; that it may do so is what loading it means.
         let library = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             return Err(format!("the plug-in {} is refused: {}", path.display(), explain(&last_error())));
         }
+        // Its own code, and that of libraries that have come with it.
+        let mut places = crate::crash::loaded_places();
+        places.retain(|place| !before.contains(place));
+        let file = path.file_name().unwrap_or_default().as_bytes();
+        crate::crash::know_places(&places, &CString::new(file).unwrap_or_default());
         Ok(Plugin { path: path.to_path_buf(), loaded: library })
     }
 

@@ -199,8 +199,8 @@ table! {
         sem_grab = sync::sem_grab;
         sem_tgrab = sync::sem_tgrab;
         sem_release = sync::sem_release;
-        session_alloc = dispatch::session_alloc;
-        session_fill = dispatch::session_fill;
+        session_alloc = session::session_alloc;
+        session_fill = session::session_fill;
         session_create = session::session_create;
         session_free = session::session_free;
         session_dns_lookup = session::session_dns_lookup;

@@ -45,8 +45,6 @@ nothing! {
     directive_get_client_pblock(Pointer) -> Pointer = ptr::null_mut();
     vs_get_httpd_objset(Pointer) -> Pointer = ptr::null_mut();
     vs_get_default_httpd_object(Pointer) -> Pointer = ptr::null_mut();
-    session_alloc(Pointer, Pointer) -> Pointer = ptr::null_mut();
-    session_fill(Pointer) -> Pointer = ptr::null_mut();
     rsa_set_priv_fn(Pointer) -> c_int = -1;
     filter_create(*const c_char, c_int, Pointer) -> Pointer = ptr::null_mut();
     filter_name(Pointer) -> *const c_char = c"".as_ptr();

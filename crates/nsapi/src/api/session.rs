@@ -7,7 +7,8 @@ use crate::abi::{Netbuf, Session};
 use crate::memory::{allocate_for_good, bytes, free};
 use crate::pblock;
 
-pub unsafe extern "C" fn session_create(csd: *mut c_void, address: *mut libc::sockaddr_in) -> *mut Session {
+/// A session without the block of the client and without a buffer, which [`session_fill`] adds.
+pub unsafe extern "C" fn session_alloc(csd: *mut c_void, address: *mut libc::sockaddr_in) -> *mut Session {
     let session = allocate_for_good(size_of::<Session>()).cast::<Session>();
     if session.is_null() {
         return session;
@@ -16,17 +17,33 @@ pub unsafe extern "C" fn session_create(csd: *mut c_void, address: *mut libc::so
     new.csd = csd;
     new.csd_open = 1;
     new.pool = crate::memory::current_pool().cast();
-    let before = crate::memory::set_current_pool(ptr::null_mut());
-    new.client = pblock::pblock_create(5);
-    new.inbuf = super::buffer::netbuf_open(csd, crate::exchange::BODY_BUFFER_BYTES);
     if let Some(address) = address.as_ref() {
         new.iaddr = address.sin_addr;
-        let ip = std::net::Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()).to_string();
-        pblock::insert(new.client, b"ip", ip.as_bytes());
     }
-    crate::memory::set_current_pool(before);
     session.write(new);
     session
+}
+
+/// Adds the block of the client, with its address, and the buffer.
+pub unsafe extern "C" fn session_fill(session: *mut Session) -> *mut Session {
+    let Some(filled) = session.as_mut() else { return session };
+    let before = crate::memory::set_current_pool(ptr::null_mut());
+    if filled.client.is_null() {
+        filled.client = pblock::pblock_create(5);
+        if filled.iaddr.s_addr != 0 {
+            let ip = std::net::Ipv4Addr::from(filled.iaddr.s_addr.to_ne_bytes()).to_string();
+            pblock::insert(filled.client, b"ip", ip.as_bytes());
+        }
+    }
+    if filled.inbuf.is_null() {
+        filled.inbuf = super::buffer::netbuf_open(filled.csd, crate::exchange::BODY_BUFFER_BYTES);
+    }
+    crate::memory::set_current_pool(before);
+    session
+}
+
+pub unsafe extern "C" fn session_create(csd: *mut c_void, address: *mut libc::sockaddr_in) -> *mut Session {
+    session_fill(session_alloc(csd, address))
 }
 
 pub unsafe extern "C" fn session_free(session: *mut Session) {
@@ -72,4 +89,30 @@ pub unsafe extern "C" fn util_hostname() -> *mut c_char {
         return ptr::null_mut();
     }
     crate::memory::text(bytes(name.as_ptr().cast()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_made_at_once_or_in_two_steps() {
+        // SAFETY: the structures are ones, and each session is freed once.
+        unsafe {
+            let mut address: libc::sockaddr_in = std::mem::zeroed();
+            address.sin_addr.s_addr = u32::from_ne_bytes([192, 0, 2, 1]);
+            let session = session_alloc(ptr::null_mut(), &raw mut address);
+            assert!((*session).client.is_null() && (*session).inbuf.is_null());
+            assert_eq!(session_fill(session), session);
+            let whole = session_create(ptr::null_mut(), &raw mut address);
+            for session in [session, whole] {
+                assert_eq!(pblock::find((*session).client, b"ip"), Some(&b"192.0.2.1"[..]));
+                let client = (*session).client;
+                assert_eq!((*session_fill(session)).client, client);
+                session_free(session);
+            }
+            assert!(session_fill(ptr::null_mut()).is_null());
+            session_free(session_alloc(ptr::null_mut(), ptr::null_mut()));
+        }
+    }
 }

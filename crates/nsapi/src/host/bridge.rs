@@ -331,6 +331,10 @@ impl Connection for WorkerEnd {
         !self.shared.is_gone()
     }
 
+    fn break_off(&mut self) {
+        self.abandon();
+    }
+
     fn runs(&mut self, function: &'static Function) {
         self.shared.step();
         self.shared.function.store(ptr::from_ref(function).cast_mut(), Ordering::Release);

@@ -24,6 +24,7 @@ pub const SETTINGS_FILE: &str = "settings.json";
 pub fn run(directory: &Path) -> i32 {
     crate::slots::install();
     crate::crash::install();
+    crate::ending::install(crate::ending::Process::Child);
     match serve(directory) {
         Ok(()) => 0,
         Err(problems) => {

@@ -83,6 +83,7 @@ impl Nsapi {
             Runs::InChild(Child::start(settings, log.clone())?)
         } else {
             crate::crash::install();
+            crate::ending::install(crate::ending::Process::Server);
             Runs::Here(Engine::start(settings, log.clone())?)
         };
         let workers = Workers::new(hosting.most_threads, hosting.most_waiting, hosting.stack_bytes);

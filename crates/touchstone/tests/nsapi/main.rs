@@ -5,6 +5,7 @@ mod support;
 
 mod answers;
 mod delegates;
+mod endings;
 mod idioms;
 
 use std::fs;
