@@ -26,6 +26,7 @@ pub mod content_coding;
 pub mod date;
 pub mod decimal;
 pub mod entity_tag;
+pub mod forged_fields;
 pub mod forwarded;
 pub mod grammar;
 pub mod h2;

@@ -70,6 +70,7 @@ fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, Stri
             response: config.response_timeout,
             idle: config.idle_timeout,
             total: Some(config.total_timeout).filter(|total| !total.is_zero()),
+            tunnel: config.tunnel_timeout,
         },
         connections: ConnectionRules {
             keep_alive_timeout: config.keep_alive_timeout,
@@ -101,6 +102,7 @@ fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, Stri
             via: config.forward.via.clone(),
             set: config.forward.set.clone().into_iter().collect(),
             remove: config.forward.remove.clone(),
+            upgrades: config.forward.upgrades.clone(),
         },
         proxy_header: config.proxy_protocol,
         buffered_request_bytes: usize::try_from(config.buffer_request).unwrap_or(usize::MAX),

@@ -476,3 +476,99 @@ fn hints_go_ahead_of_an_answer_that_takes_its_time() {
     let answer = server.connect().ask("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!((answer.status, &answer.body[..]), (200, &b"ok"[..]));
 }
+
+/// An origin that keeps the heads of requests, and answers with what it is told to.
+fn recording(answer: &'static str) -> (Origin, Arc<Mutex<String>>) {
+    let seen = Arc::new(Mutex::new(String::new()));
+    let heads = seen.clone();
+    let origin = Origin::start(move |stream| {
+        while let Some(head) = read_head(stream) {
+            *heads.lock().unwrap() = head;
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    (origin, seen)
+}
+
+#[test]
+fn only_listed_protocols_are_switched_to() {
+    let (origin, seen) = recording("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let tree = Tree::standard();
+    let server = server(&tree, "", &origin.keys(", forward = { upgrades = [\"websocket\", \"other\"] }"));
+    for (asked, arrives) in [
+        ("h2c", None),
+        ("TLS/1.0", None),
+        ("h2c, websocket", Some("websocket")),
+        ("WebSocket", Some("WebSocket")),
+        ("Other/2", Some("Other/2")),
+    ] {
+        let answer = server.connect().ask(format!(
+            "GET /app/ HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: {asked}\r\n\
+             HTTP2-Settings: AAMA\r\n\r\n"
+        ));
+        assert_eq!(answer.status, 200);
+        let head = seen.lock().unwrap().to_ascii_lowercase();
+        let upgrade = head.lines().find_map(|line| line.strip_prefix("upgrade: "));
+        assert_eq!(upgrade, arrives.map(str::to_ascii_lowercase).as_deref(), "{asked}");
+        assert!(!head.contains("http2-settings"), "{head}");
+    }
+}
+
+#[test]
+fn an_origin_switches_to_nothing_that_was_not_asked_for() {
+    let (origin, _) =
+        recording("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n");
+    let tree = Tree::standard();
+    let server = server(&tree, "", &origin.keys(""));
+    let request = "GET /app/ HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+    assert_eq!(server.connect().ask(request).status, 502);
+}
+
+#[test]
+fn a_silent_tunnel_is_ended() {
+    let (origin, _) =
+        recording("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+    let tree = Tree::standard();
+    let server = server(&tree, "", &origin.keys(", tunnel_timeout = \"50ms\""));
+    let mut client = server.connect();
+    client.send("GET /app/ HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+    let (received, _) = client.read_to_end();
+    assert!(received.starts_with(b"HTTP/1.1 101 "), "{}", received.escape_ascii());
+}
+
+#[test]
+fn a_client_says_nothing_in_the_name_of_a_proxy() {
+    let (origin, seen) = recording("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let tree = Tree::standard();
+    let server = server(&tree, "", &origin.keys(""));
+    for name in [
+        "X_Forwarded_For",
+        "x-forwarded_for",
+        "X_Real_Ip",
+        "Proxy",
+        "X-Original-URL",
+        "X-Rewrite-URL",
+        "X_Original_Url",
+        "X-Forwarded-Port",
+        "True-Client-IP",
+        "Transfer_Encoding",
+        "Content_Length",
+    ] {
+        let answer =
+            server.connect().ask(format!("GET /app/ HTTP/1.1\r\nHost: a\r\n{name}: 66\r\nX-Ok: 1\r\n\r\n"));
+        let head = seen.lock().unwrap().clone();
+        assert_eq!(answer.status, 200);
+        assert!(!head.contains(": 66\r\n") && head.contains("\r\nX-Ok: 1\r\n"), "{name}: {head}");
+    }
+}
+
+#[test]
+fn what_is_required_of_a_client_reaches_it() {
+    let (origin, _) = recording(
+        "HTTP/1.1 426 Upgrade Required\r\nConnection: upgrade\r\nUpgrade: TLS/1.2\r\nContent-Length: 0\r\n\r\n",
+    );
+    let tree = Tree::standard();
+    let server = server(&tree, "", &origin.keys(""));
+    let answer = server.connect().ask("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!((answer.status, answer.field("upgrade")), (426, Some("TLS/1.2")));
+}

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use touchstone_http::date::{format_imf_fixdate, parse_http_date};
+use touchstone_http::forged_fields;
 use touchstone_http::grammar::list_members;
 use touchstone_http::request::Method;
 use touchstone_http::response::ResponseHead;
@@ -16,7 +17,7 @@ use super::forwarded::{self, OWN_FIELDS};
 use super::origin_url::OriginUrl;
 use super::settings::{HostField, ProxySettings};
 use crate::interim::TakesInterim;
-use crate::request::Request;
+use crate::request::{Protocol, Request};
 
 /// Fields of one connection.
 const CONNECTION_FIELDS: [&str; 8] = [
@@ -47,8 +48,10 @@ pub struct Outbound {
     pub body_length: Option<u64>,
     /// The client gave a length, be it 0.
     has_length: bool,
-    /// The protocols that the client would rather speak; empty: none.
+    /// The protocols that the client would rather speak and may; empty: none.
     upgrade: Vec<u8>,
+    /// The client speaks HTTP/1, which alone has `Upgrade`.
+    is_http1: bool,
     /// The client wants to know trailers.
     pub takes_trailers: bool,
     /// The response has no body whatever its head says.
@@ -86,7 +89,7 @@ impl Outbound {
         forwarded::append_lines(&settings.forward, request, &mut lines);
         // With a body to be sent first, a request to switch is answered as any other (RFC 9110 section 7.8).
         let upgrade = match wants_to_switch(request) && request.body_length() == Some(0) {
-            true => request.received.values("upgrade").collect::<Vec<_>>().join(&b", "[..]),
+            true => allowed_protocols(&settings.forward.upgrades, request).join(&b", "[..]),
             false => Vec::new(),
         };
         Some(Outbound {
@@ -97,6 +100,7 @@ impl Outbound {
             body_length: request.body_length(),
             has_length: request.received.values("content-length").next().is_some(),
             upgrade,
+            is_http1: matches!(request.protocol, Protocol::Http10 | Protocol::Http11),
             takes_trailers: request.received.values("te").any(|value| list_has(value, b"trailers")),
             is_head: request.method() == Method::Head,
             is_idempotent: is_idempotent(request.method()),
@@ -121,6 +125,7 @@ impl Outbound {
             body_length: Some(0),
             has_length: false,
             upgrade: Vec::new(),
+            is_http1: false,
             takes_trailers: false,
             is_head: false,
             is_idempotent: true,
@@ -136,6 +141,22 @@ impl Outbound {
     /// Whether the client wants to speak another protocol.
     pub fn switches(&self) -> bool {
         !self.upgrade.is_empty()
+    }
+
+    /// Whether the client asked for the protocol that an origin switches to.
+    pub fn asked_for(&self, head: &ResponseHead) -> bool {
+        head.field(b"upgrade").is_some_and(|protocol| list_has(&self.upgrade, protocol.trim_ascii()))
+    }
+
+    /// The field lines of a response for this client, which gets the protocols that are required of it (426).
+    pub fn response_fields(&self, head: &ResponseHead) -> Vec<u8> {
+        let mut lines = response_fields(head);
+        if let (426, true, Some(protocols)) = (head.status, self.is_http1, head.field(b"upgrade")) {
+            for piece in [b"Connection: upgrade\r\nUpgrade: ", protocols, b"\r\n"] {
+                lines.extend_from_slice(piece);
+            }
+        }
+        lines
     }
 
     /// Whether it surely has no body.
@@ -213,6 +234,15 @@ fn wants_to_switch(request: &Request) -> bool {
         && request.received.values("connection").any(names_upgrade)
 }
 
+/// The protocols that the client asks for, of those that may be spoken: names, perhaps with a version.
+fn allowed_protocols<'r>(allowed: &[String], request: &'r Request) -> Vec<&'r [u8]> {
+    let is_allowed = |protocol: &&[u8]| {
+        let name = protocol.split(|&byte| byte == b'/').next().unwrap_or_default();
+        allowed.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+    };
+    request.received.values("upgrade").flat_map(list_members).filter(is_allowed).collect()
+}
+
 /// The field lines of a response that go on to the client.
 pub fn response_fields(head: &ResponseHead) -> Vec<u8> {
     let mut lines = Vec::with_capacity(256);
@@ -278,6 +308,7 @@ pub fn trailer_lines(lines: &[u8]) -> Vec<u8> {
             && !is_one_of(name, &REPLACED_FIELDS)
             && !is_one_of(name, &OWN_FIELDS)
             && !is_one_of(name, &NEVER_TRAILERS)
+            && !forged_fields::ends_here(name, false)
     };
     lines.split_inclusive(|&byte| byte == b'\n').filter(is_for_origin).flatten().copied().collect()
 }

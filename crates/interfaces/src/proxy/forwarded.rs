@@ -33,6 +33,8 @@ pub struct ForwardRules {
     pub set: Vec<(String, String)>,
     /// Fields that are left out, in lower case.
     pub remove: Vec<String>,
+    /// Protocols that clients may switch to.
+    pub upgrades: Vec<String>,
 }
 
 /// So many times may a request come by before it is taken to go in circles.

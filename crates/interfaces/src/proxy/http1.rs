@@ -65,11 +65,14 @@ pub async fn exchange(
         if !outbound.switches() {
             return Err(Failure::Response("101 where no other protocol was asked for".to_string()));
         }
+        if !outbound.asked_for(&head) {
+            return Err(Failure::Response("101 to a protocol that was not asked for".to_string()));
+        }
         return Ok(tunnel::begin(lease, response.connection, response.input, &head, body.clone()));
     }
     let framing = body_framing(outbound.is_head, &head);
     let mut answer = Answer::new(head.status);
-    answer.fields = response_fields(&head);
+    answer.fields = outbound.response_fields(&head);
     answer.date = response_date(head.field(b"date"));
     if matches!(framing, BodyFraming::None) {
         let may_declare = outbound.is_head || head.status == 304;

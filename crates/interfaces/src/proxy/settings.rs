@@ -105,4 +105,6 @@ pub struct TimeLimits {
     pub idle: Duration,
     /// For all of it; `None`: any time, as long as something moves.
     pub total: Option<Duration>,
+    /// After a switch of protocols, until either side says something.
+    pub tunnel: Duration,
 }

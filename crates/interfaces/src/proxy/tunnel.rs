@@ -1,8 +1,10 @@
 //! After a switch of protocols (RFC 9110 section 7.8): client and origin speak as they like, until either ends.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use bytes::BytesMut;
+use tokio::time::{Instant, sleep_until};
 use touchstone_http::response::ResponseHead;
 
 use super::connections::Connection;
@@ -22,15 +24,18 @@ pub fn begin(
     from_client: Rc<RequestBody>,
 ) -> Answer {
     let (mut sender, receiver) = pipe(PIPE_BYTES);
+    let limit = lease.settings().times.tunnel;
     let mut answer = Answer::new(101);
     answer.fields = response_fields(head);
     answer.body.push(Part::Stream { body: receiver, length: None });
     tokio::task::spawn_local(async move {
         let _lease = lease;
         let stream = &connection.stream;
+        let moved_at = Cell::new(Instant::now());
         sender.push(input.freeze());
         let upward = async {
             while let Some(Ok(piece)) = from_client.next().await {
+                moved_at.set(Instant::now());
                 if stream.send(&piece, &[]).await.is_err() {
                     return;
                 }
@@ -47,6 +52,7 @@ pub fn begin(
                 match read {
                     Ok(0) | Err(_) => break,
                     Ok(_) => {
+                        moved_at.set(Instant::now());
                         if sender.send(buffer.freeze()).await.is_err() {
                             return;
                         }
@@ -63,6 +69,8 @@ pub fn begin(
             tokio::select! {
                 () = &mut downward => return,
                 () = &mut upward, if !is_client_done => is_client_done = true,
+                () = sleep_until(moved_at.get() + limit), if moved_at.get().elapsed() < limit => {}
+                () = std::future::ready(()), if moved_at.get().elapsed() >= limit => return,
             }
         }
     });

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use touchstone_files::cache::Variant;
+use touchstone_http::forged_fields;
 use touchstone_http::request::FieldLine;
 use touchstone_http::trace_context;
 use touchstone_interfaces::answer::{Answer, Framing, Part};
@@ -128,7 +129,10 @@ impl Connection {
         else {
             return Hit::Not;
         };
-        let is_handed_on = |line: &FieldLine| trace_context::is_handed_on(line.name.of(bytes), None);
+        let is_handed_on = |line: &FieldLine| {
+            let name = line.name.of(bytes);
+            trace_context::is_handed_on(name, None) && !forged_fields::ends_here(name, false)
+        };
         if !head.fields.iter().all(is_handed_on) {
             return Hit::Not;
         }

@@ -24,6 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_files::cache::Variant;
+use touchstone_http::forged_fields;
 use touchstone_http::path::{ESCAPED_SLASH, needs_escapes};
 use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::trace_context;
@@ -343,14 +344,19 @@ fn identify(core: &Core, snapshot: &Snapshot, request: &mut Request, progress: &
     *progress.id.borrow_mut() = Some(id);
 }
 
-/// Prepares the head that a program or an origin gets: without a trace context that is not valid, and with the
-/// request's id where that is to be handed on.
+/// Prepares the head that a program or an origin gets: without a trace context that is not valid, without what a client
+/// may not say, and with the request's id where that is to be handed on.
 fn hand_on(snapshot: &Snapshot, request: &mut Request) {
     let trace = trace_context::from_fields(request.received.fields());
     let config = &snapshot.config.request_id;
     let own_id = config.forward && !request.id.is_empty();
     let is_id = |name: &[u8]| own_id && name.eq_ignore_ascii_case(config.field.as_bytes());
-    let stays = |name: &[u8]| trace_context::is_handed_on(name, trace.as_ref()) && !is_id(name);
+    let is_trusted = request.trusted_proxy.is_some();
+    let stays = |name: &[u8]| {
+        trace_context::is_handed_on(name, trace.as_ref())
+            && !is_id(name)
+            && !forged_fields::ends_here(name, is_trusted)
+    };
     if !own_id && request.received.fields().all(|(name, _)| stays(name)) {
         return;
     }

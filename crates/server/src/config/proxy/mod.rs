@@ -47,6 +47,8 @@ pub struct ProxyConfig {
     pub idle_timeout: Duration,
     /// How long all of it may take; zero: any time.
     pub total_timeout: Duration,
+    /// How long a tunnel may be silent.
+    pub tunnel_timeout: Duration,
     /// How long a connection without a request is kept.
     pub keep_alive_timeout: Duration,
     /// How many such connections each core keeps.
@@ -117,6 +119,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
         response_timeout: ZERO,
         idle_timeout: ZERO,
         total_timeout: ZERO,
+        tunnel_timeout: ZERO,
         keep_alive_timeout: ZERO,
         idle_connections: 0,
         connection_requests: 0,
@@ -335,6 +338,18 @@ pub static PROXY: Section<ProxyConfig> = Section {
             documentation: "How long all attempts together and the whole response may take; not WebSockets. `\"0s\"`: any \
                 time, as long as something moves.",
             kind: Kind::Duration { least: ZERO, most: DAY, set: |proxy, value| proxy.total_timeout = value },
+        },
+        Key {
+            name: "tunnel_timeout",
+            default: Some("\"1h\""),
+            example: "\"10m\"",
+            documentation: "How long both sides of a WebSocket, or of another protocol that was switched to, may be \
+                silent before it is ended.",
+            kind: Kind::Duration {
+                least: INSTANT,
+                most: DAY,
+                set: |proxy, value| proxy.tunnel_timeout = value,
+            },
         },
         Key {
             name: "keep_alive_timeout",

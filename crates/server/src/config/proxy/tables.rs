@@ -347,6 +347,8 @@ pub struct ProxyForwardConfig {
     pub set: BTreeMap<String, String>,
     /// Fields that are left out.
     pub remove: Vec<String>,
+    /// Protocols that clients may switch to.
+    pub upgrades: Vec<String>,
 }
 
 /// `[site.route.proxy.forward]`
@@ -361,6 +363,7 @@ pub static FORWARD: Section<ProxyForwardConfig> = Section {
         via: String::new(),
         set: BTreeMap::new(),
         remove: Vec::new(),
+        upgrades: Vec::new(),
     },
     keys: &[
         Key {
@@ -445,6 +448,21 @@ pub static FORWARD: Section<ProxyForwardConfig> = Section {
                     false => Err(format!("{text:?} is not the name of a header field")),
                 },
                 set: |forward, value| forward.remove = value,
+            },
+        },
+        Key {
+            name: "upgrades",
+            default: Some("[\"websocket\"]"),
+            example: "[\"websocket\", \"tls\"]",
+            documentation: "Protocols that a client may switch to with `Upgrade`. Others are left out of the request. What \
+                is said in another protocol passes all rules unseen.",
+            kind: Kind::CheckedArray {
+                what: "array of names of protocols",
+                parse: |text| match values::is_token(text) && !text.eq_ignore_ascii_case("h2c") {
+                    true => Ok(text.to_ascii_lowercase()),
+                    false => Err(format!("{text:?} is not the name of a protocol that can be passed on")),
+                },
+                set: |forward, value| forward.upgrades = value,
             },
         },
     ],

@@ -1,0 +1,94 @@
+//! Fields of a request that neither programs nor origins get from a client: they would say something in its name that
+//! only this server, or a trusted proxy, may say.
+
+/// Other names for what `X-Forwarded-*` says, the path that the rules have judged, and what a user proved to be.
+const OF_PROXIES: [&str; 21] = [
+    "cf-connecting-ip",
+    "client-ip",
+    "forwarded-for",
+    "front-end-https",
+    "remote-user",
+    "true-client-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-forwarded",
+    "x-forwarded-port",
+    "x-forwarded-prefix",
+    "x-forwarded-scheme",
+    "x-forwarded-server",
+    "x-forwarded-ssl",
+    "x-forwarded-user",
+    "x-host",
+    "x-original-host",
+    "x-original-url",
+    "x-remote-user",
+    "x-rewrite-url",
+    "x-url-scheme",
+];
+
+/// Fields that are never handed on: `HTTP_PROXY` is a setting of many programs (httpoxy), and settings of HTTP/2 belong
+/// to one connection.
+const OF_NOBODY: [&str; 2] = ["http2-settings", "proxy"];
+
+/// Fields whose names mean something in their right spelling. With an underscore for a hyphen, many programs take them
+/// for the same.
+const SPELLED_WITH_HYPHENS: [&str; 13] = [
+    "content-length",
+    "content-type",
+    "forwarded-host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "sec-websocket-key",
+    "transfer-encoding",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+    "max-forwards",
+];
+
+/// Whether a field ends here. What a trusted proxy says in a field that is spelled right goes on.
+pub fn ends_here(name: &[u8], is_from_trusted_proxy: bool) -> bool {
+    let is_one_of = |names: &[&str]| names.iter().any(|other| is_alike(name, other.as_bytes()));
+    let is_misspelled = name.contains(&b'_');
+    is_one_of(&OF_NOBODY)
+        || (!is_from_trusted_proxy || is_misspelled) && is_one_of(&OF_PROXIES)
+        || is_misspelled && is_one_of(&SPELLED_WITH_HYPHENS)
+}
+
+/// Without a difference between cases, nor between underscores and hyphens. `other` is in lower case.
+fn is_alike(name: &[u8], other: &[u8]) -> bool {
+    let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    name.len() == other.len() && name.iter().map(plain).eq(other.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ends_here() {
+        for name in [
+            "Proxy",
+            "HTTP2-Settings",
+            "X_Forwarded_For",
+            "x-forwarded_for",
+            "Transfer_Encoding",
+            "x_real_ip",
+        ] {
+            assert!(ends_here(name.as_bytes(), false) && ends_here(name.as_bytes(), true), "{name}");
+        }
+        for name in ["X-Original-URL", "X-Rewrite-Url", "X-Forwarded-Port", "True-Client-IP"] {
+            assert!(ends_here(name.as_bytes(), false) && !ends_here(name.as_bytes(), true), "{name}");
+        }
+        for name in ["X_Original_URL", "X-Client_IP"] {
+            assert!(ends_here(name.as_bytes(), true), "{name}");
+        }
+        for name in
+            ["Accept", "Content-Length", "Transfer-Encoding", "X-Forwarded-For", "My_Field", "X-Proxy", ""]
+        {
+            assert!(!ends_here(name.as_bytes(), false), "{name}");
+        }
+    }
+}
