@@ -417,12 +417,13 @@ mod tests {
     #[test]
     fn lines_may_end_in_lf_alone_where_that_is_allowed() {
         let limits = ResponseLimits { bare_line_feeds: true, ..ResponseLimits::default() };
-        for (text, length) in [
-            ("HTTP/1.1 200 OK\nA: b\nContent-Length: 5\n\nhello", Some(38)),
-            ("HTTP/1.1 200\nContent-Length: 5\r\n\nhello", Some(33)),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 5\n\r\nhello", Some(37)),
-            ("HTTP/1.1 200 OK\nContent-Length: 5\n", None),
+        for text in [
+            "HTTP/1.1 200 OK\nA: b\nContent-Length: 5\n\nhello",
+            "HTTP/1.1 200\nContent-Length: 5\r\n\nhello",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\n\r\nhello",
+            "HTTP/1.1 200 OK\nContent-Length: 5\n",
         ] {
+            let length = text.find("hello");
             let mut head = ResponseHead::with_limits(limits);
             let parsed = parse_response_head(text.as_bytes(), &mut head);
             assert_eq!(parsed, Ok(length.map_or(Parsed::Partial, Parsed::Complete)), "{text:?}");
