@@ -196,3 +196,47 @@ fn functions_that_hang_are_given_up_and_their_threads_replaced() {
         tree.write("go", b"");
     }
 }
+
+/// What an obj.conf makes of a path, path parameters taken out, is nothing that a rule denies.
+#[test]
+fn no_way_of_writing_a_path_leads_past_a_rule() {
+    let tree = Tree::empty();
+    let root = tree.root();
+    std::fs::create_dir_all(root.join("admin")).expect("a directory is made");
+    tree.write("admin/secret", b"the secret");
+    tree.write("open", b"open");
+    let nsapi = "[site.route.nsapi]\ndirectives = [\"NameTrans fn=strip-params\", \
+        \"NameTrans fn=document-root root=$docroot\", \"PathCheck fn=unix-uri-clean\", \
+        \"PathCheck fn=find-pathinfo\", \"Service fn=send-file\"]\n";
+    let config = format!(
+        "[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n[[site.route]]\npath = \"/admin/\"\n\
+         deny = [\"0.0.0.0/0\", \"::/0\"]\n{nsapi}[[site.route]]\n{nsapi}"
+    );
+    let server = Server::configured(&root, &config);
+    assert_eq!(server.get("/open;a=b").body, b"open");
+    for target in [
+        "/admin/secret",
+        "/admin//secret",
+        "/admin;x/secret",
+        "/admin;/secret",
+        "/admin/;/secret",
+        "/admin%3bx/secret",
+        "/;/admin/secret",
+        "/;a=b/admin/secret",
+        "/x/..;/admin/secret",
+        "/x/..;a=b/admin/secret",
+        "/x/%2e%2e;/admin/secret",
+        "/.;/admin/secret",
+        "/./admin/./secret",
+        "/x/../admin/secret;y",
+        "/admin%2fsecret",
+        "/admin%2f..%2fadmin%2fsecret",
+        "/admin\\secret",
+        "/%61dmin/secret",
+        "/open/../admin/secret",
+        "/open/..;/admin/secret",
+    ] {
+        let answer = server.connect().ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert!(answer.status >= 300 && answer.body != b"the secret", "{target}: {}", answer.status);
+    }
+}
