@@ -572,3 +572,41 @@ fn what_is_required_of_a_client_reaches_it() {
     let answer = server.connect().ask("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!((answer.status, answer.field("upgrade")), (426, Some("TLS/1.2")));
 }
+
+#[test]
+fn a_request_for_the_servers_on_the_way_is_counted() {
+    let (origin, seen) = recording("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let tree = Tree::standard();
+    let server = server(&tree, "", &origin.keys(""));
+    let status = |method: &str, left: &str| {
+        let request = format!(
+            "{method} /app/ HTTP/1.1\r\nHost: a\r\nMax-Forwards: {left}\r\nConnection: close\r\n\r\n"
+        );
+        server.connect().ask(request).status
+    };
+    assert_eq!((status("OPTIONS", "0"), status("TRACE", "0")), (204, 405));
+    assert_eq!(origin.connections(), 0);
+    for (method, left, arrives) in
+        [("OPTIONS", "5", "4"), ("GET", "5", "5"), ("GET", "0", "0"), ("OPTIONS", "x", "x")]
+    {
+        assert_eq!(status(method, left), 200);
+        let head = seen.lock().unwrap().clone();
+        assert!(head.contains(&format!("\r\nMax-Forwards: {arrives}\r\n")), "{method} {left}: {head}");
+    }
+}
+
+#[test]
+fn an_accelerator_passes_long_bodies_on() {
+    let origin = Origin::start(|stream| {
+        let head = read_head(stream).unwrap();
+        assert!(head.contains("\r\nContent-Length: 3000000\r\n"), "{head}");
+        stream.read_exact(&mut vec![0; 3_000_000]).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+    });
+    let request =
+        [&b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n"[..], &[b'x'; 3_000_000]].concat();
+    let server = Server::accelerating(origin.address, &["--cores", "1"]);
+    assert_eq!(server.connect().ask(&request).status, 200);
+    let server = Server::accelerating(origin.address, &["--cores", "1", "--body-limit", "1MiB"]);
+    assert_eq!(server.connect().ask(&request[..60]).status, 413);
+}

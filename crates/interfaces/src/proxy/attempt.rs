@@ -6,10 +6,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use touchstone_http::request::Method;
+
 use super::balance::Balance;
 use super::connections::Turn;
 use super::failure::{Failure, Step};
-use super::fields::{Outbound, hash_key};
+use super::fields::{Outbound, hash_key, max_forwards};
 use super::forwarded;
 use super::group::Group;
 use super::http2::SessionUse;
@@ -56,6 +58,12 @@ pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
         let message = format!("{} comes by again and again: this server is its own origin", about(&request));
         group.server.log(Level::Warning, "request in circles", &message);
         return Answer::error(508);
+    }
+    // RFC 9110 section 7.6.2: this server is the last that the request is for.
+    match (max_forwards(&request), request.method()) {
+        (Some(0), Method::Options) => return Answer::new(204).field("Allow", "OPTIONS"),
+        (Some(0), _) => return Answer::error(405).field("Allow", "OPTIONS"),
+        _ => {}
     }
     let Some(outbound) = Outbound::new(settings, &request) else { return Answer::error(400) };
     if grpc::is_call(&request, settings.version) {

@@ -76,8 +76,10 @@ impl Outbound {
             settings.forward.remove.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
                 || settings.forward.set.iter().any(|(other, _)| name.eq_ignore_ascii_case(other.as_bytes()))
         };
+        let counted = max_forwards(request).is_some();
         for (name, value) in request.received.fields() {
-            let ends_here = is_one_of(name, &CONNECTION_FIELDS)
+            let ends_here = counted && name.eq_ignore_ascii_case(b"max-forwards")
+                || is_one_of(name, &CONNECTION_FIELDS)
                 || is_one_of(name, &REPLACED_FIELDS)
                 || is_one_of(name, &OWN_FIELDS);
             if !ends_here && !connection.iter().any(|list| list_has(list, name)) && !is_removed(name) {
@@ -85,6 +87,9 @@ impl Outbound {
                     lines.extend_from_slice(piece);
                 }
             }
+        }
+        if let Some(left) = max_forwards(request) {
+            lines.extend_from_slice(format!("Max-Forwards: {}\r\n", left.saturating_sub(1)).as_bytes());
         }
         forwarded::append_lines(&settings.forward, request, &mut lines);
         // With a body to be sent first, a request to switch is answered as any other (RFC 9110 section 7.8).
@@ -225,6 +230,14 @@ pub fn hash_key(by: &HashBy, request: &Request) -> Option<u64> {
             pairs.map(find).find(Option::is_some).flatten()
         }
     }
+}
+
+/// How often a request for the servers on the way may still be passed on (RFC 9110 section 7.6.2).
+pub fn max_forwards(request: &Request) -> Option<u64> {
+    let counts = matches!(request.method(), Method::Options | Method::Trace);
+    let value = request.received.values("max-forwards").next().filter(|_| counts)?;
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    is_number.then(|| std::str::from_utf8(value).ok()?.parse().ok()).flatten()
 }
 
 /// Whether the client asks to speak another protocol.

@@ -55,6 +55,14 @@ pub struct Arguments {
     #[arg(long, value_name = "PEM", requires = "cert")]
     key: Option<PathBuf>,
 
+    /// Speak HTTP/3 as well, over UDP on the same port
+    #[arg(long, requires = "cert")]
+    http3: bool,
+
+    /// The largest request body that goes to the origin; a larger one is answered with 413
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size_text)]
+    body_limit: u64,
+
     /// Where `touchstone purge`, `status` and `stop` reach it: the path of a unix socket that is made
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
@@ -82,6 +90,7 @@ fn configuration(arguments: Arguments) -> Config {
     let mut config = accelerate(arguments.origin, arguments.listen);
     config.accelerator.memory_bytes = arguments.memory;
     config.accelerator.disk = arguments.disk;
+    config.limits.body_bytes = arguments.body_limit;
     config.accelerator.disk_bytes = arguments.disk_size;
     let default_freshness = u32::try_from(arguments.default_freshness.as_secs()).unwrap_or(u32::MAX);
     for site in &mut config.sites {
@@ -90,6 +99,7 @@ fn configuration(arguments: Arguments) -> Config {
         }
         site.tls.certificate = arguments.cert.clone();
         site.tls.key = arguments.key.clone();
+        site.tls.http3 = arguments.http3;
     }
     if let Some(path) = arguments.control {
         config.server.control_socket = ControlSocket::Path(path);
