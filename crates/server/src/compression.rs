@@ -86,6 +86,10 @@ impl Interface for Compressed {
         self.interface.is_called()
     }
 
+    fn takes_escapes(&self) -> bool {
+        self.interface.takes_escapes()
+    }
+
     fn caller(&self, way_back: Arc<dyn WayBack>) -> Option<Box<dyn Caller>> {
         let caller = self.interface.caller(way_back)?;
         Some(Box::new(PlainCaller { caller, settings: self.settings }))
