@@ -11,6 +11,7 @@ mod origin;
 mod parts;
 mod robustness;
 mod rude;
+mod sharing;
 #[path = "../support/mod.rs"]
 mod support;
 mod targeted;
