@@ -402,20 +402,29 @@ fn check_configuration(text: &str) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     std::fs::write(directory.path().join("ajp.secret"), "a long secret\n")
         .map_err(|error| error.to_string())?;
-    // Plug-ins, which are looked for and not loaded, and what they are configured with.
+    // What plug-ins are configured with; lines of `directives` are the object `default`.
+    let object = if text.contains("\ndirectives = ") { "other" } else { "default" };
+    let obj_conf = format!("<Object name={object}>\n</Object>\n");
     for (name, content) in [
         // An application, which is looked for and not started.
         ("shop.war", ""),
-        ("config/obj.conf", "<Object name=other>\n</Object>\n"),
+        ("config/obj.conf", &obj_conf[..]),
         ("config/magnus.conf", "ServerName www.example.org\n"),
-        ("usr/local/lib/nsapi/plugin.so", ""),
-        ("usr/local/lib/nsapi/hello.so", ""),
+        ("usr/local/lib/nsapi/hello.c", "int hello(void *a, void *b, void *c) { return -2; }\n"),
         // An application, which is looked for and not started.
         ("shop.war", ""),
     ] {
         let path = directory.path().join(name);
         let made = std::fs::create_dir_all(path.parent().unwrap_or(directory.path()));
         made.and_then(|()| std::fs::write(&path, content)).map_err(|error| error.to_string())?;
+    }
+    // Plug-ins, which are loaded.
+    for plugin in ["plugin.so", "hello.so"] {
+        let plugins = directory.path().join("usr/local/lib/nsapi");
+        let mut compiler = Command::new("cc");
+        compiler.current_dir(plugins).args(["-shared", "-fPIC", "hello.c", "-o", plugin]);
+        let status = compiler.status().map_err(|error| format!("cc: {error}"))?;
+        assert!(status.success(), "{plugin}: {status}");
     }
     // Certificates for origins, which are read.
     let own =
