@@ -1,7 +1,7 @@
 /*
- * exit and its like, as plug-ins find them: the program stands before the C library where a plug-in looks for a name, so
- * that a plug-in does not end the server without a word. Whoever else calls them gets what the C library does. build.rs
- * reads the names behind EXPORT from here.
+ * exit and its like, as plug-ins find them: the program stands before the C library where a plug-in looks
+ * for a name, so that a plug-in does not end the server without a word. Calls of others go to the C library.
+ * build.rs reads the names behind EXPORT from here.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

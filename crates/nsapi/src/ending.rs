@@ -1,5 +1,5 @@
-//! Plug-ins that call `exit` or `_exit`: the server says which, lets the other requests end, and ends with a status that
-//! is not 0. In a process that a plug-in has forked, they do what they always do.
+//! Plug-ins that call `exit` or `_exit`: the server says which, lets the other requests end, and ends with a
+//! status that is not 0. In a process that a plug-in has forked, they do what they always do.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -64,7 +64,8 @@ fn end_now(status: c_int) -> ! {
     }
 }
 
-/// A call of `exit` or one of its like. Returns where no plug-in has called, or where it is a process that one has forked.
+/// A call of `exit` or one of its like. Returns where no plug-in has called, or where it is a process that one
+/// has forked.
 #[unsafe(no_mangle)]
 pub extern "C" fn touchstone_nsapi_ends(name: *const c_char, status: c_int, caller: *const c_void) {
     // SAFETY: it only asks.

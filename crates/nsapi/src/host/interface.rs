@@ -402,8 +402,8 @@ impl OnThisCore {
         counts::FUNCTIONS_GIVEN_UP.fetch_add(1, Ordering::Relaxed);
         let most = self.hosting.most_threads;
         let message = format!(
-            "{} has neither ended nor read nor written for {:?} (function_timeout): its request is given up. Of {most} \
-             threads {} hang, and others take their place, up to {most}",
+            "{} has neither ended nor read nor written for {:?} (function_timeout): its request is \
+             given up. Of {most} threads {} hang, and others take their place, up to {most}",
             core_end.running(),
             self.hosting.time_limit,
             self.workers.lost(),

@@ -1,4 +1,5 @@
-//! Answers of plug-ins as clients see them: types of files, fields of one name, lengths, and what is sent when.
+//! Answers of plug-ins as clients see them: types of files, fields of one name, lengths, and what is sent
+//! when.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -66,7 +67,8 @@ fn start(tree: &Tree, way: (&str, &str), site: &str, init: &str, directives: &st
     let config = format!(
         "[error_log]\npath = \"stderr\"\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n{site}\
          [[site.route]]\n[site.route.nsapi]\n{}\
-         init = [\"fn=load-modules shlib=answers.so funcs=answers-page,answers-fields,answers-wait{}\"{init}]\n\
+         init = [\"fn=load-modules shlib=answers.so \
+         funcs=answers-page,answers-fields,answers-wait{}\"{init}]\n\
          directives = [{directives}]\n",
         way.1, way.0,
     );
@@ -180,7 +182,8 @@ fn functions_that_hang_are_given_up_and_their_threads_replaced() {
                 .as_bytes(),
         );
         let Some(server) = start(&tree, way, "", "", lines) else { return };
-        // A process is ended when as many hang as there are threads; threads are replaced up to as many again.
+        // A process is ended when as many hang as there are threads; threads are replaced up to as many
+        // again.
         let hanging = if way == WAYS[0] { 3 } else { 2 };
         for _ in 0..hanging {
             assert_eq!(server.get("/hangs").status, 504, "{way:?}");

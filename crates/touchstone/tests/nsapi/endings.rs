@@ -1,5 +1,5 @@
-//! Plug-ins that end the process, or crash in threads of their own: the server never ends without a word, and never with
-//! status 0.
+//! Plug-ins that end the process, or crash in threads of their own: the server never ends without a word, and
+//! never with status 0.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
