@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the model of sharing with fresh seeds: random histories of several visitors on the real cache, for SECONDS_TO_RUN
+# Runs the model of sharing with fresh seeds: random histories of several visitors on the real cache, for
+# SECONDS_TO_RUN
 # seconds (an hour by default). What it finds is printed with its seed and the shortest history that shows it.
 #
 #   scripts/soak.sh
@@ -10,4 +11,5 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-SECONDS_TO_RUN=${SECONDS_TO_RUN:-3600} cargo test -p touchstone-accelerator --test sharing -- --ignored --nocapture soak
+export SECONDS_TO_RUN=${SECONDS_TO_RUN:-3600}
+cargo test -p touchstone-accelerator --test sharing -- --ignored --nocapture soak

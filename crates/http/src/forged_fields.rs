@@ -1,7 +1,9 @@
-//! Fields of a request that neither programs nor origins get from a client: they would say something in its name that
+//! Fields of a request that neither programs nor origins get from a client: they would say something in its
+//! name that
 //! only this server, or a trusted proxy, may say.
 
-/// Other names for what `X-Forwarded-*` says, the path that the rules have judged, and what a user proved to be.
+/// Other names for what `X-Forwarded-*` says, the path that the rules have judged, and what a user proved to
+/// be.
 const OF_PROXIES: [&str; 21] = [
     "cf-connecting-ip",
     "client-ip",
@@ -26,11 +28,13 @@ const OF_PROXIES: [&str; 21] = [
     "x-url-scheme",
 ];
 
-/// Fields that are never handed on: `HTTP_PROXY` is a setting of many programs (httpoxy), and settings of HTTP/2 belong
+/// Fields that are never handed on: `HTTP_PROXY` is a setting of many programs (httpoxy), and settings of
+/// HTTP/2 belong
 /// to one connection.
 const OF_NOBODY: [&str; 2] = ["http2-settings", "proxy"];
 
-/// Fields whose names mean something in their right spelling. With an underscore for a hyphen, many programs take them
+/// Fields whose names mean something in their right spelling. With an underscore for a hyphen, many programs
+/// take them
 /// for the same.
 const SPELLED_WITH_HYPHENS: [&str; 13] = [
     "content-length",

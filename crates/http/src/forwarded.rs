@@ -1,6 +1,8 @@
-//! What a proxy says of the scheme that the client has used: `X-Forwarded-Proto`, or `proto` in `Forwarded` (RFC 7239).
+//! What a proxy says of the scheme that the client has used: `X-Forwarded-Proto`, or `proto` in `Forwarded`
+//! (RFC 7239).
 
-/// Whether the client came over HTTPS, as the first value of these fields says; `None`: they say nothing. `first` gives the
+/// Whether the client came over HTTPS, as the first value of these fields says; `None`: they say nothing.
+/// `first` gives the
 /// value of the first field line with a name. Only what a trusted proxy sends may be asked for this.
 pub fn forwarded_is_https<'a>(first: impl Fn(&'static str) -> Option<&'a [u8]>) -> Option<bool> {
     if let Some(value) = first("x-forwarded-proto") {

@@ -1,8 +1,11 @@
 //! The path of a request, read once: the form that rules judge, and the same written anew.
 //!
-//! What leaves this server is what was judged. [`PathRules::read`] gives both forms. A path that two readers can take
-//! for two paths even then (an escaped slash, a backslash, parameters behind a semicolon) has [`other_readings`]: it
-//! may pass only where the rules say the same of all of them. Where a reader would find a dot segment that another
+//! What leaves this server is what was judged. [`PathRules::read`] gives both forms. A path that two readers
+//! can take
+//! for two paths even then (an escaped slash, a backslash, parameters behind a semicolon) has
+//! [`other_readings`]: it
+//! may pass only where the rules say the same of all of them. Where a reader would find a dot segment that
+//! another
 //! does not find, the path is refused.
 
 use memchr::memchr;
@@ -98,7 +101,8 @@ impl Reader {
         let is_empty = segment.is_empty();
         self.moved |= segment == b"." || segment == b"..";
         self.kept |= is_empty && slash_follows && self.rules.keep_slashes;
-        // A dot segment takes back another segment where repeated slashes count. Two slashes at the beginning can be
+        // A dot segment takes back another segment where repeated slashes count. Two slashes at the
+        // beginning can be
         // taken for the name of a server.
         if self.kept && (self.moved || self.read.judged.len() == 1) {
             return Err(PathError::Ambiguous);
@@ -121,7 +125,8 @@ fn escape(byte: u8) -> [u8; 3] {
     [b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
 }
 
-/// Appends a decoded path as it is sent, [`ESCAPED_SLASH`] as `%2F`; `stays` are the bytes beside letters and digits
+/// Appends a decoded path as it is sent, [`ESCAPED_SLASH`] as `%2F`; `stays` are the bytes beside letters
+/// and digits
 /// that stand for themselves.
 pub fn append_escaped(path: &[u8], stays: &[u8], out: &mut Vec<u8>) {
     for &byte in path {
@@ -138,7 +143,8 @@ pub fn needs_escapes(judged: &[u8]) -> bool {
     judged.iter().any(|&byte| byte < b' ')
 }
 
-/// Whether a reader finds a dot segment in a judged path where another finds none, or cuts parameters off at another
+/// Whether a reader finds a dot segment in a judged path where another finds none, or cuts parameters off at
+/// another
 /// place.
 fn is_ambiguous(judged: &[u8]) -> bool {
     let is_slash = |byte: &u8| matches!(*byte, ESCAPED_SLASH | b'\\');
@@ -180,8 +186,10 @@ fn features(judged: &[u8]) -> u8 {
     })
 }
 
-/// What others may take a judged path for: an escaped slash or a backslash for a slash, a segment with parameters for
-/// one without, and each of these together. Most paths have no other reading. Those without parameters are left out
+/// What others may take a judged path for: an escaped slash or a backslash for a slash, a segment with
+/// parameters for
+/// one without, and each of these together. Most paths have no other reading. Those without parameters are
+/// left out
 /// where what answers asks the rules about these itself.
 pub fn other_readings(judged: &[u8], with_parameters: bool) -> impl Iterator<Item = Vec<u8>> + '_ {
     let found = features(judged) & if with_parameters { !0 } else { !PARAMETERS };
@@ -303,8 +311,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_written_path_is_its_own(path in "/(/|[a-c]|\\.|;|\\\\|%2[eEfF5]|%3[bB]|%5[cC]|%0[9Aad]|\u{e9}){0,16}",
-                                     keep_slashes: bool) {
+        fn a_written_path_is_its_own(
+            path in "/(/|[a-c]|\\.|;|\\\\|%2[eEfF5]|%3[bB]|%5[cC]|%0[9Aad]|\u{e9}){0,16}",
+            keep_slashes: bool,
+        ) {
             let rules = PathRules { keep_slashes, refuse_escapes: false };
             if let Ok(read) = rules.read(path.as_bytes()) {
                 prop_assert_eq!(rules.read(&read.written), Ok(read.clone()));

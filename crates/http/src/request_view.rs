@@ -12,7 +12,8 @@ pub struct RequestView<'a> {
     /// The method.
     pub method: &'a [u8],
     /// The path in its normal form (see [`normalise_path`](crate::target::normalise_path)): decoded, without
-    /// dot segments and repeated slashes. A rule for a path must not be walked around by writing the path differently.
+    /// dot segments and repeated slashes. A rule for a path must not be walked around by writing the path
+    /// differently.
     pub path: &'a [u8],
     /// The query as it was sent, without its question mark.
     pub query: Option<&'a [u8]>,

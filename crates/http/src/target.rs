@@ -131,7 +131,8 @@ fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
 }
 
 /// Whether `path` is its own [normal form](normalise_path), found in one pass: it begins with a slash, has no
-/// percent escape, no two slashes in a row, no segment that begins with a dot, and only visible ASCII but `#`,
+/// percent escape, no two slashes in a row, no segment that begins with a dot, and only visible ASCII but
+/// `#`,
 /// `?`, and what others may read in another way: the backslash and the semicolon.
 ///
 /// A path that is not plain may still be good: it goes through [`normalise_path`]. A plain path is safe to

@@ -1,11 +1,13 @@
-//! Reading files of a result directory that another person made: regular files of a bounded size, and nothing else.
+//! Reading files of a result directory that another person made: regular files of a bounded size, and
+//! nothing else.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Opens a regular file. A symbolic link, a pipe or a device is an error, and none of them makes the reader wait.
+/// Opens a regular file. A symbolic link, a pipe or a device is an error, and none of them makes the reader
+/// wait.
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {

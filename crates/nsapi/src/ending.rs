@@ -64,7 +64,8 @@ fn end_now(status: c_int) -> ! {
     }
 }
 
-/// A call of `exit` or one of its like. Returns where no plug-in has called, or where it is a process that one
+/// A call of `exit` or one of its like. Returns where no plug-in has called, or where it is a process that
+/// one
 /// has forked.
 #[unsafe(no_mangle)]
 pub extern "C" fn touchstone_nsapi_ends(name: *const c_char, status: c_int, caller: *const c_void) {

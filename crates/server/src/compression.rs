@@ -1,10 +1,13 @@
 //! Compressing the answers of programs and origins, by the `compression` keys of their site.
 //!
-//! It is an interface before another, behind the cache: what is stored is the coded form of each coding that was asked for,
-//! told apart by `Vary: Accept-Encoding`, which is on every answer that could be coded. A strong entity tag stands for the
+//! It is an interface before another, behind the cache: what is stored is the coded form of each coding that
+//! was asked for,
+//! told apart by `Vary: Accept-Encoding`, which is on every answer that could be coded. A strong entity tag
+//! stands for the
 //! bytes that the program made, so it is made weak.
 //!
-//! A body is compressed as it comes, and flushed whenever the program has nothing more for the moment. Requests that ask for
+//! A body is compressed as it comes, and flushed whenever the program has nothing more for the moment.
+//! Requests that ask for
 //! no coding keep the shorter ways to a program.
 
 use std::future::poll_fn;
@@ -282,7 +285,8 @@ fn say_that_it_varies_with(mut answer: Answer, body_bytes: u64) -> Answer {
     answer
 }
 
-/// Whether the answer is one of those that are compressed for who accepts it. `body_bytes`: the length of a body that is not
+/// Whether the answer is one of those that are compressed for who accepts it. `body_bytes`: the length of a
+/// body that is not
 /// in it.
 fn may_be_coded(answer: &Answer, body_bytes: Option<u64>) -> bool {
     if matches!(answer.status, 0..200 | 204..=206 | 304) {
@@ -386,7 +390,7 @@ fn compress_body(mut answer: Answer, coding: ContentCoding, level: u8) -> Answer
     answer.part(Part::Stream { body: receiver, length: None })
 }
 
-/// Compresses as the body comes; false when nobody receives it any more.
+/// Compresses as the body comes; false when no client receives it any more.
 async fn compress_stream(
     first: Bytes,
     rest: &mut Receiver,

@@ -1,4 +1,5 @@
-//! Unix sockets to which only their owner can connect from the first moment on, without the umask of the process.
+//! Unix sockets to which only their owner can connect from the first moment on, without the umask of the
+//! process.
 
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -10,7 +11,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Listens at a path, or at a name of the abstract namespace where the path begins with a zero byte. On Linux the file gets the
+/// Listens at a path, or at a name of the abstract namespace where the path begins with a zero byte. On
+/// Linux the file gets the
 /// mode that the socket has when it is bound, so that there is no moment at which another user could connect.
 pub fn listen(path: impl AsRef<Path>) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;

@@ -109,7 +109,7 @@ fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, Stri
         head_limits: ResponseLimits {
             head_bytes: most(config.header_bytes),
             fields: most(config.header_fields),
-            // Old programs that are servers of their own write such heads; whoever was made an origin is trusted.
+            // Old programs that are servers of their own write such heads, and an origin is trusted.
             bare_line_feeds: true,
         },
         resolve_interval: config.resolve_interval,

@@ -500,7 +500,7 @@ impl AcceleratedOfCore {
         let answer_fields = fields::FieldText(&answer.fields);
         let host = request.host.as_deref().unwrap_or_default();
         let own = answer_fields.first("content-location").and_then(|location| {
-            same_origin_target(location, request.tls.is_some(), host, &request.path_as_sent)
+            same_origin_target(location, is_secure(request), host, &request.path_as_sent)
         });
         let names_itself = own.is_some_and(|(path, query)| {
             path == *request.path_as_sent && query.as_deref() == request.query.as_deref()
@@ -558,7 +558,7 @@ impl AcceleratedOfCore {
             let names_other = ["location", "content-location"];
             if names_other.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
                 && let Some((path, query)) =
-                    same_origin_target(value, request.tls.is_some(), host, &request.path_as_sent)
+                    same_origin_target(value, is_secure(request), host, &request.path_as_sent)
             {
                 keys.push(key_of(&path, query.as_deref()));
             }

@@ -76,7 +76,7 @@ pub struct Resource {
     pub sets_cookie: bool,
     /// It sets a cookie with 304 and with answers to HEAD.
     pub sets_cookie_later: bool,
-    /// It answers conditional requests with 304 whoever asks.
+    /// It answers conditional requests with 304 for every user.
     pub answers_304: bool,
     /// Its body comes in two pieces.
     pub streams: bool,
@@ -99,7 +99,7 @@ pub enum Operation {
     Pass { seconds: i64 },
     /// An operator purges a page.
     Purge { path: usize },
-    /// The origin has a new version of a page, and nobody tells the cache.
+    /// The origin has a new version of a page, and the cache is not told.
     Deploy { path: usize },
     /// A client changes a page.
     Change { path: usize },

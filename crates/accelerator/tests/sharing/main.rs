@@ -1,20 +1,28 @@
 //! Nothing of one visitor reaches another: random histories on the real layer, judged by a model.
 //!
-//! A history has several users with and without cookies and authorization, concurrent requests, ranges, HEAD, conditions and
-//! directives of clients, clients that leave, and an origin whose answers come when the history says so: with every mix of
-//! freshness, validators, `Vary`, `Set-Cookie`, private fields, 304, 5xx and bodies that are cut; purges, changes by POST,
-//! evictions, a clock that jumps, and, with a disk, restarts. Every body names what it is and for whom it was made.
+//! A history has several users with and without cookies and authorization, concurrent requests, ranges,
+//! HEAD, conditions and
+//! directives of clients, clients that leave, and an origin whose answers come when the history says so:
+//! with every mix of
+//! freshness, validators, `Vary`, `Set-Cookie`, private fields, 304, 5xx and bodies that are cut; purges,
+//! changes by POST,
+//! evictions, a clock that jumps, and, with a disk, restarts. Every body names what it is and for whom it
+//! was made.
 //! [`oracle`] says of every answer whether that client may have it.
 //!
 //! ```sh
-//! cargo test -p touchstone-accelerator --test sharing                        # 100,000 histories, the same ones each time
+//! cargo test -p touchstone-accelerator --test sharing                        # 100,000 histories, the same
+//! ones each time
 //! SHARING_SEED=17 cargo test -p touchstone-accelerator --test sharing one    # one of them
-//! make soak                                                                  # others, for as long as you like
+//! make soak                                                                  # others, for as long as you
+//! like
 //! ```
 //!
 //! Each of these faults was put back into the layer, and was found within the first thousand histories:
-//! answers to cookies stored with a validator alone; requests that have waited not being asked whether they may have the
-//! answer; `max-stale` and stale-if-error for answers to credentials; `Set-Cookie` of a 304 or of HEAD merged into what is
+//! answers to cookies stored with a validator alone; requests that have waited not being asked whether they
+//! may have the
+//! answer; `max-stale` and stale-if-error for answers to credentials; `Set-Cookie` of a 304 or of HEAD
+//! merged into what is
 //! stored; the failure of one request given to those that waited for it.
 
 #![allow(

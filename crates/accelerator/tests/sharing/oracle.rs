@@ -1,6 +1,8 @@
-//! Who may be given what, and how old. Written from RFC 9111 and docs/accelerator.md alone, without the layer's own rules.
+//! Who may be given what, and how old. Written from RFC 9111 and docs/accelerator.md alone, without the
+//! layer's own rules.
 //!
-//! An answer is right if the origin made it for this very request, or if some fetch of the same representation may be shared
+//! An answer is right if the origin made it for this very request, or if some fetch of the same
+//! representation may be shared
 //! with this client and is not too old.
 
 use super::history::{USERS, WISHES};
@@ -179,7 +181,8 @@ fn may_share(
     judge_age(record, id, asked, got, fetch, &word)
 }
 
-/// The step in which this client's own request, or one that it may have waited for, has shown that it is right still.
+/// The step in which this client's own request, or one that it may have waited for, has shown that it is
+/// right still.
 fn validation(record: &Record, id: usize, asked: &Asked, got: &Got, fetch: &Fetch) -> Option<usize> {
     let is_it = |other: &&Fetch| {
         other.status == 304

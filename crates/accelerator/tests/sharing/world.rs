@@ -1,4 +1,5 @@
-//! The real layer with an origin whose answers the history releases one by one. Everything that the origin has sent, and
+//! The real layer with an origin whose answers the history releases one by one. Everything that the origin
+//! has sent, and
 //! everything that clients have got, is recorded.
 
 use std::cell::{Cell, RefCell};

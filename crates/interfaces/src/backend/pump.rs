@@ -33,7 +33,7 @@ pub struct Pump<P: Protocol> {
 }
 
 /// The way of a body to its client, which ends where the length ends that the program has promised: a program may go on
-/// with other work then, and what it sends further is for nobody.
+/// with other work then, and what it sends further is discarded.
 pub struct BodySender {
     /// None: the promised length is reached.
     sender: Option<Sender>,

@@ -1,4 +1,5 @@
-//! Where the body of a program's answer ends: at the length that it has named, at its last chunk, or with its output.
+//! Where the body of a program's answer ends: at the length that it has named, at its last chunk, or with
+//! its output.
 
 use touchstone_http::chunked::ChunkedDecoder;
 
@@ -17,7 +18,8 @@ impl BodyEnd {
         BodyEnd { left: head.content_length, chunks: head.is_chunked.then(ChunkedDecoder::default) }
     }
 
-    /// Leaves of some output what belongs to the body: without the framing of chunks, and without what is behind the end.
+    /// Leaves of some output what belongs to the body: without the framing of chunks, and without what is
+    /// behind the end.
     ///
     /// # Errors
     /// Why it is no body.

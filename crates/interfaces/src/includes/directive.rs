@@ -53,7 +53,8 @@ fn unknown(directive: &str, name: &[u8]) -> Broken {
     format!("{directive} has no attribute {:?}", String::from_utf8_lossy(name))
 }
 
-/// Most attributes may hold entities; those of `config`, `set value` and conditions are taken as they are. nginx has none.
+/// Most attributes may hold entities; those of `config`, `set value` and conditions are taken as they are.
+/// nginx has none.
 fn decoded(value: &[u8], grammar: Grammar) -> Template {
     match grammar {
         Grammar::Nginx => Template::of_nginx(value),

@@ -1,5 +1,6 @@
 //! Files of media types, as `load-types` names them: that of the Netscape servers
-//! (`type=text/html exts=htm,html`), and that of the others (`text/html htm html`). Lines that say a coding or
+//! (`type=text/html exts=htm,html`), and that of the others (`text/html htm html`). Lines that say a coding
+//! or
 //! a language of an ending are left out.
 
 use std::sync::Arc;

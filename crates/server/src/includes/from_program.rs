@@ -1,6 +1,8 @@
-//! Answers of programs and other servers that are pages with directives: those of a route with `includes` of its own.
+//! Answers of programs and other servers that are pages with directives: those of a route with `includes` of
+//! its own.
 //!
-//! Such an answer is taken as a whole, parsed, and evaluated for its request. What it includes by `virtual` is relative to
+//! Such an answer is taken as a whole, parsed, and evaluated for its request. What it includes by `virtual`
+//! is relative to
 //! the path of the request; what by `file`, to the same path below the route's root.
 
 use std::rc::Rc;

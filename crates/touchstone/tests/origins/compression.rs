@@ -86,7 +86,7 @@ fn the_cache_never_mixes_codings() {
             assert_eq!(body == page(), coding.is_empty(), "{head}");
         }
     }
-    // Once for each, whoever asks again.
+    // Once for each, however often it is asked.
     assert!((4..=5).contains(&asked.load(Ordering::SeqCst)), "{asked:?}");
 }
 

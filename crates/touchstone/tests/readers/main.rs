@@ -1,5 +1,7 @@
-//! What a rule denies cannot be reached by writing its path in another way: raw request targets, written by hand,
-//! generated and mutated, go through the interfaces, and what arrives behind them is read by the parsers of others.
+//! What a rule denies cannot be reached by writing its path in another way: raw request targets, written by
+//! hand,
+//! generated and mutated, go through the interfaces, and what arrives behind them is read by the parsers of
+//! others.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

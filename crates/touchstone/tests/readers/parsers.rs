@@ -1,4 +1,5 @@
-//! The parsers of others, one process each: targets in, one a line in hexadecimal digits; decoded paths out in the same
+//! The parsers of others, one process each: targets in, one a line in hexadecimal digits; decoded paths out
+//! in the same
 //! way. A line `-` says that the parser refuses the target.
 
 use std::io::Write;
@@ -36,7 +37,8 @@ const PHP: &str = r#"
 while (($line = fgets(STDIN)) !== false) {
     $parts = parse_url(hex2bin(trim($line)));
     if ($parts === false) { echo "-\n"; continue; }
-    echo bin2hex(isset($parts['host']) ? '/admin/of-another-host' : rawurldecode($parts['path'] ?? '/')), "\n";
+    $path = isset($parts['host']) ? '/admin/of-another-host' : rawurldecode($parts['path'] ?? '/');
+    echo bin2hex($path), "\n";
 }"#;
 
 const GO: &str = r#"package main
@@ -155,7 +157,8 @@ fn decoded(path: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What programs make of a decoded path: with or without the backslash as a slash, path parameters, and what some drop.
+/// What programs make of a decoded path: with or without the backslash as a slash, path parameters, and what
+/// some drop.
 pub(crate) fn readings(path: Option<&[u8]>) -> Vec<String> {
     let Some(path) = path else { return Vec::new() };
     let path = String::from_utf8_lossy(path).into_owned();

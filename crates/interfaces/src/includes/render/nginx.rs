@@ -1,4 +1,5 @@
-//! The variables of nginx that Apache does not have, or that mean another thing there: they are of the page at hand, which
+//! The variables of nginx that Apache does not have, or that mean another thing there: they are of the page
+//! at hand, which
 //! may be included by another, with its own path and query.
 
 use super::walk::Walk;
