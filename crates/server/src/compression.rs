@@ -89,6 +89,10 @@ impl Interface for Compressed {
         self.interface.is_called()
     }
 
+    fn judges_parameters(&self) -> bool {
+        self.interface.judges_parameters()
+    }
+
     fn takes_escapes(&self) -> bool {
         self.interface.takes_escapes()
     }
