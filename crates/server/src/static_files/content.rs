@@ -116,6 +116,8 @@ pub fn answer_content(
     representation.write_content_fields(&mut answer.fields);
     representation.write_validators(&mut answer.fields);
     answer.body = content.whole();
+    // An answer to HEAD without a body says the length only where it is declared, and an empty file has one.
+    answer.declared_length = Some(content.length());
     answer
 }
 
