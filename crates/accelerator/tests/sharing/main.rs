@@ -11,19 +11,21 @@
 //! [`oracle`] says of every answer whether that client may have it.
 //!
 //! ```sh
-//! cargo test -p touchstone-accelerator --test sharing                        # 100,000 histories, the same
-//! ones each time
-//! SHARING_SEED=17 cargo test -p touchstone-accelerator --test sharing one    # one of them
-//! make soak                                                                  # others, for as long as you
-//! like
+//! # 100,000 histories, the same ones each time
+//! cargo test -p touchstone-accelerator --test sharing
+//! # one of them
+//! SHARING_SEED=17 cargo test -p touchstone-accelerator --test sharing one
+//! # others, for as long as you like
+//! make soak
 //! ```
 //!
-//! Each of these faults was put back into the layer, and was found within the first thousand histories:
-//! answers to cookies stored with a validator alone; requests that have waited not being asked whether they
-//! may have the
-//! answer; `max-stale` and stale-if-error for answers to credentials; `Set-Cookie` of a 304 or of HEAD
-//! merged into what is
-//! stored; the failure of one request given to those that waited for it.
+//! Each of these faults was put back into the layer, and was found within a minute:
+//!
+//! - answers to cookies stored with a validator alone;
+//! - requests that have waited not being asked whether they may have the answer;
+//! - `max-stale` for answers to credentials;
+//! - `Set-Cookie` of a 304 merged into what is stored, with the refusal to store it taken out as well;
+//! - the failure of one request given to those that waited for it.
 
 #![allow(
     clippy::unwrap_used,
