@@ -207,6 +207,15 @@ impl Answer {
         }
     }
 
+    /// The value of `Content-Length`: what was declared, otherwise the length of the body; `None` where neither is known.
+    pub fn content_length(&self, framing: Framing) -> Option<u64> {
+        let of_body = match framing {
+            Framing::Length(length) => Some(length),
+            _ => None,
+        };
+        self.declared_length.or(of_body)
+    }
+
     /// The head's bytes, with what a variant says of the connection.
     pub fn head(&self, date: &DateSecond, variant: Variant, framing: Framing) -> Vec<u8> {
         let mut head = Vec::with_capacity(256 + self.fields.len());
@@ -224,12 +233,7 @@ impl Answer {
         head.extend_from_slice(self.date.as_ref().unwrap_or(&date.text));
         head.extend_from_slice(b"\r\n");
         head.extend_from_slice(&self.fields);
-        let length = match framing {
-            Framing::Chunked | Framing::Close if self.declared_length.is_none() => None,
-            Framing::Length(length) => Some(self.declared_length.unwrap_or(length)),
-            _ => self.declared_length,
-        };
-        match (length, framing) {
+        match (self.content_length(framing), framing) {
             (Some(length), _) => {
                 head.extend_from_slice(b"Content-Length: ");
                 decimal::append(length, head);

@@ -38,14 +38,10 @@ pub trait Interface: Send + Sync {
     }
 
     /// Whether it passes escaped slashes, tabs and line ends on; requests with such a path are refused otherwise.
-    fn takes_escapes(&self) -> bool {
-        false
-    }
+    fn takes_escapes(&self) -> bool;
 
     /// Whether it sends a request back to the rules with the path that is left without path parameters (`;`).
-    fn judges_parameters(&self) -> bool {
-        false
-    }
+    fn judges_parameters(&self) -> bool;
 
     /// Whether [`Handler::answer_at_once`] is worth being asked.
     fn answers_at_once(&self) -> bool {

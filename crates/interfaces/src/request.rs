@@ -295,7 +295,8 @@ impl Request {
     /// and without what was meant for this request alone (conditions, ranges, what frames the body). `None` where the
     /// target is no path, leads above the root, or there have been too many.
     pub fn derive(&self, target: &[u8]) -> Option<Request> {
-        if self.depth >= MOST_DERIVED || !target.starts_with(b"/") {
+        let is_text = |&byte: &u8| byte > b' ' && byte != 0x7f;
+        if self.depth >= MOST_DERIVED || !target.starts_with(b"/") || !target.iter().all(is_text) {
             return None;
         }
         let mut parts = target.splitn(2, |&byte| byte == b'?');
@@ -405,7 +406,8 @@ mod tests {
     #[test]
     fn targets_that_lead_nowhere_are_not_followed() {
         let get = request(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
-        for target in [&b"http://other/"[..], b"", b"/../x", b"/a b", b"/a\r\nX: y"] {
+        for target in [&b"http://other/"[..], b"", b"/../x", b"/a b", b"/a\r\nX: y", b"/a?b HTTP/1.1\r\nX: y"]
+        {
             assert!(get.derive(target).is_none(), "{}", target.escape_ascii());
         }
         let mut deep = get.without_body();

@@ -63,6 +63,10 @@ impl Interface for Servlets {
         "servlet"
     }
 
+    fn takes_escapes(&self) -> bool {
+        false
+    }
+
     fn judges_parameters(&self) -> bool {
         true
     }

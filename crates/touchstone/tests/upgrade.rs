@@ -332,7 +332,11 @@ fn downloads_over_http_2_go_on_through_reloads_and_upgrades() {
                 && let Some(piece) = runtime.block_on(stream.data())
             {
                 let piece = piece.expect("no stream is reset");
-                stream.flow_control().release_capacity(piece.len()).expect("it was taken");
+                // After the last piece the server may close the connection: h2 asserts, when it is dropped, that no
+                // window update waits.
+                if !stream.is_end_stream() {
+                    stream.flow_control().release_capacity(piece.len()).expect("it was taken");
+                }
                 taken.extend_from_slice(&piece);
             }
         }
@@ -405,7 +409,9 @@ fn echoing_origin() -> SocketAddr {
 fn a_switched_protocol_outlives_reloads_and_an_upgrade() {
     let tree = Tree::standard();
     let origin = echoing_origin();
-    let route = format!("[[site.route]]\npath = \"/echo\"\nproxy = {{ to = \"http://{origin}\" }}\n");
+    let route = format!(
+        "[[site.route]]\npath = \"/echo\"\nproxy = {{ to = \"http://{origin}\", forward = {{ upgrades = [\"echo\"] }} }}\n"
+    );
     let text = format!("{}{route}", tree.configuration(&with_pid_file(2, "")));
     let mut server = start(&tree, &text);
     let client = server.connect();

@@ -131,6 +131,14 @@ impl Interface for Origin {
     fn name(&self) -> &'static str {
         "origin"
     }
+
+    fn takes_escapes(&self) -> bool {
+        false
+    }
+
+    fn judges_parameters(&self) -> bool {
+        false
+    }
     fn on_core(&self, _: Rc<dyn Server>) -> Rc<dyn Handler> {
         Rc::new(OriginOfCore(WORLD.with_borrow(|world| world.clone().expect("a world"))))
     }

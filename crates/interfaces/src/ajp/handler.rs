@@ -40,6 +40,10 @@ impl Interface for Containers {
         Ajp::NAME
     }
 
+    fn takes_escapes(&self) -> bool {
+        false
+    }
+
     fn judges_parameters(&self) -> bool {
         true
     }

@@ -47,6 +47,14 @@ impl<P: ProgramProtocol> Interface for Programs<P> {
         P::NAME
     }
 
+    fn takes_escapes(&self) -> bool {
+        false
+    }
+
+    fn judges_parameters(&self) -> bool {
+        false
+    }
+
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
         let settings = self.settings.clone();
         let group = Group::new(self.group.clone(), P::NAME, server.clone());

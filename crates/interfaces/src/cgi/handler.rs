@@ -88,6 +88,14 @@ impl Interface for Shared {
         "cgi"
     }
 
+    fn takes_escapes(&self) -> bool {
+        false
+    }
+
+    fn judges_parameters(&self) -> bool {
+        false
+    }
+
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
         self.0.on_core(server)
     }

@@ -82,6 +82,10 @@ impl Interface for Proxy {
         "proxy"
     }
 
+    fn judges_parameters(&self) -> bool {
+        false
+    }
+
     fn takes_escapes(&self) -> bool {
         true
     }

@@ -105,6 +105,14 @@ impl Interface for Nsapi {
         "nsapi"
     }
 
+    fn takes_escapes(&self) -> bool {
+        false
+    }
+
+    fn judges_parameters(&self) -> bool {
+        false
+    }
+
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
         let runs = match &self.runs {
             Runs::Here(engine) => Runs::Here(engine.clone()),

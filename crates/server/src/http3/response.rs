@@ -60,10 +60,7 @@ pub fn encode_fields<'a>(status: u16, fields: impl Iterator<Item = (&'a [u8], &'
 /// The HEADERS frame of an answer.
 pub fn encode_answer(answer: &Answer, framing: Framing, core: &Core) -> Vec<u8> {
     let date = core.clock.second();
-    let length = match framing {
-        Framing::Length(length) => Some(answer.declared_length.unwrap_or(length)),
-        _ => answer.declared_length,
-    };
+    let length = answer.content_length(framing);
     let length_text = length.unwrap_or_default().to_string();
     let lines = answer.fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
     let own: [(&[u8], &[u8]); 2] =

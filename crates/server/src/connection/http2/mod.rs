@@ -345,10 +345,7 @@ impl Http2 {
         let is_tunnel = self.incoming.iter().any(|incoming| incoming.stream == stream && incoming.is_tunnel);
         let answer = as_http2(answer, is_tunnel);
         let framing = answer.framing(head.method == Method::Head, true);
-        let length = match framing {
-            Framing::Length(length) => Some(answer.declared_length.unwrap_or(length)),
-            _ => answer.declared_length,
-        };
+        let length = answer.content_length(framing);
         let length_text = length.unwrap_or_default().to_string();
         let lines = answer.fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
         let own: [(&[u8], &[u8]); 2] =
