@@ -35,7 +35,7 @@ impl Span {
     }
 }
 
-/// The request method (RFC 9110 section 9, RFC 5789).
+/// The request method (RFC 9110 section 9, RFC 5789, RFC 10008).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Method {
     /// GET
@@ -57,13 +57,16 @@ pub enum Method {
     Trace,
     /// PATCH
     Patch,
+    /// QUERY (RFC 10008)
+    Query,
     /// Any other token; its bytes are in [`RequestHead::method_span`].
     Other,
 }
 
 impl Method {
+    /// The method with this name, in the letters that were sent.
     #[inline]
-    pub(crate) fn from_token(token: &[u8]) -> Method {
+    pub fn from_token(token: &[u8]) -> Method {
         match token {
             b"GET" => Method::Get,
             b"HEAD" => Method::Head,
@@ -74,13 +77,24 @@ impl Method {
             b"OPTIONS" => Method::Options,
             b"TRACE" => Method::Trace,
             b"PATCH" => Method::Patch,
+            b"QUERY" => Method::Query,
             _ => Method::Other,
         }
     }
 
     /// True for the methods whose purpose is to carry a body.
     fn expects_body(self) -> bool {
-        matches!(self, Method::Post | Method::Put | Method::Patch)
+        matches!(self, Method::Post | Method::Put | Method::Patch | Method::Query)
+    }
+
+    /// Whether it asks for nothing to be changed (RFC 9110 section 9.2.1).
+    pub fn is_safe(self) -> bool {
+        matches!(self, Method::Get | Method::Head | Method::Options | Method::Trace | Method::Query)
+    }
+
+    /// Whether two requests ask for no more than one does, so that it may be sent again (RFC 9110 section 9.2.2).
+    pub fn is_idempotent(self) -> bool {
+        self.is_safe() || matches!(self, Method::Put | Method::Delete)
     }
 }
 

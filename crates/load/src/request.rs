@@ -9,6 +9,7 @@ use std::sync::Arc;
 use touchstone_http::h2::hpack::decoder::ListLimits;
 use touchstone_http::h2::hpack::{DEFAULT_TABLE_BYTES, Decoder, Encoder, FieldList, encode_fields_block};
 use touchstone_http::h3::qpack;
+use touchstone_http::request::Method;
 
 /// One request as it is sent, and what its answer must be.
 #[derive(Debug)]
@@ -95,7 +96,7 @@ fn prepare_one(plan: &Plan, request: &PlannedRequest) -> PreparedRequest {
         think_before_ns: nanoseconds(request.think_before),
         is_session: request.is_session,
         is_head: request.method == "HEAD",
-        is_idempotent: ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"].contains(&&request.method[..]),
+        is_idempotent: Method::from_token(request.method.as_bytes()).is_idempotent(),
         expected: Expected {
             class: request.class,
             status: request.expected_status.clone(),

@@ -21,7 +21,7 @@ use crate::rules::cache_status::{CacheStatus, Outcome};
 use crate::rules::conditions::is_for_origin;
 use crate::rules::directives::RequestDirectives;
 use crate::rules::fields::Fields;
-use crate::rules::invalidation::{is_success, is_unsafe, same_origin_target};
+use crate::rules::invalidation::{is_success, same_origin_target};
 use crate::rules::key::{self, Target};
 use crate::rules::partial::{self, strong_etag};
 use crate::rules::reuse::{self, Reuse, is_origin_error, may_serve_on_error, request_directives};
@@ -101,8 +101,12 @@ impl AcceleratedOfCore {
 
     async fn answer(self: Rc<Self>, request: Request) -> Handled {
         let method = request.method();
-        if is_unsafe(method) {
+        if !method.is_safe() {
             return self.change(request).await;
+        }
+        if method == Method::Query {
+            // What it asks for is in its body, which is in no key.
+            return self.pass(request, Outcome::Method).await;
         }
         let received = RequestFields(&request.received);
         let is_plain = matches!(method, Method::Get | Method::Head)

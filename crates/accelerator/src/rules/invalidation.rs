@@ -1,12 +1,6 @@
 //! What an unsafe request makes stale (RFC 9111 section 4.4).
 
 use touchstone_http::host::split_port;
-use touchstone_http::request::Method;
-
-/// Whether requests with this method may change something, so that what is stored may be right no longer.
-pub fn is_unsafe(method: Method) -> bool {
-    !matches!(method, Method::Get | Method::Head | Method::Options | Method::Trace)
-}
 
 /// Whether an answer with this status says that something was done.
 pub fn is_success(status: u16) -> bool {

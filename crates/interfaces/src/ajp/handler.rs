@@ -14,9 +14,7 @@ use super::settings::Settings;
 use super::writer::{RequestWriter, Unsendable};
 use super::{Ajp, State, request};
 use crate::answer::{Answer, Part};
-use crate::backend::{
-    About, Call, CallRules, Caller, Group, Owner, Protocol as _, SharedGroup, Upload, is_idempotent,
-};
+use crate::backend::{About, Call, CallRules, Caller, Group, Owner, Protocol as _, SharedGroup, Upload};
 use crate::cgi_response::HeaderLimits;
 use crate::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use crate::pipe::Receiver;
@@ -113,7 +111,7 @@ impl ContainersOfCore {
             owner: self.owner(&request),
             interim: None,
             is_head: request.method() == Method::Head,
-            is_idempotent: is_idempotent(request.received.method_text()),
+            is_idempotent: request.method().is_idempotent(),
             about: About::of(&request),
         };
         drop(request);

@@ -508,11 +508,6 @@ enum Gathered {
     Broken(String),
 }
 
-/// RFC 9110 section 9.2.2.
-pub fn is_idempotent(method: &[u8]) -> bool {
-    [&b"GET"[..], b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"].contains(&method)
-}
-
 /// A request as log lines name it: `GET /a [id]`. It is written out only where there is something to log.
 pub struct About {
     received: Rc<ReceivedHead>,

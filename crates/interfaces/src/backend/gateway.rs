@@ -16,7 +16,7 @@ use bytes::Bytes;
 use touchstone_http::request::Method;
 
 use super::begun::{BegunCall, Scratch};
-use super::caller::{About, Call, CallRules, Caller, is_idempotent, unavailable};
+use super::caller::{About, Call, CallRules, Caller, unavailable};
 use super::group::{Group, SharedGroup};
 use super::protocol::ProgramProtocol;
 use super::script::{Script, Target};
@@ -174,7 +174,7 @@ impl<P: ProgramProtocol> Gateway<P> {
             decoder: P::Decoder::default(),
             owner: None,
             is_head: request.method() == Method::Head,
-            is_idempotent: is_idempotent(request.received.method_text()),
+            is_idempotent: request.method().is_idempotent(),
             about: About::of(request),
             interim: request.interim.clone(),
         })

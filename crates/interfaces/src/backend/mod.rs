@@ -48,7 +48,7 @@ pub use protocol::{Output, ProgramProtocol, Protocol, WholeAnswer};
 pub use script::{Script, ScriptRules, Target};
 pub use settings::{Backend, GroupRules, Paths, Settings};
 
-pub(crate) use caller::{About, Call, CallRules, Caller, Owner, is_idempotent};
+pub(crate) use caller::{About, Call, CallRules, Caller, Owner};
 pub(crate) use group::{Group, SharedGroup};
 pub use upload::Upload;
 pub use variables::ProgramVariables;

@@ -108,7 +108,7 @@ impl Outbound {
             is_http1: matches!(request.protocol, Protocol::Http10 | Protocol::Http11),
             takes_trailers: request.received.values("te").any(|value| list_has(value, b"trailers")),
             is_head: request.method() == Method::Head,
-            is_idempotent: is_idempotent(request.method()),
+            is_idempotent: request.method().is_idempotent(),
             interim: request.interim.clone(),
         })
     }
@@ -332,12 +332,4 @@ fn is_one_of(name: &[u8], names: &[&str]) -> bool {
 
 fn list_has(list: &[u8], name: &[u8]) -> bool {
     list_members(list).any(|member| member.eq_ignore_ascii_case(name))
-}
-
-/// RFC 9110 section 9.2.2.
-fn is_idempotent(method: Method) -> bool {
-    matches!(
-        method,
-        Method::Get | Method::Head | Method::Put | Method::Delete | Method::Options | Method::Trace
-    )
 }

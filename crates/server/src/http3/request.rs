@@ -309,7 +309,7 @@ impl Exchange<'_> {
         let mut head = RequestHead::new();
         // The fields have been checked; what was let through and HTTP/1 does not let through is refused like there.
         let refusal = match head.parse(&buffer, &hot.limits) {
-            _ if self.is_early && !is_safe(view.method()) => Some(Answer::error(425)),
+            _ if self.is_early && !view.method().is_safe() => Some(Answer::error(425)),
             _ if view.expectation() == Expectation::Unknown => Some(Answer::error(417)),
             Ok(Parsed::Complete(_)) => exchange::refuse(&hot.snapshot, &head),
             Ok(Parsed::Partial) => Some(Answer::error(431)),
@@ -485,9 +485,4 @@ async fn poll_feeding(feeding: &mut Option<Feeding<'_>>) -> Result<(), BodyProbl
         Some(feeding) => feeding.await,
         None => pending().await,
     }
-}
-
-/// Methods that change nothing, so that a request may be answered twice (RFC 9110 section 9.2.1, RFC 8470 section 4).
-fn is_safe(method: Method) -> bool {
-    matches!(method, Method::Get | Method::Head | Method::Options | Method::Trace)
 }

@@ -285,6 +285,22 @@ fn what_changes_something_makes_room_for_its_result() {
 }
 
 #[test]
+fn query_changes_nothing_and_is_asked_for_each_time() {
+    let (origin, server) = counting(FRESH);
+    assert_eq!(text(&get(&server, "/a", "")), "/a 1");
+    for (count, body) in [(2, "one"), (3, "one"), (4, "two")] {
+        let length = body.len();
+        let query = format!("QUERY /a HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}");
+        let answer = server.connect().ask(query);
+        assert_eq!((answer.status, text(&answer)), (200, format!("/a {count}")));
+        assert_eq!(answer.field("cache-status"), Some("touchstone; fwd=method"));
+    }
+    let hit = get(&server, "/a", "");
+    assert_eq!(text(&hit), "/a 1", "{:?}", hit.field("cache-status"));
+    assert_eq!(origin.count("/a"), 4);
+}
+
+#[test]
 fn an_origin_that_lies_about_its_length_poisons_nothing() {
     let origin = Origin::start(|asked, stream| {
         let _ = match (asked.target.as_str(), asked.count) {

@@ -107,6 +107,8 @@ fn only_what_is_safe_is_sent_again() {
     assert_eq!(ask("PUT /app/ HTTP/1.1\r\nContent-Length: 0"), 200);
     let put = server.connect().ask("PUT /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
     assert_eq!(put.status, 200);
+    let query = server.connect().ask("QUERY /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
+    assert_eq!(query.status, 200);
     let before = requests.load(Ordering::SeqCst);
     // It may have been done already.
     assert_eq!(ask("POST /app/ HTTP/1.1\r\nContent-Length: 0"), 502);

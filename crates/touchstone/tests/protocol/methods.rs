@@ -44,7 +44,7 @@ fn table() -> Vec<Case> {
         method("CONNECT to a path", "CONNECT").answers(405).or(400),
         method("an unknown method", "FOO").answers(501).split(),
         method("a method of WebDAV", "PROPFIND").answers(501),
-        method("QUERY", "QUERY").answers(501),
+        method("QUERY", "QUERY").answers(405).field("Allow", "GET, HEAD, OPTIONS").kept(),
         method("get in small letters is another method", "get").answers(501),
         method("Get with one capital is another method", "Get").answers(501),
         method("GETX", "GETX").answers(501),

@@ -297,7 +297,7 @@ pub static RETRY: Section<ProxyRetryConfig> = Section {
     name: "site.route.proxy.retry",
     repeated: false,
     documentation: "When a request is sent to another origin after one has failed. A request of which nothing was taken \
-        always may be; another only if its method is idempotent (GET, HEAD, PUT, DELETE, OPTIONS, TRACE) and its body, \
+        always may be; another only if its method is idempotent (GET, HEAD, PUT, DELETE, OPTIONS, TRACE, QUERY) and its body, \
         if any, is no longer than 64 KiB; and none of which the client has been sent a part of the answer.",
     blank: || ProxyRetryConfig { attempts: 0, budget_percent: 0, statuses: Vec::new() },
     keys: &[
