@@ -9,7 +9,7 @@ use std::ops::{Deref, Range};
 use super::error::ErrorCode;
 use super::hpack::FieldList;
 use super::request::RequestHead;
-pub use super::request_view::{FieldView, Fields, RequestView};
+pub use super::stream_request::{FieldView, Fields, StreamRequest};
 use super::streams::StreamKey;
 
 /// Something that the caller must know of.
@@ -65,12 +65,12 @@ pub enum Event<'a> {
     },
 }
 
-/// A request; what it asks for is in its [`RequestView`].
+/// A request; what it asks for is in its [`StreamRequest`].
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     stream: StreamKey,
     end_of_stream: bool,
-    view: RequestView<'a>,
+    view: StreamRequest<'a>,
 }
 
 impl Request<'_> {
@@ -88,10 +88,10 @@ impl Request<'_> {
 }
 
 impl<'a> Deref for Request<'a> {
-    type Target = RequestView<'a>;
+    type Target = StreamRequest<'a>;
 
     #[inline]
-    fn deref(&self) -> &RequestView<'a> {
+    fn deref(&self) -> &StreamRequest<'a> {
         &self.view
     }
 }
@@ -155,7 +155,7 @@ impl Events {
             Record::Request { stream, end_of_stream, head } => Event::Request(Request {
                 stream: *stream,
                 end_of_stream: *end_of_stream,
-                view: RequestView::new(head, &self.list),
+                view: StreamRequest::new(head, &self.list),
             }),
             Record::Data { stream, start, end, end_of_stream } => {
                 Event::Data { stream: *stream, range: *start..*end, end_of_stream: *end_of_stream }

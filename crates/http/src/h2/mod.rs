@@ -8,7 +8,7 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`connection`] | the state of a connection, seen from the server |
-//! | [`events`], [`request_view`] | what was received: requests, bodies, resets |
+//! | [`events`], [`stream_request`] | what was received: requests, bodies, resets |
 //! | [`frame`] | reading and writing all types of frame |
 //! | [`hpack`] | header compression (RFC 7541) |
 //! | [`limits`] | what a connection may cost, and the known attacks |
@@ -149,7 +149,7 @@ pub mod hpack;
 pub mod limits;
 pub mod priority;
 pub(crate) mod request;
-pub mod request_view;
+pub mod stream_request;
 pub(crate) mod scheduler;
 pub mod settings;
 pub mod streams;
@@ -159,5 +159,5 @@ pub use error::{ConnectionError, ErrorCode};
 pub use events::{Event, Events, Request};
 pub use limits::Limits;
 pub use priority::Priority;
-pub use request_view::{FieldView, Fields, RequestView};
+pub use stream_request::{FieldView, Fields, StreamRequest};
 pub use streams::StreamKey;

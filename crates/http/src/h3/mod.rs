@@ -20,7 +20,7 @@
 //! | [`request_stream`], [`unidirectional`], [`control`] | the streams |
 //! | [`error`] | error codes, and the two sizes of error |
 //!
-//! The rules for the fields of a request are HTTP/2's ([`crate::h2::request_view`]): RFC 9114 section 4.3 has the same ones.
+//! The rules for the fields of a request are HTTP/2's ([`crate::h2::stream_request`]): RFC 9114 section 4.3 has the same ones.
 //!
 //! # What is deliberately so
 //! - No dynamic table in either direction. It would save a client some bytes of each request, and cost that requests wait

@@ -7,7 +7,7 @@ use super::frame::{FrameReader, FrameType, Step};
 use super::qpack::{self, QpackError};
 use crate::h2::hpack::FieldList;
 use crate::h2::request::{self, check_trailers, read_request};
-use crate::h2::{Fields, RequestView};
+use crate::h2::{Fields, StreamRequest};
 
 /// How large a field section may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +68,8 @@ pub struct RequestHead(request::RequestHead);
 
 impl RequestHead {
     /// What it asks for.
-    pub fn view<'a>(&'a self, list: &'a FieldList) -> RequestView<'a> {
-        RequestView::new(&self.0, list)
+    pub fn view<'a>(&'a self, list: &'a FieldList) -> StreamRequest<'a> {
+        StreamRequest::new(&self.0, list)
     }
 }
 

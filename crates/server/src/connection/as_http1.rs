@@ -5,13 +5,13 @@ use std::hash::{BuildHasher, RandomState};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use touchstone_http::h2::RequestView;
+use touchstone_http::h2::StreamRequest;
 use touchstone_http::request::RequestHead;
 use touchstone_interfaces::request::ReceivedHead;
 
 /// The request's head. `has_ended`: it has no body. An extended CONNECT (RFC 8441) is what it stands for: a request to switch
 /// protocols.
-pub fn request_text(request: &RequestView<'_>, has_ended: bool) -> Vec<u8> {
+pub fn request_text(request: &StreamRequest<'_>, has_ended: bool) -> Vec<u8> {
     let mut text = Vec::with_capacity(256);
     let method = if request.protocol().is_some() { b"GET" } else { request.method_text() };
     for piece in [method, b" ", request.path(), b" HTTP/1.1\r\nhost: ", request.authority(), b"\r\n"] {

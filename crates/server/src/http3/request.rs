@@ -11,7 +11,7 @@ use quinn::{RecvStream, SendStream};
 use tokio::time::timeout;
 use touchstone_files::cache::{Prepared, Variant};
 use touchstone_http::content_coding::AcceptEncoding;
-use touchstone_http::h2::RequestView;
+use touchstone_http::h2::StreamRequest;
 use touchstone_http::h2::hpack::KnownName;
 use touchstone_http::h3::{Error, ErrorCode, RequestHead as Head, SectionLimits};
 use touchstone_http::request::{Expectation, Method, Parsed, RequestHead};
@@ -192,7 +192,7 @@ impl Exchange<'_> {
     }
 
     /// Finds the answer to a plain GET of a cached file.
-    fn try_hit(&self, hot: &mut Hot, view: &RequestView<'_>) -> Option<Begun> {
+    fn try_hit(&self, hot: &mut Hot, view: &StreamRequest<'_>) -> Option<Begun> {
         let plain = view.method() == Method::Get
             && !view.is_conditional()
             && !view.is_header_section_too_large()
@@ -251,7 +251,7 @@ impl Exchange<'_> {
     fn try_accelerated(
         &self,
         hot: &mut Hot,
-        view: &RequestView<'_>,
+        view: &StreamRequest<'_>,
         site: usize,
         path: &[u8],
     ) -> Option<Begun> {
@@ -294,7 +294,7 @@ impl Exchange<'_> {
         Some(Begun::Hit(section, prepared))
     }
 
-    fn begin_exchange(&self, hot: &mut Hot, view: &RequestView<'_>, body: Option<Receiver>) -> Begun {
+    fn begin_exchange(&self, hot: &mut Hot, view: &StreamRequest<'_>, body: Option<Receiver>) -> Begun {
         let connection = self.connection();
         if view.is_header_section_too_large() {
             return Begun::Refused(Rc::new(as_http1::nothing_received()), Answer::error(431));

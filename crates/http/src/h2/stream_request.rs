@@ -9,16 +9,16 @@ use crate::request::{Expectation, KnownField, Method};
 
 /// What a request asks for.
 #[derive(Clone, Copy)]
-pub struct RequestView<'a> {
+pub struct StreamRequest<'a> {
     head: &'a RequestHead,
     list: &'a FieldList,
 }
 
-impl<'a> RequestView<'a> {
+impl<'a> StreamRequest<'a> {
     /// The request whose fields are in `list`.
     #[inline]
-    pub(crate) fn new(head: &'a RequestHead, list: &'a FieldList) -> RequestView<'a> {
-        RequestView { head, list }
+    pub(crate) fn new(head: &'a RequestHead, list: &'a FieldList) -> StreamRequest<'a> {
+        StreamRequest { head, list }
     }
 
     /// The method.
@@ -105,11 +105,11 @@ impl<'a> RequestView<'a> {
     }
 }
 
-impl fmt::Debug for RequestView<'_> {
+impl fmt::Debug for StreamRequest<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |text: &[u8]| text.escape_ascii().to_string();
         formatter
-            .debug_struct("RequestView")
+            .debug_struct("StreamRequest")
             .field("method", &text(self.method_text()))
             .field("scheme", &text(self.scheme()))
             .field("authority", &text(self.authority()))
