@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use touchstone_accelerator::store::Front;
 use touchstone_files::cache::{CoreCache, Entry, NewEntry, Prepared, ReadTicket, Variant};
 use touchstone_http::request::{Limits, RequestHead};
 
 use crate::access::{Admission, TOO_MANY_CONNECTIONS};
+use crate::cache_lookup::Caches;
 use crate::calls::{Callers, Calls};
 use crate::clock::CoreClock;
 use crate::config::LogLevel;
@@ -49,10 +49,8 @@ pub struct Hot {
     pub gathered: Vec<u8>,
     /// The body of an answer that a program writes at once; empty between requests.
     pub written: Vec<u8>,
-    /// The cache, one view a site; empty when it is switched off.
-    pub caches: Vec<CoreCache>,
-    /// What is stored of programs and origins, as this core sees it; `None` where no route has the cache.
-    pub front: Option<Front>,
+    /// The answers that are ready.
+    pub caches: Caches,
     /// HTTP/2's header blocks of this second.
     pub header_blocks: HeaderBlocks,
     /// The access log.
@@ -135,8 +133,7 @@ impl Core {
                 limits: head_limits(&snapshot),
                 gathered: Vec::new(),
                 written: Vec::new(),
-                caches: caches(&snapshot),
-                front: front(&snapshot),
+                caches: Caches::new(&snapshot),
                 header_blocks: HeaderBlocks::default(),
                 log: access_log,
                 received_at: None,
@@ -171,8 +168,7 @@ impl Core {
         }
         let hot = &mut *self.hot.borrow_mut();
         hot.limits = head_limits(&snapshot);
-        hot.caches = caches(&snapshot);
-        hot.front = front(&snapshot);
+        hot.caches = Caches::new(&snapshot);
         hot.metrics.take_up(snapshot.route_table.clone(), snapshot.config.admin.hit_sampling());
         hot.generation += 1;
         std::mem::replace(&mut hot.snapshot, snapshot)
@@ -185,12 +181,7 @@ impl Core {
         hot.log.flush();
         if is_new_second {
             hot.header_blocks.clear();
-            for cache in &mut hot.caches {
-                cache.tick();
-            }
-            if let Some(front) = &mut hot.front {
-                front.tick();
-            }
+            hot.caches.tick();
         }
     }
 
@@ -300,7 +291,7 @@ impl Core {
         if !std::ptr::eq(snapshot, &*hot.snapshot) {
             return None;
         }
-        hot.caches.get_mut(site)?.entry(path, variant, &self.clock.second())
+        hot.caches.files.get_mut(site)?.entry(path, variant, &self.clock.second())
     }
 
     /// Puts a file that was just read into the cache and gives its answer.
@@ -314,7 +305,7 @@ impl Core {
         let hot = &mut *self.hot.borrow_mut();
         let (site, date) = (new.site, self.clock.second());
         if std::ptr::eq(snapshot, &*hot.snapshot) {
-            let cache = hot.caches.get_mut(site)?;
+            let cache = hot.caches.files.get_mut(site)?;
             return Some(cache.insert(new, ticket, variant, &date).1);
         }
         // A reload came between: the answer is still made from the old snapshot, and kept by nobody.
@@ -330,13 +321,4 @@ fn head_limits(snapshot: &Snapshot) -> Limits {
         header_bytes: limits.header_bytes,
         header_fields: limits.header_fields,
     }
-}
-
-fn front(snapshot: &Snapshot) -> Option<Front> {
-    snapshot.accelerator.as_ref().map(|accelerator| Front::new(accelerator.store.clone()))
-}
-
-fn caches(snapshot: &Snapshot) -> Vec<CoreCache> {
-    let Some(cache) = &snapshot.cache else { return Vec::new() };
-    (0..snapshot.sites.len()).map(|site| CoreCache::new(cache.clone(), site)).collect()
 }

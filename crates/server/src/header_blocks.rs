@@ -7,6 +7,8 @@ use touchstone_files::cache::Prepared;
 use touchstone_http::h2::Fields;
 use touchstone_http::h2::hpack::encode_response_block;
 
+use crate::account::HitOf;
+
 /// The fields of a header section as field lines, each with its CRLF: the form of trailers on their way to a handler.
 pub fn field_lines(fields: Fields<'_>) -> Vec<u8> {
     let mut lines = Vec::new();
@@ -49,7 +51,13 @@ impl HeaderBlocks {
 
     /// The block of `prepared`, which answers `path`.
     #[inline]
-    pub fn block(&mut self, site: usize, path: &[u8], prepared: &Arc<Prepared>) -> &[u8] {
+    pub fn block(&mut self, of: HitOf, path: &[u8], prepared: &Arc<Prepared>) -> &[u8] {
+        // For other queries and fields there are other stored answers.
+        if of.is_accelerated { self.block_of(prepared) } else { self.block_of_file(of.site, path, prepared) }
+    }
+
+    #[inline]
+    fn block_of_file(&mut self, site: usize, path: &[u8], prepared: &Arc<Prepared>) -> &[u8] {
         let kept = self.sites.get(site).and_then(|blocks| blocks.get(path));
         if !kept.is_some_and(|encoded| Arc::ptr_eq(&encoded.prepared, prepared)) {
             self.encode(site, path, prepared);
@@ -57,9 +65,8 @@ impl HeaderBlocks {
         self.sites.get(site).and_then(|blocks| blocks.get(path)).map_or(&[], |encoded| &encoded.block)
     }
 
-    /// The block of `prepared`, which may be one of several for its path: for other queries and fields there are others.
     #[inline]
-    pub fn block_of(&mut self, prepared: &Arc<Prepared>) -> &[u8] {
+    fn block_of(&mut self, prepared: &Arc<Prepared>) -> &[u8] {
         let encode = self.encode;
         let new = || Encoded { prepared: prepared.clone(), block: encode(prepared.head()) };
         &self.responses.entry(Arc::as_ptr(prepared) as usize).or_insert_with(new).block

@@ -15,6 +15,7 @@ mod admin_token;
 use touchstone_interfaces::answer;
 
 mod acme;
+mod cache_lookup;
 mod calls;
 mod cgi;
 mod clock;

@@ -1,6 +1,7 @@
 //! Walking over field lines, and leaving out those that are not stored (RFC 9111 section 3.1).
 
 use touchstone_http::grammar::{list_members, trim_optional_white_space};
+use touchstone_http::h2::StreamRequest;
 use touchstone_http::request_view::HeadFields;
 
 /// The fields of a message: names as they were sent, values without surrounding white space.
@@ -40,6 +41,13 @@ impl Fields for HeadFields<'_> {
         for line in &self.head.fields {
             each(line.name.of(self.buffer), line.value.of(self.buffer));
         }
+    }
+}
+
+impl Fields for StreamRequest<'_> {
+    #[inline]
+    fn each<'a>(&'a self, each: &mut dyn FnMut(&'a [u8], &'a [u8])) {
+        self.fields().for_each(|field| each(field.name, field.value));
     }
 }
 

@@ -149,9 +149,9 @@ pub mod hpack;
 pub mod limits;
 pub mod priority;
 pub(crate) mod request;
-pub mod stream_request;
 pub(crate) mod scheduler;
 pub mod settings;
+pub mod stream_request;
 pub mod streams;
 
 pub use connection::{Body, DataFrame, Preface, Responded, ServerConnection, detect_preface};

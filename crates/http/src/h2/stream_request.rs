@@ -6,6 +6,7 @@ use super::hpack::{Field, FieldList, KnownName};
 use super::priority::Priority;
 use super::request::RequestHead;
 use crate::request::{Expectation, KnownField, Method};
+use crate::request_view::RequestFields;
 
 /// What a request asks for.
 #[derive(Clone, Copy)]
@@ -105,6 +106,13 @@ impl<'a> StreamRequest<'a> {
     }
 }
 
+impl RequestFields for StreamRequest<'_> {
+    #[inline]
+    fn field(&self, position: usize) -> Option<(&[u8], &[u8])> {
+        self.fields().nth(position).map(|field| (field.name, field.value))
+    }
+}
+
 impl fmt::Debug for StreamRequest<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |text: &[u8]| text.escape_ascii().to_string();
@@ -163,6 +171,12 @@ impl<'a> Iterator for Fields<'a> {
             known: field.known,
             is_never_indexed: field.is_never_indexed,
         })
+    }
+
+    #[inline]
+    fn nth(&mut self, count: usize) -> Option<FieldView<'a>> {
+        let _ = count.checked_sub(1).map(|before| self.fields.nth(before));
+        self.next()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -19,7 +19,7 @@ use touchstone_interfaces::handler::{Interface, Level};
 use crate::config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig};
 use crate::log::error::ErrorLog;
 use crate::site::Site;
-use touchstone_http::request_view::{RequestFields, RequestView};
+use touchstone_http::request_view::RequestView;
 
 /// Puts the cache before the interface of a route, where its configuration says so.
 pub fn open(
@@ -117,22 +117,4 @@ pub fn ready<'f, F: Fields>(
     // Last, because it counts.
     program.admit(view)?;
     Some(Ready { prepared, route: program.route })
-}
-
-/// The fields of a request of HTTP/2 or HTTP/3.
-#[derive(Clone, Copy)]
-pub struct ListedFields<'l>(pub &'l [(&'l [u8], &'l [u8])]);
-
-impl Fields for ListedFields<'_> {
-    fn each<'a>(&'a self, each: &mut dyn FnMut(&'a [u8], &'a [u8])) {
-        for (name, value) in self.0 {
-            each(name, value);
-        }
-    }
-}
-
-impl RequestFields for ListedFields<'_> {
-    fn field(&self, position: usize) -> Option<(&[u8], &[u8])> {
-        self.0.get(position).copied()
-    }
 }

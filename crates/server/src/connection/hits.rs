@@ -6,17 +6,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use touchstone_files::cache::{Prepared, Variant};
-use touchstone_http::request::{Expectation, Method, Parsed, RequestBody};
-use touchstone_http::target::is_plain_path;
+use touchstone_http::request::Parsed;
+use touchstone_http::request_view::HeadFields;
 
 use super::at_once::Made;
 use super::begun::Waits;
 use super::{Connection, Next, ParsedHead, Refusal, protocol_of};
-use crate::account::{self, Account, HitOf};
+use crate::account::{self, Account};
+use crate::cache_lookup::{self, Lookup, Outcome, Place};
 use crate::core::Hot;
 use crate::exchange::Progress;
-use crate::route::AtOnce;
-use touchstone_http::request_view::{HeadFields, RequestView};
 
 /// Answers to pipelined requests are gathered up to this size before they are written.
 pub(super) const GATHER_BYTES: usize = 128 * 1024;
@@ -104,63 +103,27 @@ impl Connection {
         (at, Next::Receive)
     }
 
-    /// Answers the request in `hot.head` if it is a plain GET of a cached file.
+    /// Answers the request in `hot.head` from the caches, or has a program answer it at once.
     #[inline]
     pub(super) fn try_hit(&mut self, hot: &mut Hot, bytes: &[u8], last: bool) -> Hit {
-        let head = &hot.head;
-        let plain = head.method == Method::Get
-            && head.body == RequestBody::None
-            && !head.conditional
-            && head.expectation == Expectation::None;
-        if !plain {
-            return Hit::Not;
-        }
-        let target = head.target.of(bytes);
-        let path = match memchr::memchr(b'?', target) {
-            // A fragment has no place in a request (RFC 9112 section 3.2); the slow way says so.
-            Some(mark) if memchr::memchr(b'#', &target[mark..]).is_some() => return Hit::Not,
-            Some(mark) => &target[..mark],
-            None => target,
-        };
-        if !is_plain_path(path) {
-            return Hit::Not;
-        }
         if self.generation != hot.generation {
             self.take_up(hot);
         }
-        let Some(listener) = self.listener_index else { return Hit::Not };
-        let host = hot.head.host.map(|host| host.of(bytes));
-        let Some(site) = hot.snapshot.listeners[listener].site(host) else { return Hit::Not };
-        if !self.transport.may_serve(host) {
-            return Hit::Not;
-        }
-        // Each answer has a field of its own.
-        if hot.snapshot.config.request_id.answer {
-            return Hit::Not;
-        }
         let variant = self.variant(hot);
         let date = self.core.clock.second();
-        if hot.front.is_some()
-            && let Some(hit) = self.try_accelerated(hot, bytes, site, path, last)
+        let place = Place {
+            sites: self.listener_index.map(|index| &hot.snapshot.listeners[index]),
+            may_serve: |host: Option<&[u8]>| self.transport.may_serve(host),
+            peer: self.peer.map(|peer| peer.ip()),
+            is_tls: self.transport.scheme() != "http",
+        };
+        let lookup = Lookup::of_head(&hot.head, bytes, variant);
+        let (prepared, of) = match cache_lookup::find(&mut hot.caches, &hot.snapshot, &place, &lookup, &date)
         {
-            return hit;
-        }
-        let head = &hot.head;
-        let cached =
-            hot.caches.get_mut(site).and_then(|cache| cache.hit(path, head.accept_encoding, variant, &date));
-        let Some(prepared) = cached else { return self.ask_program(hot, bytes, site, path, last) };
-        let mut route = None;
-        if let Some(rules) = &hot.snapshot.sites[site].rules {
-            let fields = HeadFields { head: &hot.head, buffer: bytes };
-            let client = self.peer.map(|peer| hot.snapshot.connection_gate.client(peer.ip(), &fields));
-            let query = (path.len() < target.len()).then(|| &target[path.len() + 1..]);
-            let view = RequestView { client, method: b"GET", path, query, host, fields: &fields };
-            match rules.at_once(&view) {
-                AtOnce::Serve(_admitted, index) => route = index,
-                AtOnce::Resolve => return Hit::Not,
-            }
-        }
-
+            Outcome::Hit { prepared, of, .. } => (prepared, of),
+            Outcome::Miss { site, path } => return self.ask_program(hot, bytes, site, path, last),
+            Outcome::Exchange => return Hit::Not,
+        };
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         if last && hot.gathered.is_empty() {
             match self.send_answer(first, second, variant) {
@@ -178,7 +141,7 @@ impl Connection {
         if hot.log.is_on() {
             self.tls_facts();
         }
-        account::note_hit(hot, self.origin(protocol), HitOf::file(site, route), body_bytes, |_| None, bytes);
+        account::note_hit(hot, self.origin(protocol), of, body_bytes, |_| None, bytes);
         Hit::Answered { persistent: variant != Variant::Close }
     }
 

@@ -5,7 +5,6 @@
 //! (`hits`). Whatever else is asked takes [`Connection::answer_request`], where every step may
 //! wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
 
-mod accelerated;
 pub mod as_http1;
 mod at_once;
 mod begun;

@@ -18,6 +18,7 @@ use super::response::encode_section;
 use super::secrets::Secrets;
 use super::transport::server_config;
 use crate::access::Admission;
+use crate::account::HitOf;
 use crate::config::LogLevel;
 use crate::core::Core;
 use crate::header_blocks::HeaderBlocks;
@@ -146,24 +147,14 @@ impl Listener {
     }
 
     /// The header section of a cached answer, as a whole frame.
-    pub fn section(&self, site: usize, path: &[u8], prepared: &Arc<Prepared>) -> Vec<u8> {
-        self.with_sections(|blocks| blocks.block(site, path, prepared).to_vec())
-    }
-
-    /// The same for an answer that is one of several for its path.
-    pub fn section_of(&self, prepared: &Arc<Prepared>) -> Vec<u8> {
-        self.with_sections(|blocks| blocks.block_of(prepared).to_vec())
-    }
-
-    /// With the sections of this second.
-    fn with_sections(&self, find: impl FnOnce(&mut HeaderBlocks) -> Vec<u8>) -> Vec<u8> {
+    pub fn section(&self, of: HitOf, path: &[u8], prepared: &Arc<Prepared>) -> Vec<u8> {
         let sections = &mut *self.sections.borrow_mut();
         let now = self.core.clock.second().unix_seconds;
         if sections.unix_seconds != now {
             sections.unix_seconds = now;
             sections.blocks.clear();
         }
-        find(&mut sections.blocks)
+        sections.blocks.block(of, path, prepared).to_vec()
     }
 
     /// Lets connections in until told to stop.

@@ -10,13 +10,9 @@ use std::time::Instant;
 use quinn::{RecvStream, SendStream};
 use tokio::time::timeout;
 use touchstone_files::cache::{Prepared, Variant};
-use touchstone_http::content_coding::AcceptEncoding;
 use touchstone_http::h2::StreamRequest;
-use touchstone_http::h2::hpack::KnownName;
 use touchstone_http::h3::{Error, ErrorCode, RequestHead as Head, SectionLimits};
 use touchstone_http::request::{Expectation, Method, Parsed, RequestHead};
-use touchstone_http::request_view;
-use touchstone_http::target::is_plain_path;
 use touchstone_interfaces::pipe::{Receiver, pipe};
 use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, TlsFacts};
 
@@ -24,10 +20,10 @@ use super::body::{BodyProblem, Got, Reader, feed};
 use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
-use crate::accelerator::{self, ListedFields, Ready};
 use crate::access::MinimumPace;
-use crate::account::{self, Account, HitOf, Origin};
+use crate::account::{self, Account, Origin};
 use crate::answer::{Answer, Framing};
+use crate::cache_lookup::{self, Lookup, Outcome, Place};
 use crate::config::{LimitsConfig, LogLevel};
 use crate::connection::as_http1;
 use crate::core::Hot;
@@ -183,101 +179,26 @@ impl Exchange<'_> {
             let _ = self.send.set_priority(3 - i32::from(priority.urgency));
         }
         let hot = &mut *listener.core.hot.borrow_mut();
-        if body.is_none()
-            && let Some(hit) = self.try_hit(hot, &view)
-        {
+        if let Some(hit) = self.try_hit(hot, &view, body.is_some()) {
             return hit;
         }
         self.begin_exchange(hot, &view, body)
     }
 
-    /// Finds the answer to a plain GET of a cached file.
-    fn try_hit(&self, hot: &mut Hot, view: &StreamRequest<'_>) -> Option<Begun> {
-        let plain = view.method() == Method::Get
-            && !view.is_conditional()
-            && !view.is_header_section_too_large()
-            && view.expectation() == Expectation::None;
-        let target = view.path();
-        let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
-        if !plain || !is_plain_path(path) {
-            return None;
-        }
-        let connection = self.connection();
-        let authority = Some(view.authority());
-        let site = connection.listener.sites(&hot.snapshot)?.site(authority)?;
-        if hot.front.is_some()
-            && connection.may_serve(authority)
-            && let Some(hit) = self.try_accelerated(hot, view, site, path)
-        {
-            return Some(hit);
-        }
-        // Rules look at more than this way has at hand.
-        if !connection.may_serve(authority) || hot.snapshot.sites[site].rules.is_some() {
-            return None;
-        }
-        // Each answer has a field of its own.
-        if hot.snapshot.config.request_id.answer {
-            return None;
-        }
-        let date = connection.listener.core.clock.second();
-        let mut accept_encoding = AcceptEncoding::ABSENT;
-        view.values(KnownName::AcceptEncoding).for_each(|value| accept_encoding.add(value));
-        let prepared = hot.caches.get_mut(site)?.hit(path, accept_encoding, Variant::Persistent, &date)?;
-        let section = connection.listener.section(site, path, prepared);
-        let prepared = prepared.clone();
-        connection.count_answer();
-        hot.metrics.begin_turn_at(self.started);
-        hot.received_at = Some(self.started);
-        let limits = hot.limits;
-        let written = |head: &mut RequestHead| {
-            let text = as_http1::request_text(view, true);
-            head.parse(&text, &limits).is_ok().then_some(text)
-        };
-        let body_bytes = prepared.body_length() as u64;
-        let tls = hot.log.is_on().then(|| connection.tls_facts());
-        let mut peer_text = String::new();
-        account::note_hit(
-            hot,
-            self.origin(&mut peer_text, tls.as_deref()),
-            HitOf::file(site, None),
-            body_bytes,
-            written,
-            &[],
-        );
-        Some(Begun::Hit(section, prepared))
-    }
-
-    /// Finds the answer to a plain GET in the cache before programs and origins.
-    fn try_accelerated(
-        &self,
-        hot: &mut Hot,
-        view: &StreamRequest<'_>,
-        site: usize,
-        path: &[u8],
-    ) -> Option<Begun> {
+    /// Finds the answer in the caches, if that is possible at once.
+    fn try_hit(&self, hot: &mut Hot, view: &StreamRequest<'_>, has_body: bool) -> Option<Begun> {
         let connection = self.connection();
         let date = connection.listener.core.clock.second();
-        let listed: Vec<(&[u8], &[u8])> = view.fields().map(|field| (field.name, field.value)).collect();
-        let fields = ListedFields(&listed);
-        let target = view.path();
-        let snapshot = &hot.snapshot;
-        let peer = connection.quic.remote_address().ip();
-        let rules_view = request_view::RequestView {
-            client: Some(snapshot.connection_gate.client(peer, &fields)),
-            method: b"GET",
-            path,
-            query: (path.len() < target.len()).then(|| &target[path.len() + 1..]),
-            host: Some(view.authority()),
-            fields: &fields,
+        let place = Place {
+            sites: connection.listener.sites(&hot.snapshot),
+            may_serve: |host: Option<&[u8]>| connection.may_serve(host),
+            peer: Some(connection.quic.remote_address().ip()),
+            is_tls: true,
         };
-        if snapshot.config.request_id.answer {
-            return None;
-        }
-        let when = (Variant::Persistent, &date);
-        let front = hot.front.as_mut()?;
-        let Ready { prepared, route } =
-            accelerator::ready(front, &snapshot.sites[site], &rules_view, fields, true, when)?;
-        let (section, prepared) = (connection.listener.section_of(prepared), prepared.clone());
+        let lookup = Lookup::of_stream(*view, has_body);
+        let outcome = cache_lookup::find(&mut hot.caches, &hot.snapshot, &place, &lookup, &date);
+        let Outcome::Hit { prepared, of, path } = outcome else { return None };
+        let (section, prepared) = (connection.listener.section(of, path, prepared), prepared.clone());
         connection.count_answer();
         hot.metrics.begin_turn_at(self.started);
         hot.received_at = Some(self.started);
@@ -288,7 +209,6 @@ impl Exchange<'_> {
         };
         let tls = hot.log.is_on().then(|| connection.tls_facts());
         let mut peer_text = String::new();
-        let of = HitOf { site, route: Some(route), is_accelerated: true };
         let origin = self.origin(&mut peer_text, tls.as_deref());
         account::note_hit(hot, origin, of, prepared.body_length() as u64, written, &[]);
         Some(Begun::Hit(section, prepared))

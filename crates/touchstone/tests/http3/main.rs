@@ -8,6 +8,7 @@ mod connections;
 mod content;
 mod early_data;
 mod errors;
+mod lookups;
 mod programs;
 mod sites;
 

@@ -1,98 +1,39 @@
-//! Plain GETs of cached files and of kept answers, answered in passing.
+//! Plain GETs on an HTTP/2 connection that the caches answer.
 
 use std::sync::Arc;
 
-use touchstone_files::cache::{Prepared, Variant};
-use touchstone_http::content_coding::AcceptEncoding;
-use touchstone_http::h2::hpack::KnownName;
+use touchstone_files::cache::Prepared;
 use touchstone_http::h2::{Body, Request, Responded};
-use touchstone_http::request::{Expectation, Method, RequestHead};
-use touchstone_http::target::is_plain_path;
+use touchstone_http::request::RequestHead;
 use touchstone_interfaces::request::Protocol;
 
 use super::Http2;
 use super::streams::Outgoing;
-use crate::accelerator::{self, ListedFields, Ready};
 use crate::account::{self, HitOf};
 use crate::answer::Part;
+use crate::cache_lookup::{self, Lookup, Outcome, Place};
 use crate::connection::as_http1::request_text;
 use crate::core::Hot;
-use touchstone_http::request_view::RequestView;
 
 impl Http2 {
-    /// Answers a plain GET of a cached file.
+    /// Answers a request from the caches, if that is possible at once.
     pub(super) fn try_hit(&mut self, hot: &mut Hot, request: &Request<'_>) -> bool {
-        let plain = request.method() == Method::Get
-            && request.end_of_stream()
-            && !request.is_conditional()
-            && !request.is_header_section_too_large()
-            && request.expectation() == Expectation::None;
-        let target = request.path();
-        let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
-        if !plain || !is_plain_path(path) {
-            return false;
-        }
         if self.connection.generation != hot.generation {
             self.connection.take_up(hot);
         }
-        let Some(listener) = self.connection.listener_index else { return false };
-        let Some(site) = hot.snapshot.listeners[listener].site(Some(request.authority())) else {
-            return false;
-        };
-        if !self.connection.transport.may_serve(Some(request.authority())) {
-            return false;
-        }
-        if hot.front.is_some() && self.try_accelerated(hot, request, site, path) {
-            return true;
-        }
-        // Rules look at more than this way has at hand.
-        if hot.snapshot.sites[site].rules.is_some() || hot.snapshot.config.request_id.answer {
-            return false;
-        }
         let date = self.connection.core.clock.second();
-        let Some(cache) = hot.caches.get_mut(site) else { return false };
-        let mut accept_encoding = AcceptEncoding::ABSENT;
-        request.values(KnownName::AcceptEncoding).for_each(|value| accept_encoding.add(value));
-        let Some(prepared) = cache.hit(path, accept_encoding, Variant::Persistent, &date) else {
-            return false;
+        let transport = &self.connection.transport;
+        let place = Place {
+            sites: self.connection.listener_index.map(|index| &hot.snapshot.listeners[index]),
+            may_serve: |host: Option<&[u8]>| transport.may_serve(host),
+            peer: self.connection.peer.map(|peer| peer.ip()),
+            is_tls: transport.scheme() != "http",
         };
-        let block = hot.header_blocks.block(site, path, prepared);
+        let lookup = Lookup::of_stream(**request, !request.end_of_stream());
+        let outcome = cache_lookup::find(&mut hot.caches, &hot.snapshot, &place, &lookup, &date);
+        let Outcome::Hit { prepared, of, path } = outcome else { return false };
+        let block = hot.header_blocks.block(of, path, prepared);
         let body_bytes = self.send_hit(request, block, prepared);
-        self.note_hit(hot, request, HitOf::file(site, None), body_bytes);
-        true
-    }
-
-    /// Answers a plain GET from the cache before programs and origins.
-    fn try_accelerated(&mut self, hot: &mut Hot, request: &Request<'_>, site: usize, path: &[u8]) -> bool {
-        let date = self.connection.core.clock.second();
-        let is_tls = self.connection.transport.scheme() != "http";
-        let listed: Vec<(&[u8], &[u8])> = request.fields().map(|field| (field.name, field.value)).collect();
-        let fields = ListedFields(&listed);
-        let target = request.path();
-        let snapshot = &hot.snapshot;
-        let peer = self.connection.peer.map(|peer| peer.ip());
-        let is_secure = snapshot.connection_gate.is_secure(peer, &fields, is_tls);
-        let view = RequestView {
-            client: peer.map(|peer| snapshot.connection_gate.client(peer, &fields)),
-            method: b"GET",
-            path,
-            query: (path.len() < target.len()).then(|| &target[path.len() + 1..]),
-            host: Some(request.authority()),
-            fields: &fields,
-        };
-        if snapshot.config.request_id.answer {
-            return false;
-        }
-        let Some(front) = hot.front.as_mut() else { return false };
-        let when = (Variant::Persistent, &date);
-        let Some(Ready { prepared, route }) =
-            accelerator::ready(front, &snapshot.sites[site], &view, fields, is_secure, when)
-        else {
-            return false;
-        };
-        let block = hot.header_blocks.block_of(prepared);
-        let body_bytes = self.send_hit(request, block, prepared);
-        let of = HitOf { site, route: Some(route), is_accelerated: true };
         self.note_hit(hot, request, of, body_bytes);
         true
     }

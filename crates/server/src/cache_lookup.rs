@@ -1,0 +1,214 @@
+//! The look-up of a plain GET in the caches of a core.
+//!
+//! This is the one place where HTTP/1, 2 and 3 find out whether an answer is ready: a cached file, or a stored answer of
+//! a program or an origin. Each protocol describes its request as a [`Lookup`] and writes what [`find`] gives. A request
+//! that needs more than a look (rules that wait, a file that is not cached) takes the exchange.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use touchstone_accelerator::rules::fields::Fields;
+use touchstone_accelerator::store::Front;
+use touchstone_files::cache::{CoreCache, DateSecond, Prepared, Variant};
+use touchstone_http::content_coding::AcceptEncoding;
+use touchstone_http::h2::StreamRequest;
+use touchstone_http::h2::hpack::KnownName;
+use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
+use touchstone_http::request_view::{HeadFields, RequestFields, RequestView};
+use touchstone_http::target::is_plain_path;
+
+use crate::accelerator::{self, Ready};
+use crate::account::HitOf;
+use crate::route::AtOnce;
+use crate::site::{ListenerSites, Snapshot};
+
+/// The caches of a core.
+pub struct Caches {
+    /// Files, one cache a site; empty when the cache is switched off.
+    pub files: Vec<CoreCache>,
+    /// Stored answers of programs and origins; `None` where no route has the cache.
+    pub front: Option<Front>,
+}
+
+impl Caches {
+    /// The empty caches of a configuration.
+    pub fn new(snapshot: &Snapshot) -> Caches {
+        let of_all_sites =
+            |cache| (0..snapshot.sites.len()).map(move |site| CoreCache::new(Arc::clone(cache), site));
+        Caches {
+            files: snapshot.cache.iter().flat_map(of_all_sites).collect(),
+            front: snapshot.accelerator.as_ref().map(|accelerator| Front::new(accelerator.store.clone())),
+        }
+    }
+
+    /// Begins another second.
+    pub fn tick(&mut self) {
+        self.files.iter_mut().for_each(CoreCache::tick);
+        if let Some(front) = &mut self.front {
+            front.tick();
+        }
+    }
+}
+
+/// A request as it is looked up.
+pub struct Lookup<'a, F> {
+    method: Method,
+    has_body: bool,
+    /// It has a precondition or a Range field, or fields of it are missing.
+    needs_more: bool,
+    expectation: Expectation,
+    target: &'a [u8],
+    /// The host that it asks, with its port if it has one.
+    pub host: Option<&'a [u8]>,
+    fields: F,
+    accept_encoding: AcceptEncoding,
+    /// What its head says of the connection.
+    variant: Variant,
+}
+
+impl<'a: 'h, 'h> Lookup<'a, HeadFields<'h>> {
+    /// Of a request of HTTP/1 in `buffer`.
+    #[inline]
+    pub fn of_head(head: &'h RequestHead, buffer: &'a [u8], variant: Variant) -> Lookup<'a, HeadFields<'h>> {
+        Lookup {
+            method: head.method,
+            has_body: head.body != RequestBody::None,
+            needs_more: head.conditional,
+            expectation: head.expectation,
+            target: head.target.of(buffer),
+            host: head.host.map(|host| host.of(buffer)),
+            fields: HeadFields { head, buffer },
+            accept_encoding: head.accept_encoding,
+            variant,
+        }
+    }
+}
+
+impl<'a> Lookup<'a, StreamRequest<'a>> {
+    /// Of a request of HTTP/2 or HTTP/3.
+    #[inline]
+    pub fn of_stream(request: StreamRequest<'a>, has_body: bool) -> Lookup<'a, StreamRequest<'a>> {
+        let mut accept_encoding = AcceptEncoding::ABSENT;
+        request.values(KnownName::AcceptEncoding).for_each(|value| accept_encoding.add(value));
+        Lookup {
+            method: request.method(),
+            has_body,
+            needs_more: request.is_conditional() || request.is_header_section_too_large(),
+            expectation: request.expectation(),
+            target: request.path(),
+            host: Some(request.authority()),
+            fields: request,
+            accept_encoding,
+            variant: Variant::Persistent,
+        }
+    }
+}
+
+impl<'a, F> Lookup<'a, F> {
+    /// The path of a plain GET, which is its own normal form; `None` for every other request.
+    #[inline]
+    pub fn plain_path(&self) -> Option<&'a [u8]> {
+        let is_plain = self.method == Method::Get
+            && !self.has_body
+            && !self.needs_more
+            && self.expectation == Expectation::None;
+        if !is_plain {
+            return None;
+        }
+        let path = match memchr::memchr(b'?', self.target) {
+            // A fragment has no place in a request (RFC 9112 section 3.2); the exchange refuses it.
+            Some(mark) if memchr::memchr(b'#', &self.target[mark..]).is_some() => return None,
+            Some(mark) => &self.target[..mark],
+            None => self.target,
+        };
+        is_plain_path(path).then_some(path)
+    }
+}
+
+/// Where a request came in.
+pub struct Place<'a, M> {
+    /// The sites of the address; `None` when a reload removed it.
+    pub sites: Option<&'a ListenerSites>,
+    /// Whether the TLS session may carry requests for a host.
+    pub may_serve: M,
+    /// The other end of the connection.
+    pub peer: Option<IpAddr>,
+    /// Whether the connection has TLS.
+    pub is_tls: bool,
+}
+
+/// What a look-up found.
+pub enum Outcome<'a, 'c> {
+    /// The answer is ready.
+    Hit {
+        /// The answer.
+        prepared: &'c Arc<Prepared>,
+        /// What it is counted as.
+        of: HitOf,
+        /// The path that it answers.
+        path: &'a [u8],
+    },
+    /// Nothing is ready for a plain GET; a program of the site may answer it at once.
+    Miss {
+        /// The site.
+        site: usize,
+        /// The path.
+        path: &'a [u8],
+    },
+    /// Only the exchange can answer it.
+    Exchange,
+}
+
+/// Finds the answer to a plain GET that the rules let through at once.
+#[inline]
+pub fn find<'a, 'c, F: Fields + RequestFields>(
+    caches: &'c mut Caches,
+    snapshot: &Snapshot,
+    place: &Place<'_, impl Fn(Option<&[u8]>) -> bool>,
+    lookup: &Lookup<'a, F>,
+    date: &DateSecond,
+) -> Outcome<'a, 'c> {
+    let Some(path) = lookup.plain_path() else { return Outcome::Exchange };
+    let Some(site) = place.sites.and_then(|sites| sites.site(lookup.host)) else { return Outcome::Exchange };
+    // With an id in each answer, no two answers are the same.
+    if !(place.may_serve)(lookup.host) || snapshot.config.request_id.answer {
+        return Outcome::Exchange;
+    }
+    let site_now = &snapshot.sites[site];
+    let Caches { files, front } = caches;
+    let Some(rules) = &site_now.rules else {
+        let file = files.get_mut(site);
+        return match file.and_then(|files| files.hit(path, lookup.accept_encoding, lookup.variant, date)) {
+            Some(prepared) => Outcome::Hit { prepared, of: HitOf::file(site, None), path },
+            None => Outcome::Miss { site, path },
+        };
+    };
+    let gate = &snapshot.connection_gate;
+    let view = RequestView {
+        client: place.peer.map(|peer| gate.client(peer, &lookup.fields)),
+        method: b"GET",
+        path,
+        query: (path.len() < lookup.target.len()).then(|| &lookup.target[path.len() + 1..]),
+        host: lookup.host,
+        fields: &lookup.fields,
+    };
+    if let Some(front) = front {
+        let is_secure = gate.is_secure(place.peer, &lookup.fields, place.is_tls);
+        let when = (lookup.variant, date);
+        if let Some(Ready { prepared, route }) =
+            accelerator::ready(front, site_now, &view, lookup.fields, is_secure, when)
+        {
+            let of = HitOf { site, route: Some(route), is_accelerated: true };
+            return Outcome::Hit { prepared, of, path };
+        }
+    }
+    let file = files.get_mut(site);
+    let Some(prepared) = file.and_then(|files| files.hit(path, lookup.accept_encoding, lookup.variant, date))
+    else {
+        return Outcome::Miss { site, path };
+    };
+    match rules.at_once(&view) {
+        AtOnce::Serve(_admitted, route) => Outcome::Hit { prepared, of: HitOf::file(site, route), path },
+        AtOnce::Resolve => Outcome::Exchange,
+    }
+}
