@@ -21,10 +21,10 @@ const CASES: &[Case] = &[
     Case { target: "/alphabet.txt", fields: &[], status: 200, handler: "cache" },
     Case { target: "/alphabet.txt?query", fields: &[], status: 200, handler: "cache" },
     Case { target: "/alphabet.txt", fields: &[("accept-encoding", "gzip")], status: 200, handler: "cache" },
-    Case { target: "/alphabet.txt", fields: &[("x-route", "1")], status: 410, handler: "return" },
+    Case { target: "/alphabet.txt", fields: &[("x-route", "1")], status: 410, handler: "respond" },
     Case { target: "/%61lphabet.txt", fields: &[], status: 200, handler: "files" },
     Case { target: "/alphabet.txt", fields: &[("range", "bytes=0-1")], status: 206, handler: "files" },
-    Case { target: "/closed/alphabet.txt", fields: &[], status: 403, handler: "" },
+    Case { target: "/closed/alphabet.txt", fields: &[], status: 403, handler: "access" },
     Case { target: "/app/cached", fields: &[], status: 200, handler: "cache" },
     Case { target: "/app/cached?query", fields: &[], status: 200, handler: "cache" },
     Case { target: "/app/cached", fields: &[("cache-control", "no-cache")], status: 200, handler: "proxy" },
@@ -45,10 +45,10 @@ fn all_versions_find_the_same_answers_ready() {
     let text = format!(
         "[server]\ncores = 1\n[access_log]\npath = {log:?}\nformat = \"json\"\n\
          [[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\nhttp3 = true\ndevelopment_certificate = true\n\
-         {}[[site.route]]\npath = \"/closed/\"\nallow = [\"192.0.2.1\"]\n\
-         [[site.route]]\npath = \"/\"\nrequest_headers = {{ X-Route = \"1\" }}\nreturn = {{ status = 410 }}\n",
+         {}cache = {{}}\n[[site.route]]\npath = \"/closed/\"\nallow = [\"192.0.2.1\"]\n\
+         [[site.route]]\npath = \"/\"\nrequest_headers = {{ X-Route = \"1\" }}\nrespond = {{ status = 410 }}\n",
         tree.root(),
-        origin.keys(", cache = {}")
+        origin.keys("")
     );
     let server = Server::configured(tree.around(), &text);
     client.connect("one", &server);
