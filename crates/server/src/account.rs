@@ -9,6 +9,7 @@ use touchstone_http::request::{KnownField, RequestHead};
 use touchstone_interfaces::answer::CacheResult;
 use touchstone_interfaces::request::{Protocol, TlsFacts};
 
+use crate::cache_lookup::HitOf;
 use crate::core::Hot;
 use crate::exchange::Progress;
 use crate::log::access::{Record, TlsRecord};
@@ -102,24 +103,6 @@ pub fn note(hot: &mut Hot, account: Account<'_>) {
         cache: progress.cache.get().word(),
         ..record
     });
-}
-
-/// Which site and route a hit was of, and of which cache.
-#[derive(Clone, Copy)]
-pub struct HitOf {
-    /// The site, by its position in the configuration.
-    pub site: usize,
-    /// The route, by its position in the site.
-    pub route: Option<usize>,
-    /// The answer was one of a program or an origin, not a file.
-    pub is_accelerated: bool,
-}
-
-impl HitOf {
-    /// A file of a site.
-    pub fn file(site: usize, route: Option<usize>) -> HitOf {
-        HitOf { site, route, is_accelerated: false }
-    }
 }
 
 /// Counts and logs a GET that was answered with 200 straight from the cache.

@@ -1,8 +1,9 @@
 //! The look-up of a plain GET in the caches of a core.
 //!
-//! This is the one place where HTTP/1, 2 and 3 find out whether an answer is ready: a cached file, or a stored answer of
-//! a program or an origin. Each protocol describes its request as a [`Lookup`] and writes what [`find`] gives. A request
-//! that needs more than a look (rules that wait, a file that is not cached) takes the exchange.
+//! This is the one place where HTTP/1, 2 and 3 find out whether an answer is ready: a cached file, or a
+//! stored answer of a program or an origin. Each protocol describes its request as a [`Lookup`] and writes
+//! what [`find`] gives. A request that needs more (rules that wait, a file that is not cached) takes the
+//! exchange.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,7 +19,6 @@ use touchstone_http::request_view::{HeadFields, RequestFields, RequestView};
 use touchstone_http::target::is_plain_path;
 
 use crate::accelerator::{self, Ready};
-use crate::account::HitOf;
 use crate::route::AtOnce;
 use crate::site::{ListenerSites, Snapshot};
 
@@ -135,6 +135,29 @@ pub struct Place<'a, M> {
     pub peer: Option<IpAddr>,
     /// Whether the connection has TLS.
     pub is_tls: bool,
+}
+
+/// Which site and route a hit was of, and of which cache.
+#[derive(Clone, Copy)]
+pub struct HitOf {
+    /// The site, by its position in the configuration.
+    pub site: usize,
+    /// The route, by its position in the site.
+    pub route: Option<usize>,
+    /// The answer was one of a program or an origin, not a file.
+    pub is_accelerated: bool,
+}
+
+impl HitOf {
+    /// A file of a site.
+    pub fn file(site: usize, route: Option<usize>) -> HitOf {
+        HitOf { site, route, is_accelerated: false }
+    }
+
+    /// The site whose file the answer is; `None` for the answer of a program or an origin.
+    pub fn file_site(self) -> Option<usize> {
+        (!self.is_accelerated).then_some(self.site)
+    }
 }
 
 /// What a look-up found.

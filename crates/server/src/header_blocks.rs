@@ -7,8 +7,6 @@ use touchstone_files::cache::Prepared;
 use touchstone_http::h2::Fields;
 use touchstone_http::h2::hpack::encode_response_block;
 
-use crate::account::HitOf;
-
 /// The fields of a header section as field lines, each with its CRLF: the form of trailers on their way to a handler.
 pub fn field_lines(fields: Fields<'_>) -> Vec<u8> {
     let mut lines = Vec::new();
@@ -49,11 +47,14 @@ impl HeaderBlocks {
         HeaderBlocks { encode, sites: Vec::new(), responses: FxHashMap::default() }
     }
 
-    /// The block of `prepared`, which answers `path`.
+    /// The block of `prepared`, which answers `path`: a file of a site, or a stored answer, of which there are
+    /// several for a path.
     #[inline]
-    pub fn block(&mut self, of: HitOf, path: &[u8], prepared: &Arc<Prepared>) -> &[u8] {
-        // For other queries and fields there are other stored answers.
-        if of.is_accelerated { self.block_of(prepared) } else { self.block_of_file(of.site, path, prepared) }
+    pub fn block(&mut self, file_of: Option<usize>, path: &[u8], prepared: &Arc<Prepared>) -> &[u8] {
+        match file_of {
+            Some(site) => self.block_of_file(site, path, prepared),
+            None => self.block_of_stored(prepared),
+        }
     }
 
     #[inline]
@@ -66,7 +67,7 @@ impl HeaderBlocks {
     }
 
     #[inline]
-    fn block_of(&mut self, prepared: &Arc<Prepared>) -> &[u8] {
+    fn block_of_stored(&mut self, prepared: &Arc<Prepared>) -> &[u8] {
         let encode = self.encode;
         let new = || Encoded { prepared: prepared.clone(), block: encode(prepared.head()) };
         &self.responses.entry(Arc::as_ptr(prepared) as usize).or_insert_with(new).block

@@ -1,4 +1,4 @@
-//! A decoded request as its readers see it: the same for HTTP/2 and HTTP/3, whose requests follow the same rules.
+//! A decoded request of HTTP/2 or HTTP/3, as its readers see it: the rules for requests are the same in both.
 
 use std::fmt;
 
@@ -40,8 +40,8 @@ impl<'a> StreamRequest<'a> {
         self.list.text(self.head.scheme)
     }
 
-    /// Host and perhaps port, from `:authority` or, where that is absent, from `Host`; [valid](crate::host), and empty
-    /// only with schemes other than those of HTTP.
+    /// Host and perhaps port, from `:authority` or, where that is absent, from `Host`; [valid](crate::host),
+    /// and empty only with schemes other than those of HTTP.
     #[inline]
     pub fn authority(&self) -> &'a [u8] {
         self.list.text(self.head.authority)
@@ -81,8 +81,8 @@ impl<'a> StreamRequest<'a> {
         self.head.priority
     }
 
-    /// Whether the header section was larger than the limits: fields are missing, pseudo-header fields perhaps among
-    /// them. The request should be answered with 431 (RFC 6585).
+    /// Whether the header section was larger than the limits: fields are missing, pseudo-header fields
+    /// perhaps among them. The request should be answered with 431 (RFC 6585).
     #[inline]
     pub fn is_header_section_too_large(&self) -> bool {
         self.head.is_too_large

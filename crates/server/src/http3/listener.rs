@@ -18,7 +18,7 @@ use super::response::encode_section;
 use super::secrets::Secrets;
 use super::transport::server_config;
 use crate::access::Admission;
-use crate::account::HitOf;
+use crate::cache_lookup::HitOf;
 use crate::config::LogLevel;
 use crate::core::Core;
 use crate::header_blocks::HeaderBlocks;
@@ -154,7 +154,7 @@ impl Listener {
             sections.unix_seconds = now;
             sections.blocks.clear();
         }
-        sections.blocks.block(of, path, prepared).to_vec()
+        sections.blocks.block(of.file_site(), path, prepared).to_vec()
     }
 
     /// Lets connections in until told to stop.

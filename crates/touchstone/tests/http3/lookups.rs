@@ -1,5 +1,5 @@
-//! One table of GETs over HTTP/1.1, HTTP/2 and HTTP/3: the caches answer the same requests in all of them, with the same
-//! status, and the access log says so.
+//! One table of GETs over HTTP/1.1, HTTP/2 and HTTP/3: the caches answer the same requests in all of them,
+//! with the same status, and the access log says so.
 
 use std::fs;
 use std::time::Duration;
@@ -46,7 +46,8 @@ fn all_versions_find_the_same_answers_ready() {
         "[server]\ncores = 1\n[access_log]\npath = {log:?}\nformat = \"json\"\n\
          [[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\nhttp3 = true\ndevelopment_certificate = true\n\
          {}cache = {{}}\n[[site.route]]\npath = \"/closed/\"\nallow = [\"192.0.2.1\"]\n\
-         [[site.route]]\npath = \"/\"\nrequest_headers = {{ X-Route = \"1\" }}\nrespond = {{ status = 410 }}\n",
+         [[site.route]]\npath = \"/\"\n\
+         request_headers = {{ X-Route = \"1\" }}\nrespond = {{ status = 410 }}\n",
         tree.root(),
         origin.keys("")
     );

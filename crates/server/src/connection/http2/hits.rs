@@ -9,9 +9,9 @@ use touchstone_interfaces::request::Protocol;
 
 use super::Http2;
 use super::streams::Outgoing;
-use crate::account::{self, HitOf};
+use crate::account;
 use crate::answer::Part;
-use crate::cache_lookup::{self, Lookup, Outcome, Place};
+use crate::cache_lookup::{self, HitOf, Lookup, Outcome, Place};
 use crate::connection::as_http1::request_text;
 use crate::core::Hot;
 
@@ -32,7 +32,7 @@ impl Http2 {
         let lookup = Lookup::of_stream(**request, !request.end_of_stream());
         let outcome = cache_lookup::find(&mut hot.caches, &hot.snapshot, &place, &lookup, &date);
         let Outcome::Hit { prepared, of, path } = outcome else { return false };
-        let block = hot.header_blocks.block(of, path, prepared);
+        let block = hot.header_blocks.block(of.file_site(), path, prepared);
         let body_bytes = self.send_hit(request, block, prepared);
         self.note_hit(hot, request, of, body_bytes);
         true
