@@ -14,7 +14,8 @@ rivals: ## Install the other servers to measure against as well
 	@scripts/setup.sh --rivals
 
 build: ## Build the program: target/release/touchstone
-	@. scripts/environment.sh && cargo build --release --locked -p touchstone
+	@. scripts/environment.sh && cargo build --release --locked -p touchstone && \
+	    scripts/split-debug.sh "$$target/release/touchstone"
 
 java: ## Build the Java side of servlets and run its tests: target/java
 	@scripts/java.sh

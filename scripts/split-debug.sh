@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Moves line tables and symbols of a program into a file beside it, PROGRAM.debug, which it names (.gnu_debuglink).
+#
+#   scripts/split-debug.sh PROGRAM
+#
+# Backtraces and debuggers find them beside the program, in .debug/ there, or below /usr/lib/debug. A program that was split
+# before stays as it is.
+set -euo pipefail
+
+program=${1:?the program}
+if objdump --section-headers "$program" | grep -q '\.gnu_debuglink'; then
+    exit 0
+fi
+objcopy --only-keep-debug --compress-debug-sections=zlib "$program" "$program.debug"
+chmod 644 "$program.debug"
+# A new file: cargo's own copy is the same file under another name, and one that runs cannot be written.
+trap 'rm -f "$program.split"' EXIT
+objcopy --strip-all --add-gnu-debuglink="$program.debug" "$program" "$program.split"
+mv -f "$program.split" "$program"
