@@ -11,6 +11,8 @@ set -euo pipefail
 
 # One that builds with the pinned Rust.
 cargo_deb_version=3.8.0
+# The largest program that is packaged.
+most_bytes=30000000
 
 main() {
     local profile=release
@@ -33,6 +35,10 @@ main() {
         make --no-print-directory --silent -C "programs/${program%%:*}" OUT="$built/programs/${program##*:}"
     done
 
+    make_pages "$built/touchstone"
+    # Less than a third of the program is code; the tests' own build stays as it is.
+    [ "$profile" = dev ] || scripts/split-debug.sh "$built/touchstone"
+
     # Servlets in the package take Maven where it is built.
     scripts/java.sh --brief || { echo "package: the jars for servlets cannot be built" >&2; return 1; }
     for program in servlet jsp; do
@@ -42,9 +48,23 @@ main() {
     rm -rf packaging/java && mkdir packaging/java && cp "$target/java/"*.jar packaging/java/
     mkdir -p "$target/debian"
     local package
-    package=$(cargo deb --package touchstone --no-build --no-dbgsym --profile "$profile" --output "$target/debian/" | tail -n 1)
+    package=$(cargo deb --package touchstone --no-build --no-dbgsym --no-strip --profile "$profile" --output "$target/debian/" | tail -n 1)
     look_into "$package"
+    if [ -f "$built/touchstone.debug" ] && [ "$profile" != dev ]; then
+        cp "$built/touchstone.debug" "${package%.deb}.debug"
+        echo "package: line tables and symbols are in ${package%.deb}.debug; installed as" \
+            "/usr/lib/debug/usr/bin/touchstone.debug they are found"
+    fi
     echo "$package"
+}
+
+# Manual pages and completions, which the program makes of its own definitions.
+make_pages() {
+    rm -rf packaging/generated
+    "$1" man packaging/generated/man1 >/dev/null
+    "$1" completions bash >packaging/generated/touchstone.bash
+    "$1" completions zsh >packaging/generated/_touchstone
+    "$1" completions fish >packaging/generated/touchstone.fish
 }
 
 # What is wrong with a package shows when it is unpacked, not when it is built.
@@ -56,7 +76,9 @@ look_into() {
     dpkg-deb --extract "$1" "$root"
     for file in usr/bin/touchstone etc/touchstone/touchstone.toml usr/lib/systemd/system/touchstone.service \
         usr/lib/systemd/system/touchstone.socket usr/lib/sysusers.d/touchstone.conf etc/logrotate.d/touchstone \
-        usr/share/man/man1/touchstone.1.gz usr/share/touchstone/www/index.html \
+        usr/share/man/man1/touchstone.1.gz usr/share/man/man1/touchstone-serve.1.gz \
+        usr/share/bash-completion/completions/touchstone usr/share/zsh/vendor-completions/_touchstone \
+        usr/share/fish/vendor_completions.d/touchstone.fish usr/share/touchstone/config.schema.json usr/share/touchstone/www/index.html \
         usr/lib/touchstone/programs/cgi-bin/spice usr/lib/touchstone/programs/fastcgi/spice \
         usr/lib/touchstone/programs/nsapi/nsapi-send.so usr/share/touchstone/java/touchstone-servlet.jar; do
         [ -f "$root/$file" ] || { echo "package: $file is missing" >&2; missing=1; }
@@ -65,6 +87,10 @@ look_into() {
         dpkg-deb --info "$1" conffiles | grep -qx "/$file" || { echo "package: /$file is no conffile" >&2; missing=1; }
     done
     [ $missing = 0 ] || return 1
+    if [ "$profile" != dev ] && [ "$(stat -c %s "$root/usr/bin/touchstone")" -gt "$most_bytes" ]; then
+        echo "package: the program has more than $most_bytes bytes: is something in it that belongs into the .debug file?" >&2
+        return 1
+    fi
     "$root/usr/bin/touchstone" --version
     # The units as they will be read: what they start must be there, so the package's root is the machine's here.
     if command -v systemd-analyze >/dev/null; then

@@ -33,6 +33,9 @@ demo|/usr/include/fcgi_stdio.h|libfcgi-dev|FastCGI programs in C
 testing|uwsgi|uwsgi-core uwsgi-plugin-python3|an SCGI server
 offered|javac|openjdk-17-jdk-headless|servlets
 offered|mvn|maven|building the jars for servlets
+testing|zsh|zsh|completions
+testing|fish|fish|completions
+testing|groff|groff-base|manual pages
 testing|unzip|unzip|applications for the tests of servlets
 testing|strace|strace|counting system calls
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units

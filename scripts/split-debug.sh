@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Moves line tables and symbols of a program into a file beside it, PROGRAM.debug, which it names (.gnu_debuglink).
+# Moves line tables and symbols of a program into a file beside it, PROGRAM.debug, which it names.
 #
 #   scripts/split-debug.sh PROGRAM
 #
-# Backtraces and debuggers find them beside the program, in .debug/ there, or below /usr/lib/debug. A program that was split
-# before stays as it is.
+# Backtraces and debuggers find them beside the program, in .debug/ there, or below /usr/lib/debug (section
+# .gnu_debuglink). A program that was split before stays as it is.
 set -euo pipefail
 
 program=${1:?the program}

@@ -25,6 +25,15 @@ struct Arguments {
     command: commands::Command,
 }
 
+/// The definition of every command and option that people use, for what is made from it.
+fn definition() -> clap::Command {
+    let whole = Arguments::command();
+    let shown = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let about = whole.get_about().cloned().unwrap_or_default();
+    let version = whole.get_version().unwrap_or_default().to_string();
+    clap::Command::new("touchstone").version(version).about(about).propagate_version(true).subcommands(shown)
+}
+
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::try_parse().unwrap_or_else(|error| without_hidden(error).exit());
     arguments.command.run().into()

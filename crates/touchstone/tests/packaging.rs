@@ -1,5 +1,5 @@
 //! What is packaged fits the program: units that systemd understands, command lines that exist, a configuration that
-//! passes `check`, a manual page with every command.
+//! passes `check`, symbols that are found.
 
 mod support;
 
@@ -12,26 +12,6 @@ use support::{error_lines, run, skipped};
 fn packaging(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// The names of all commands, from the program's own help.
-fn commands() -> Vec<String> {
-    let output = run(["--help"]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let list = text.split("Commands:\n").nth(1).expect("a list of commands");
-    let names = list.lines().take_while(|line| !line.is_empty());
-    let names = names.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
-    names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
-}
-
-#[test]
-fn the_manual_page_has_every_command() {
-    let page = packaging("touchstone.1");
-    let commands = commands();
-    assert!(commands.len() > 5, "{commands:?}");
-    for command in commands {
-        assert!(page.contains(&format!("\n.B {command}\n")), "touchstone.1 lacks {command}");
-    }
 }
 
 #[test]
@@ -157,4 +137,48 @@ fn systemd_understands_the_units() {
     // Whether other units of this machine are well is not asked.
     let about_ours: Vec<&str> = said.lines().filter(|line| line.contains("touchstone")).collect();
     assert!(about_ours.is_empty(), "{about_ours:?}");
+}
+
+#[test]
+fn symbols_in_a_file_of_their_own_are_found() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = directory.path().join("fails.rs");
+    let text = "#[inline(never)] fn named(at: usize) { print!(\"{}\", [1, 2].iter().nth(at).unwrap()) }\n\
+                fn main() { named(std::env::args().count() + 5) }\n";
+    fs::write(&source, text).expect("a source");
+    let program = directory.path().join("fails");
+    let mut compile = Command::new("rustc");
+    compile.args(["-O", "-C", "debuginfo=line-tables-only", "-o"]).arg(&program).arg(&source);
+    let Ok(output) = compile.current_dir(&top).output() else {
+        return skipped("split symbols (install Rust)");
+    };
+    assert!(output.status.success(), "{output:?}");
+    let size = || fs::metadata(&program).expect("the program").len();
+    let whole = size();
+    for _ in 0..2 {
+        let split = Command::new(top.join("scripts/split-debug.sh")).arg(&program).output().expect("it runs");
+        assert!(split.status.success(), "{split:?}");
+    }
+    assert!(size() * 2 < whole, "{} of {whole} bytes are left", size());
+    let failed = Command::new(&program).env("RUST_BACKTRACE", "1").output().expect("it runs");
+    let said = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(said.contains("named") && said.contains("fails.rs:1"), "{said}");
+}
+
+#[test]
+fn what_the_program_makes_of_its_definitions_is_packaged() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let script = fs::read_to_string(top.join("scripts/package.sh")).expect("the script");
+    let manifest = fs::read_to_string(top.join("crates/touchstone/Cargo.toml")).expect("the manifest");
+    for (made, packaged) in [
+        ("man1", "usr/share/man/man1/"),
+        ("touchstone.bash", "usr/share/bash-completion/completions/touchstone"),
+        ("_touchstone", "usr/share/zsh/vendor-completions/_touchstone"),
+        ("touchstone.fish", "usr/share/fish/vendor_completions.d/touchstone.fish"),
+    ] {
+        assert!(script.contains(&format!("packaging/generated/{made}")), "{made} is not made");
+        assert!(manifest.contains(&format!("packaging/generated/{made}")), "{made} is not packaged");
+        assert!(manifest.contains(&format!("\"{packaged}\"")), "{packaged}");
+    }
 }

@@ -136,10 +136,11 @@ fn bad_usage() {
     let root = root.to_str().expect("text");
     let (quick, listen) = (["serve", "--root", root], ["--listen", "127.0.0.1:0"]);
     let table: &[(&[&str], &str)] = &[
-        (&["serve"], "--config"),
+        (&["serve", "missing.war"], "no such file"),
+        (&["serve", root, "--config", "a.toml"], "--config"),
+        (&["serve", root, quick[1], quick[2]], "--root"),
         (&["serve", "--rot", root], "--rot"),
-        (&[quick[0], quick[1], quick[2]], "--listen"),
-        (&["serve", listen[0], listen[1]], "--root"),
+        (&["serve", "--http3"], "--cert"),
         (&["serve", "--config", "a.toml", quick[1], quick[2], listen[0], listen[1]], "--config"),
         (&[quick[0], quick[1], quick[2], "--listen", "nowhere"], "nowhere"),
         (&[quick[0], quick[1], quick[2], "--listen", "127.0.0.1"], "127.0.0.1"),

@@ -263,24 +263,27 @@ fn wrap(text: &str, indent: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{AccessLogFormat, LogDestination, parse};
+    use crate::config::{AccessLogFormat, LogDestination, json_schema, parse};
     use std::path::{Path, PathBuf};
     use std::time::Duration;
 
-    /// The page in the book is what the table says. `BLESS=1` writes it again.
+    /// The page in the book and the schema are what the table says. `BLESS=1` writes it again.
     #[test]
-    fn configuration_page_is_up_to_date() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
-        let page = documentation_markdown();
-        if std::env::var_os("BLESS").is_some() {
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, &page).unwrap();
+    fn configuration_page_and_schema_are_up_to_date() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        for (name, text) in
+            [("configuration.md", documentation_markdown()), ("config.schema.json", json_schema())]
+        {
+            let path = docs.join(name);
+            if std::env::var_os("BLESS").is_some() {
+                std::fs::write(&path, &text).unwrap();
+            }
+            let written = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(
+                written == text,
+                "docs/{name} is not up to date: BLESS=1 cargo test -p touchstone-server configuration_page"
+            );
         }
-        let written = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            written == page,
-            "docs/configuration.md is not up to date: BLESS=1 cargo test -p touchstone-server"
-        );
     }
 
     /// Every TOML block of the page is a configuration that works.

@@ -8,10 +8,13 @@ mod bench;
 mod certify;
 mod check;
 mod compare;
+mod completions;
 mod fleet;
 mod import;
+mod init;
 mod limit;
 mod load;
+mod man;
 mod nsapi_host;
 mod plan;
 mod print;
@@ -20,13 +23,16 @@ mod purge;
 mod reload;
 mod report;
 mod running_server;
+mod schema;
 mod serve;
+mod serve_target;
 mod servlet_host;
 mod spawner;
 mod status;
 mod stop;
 mod suites;
 mod systems;
+mod toml_text;
 mod upgrade;
 mod verify;
 mod warm;
@@ -34,10 +40,12 @@ mod warm;
 /// What to do.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Serve sites: from a configuration file, or one directory at once
+    /// Serve sites from a configuration file, or at once a directory, an application or another server
     Serve(serve::Arguments),
     /// Accelerate another server: a cache in front of it, started with one line
     Accelerate(accelerate::Arguments),
+    /// Write a configuration from a few answers
+    Init(init::Arguments),
     /// Say what is wrong with a configuration, with file and line
     Check(check::Arguments),
     /// Make a running server take up its configuration, certificates and logs anew
@@ -78,6 +86,12 @@ pub enum Command {
     Systems(systems::Arguments),
     /// Measure this machine's limits: what any server could do at best
     Limit(limit::Arguments),
+    /// Print the JSON schema of the configuration, for editors
+    Schema(schema::Arguments),
+    /// Print what a shell needs to complete commands and options
+    Completions(completions::Arguments),
+    /// Write the manual pages
+    Man(man::Arguments),
     /// Answer a bench on another machine, which starts this over ssh
     #[command(hide = true)]
     Probe(probe::Arguments),
@@ -98,6 +112,7 @@ impl Command {
         match self {
             Command::Serve(arguments) => serve::run(arguments),
             Command::Accelerate(arguments) => accelerate::run(arguments),
+            Command::Init(arguments) => init::run(arguments),
             Command::Check(arguments) => check::run(arguments),
             Command::Reload(arguments) => reload::run(&arguments),
             Command::Purge(arguments) => purge::run(&arguments),
@@ -118,6 +133,9 @@ impl Command {
             Command::Import(arguments) => import::run(&arguments),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Limit(arguments) => limit::run(arguments),
+            Command::Schema(arguments) => schema::run(&arguments),
+            Command::Completions(arguments) => completions::run(&arguments),
+            Command::Man(arguments) => man::run(&arguments),
             Command::Probe(arguments) => probe::run(&arguments),
             Command::Spawner(arguments) => spawner::run(arguments),
             Command::NsapiHost(arguments) => nsapi_host::run(arguments),

@@ -1,15 +1,17 @@
-//! `touchstone serve`: serves sites from a configuration file, or one directory at once.
+//! `touchstone serve`: serves sites from a configuration file, or at once a directory, an application or another server.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_server::config::{
-    AccessLogFormat, Config, ConfigPlaces, ConfigProblem, LogDestination, check_surroundings, load_file,
-    quick,
+    AccessLogFormat, Config, ConfigPlaces, ConfigProblem, DirectoryListing, LogDestination, accelerate,
+    check_surroundings, load_file, parse, quick,
 };
 use touchstone_server::{Inheritance, Server};
 
+use super::serve_target::Target;
+use super::toml_text::toml_string;
 use crate::exit::Exit;
 
 /// What to serve, and where.
@@ -20,20 +22,25 @@ use crate::exit::Exit;
     also: touchstone reload, upgrade, status, stop."
 )]
 pub struct Arguments {
+    /// What to serve: a directory, a Java application (.war), a configuration (.toml), or the URL of another server, which
+    /// is accelerated [default: this directory]
+    #[arg(value_name = "TARGET", conflicts_with_all = ["config", "root"])]
+    target: Option<String>,
+
     /// The configuration file (docs/configuration.md; `touchstone check --explain` lists every key)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "listen"], required_unless_present = "root")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = QUICK)]
     config: Option<PathBuf>,
 
     /// Quick form: the directory to serve; pages that end in .shtml are parsed for directives
-    #[arg(long, value_name = "DIR", requires = "listen")]
+    #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
 
-    /// Quick form: the address and port to listen on; port 0 picks a free one
-    #[arg(long, value_name = "ADDR:PORT", requires = "root")]
+    /// Quick form: the address and port to listen on; port 0 picks a free one [default: 127.0.0.1:0]
+    #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
 
     /// Quick form: a PEM file with a certificate and those that lead to its authority; the address then speaks HTTPS
-    #[arg(long, value_name = "PEM", requires = "root")]
+    #[arg(long, value_name = "PEM")]
     cert: Option<PathBuf>,
 
     /// Quick form: the PEM file with the certificate's private key [default: in the certificate's file]
@@ -41,11 +48,11 @@ pub struct Arguments {
     key: Option<PathBuf>,
 
     /// Quick form: speak HTTPS with a certificate for localhost that is made now and trusted by nobody
-    #[arg(long, requires = "root", conflicts_with = "cert")]
+    #[arg(long, conflicts_with = "cert")]
     development_certificate: bool,
 
     /// Quick form: speak HTTP/3 as well, over UDP on the same port; needs a certificate
-    #[arg(long, requires = "root")]
+    #[arg(long)]
     http3: bool,
 
     /// Event loops, one a core [default: server.cores, or every processor that the process may run on]
@@ -66,10 +73,34 @@ pub struct Arguments {
     error_log: Option<String>,
 }
 
+/// The options that say what a configuration says itself.
+const QUICK: [&str; 6] = ["root", "listen", "cert", "key", "development_certificate", "http3"];
+
 /// Serves until a signal ends it.
-pub fn run(arguments: Arguments) -> Exit {
+pub fn run(mut arguments: Arguments) -> Exit {
+    let target = match arguments.target.as_deref().map(Target::of).transpose() {
+        Ok(target) => target,
+        Err(message) => return refuse(&message),
+    };
+    if let Some(Target::Configuration(file)) = &target {
+        if arguments.is_quick() {
+            return refuse("a configuration says itself where it listens and with which certificate");
+        }
+        arguments.config = Some(file.clone());
+    }
     let config_file = arguments.config.clone();
-    serve_until_ended("serve", config_file, || configuration(arguments))
+    serve_until_ended("serve", config_file, || configuration(arguments, target))
+}
+
+fn refuse(message: &str) -> Exit {
+    eprintln!("touchstone serve: {message}");
+    Exit::Usage
+}
+
+impl Arguments {
+    fn is_quick(&self) -> bool {
+        self.listen.is_some() || self.cert.is_some() || self.development_certificate || self.http3
+    }
 }
 
 /// Serves a configuration until a signal ends it. `command` is the one that was given, for messages.
@@ -112,25 +143,10 @@ pub(super) fn serve_until_ended(
 }
 
 /// The configuration that the arguments ask for, or why it cannot work.
-fn configuration(arguments: Arguments) -> Result<Config, Vec<ConfigProblem>> {
-    let (mut config, places) = match (arguments.config, arguments.root, arguments.listen) {
-        (Some(file), ..) => load_file(&file).map(|loaded| (loaded.config, loaded.places))?,
-        (None, Some(root), Some(listen)) => {
-            if arguments.http3 && arguments.cert.is_none() && !arguments.development_certificate {
-                let message = "--http3 needs --cert or --development-certificate".to_string();
-                return Err(vec![ConfigProblem { file: PathBuf::new(), line: 0, column: 0, message }]);
-            }
-            let mut config = quick(root, listen);
-            for site in &mut config.sites {
-                site.tls.certificate = arguments.cert.clone();
-                site.tls.key = arguments.key.clone();
-                site.tls.development_certificate = arguments.development_certificate;
-                site.tls.http3 = arguments.http3;
-            }
-            (config, ConfigPlaces::default())
-        }
-        // The arguments' own rules leave no such case.
-        _ => return Err(Vec::new()),
+fn configuration(arguments: Arguments, target: Option<Target>) -> Result<Config, Vec<ConfigProblem>> {
+    let (mut config, places) = match &arguments.config {
+        Some(file) => load_file(file).map(|loaded| (loaded.config, loaded.places))?,
+        None => (quick_configuration(&arguments, target)?, ConfigPlaces::default()),
     };
     if let Some(cores) = arguments.cores {
         config.server.cores = usize::from(cores);
@@ -146,6 +162,58 @@ fn configuration(arguments: Arguments) -> Result<Config, Vec<ConfigProblem>> {
     }
     let problems = check_surroundings(&config, &places);
     if problems.is_empty() { Ok(config) } else { Err(problems) }
+}
+
+/// The configuration of the quick form.
+fn quick_configuration(arguments: &Arguments, target: Option<Target>) -> Result<Config, Vec<ConfigProblem>> {
+    let problem = |message: String| ConfigProblem { file: PathBuf::new(), line: 0, column: 0, message };
+    if arguments.http3 && arguments.cert.is_none() && !arguments.development_certificate {
+        return Err(vec![problem("--http3 needs --cert or --development-certificate".to_string())]);
+    }
+    let listen = arguments.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let absolute = |path: &Path| {
+        std::path::absolute(path).map_err(|error| vec![problem(format!("{}: {error}", path.display()))])
+    };
+    let mut config = match (&arguments.root, target) {
+        (Some(root), _) => quick(root.clone(), listen),
+        (None, Some(Target::Origin(url))) => {
+            eprintln!(
+                "touchstone serve: accelerating {url}; `touchstone accelerate --help` has more options"
+            );
+            accelerate(url, listen)
+        }
+        (None, Some(Target::Application(path))) => {
+            let path = absolute(&path)?;
+            eprintln!("touchstone serve: the application {}", path.display());
+            parse(&application(&path, listen), Path::new(""))?
+        }
+        (None, target) => {
+            let directory = match target {
+                Some(Target::Directory(directory)) => directory,
+                _ => PathBuf::from("."),
+            };
+            let directory = absolute(&directory)?;
+            eprintln!("touchstone serve: the files of {}", directory.display());
+            let mut config = quick(directory, listen);
+            config.sites.iter_mut().for_each(|site| site.listing = DirectoryListing::Html);
+            config
+        }
+    };
+    for site in &mut config.sites {
+        site.tls.certificate = arguments.cert.clone();
+        site.tls.key = arguments.key.clone();
+        site.tls.development_certificate = arguments.development_certificate;
+        site.tls.http3 = arguments.http3;
+    }
+    Ok(config)
+}
+
+/// The configuration of one Java application. Nothing is served from the root: the route takes every path.
+fn application(path: &Path, listen: SocketAddr) -> String {
+    let app = toml_string(&path.to_string_lossy());
+    format!(
+        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\n\n[[site.route]]\npath = \"/\"\nservlet = {{ app = {app} }}\n"
+    )
 }
 
 pub(super) fn problem_line(command: &str, problem: &ConfigProblem) -> String {

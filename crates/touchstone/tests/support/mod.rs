@@ -23,7 +23,9 @@ pub(crate) use killed::kill_while_asked;
 pub(crate) use load::{Load, under_load};
 pub(crate) use origin::{Nginx, Origin, read_head};
 pub(crate) use response::{AnswerTo, Response, parse_all, parse_multipart, parse_one};
-pub(crate) use server::{Server, binary_for_all, error_lines, free_port, is_in_use, run, run_as};
+pub(crate) use server::{
+    Server, binary, binary_for_all, error_lines, free_port, is_in_use, run, run_as, run_in,
+};
 pub(crate) use sshd::Sshd;
 pub(crate) use tools::{
     Bound, bound_by_permissions, curl, processes_with, raise_open_files, skipped, wait_until,

@@ -290,6 +290,13 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Out
     run_command(command)
 }
 
+/// The same, in this directory.
+pub(crate) fn run_in(directory: &Path, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+    let mut command = binary();
+    command.args(arguments).current_dir(directory);
+    run_command(command)
+}
+
 /// The same, as another user (who is root's to choose).
 pub(crate) fn run_as(user: u32, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
     let mut command = Command::new(binary_for_all());
@@ -364,7 +371,7 @@ fn claim(port: u16) -> bool {
     UnixListener::bind_addr(&address).map(std::mem::forget).is_ok()
 }
 
-fn binary() -> Command {
+pub(crate) fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_touchstone"))
 }
 

@@ -1,0 +1,436 @@
+//! `touchstone init`: a configuration with comments, from a few answers.
+//!
+//! What an option says is not asked. What is asked is checked at once, the whole as `touchstone check` does.
+
+mod text;
+
+use std::fs::OpenOptions;
+use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use touchstone_interfaces::proxy::OriginUrl;
+use touchstone_server::config::{check_surroundings, load_text};
+
+use super::print::print;
+use crate::exit::Exit;
+
+/// The answers, where they are known before.
+#[derive(clap::Args, Default)]
+#[command(
+    after_help = "What no option says is asked on a terminal, or with --yes has its default. Example:\n\
+    touchstone init --yes --kind proxy --to http://127.0.0.1:3000 --host a.org --tls acme --agree-to-terms"
+)]
+pub(crate) struct Arguments {
+    /// The file that is written; "-": standard output
+    #[arg(value_name = "FILE", default_value = "touchstone.toml")]
+    file: PathBuf,
+
+    /// What is to be served
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
+
+    /// The directory of the files (files, php)
+    #[arg(long, value_name = "DIR")]
+    root: Option<String>,
+
+    /// The application behind the server: http://host:port, https://host:port or unix:/path/of/socket (proxy,
+    /// accelerate)
+    #[arg(long, value_name = "URL")]
+    to: Option<String>,
+
+    /// Where php-fpm is (unix:/path/of/socket or host:port), or "managed": started by the server (php)
+    #[arg(long, value_name = "ADDRESS")]
+    php: Option<String>,
+
+    /// The Java web application: a WAR or a directory (servlet)
+    #[arg(long, value_name = "PATH")]
+    app: Option<String>,
+
+    /// A host name; may be given several times [default: every host]
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+
+    /// Where the certificate comes from
+    #[arg(long, value_enum)]
+    tls: Option<Tls>,
+
+    /// The PEM file with the certificate and those that lead to its authority (tls files)
+    #[arg(long, value_name = "PEM")]
+    cert: Option<String>,
+
+    /// The PEM file with the private key (tls files)
+    #[arg(long, value_name = "PEM")]
+    key: Option<String>,
+
+    /// Where the authority writes to (tls acme)
+    #[arg(long, value_name = "EMAIL")]
+    contact: Option<String>,
+
+    /// Agree to the terms of Let's Encrypt: https://letsencrypt.org/repository/ (tls acme)
+    #[arg(long)]
+    agree_to_terms: bool,
+
+    /// The address and port to listen on [default: 127.0.0.1:8080, with a certificate 0.0.0.0:443]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+
+    /// Ask nothing: what no option says has its default
+    #[arg(long, short)]
+    yes: bool,
+
+    /// Write over a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+/// What is served.
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+pub(super) enum Kind {
+    /// The files of a directory
+    Files,
+    /// An application behind this server
+    Proxy,
+    /// The same, with a cache before it
+    Accelerate,
+    /// A PHP application
+    Php,
+    /// A Java web application
+    Servlet,
+}
+
+/// Where a certificate comes from.
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+pub(super) enum Tls {
+    /// None: plain HTTP
+    Off,
+    /// Let's Encrypt, renewed by the server itself
+    Acme,
+    /// Files of your own
+    Files,
+    /// Made at the start and trusted by no browser, for trying out
+    Development,
+}
+
+/// All that the configuration is made of.
+#[derive(Debug, Clone)]
+pub(super) struct Answers {
+    kind: Kind,
+    /// The directory, URL, address or application that belongs to the kind.
+    what: String,
+    /// The directory of the site.
+    root: String,
+    hosts: Vec<String>,
+    tls: Tls,
+    certificate: String,
+    key: String,
+    contact: String,
+    listen: SocketAddr,
+}
+
+/// Asks, writes and checks.
+pub(crate) fn run(arguments: Arguments) -> Exit {
+    if !arguments.yes && !io::stdin().is_terminal() {
+        return refuse(
+            "standard input is no terminal; give --yes, and options for what is not as by default",
+        );
+    }
+    let is_output = arguments.file == Path::new("-");
+    if !is_output && !arguments.force && arguments.file.exists() {
+        return refuse(&format!("{}: is there already; --force writes over it", arguments.file.display()));
+    }
+    let mut ask = Ask { input: io::stdin().lock(), output: io::stderr(), is_silent: arguments.yes };
+    let written = answers(&arguments, &mut ask).map(|answers| text::configuration(&answers));
+    let text = match written {
+        Ok(text) => text,
+        Err(message) => return refuse(&message),
+    };
+    // The text is ours: what is wrong with it is an answer.
+    if let Err(problems) = load_text(&text, &arguments.file) {
+        return refuse(
+            &problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; "),
+        );
+    }
+    if is_output {
+        print(&text);
+        return Exit::Done;
+    }
+    if let Err(error) = write(&arguments.file, &text, arguments.force) {
+        return refuse(&format!("{}: {error}", arguments.file.display()));
+    }
+    report(&arguments.file)
+}
+
+fn refuse(message: &str) -> Exit {
+    eprintln!("touchstone init: {message}");
+    Exit::Usage
+}
+
+fn write(file: &Path, text: &str, force: bool) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).truncate(force).create(force).create_new(!force);
+    options.open(file)?.write_all(text.as_bytes())
+}
+
+/// Says what was written, and what the machine lacks for it.
+fn report(file: &Path) -> Exit {
+    let shown = file.display();
+    let problems = match touchstone_server::config::load_file(file) {
+        Ok(loaded) => check_surroundings(&loaded.config, &loaded.places),
+        Err(problems) => problems,
+    };
+    if problems.is_empty() {
+        print(&format!("{shown} is written. Start: touchstone serve --config {shown}"));
+        return Exit::Done;
+    }
+    problems.iter().for_each(|problem| eprintln!("{problem}"));
+    print(&format!(
+        "{shown} is written; the above is missing. Look again: touchstone check --config {shown}"
+    ));
+    Exit::Failed
+}
+
+/// Asks a person on a terminal, or takes every default.
+struct Ask<I, O> {
+    input: I,
+    output: O,
+    is_silent: bool,
+}
+
+impl<I: BufRead, O: Write> Ask<I, O> {
+    /// The option, or else the answer to the question, or else the default; asked again until it is right.
+    fn answer<T>(
+        &mut self,
+        option: Option<String>,
+        question: &str,
+        default: &str,
+        check: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<T, String> {
+        if let Some(given) = option {
+            return check(&given);
+        }
+        if self.is_silent {
+            return check(default).map_err(|message| format!("{question}: {message}"));
+        }
+        loop {
+            let shown = if default.is_empty() { String::new() } else { format!(" [{default}]") };
+            let asked = write!(self.output, "{question}{shown}: ").and_then(|()| self.output.flush());
+            asked.map_err(|error| error.to_string())?;
+            let mut line = String::new();
+            match self.input.read_line(&mut line) {
+                Ok(0) => return Err("the answers ended; nothing is written".to_string()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.to_string()),
+            }
+            let line = line.trim();
+            match check(if line.is_empty() { default } else { line }) {
+                Ok(answer) => return Ok(answer),
+                Err(message) => _ = writeln!(self.output, "  {message}"),
+            }
+        }
+    }
+}
+
+fn choice<T: clap::ValueEnum>(text: &str) -> Result<T, String> {
+    T::from_str(text, true).map_err(|_| {
+        let names: Vec<String> = T::value_variants()
+            .iter()
+            .filter_map(|value| Some(value.to_possible_value()?.get_name().to_string()))
+            .collect();
+        format!("{text:?} is none of {}", names.join(", "))
+    })
+}
+
+/// The name of a choice, as on the command line.
+fn name<T: clap::ValueEnum>(value: T) -> String {
+    value.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
+}
+
+fn some_text(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("an answer is needed".to_string()),
+        text => Ok(text.to_string()),
+    }
+}
+
+fn answers<I: BufRead, O: Write>(arguments: &Arguments, ask: &mut Ask<I, O>) -> Result<Answers, String> {
+    let kind_question = "What is to be served: files, proxy, accelerate, php or servlet";
+    let kind: Kind = ask.answer(arguments.kind.map(name), kind_question, "files", choice)?;
+    let mut root = String::from(".");
+    if matches!(kind, Kind::Files | Kind::Php) {
+        let usual = ["public", "www", "site"].into_iter().find(|name| Path::new(name).is_dir());
+        let question = "Directory of the files";
+        root = ask.answer(arguments.root.clone(), question, usual.unwrap_or("."), some_text)?;
+    }
+    let what = match kind {
+        Kind::Files => String::new(),
+        Kind::Proxy | Kind::Accelerate => {
+            let origin = |text: &str| OriginUrl::parse(text).map(|_| text.to_string());
+            let question = "URL of the application";
+            ask.answer(arguments.to.clone(), question, "http://127.0.0.1:3000", origin)?
+        }
+        Kind::Php => {
+            let question = "php-fpm: unix:/path/of/socket, host:port, or managed (started by the server)";
+            ask.answer(arguments.php.clone(), question, &php_socket(), some_text)?
+        }
+        Kind::Servlet => ask.answer(arguments.app.clone(), "The application (.war)", "", some_text)?,
+    };
+    let hosts = if arguments.hosts.is_empty() {
+        let split = |text: &str| {
+            Ok(text.split([' ', ',']).filter(|host| !host.is_empty()).map(String::from).collect())
+        };
+        ask.answer(None, "Host names, with spaces between (none: every host)", "", split)?
+    } else {
+        arguments.hosts.clone()
+    };
+    let (certificate_file, default) = match &arguments.cert {
+        Some(file) => (file.clone(), "files"),
+        None => (String::new(), "off"),
+    };
+    let tls_question = "Certificate: off, acme (Let's Encrypt), files or development";
+    let tls: Tls = ask.answer(arguments.tls.map(name), tls_question, default, choice)?;
+    let mut answers = Answers {
+        kind,
+        what,
+        root,
+        hosts,
+        tls,
+        certificate: certificate_file,
+        key: arguments.key.clone().unwrap_or_default(),
+        contact: arguments.contact.clone().unwrap_or_default(),
+        listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+    };
+    certificate(arguments, ask, &mut answers)?;
+    let default = if tls == Tls::Off { "127.0.0.1:8080" } else { "0.0.0.0:443" };
+    let address = |text: &str| text.parse().map_err(|_| format!("{text:?} is not an address and a port"));
+    let listen = arguments.listen.map(|listen| listen.to_string());
+    answers.listen = ask.answer(listen, "Address and port to listen on", default, address)?;
+    Ok(answers)
+}
+
+/// What the kind of certificate needs.
+fn certificate<I: BufRead, O: Write>(
+    arguments: &Arguments,
+    ask: &mut Ask<I, O>,
+    answers: &mut Answers,
+) -> Result<(), String> {
+    match answers.tls {
+        Tls::Off | Tls::Development => {}
+        Tls::Files => {
+            answers.certificate =
+                ask.answer(arguments.cert.clone(), "Certificate (PEM)", "certificate.pem", some_text)?;
+            let any = |text: &str| Ok(text.to_string());
+            answers.key =
+                ask.answer(arguments.key.clone(), "Its key (PEM; none: in the same file)", "", any)?;
+        }
+        Tls::Acme => {
+            if answers.hosts.is_empty() {
+                return Err("a certificate by ACME is for host names: name at least one (--host)".to_string());
+            }
+            let any = |text: &str| Ok(text.to_string());
+            let question = "Email address for the authority (none: it writes nothing)";
+            answers.contact = ask.answer(arguments.contact.clone(), question, "", any)?;
+            let agreed = arguments.agree_to_terms.then(|| "yes".to_string());
+            let question = "Do you agree to https://letsencrypt.org/repository/ (yes or no)";
+            let is_agreed = ask.answer(agreed, question, "no", |text| match text {
+                "yes" | "y" => Ok(true),
+                "no" | "n" => Ok(false),
+                _ => Err("yes or no".to_string()),
+            })?;
+            if !is_agreed {
+                return Err(
+                    "without agreement to its terms there is no certificate (--agree-to-terms)".to_string()
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The socket of the php-fpm that is installed, or the word for one of the server's own.
+fn php_socket() -> String {
+    let mut sockets: Vec<String> = std::fs::read_dir("/run/php")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().display().to_string())
+        .filter(|path| path.ends_with("-fpm.sock"))
+        .collect();
+    sockets.sort();
+    sockets.pop().map_or("managed".to_string(), |path| format!("unix:{path}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(arguments: Arguments, typed: &str) -> (Result<Answers, String>, String) {
+        let mut output = Vec::new();
+        let is_silent = arguments.yes;
+        let mut ask = Ask { input: typed.as_bytes(), output: &mut output, is_silent };
+        let answers = answers(&arguments, &mut ask);
+        (answers, String::from_utf8(output).unwrap())
+    }
+
+    #[test]
+    fn what_is_wrong_is_asked_again() {
+        let typed = "fish\nproxy\nlocalhost\nhttp://127.0.0.1:9\na.org, b.org\noff\n\n";
+        let (answers, output) = asked(Arguments::default(), typed);
+        let answers = answers.unwrap();
+        assert_eq!((answers.kind, answers.what.as_str()), (Kind::Proxy, "http://127.0.0.1:9"));
+        assert_eq!(answers.hosts, ["a.org", "b.org"]);
+        assert_eq!(answers.listen.to_string(), "127.0.0.1:8080");
+        assert!(output.contains("none of files, proxy"), "{output}");
+        assert!(output.contains("an origin is"), "{output}");
+    }
+
+    #[test]
+    fn the_end_of_the_answers_writes_nothing() {
+        assert!(asked(Arguments::default(), "files\n").0.unwrap_err().contains("ended"));
+    }
+
+    #[test]
+    fn nothing_is_asked_with_yes_and_terms_are_agreed_to_in_words_alone() {
+        let arguments = |agree_to_terms| Arguments {
+            yes: true,
+            agree_to_terms,
+            tls: Some(Tls::Acme),
+            hosts: vec!["example.org".into()],
+            ..Arguments::default()
+        };
+        let (refused, output) = asked(arguments(false), "");
+        assert!(refused.unwrap_err().contains("--agree-to-terms") && output.is_empty());
+        assert_eq!(asked(arguments(true), "").0.unwrap().listen.port(), 443);
+        let without_host = Arguments { hosts: Vec::new(), ..arguments(true) };
+        assert!(asked(without_host, "").0.unwrap_err().contains("--host"));
+    }
+
+    #[test]
+    fn every_combination_is_a_configuration() {
+        for kind in [Kind::Files, Kind::Proxy, Kind::Accelerate, Kind::Php, Kind::Servlet] {
+            for tls in [Tls::Off, Tls::Acme, Tls::Files, Tls::Development] {
+                let what = match kind {
+                    Kind::Files => "",
+                    Kind::Proxy | Kind::Accelerate => "http://127.0.0.1:3000",
+                    Kind::Php => "managed",
+                    Kind::Servlet => "a \"b\".war",
+                };
+                let answers = Answers {
+                    kind,
+                    what: what.into(),
+                    root: "www".into(),
+                    hosts: vec!["example.org".into()],
+                    tls,
+                    certificate: "c.pem".into(),
+                    key: String::new(),
+                    contact: "a@example.org".into(),
+                    listen: "0.0.0.0:443".parse().unwrap(),
+                };
+                let text = text::configuration(&answers);
+                load_text(&text, Path::new("/etc/site.toml"))
+                    .unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+            }
+        }
+    }
+}

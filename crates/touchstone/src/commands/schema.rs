@@ -1,0 +1,19 @@
+//! `touchstone schema`: the JSON schema of the configuration, for editors.
+
+use super::print::print;
+use crate::exit::Exit;
+
+/// Nothing to choose.
+#[derive(clap::Args)]
+#[command(
+    after_help = "taplo and the VS Code extension \"Even Better TOML\" take it from a file's first line:\n\
+    #:schema ./touchstone.schema.json\n\
+    See docs/schema.md."
+)]
+pub(crate) struct Arguments {}
+
+/// Prints it.
+pub(crate) fn run(_: &Arguments) -> Exit {
+    print(&touchstone_server::config::json_schema());
+    Exit::Done
+}

@@ -1,0 +1,130 @@
+//! What the target of `touchstone serve` is: a directory, an application, a configuration, another server.
+
+use std::path::{Path, PathBuf};
+
+use touchstone_interfaces::proxy::OriginUrl;
+
+/// What is to be served.
+#[derive(Debug, PartialEq)]
+pub(super) enum Target {
+    /// The files of a directory.
+    Directory(PathBuf),
+    /// A Java web application: a WAR, or a directory with a `WEB-INF` in it.
+    Application(PathBuf),
+    /// A configuration file.
+    Configuration(PathBuf),
+    /// Another server, to be accelerated.
+    Origin(String),
+}
+
+impl Target {
+    /// What a person means who writes this; otherwise what to write instead.
+    pub(super) fn of(text: &str) -> Result<Target, String> {
+        if text.contains("://") || text.starts_with("unix:") {
+            return OriginUrl::parse(text).map(|_| Target::Origin(text.to_string()));
+        }
+        let path = PathBuf::from(text);
+        if path.is_dir() {
+            return Ok(match path.join("WEB-INF").is_dir() {
+                true => Target::Application(path),
+                false => Target::Directory(path),
+            });
+        }
+        if !path.exists() {
+            return Err(unknown(text));
+        }
+        match ending(&path).as_str() {
+            "war" => Ok(Target::Application(path)),
+            "toml" => Ok(Target::Configuration(path)),
+            ending => Err(other_file(text, ending, &path)),
+        }
+    }
+}
+
+fn ending(path: &Path) -> String {
+    path.extension().map_or(String::new(), |ending| ending.to_string_lossy().to_lowercase())
+}
+
+/// Why something that is not there cannot be served.
+fn unknown(text: &str) -> String {
+    let (before, behind) = text.rsplit_once(':').unwrap_or((text, ""));
+    if !before.contains('/') && behind.parse::<u16>().is_ok() {
+        return format!(
+            "{text}: there is no such file or directory; for the server there write http://{text}"
+        );
+    }
+    let is_name = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
+    };
+    if is_name(before) && is_name(behind) {
+        return format!(
+            "{text}: an application of Python needs a server of its own; start that, such as \
+             `gunicorn {text}`, and write its URL here: http://127.0.0.1:8000"
+        );
+    }
+    format!("{text}: there is no such file or directory")
+}
+
+/// Why a file is not what can be served as a whole.
+fn other_file(text: &str, ending: &str, path: &Path) -> String {
+    let instead = match ending {
+        "wasm" => {
+            "WebAssembly is not run here; start it in a runtime that speaks HTTP, and write its URL here"
+                .into()
+        }
+        "jar" => "a program of its own: start it with `java -jar`, and write its URL here".into(),
+        "php" => "PHP needs a php-fpm: `touchstone init --kind php` writes the configuration for it".into(),
+        _ => {
+            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let directory = directory.unwrap_or(Path::new("."));
+            format!(
+                "a file of a kind that is not served alone; for its directory write {}",
+                directory.display()
+            )
+        }
+    };
+    format!("{text}: {instead}; a directory, a .war, a .toml and a URL can be served")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn each_kind_is_told_from_the_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for name in ["shop.WAR", "site.toml", "app.wasm", "app.jar", "index.php", "page.html"] {
+            fs::write(at(name), "").unwrap();
+        }
+        fs::create_dir_all(at("exploded/WEB-INF")).unwrap();
+        let of = |name: &str| Target::of(at(name).to_str().unwrap());
+        assert_eq!(of(""), Ok(Target::Directory(at(""))));
+        assert_eq!(of("shop.WAR"), Ok(Target::Application(at("shop.WAR"))));
+        assert_eq!(of("exploded"), Ok(Target::Application(at("exploded"))));
+        assert_eq!(of("site.toml"), Ok(Target::Configuration(at("site.toml"))));
+        for (name, word) in [
+            ("app.wasm", "WebAssembly"),
+            ("app.jar", "java -jar"),
+            ("index.php", "touchstone init --kind php"),
+            ("page.html", directory.path().to_str().unwrap()),
+            ("missing", "no such file"),
+        ] {
+            let message = of(name).unwrap_err();
+            assert!(message.contains(word), "{message}");
+        }
+        for (text, word) in [
+            ("localhost:3000", "http://localhost:3000"),
+            ("app.main:application", "gunicorn app.main:application"),
+            ("ftp://example.org", "http://host:port"),
+            ("https://", "host"),
+        ] {
+            let message = Target::of(text).unwrap_err();
+            assert!(message.contains(word), "{message}");
+        }
+        for url in ["http://127.0.0.1:3000", "https://example.org/shop", "unix:/run/app.sock"] {
+            assert_eq!(Target::of(url), Ok(Target::Origin(url.to_string())));
+        }
+    }
+}
