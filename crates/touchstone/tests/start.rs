@@ -353,6 +353,50 @@ fn several_listeners_each_with_its_port() {
 }
 
 #[test]
+fn included_files_are_checked_served_and_taken_up_by_a_reload() {
+    let tree = Tree::standard();
+    let conf_d = tree.beside("conf.d");
+    fs::create_dir(&conf_d).expect("a directory");
+    let site = |name: &str, body: &str| {
+        let route = format!("[[site.route]]\npath = \"/\"\nrespond = {{ body = \"{body}\" }}\n");
+        let text = format!("{}hosts = [\"{name}.example\"]\n{route}", tree.configuration(""));
+        fs::write(conf_d.join(format!("{name}.toml")), text).expect("a file");
+    };
+    site("one", "first");
+    let control = tree.beside("control.sock");
+    let main = format!(
+        "include = [\"conf.d/*.toml\"]\n[server]\ncontrol_socket = \"{}\"\n{}",
+        control.display(),
+        tree.configuration("")
+    );
+    let server = Server::configured(tree.around(), &main);
+    let body = |host: &str| {
+        let answers = server.announced_addresses().into_iter().map(|address| {
+            let request = format!("GET /second.txt HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            support::Client::connect(address).ask(request).body
+        });
+        answers.collect::<Vec<_>>()
+    };
+    assert!(body("one.example").contains(&b"first".to_vec()), "{:?}", body("one.example"));
+    let file = tree.beside("touchstone.toml");
+    let file = file.to_str().expect("text");
+    fs::write(conf_d.join("two.toml"), "[[site]]\nrot = 1\n").expect("a file");
+    for command in ["check", "reload"] {
+        let refused = run([command, "--config", file]);
+        let lines = error_lines(&refused).join("\n");
+        assert!(
+            refused.status.code() == Some(1) && lines.contains("conf.d/two.toml:2:1: unknown key"),
+            "{lines}"
+        );
+    }
+    fs::remove_file(conf_d.join("two.toml")).expect("it was there");
+    site("one", "second");
+    let reloaded = run(["reload", "--config", file]);
+    assert!(reloaded.status.success(), "{:?}", error_lines(&reloaded));
+    assert!(body("one.example").contains(&b"second".to_vec()), "{:?}", body("one.example"));
+}
+
+#[test]
 fn ipv6_if_there_is_any() {
     if TcpListener::bind("[::1]:0").is_err() {
         skipped("IPv6 (this machine has none)");

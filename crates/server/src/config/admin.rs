@@ -275,9 +275,10 @@ impl Reader<'_> {
                 }
                 let sites = &loaded.config.sites;
                 if let Some(position) = sites.iter().position(|site| site.listen.contains(address)) {
-                    let line = loaded.places.sites.get(position).map_or(0, |site| site.header.line);
-                    let message =
-                        format!("'listen': {address} already belongs to the [[site]] of line {line}");
+                    let site =
+                        loaded.places.sites.get(position).map_or_else(Default::default, |site| site.header);
+                    let line = self.line(site, places.key("listen"));
+                    let message = format!("'listen': {address} already belongs to the [[site]] of {line}");
                     self.problem(places.key("listen"), message);
                 }
             }

@@ -102,6 +102,28 @@ says why.
 - A **duration** is a string with a unit: `"500ms"`, `"10s"`, `"2m"`, `"1h"`.
 - A **path** that is relative is taken from the directory of the configuration file.
 - A key or section that is not known is refused, with the nearest known name.
+
+## Several files
+
+A line before every section names other files whose sections belong to the configuration:
+
+```toml
+include = ["conf.d/*.toml"]
+
+[limits]
+body_bytes = "10MiB"
+
+[[site]]
+listen = ["127.0.0.1:8080"]
+root = "www"
+```
+
+- A name is relative to the directory of the file with `include`. `*` and `?` may stand in its last part. Files that a
+  pattern matches are taken in the order of their names; that it matches none is no fault, that a file is not there is.
+- Sites of all files are taken together, in that order. Every other section may stand in one file only, and `[server]`
+  in the first, because `reload`, `status` and `stop` look for the running server there. An included file includes none.
+- A relative path in an included file is taken from the directory of that file.
+- Problems name the file that they are in. A reload reads all files again, and files that came since.
 "#;
 
 fn write_section<C>(page: &mut String, section: &'static Section<C>) {
@@ -292,11 +314,11 @@ mod tests {
         let page = documentation_markdown();
         let blocks: Vec<&str> =
             page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-        assert_eq!(blocks.len(), 2);
+        assert_eq!(blocks.len(), 3);
         for block in &blocks {
             parse(block, Path::new("/etc/touchstone/site.toml")).unwrap();
         }
-        assert_eq!(blocks[1], complete_example());
+        assert_eq!(blocks[2], complete_example());
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod ajp;
 mod cgi;
 mod documentation;
 mod fastcgi;
+mod include;
 mod includes;
 pub mod keys;
 mod kinds;

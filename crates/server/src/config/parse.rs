@@ -6,14 +6,15 @@
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+use super::include::{INCLUDE, MOST_FILES, Source, matching};
 use super::keys;
 use super::problem::problem_at;
 use super::section::{Key, Section};
@@ -48,26 +49,34 @@ pub fn parse(text: &str, file_name: &Path) -> Result<Config, Vec<ConfigProblem>>
 
 /// Reads and checks a configuration file, and keeps the places of its values.
 pub fn load_file(path: &Path) -> Result<Loaded, Vec<ConfigProblem>> {
+    load(read_source(path)?)
+}
+
+/// A file of a configuration; where it cannot be one, why.
+fn read_source(path: &Path) -> Result<Source, Vec<ConfigProblem>> {
     let whole_file = |message: String| vec![problem_at(path, None, message)];
     let bytes = read_bytes(path).map_err(|error| whole_file(format!("cannot be read: {error}")))?;
     if bytes.len() as u64 > LARGEST_FILE_BYTES {
         let limit = values::format_size(LARGEST_FILE_BYTES);
         return Err(whole_file(format!("is larger than {limit}, which no configuration should be")));
     }
-    let text = std::str::from_utf8(&bytes).map_err(|error| {
-        let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let (valid_up_to, bytes) = (error.utf8_error().valid_up_to(), error.into_bytes());
+        let valid = String::from_utf8_lossy(&bytes[..valid_up_to]);
         let place = Lines::of(&valid).place(valid.len());
         vec![problem_at(path, Some(place), "is not UTF-8 from here on")]
     })?;
     // Absolute, so that a later change of the current directory changes nothing.
     let absolute =
         std::path::absolute(path).map_err(|error| whole_file(format!("cannot be found: {error}")))?;
-    load(text, path, absolute.parent().unwrap_or(Path::new("/")))
+    let base = absolute.parent().unwrap_or(Path::new("/")).to_path_buf();
+    Ok(Source { name: path.to_path_buf(), base, text })
 }
 
 /// Checks a configuration that is in memory, and keeps the places of its values.
 pub fn load_text(text: &str, file_name: &Path) -> Result<Loaded, Vec<ConfigProblem>> {
-    load(text, file_name, file_name.parent().unwrap_or(Path::new("")))
+    let base = file_name.parent().unwrap_or(Path::new("")).to_path_buf();
+    load(Source { name: file_name.to_path_buf(), base, text: text.to_string() })
 }
 
 /// What can be read of `[server]` in a file that may be wrong elsewhere: enough to find the server that runs.
@@ -77,7 +86,10 @@ pub fn load_server_section(path: &Path) -> Option<ServerConfig> {
     let absolute = std::path::absolute(path).ok()?;
     let mut reader = Reader::new(&text, path, absolute.parent().unwrap_or(Path::new("/")));
     let (document, _) = DeTable::parse_recoverable(&text);
-    Some(reader.single(&server::SERVER, document.get_ref(), &mut ConfigPlaces::default()))
+    let Some((name, value)) = document.get_ref().get_key_value(server::SERVER.name) else {
+        return Some(server::SERVER.defaults());
+    };
+    Some(reader.single_of(&server::SERVER, name, value, &mut ConfigPlaces::default()))
 }
 
 impl<C> Section<C> {
@@ -102,20 +114,54 @@ fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn load(text: &str, file: &Path, base: &Path) -> Result<Loaded, Vec<ConfigProblem>> {
-    let mut reader = Reader::new(text, file, base);
-    let (document, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        return Err(reader.syntax_problems(&errors));
+/// The names of the first file and of those that it includes, in the order in which they are read.
+fn sources(first: Source) -> Result<Vec<Source>, Vec<ConfigProblem>> {
+    let mut reader = Reader::new(&first.text, &first.name, &first.base);
+    let (document, errors) = DeTable::parse_recoverable(&first.text);
+    // Where it is no TOML that is said later.
+    let included = if errors.is_empty() { reader.included(document.get_ref()) } else { Vec::new() };
+    let mut problems = reader.problems;
+    let mut all = vec![first];
+    for path in included {
+        // As the user named the first file, so that an editor finds this one too.
+        let above = all[0].name.parent().unwrap_or(Path::new(""));
+        let name = path.strip_prefix(&all[0].base).map_or_else(|_| path.clone(), |below| above.join(below));
+        match read_source(&path) {
+            Ok(source) => all.push(Source { name, ..source }),
+            Err(found) => {
+                problems
+                    .extend(found.into_iter().map(|problem| ConfigProblem { file: name.clone(), ..problem }));
+            }
+        }
     }
-    let loaded = reader.document(document.get_ref());
+    if problems.is_empty() { Ok(all) } else { Err(problems) }
+}
+
+fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
+    let sources = sources(first)?;
+    let mut documents = Vec::with_capacity(sources.len());
+    let mut problems = Vec::new();
+    for source in &sources {
+        let (document, errors) = DeTable::parse_recoverable(&source.text);
+        if !errors.is_empty() {
+            problems.extend(Reader::new(&source.text, &source.name, &source.base).syntax_problems(&errors));
+        }
+        documents.push(document.into_inner());
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let first = &sources[0];
+    let mut reader = Reader { sources: &sources, ..Reader::new(&first.text, &first.name, &first.base) };
+    let loaded = reader.documents(&documents);
     reader.check_server(&loaded);
     reader.check_hosts(&loaded);
     reader.check_tls(&loaded);
     reader.check_access(&loaded);
     reader.check_acme(&loaded);
     reader.check_admin(&loaded);
-    reader.problems.sort_by_key(|problem| (problem.line, problem.column));
+    let position = |problem: &ConfigProblem| sources.iter().position(|source| source.name == problem.file);
+    reader.problems.sort_by_key(|problem| (position(problem), problem.line, problem.column));
     if reader.problems.is_empty() { Ok(loaded) } else { Err(reader.problems) }
 }
 
@@ -124,6 +170,10 @@ pub struct Reader<'t> {
     pub(super) text: &'t str,
     lines: Lines<'t>,
     file: &'t Path,
+    /// The position of the file in `sources`.
+    file_position: usize,
+    /// All files, where there are several.
+    sources: &'t [Source],
     /// What relative paths are taken from.
     pub(super) base: &'t Path,
     problems: Vec<ConfigProblem>,
@@ -134,11 +184,30 @@ pub type Value<'i> = Spanned<DeValue<'i>>;
 
 impl<'t> Reader<'t> {
     fn new(text: &'t str, file: &'t Path, base: &'t Path) -> Reader<'t> {
-        Reader { text, lines: Lines::of(text), file, base, problems: Vec::new() }
+        let lines = Lines::of(text);
+        Reader { text, lines, file, file_position: 0, sources: &[], base, problems: Vec::new() }
+    }
+
+    /// Goes on in this file.
+    fn enter(&mut self, position: usize) {
+        let source = &self.sources[position];
+        self.file_position = position;
+        (self.text, self.file, self.base) = (&source.text, &source.name, &source.base);
+        self.lines = Lines::of(&source.text);
     }
 
     pub(super) fn place(&self, offset: usize) -> Place {
-        self.lines.place(offset)
+        Place { file: self.file_position, ..self.lines.place(offset) }
+    }
+
+    /// A line for a message about something at `here`: with its file, where that is another.
+    pub(super) fn line(&self, place: Place, here: Place) -> String {
+        match self.sources.get(place.file) {
+            Some(source) if place.file != here.file => {
+                format!("line {} of {}", place.line, source.name.display())
+            }
+            _ => format!("line {}", place.line),
+        }
     }
 
     /// How many problems have been found so far.
@@ -147,7 +216,8 @@ impl<'t> Reader<'t> {
     }
 
     pub(super) fn problem(&mut self, place: Place, message: String) {
-        self.problems.push(problem_at(self.file, Some(place), message));
+        let file = self.sources.get(place.file).map_or(self.file, |source| &source.name);
+        self.problems.push(problem_at(file, Some(place), message));
     }
 
     /// What is not TOML: the first error of each line, because what follows it on the line follows from it.
@@ -168,22 +238,57 @@ impl<'t> Reader<'t> {
         self.problems
     }
 
-    /// The whole document: its sections.
-    fn document(&mut self, document: &DeTable<'_>) -> Loaded {
-        let mut places = ConfigPlaces { file: self.file.to_path_buf(), ..ConfigPlaces::default() };
+    /// The files that the document of the first one names. What is wrong with the key becomes a problem.
+    fn included(&mut self, document: &DeTable<'_>) -> Vec<PathBuf> {
+        let Some(value) = document.get(INCLUDE) else { return Vec::new() };
+        let mut names = Vec::new();
+        let items = match value.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            _ => vec![value],
+        };
+        for item in items {
+            let place = self.place(item.span().start);
+            let DeValue::String(pattern) = item.get_ref() else {
+                let message = format!("'{INCLUDE}' must be names of files, such as [\"conf.d/*.toml\"]");
+                self.problem(place, message);
+                continue;
+            };
+            match matching(pattern, self.base) {
+                Ok(found) => names.extend(found),
+                Err(message) => self.problem(place, format!("'{INCLUDE}': {message}")),
+            }
+        }
+        // Named twice it is one file still.
+        let mut seen = HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        if names.len() > MOST_FILES {
+            let place = self.place(value.span().start);
+            self.problem(
+                place,
+                format!("'{INCLUDE}' names {} files; {MOST_FILES} are the most", names.len()),
+            );
+            names.clear();
+        }
+        names
+    }
+
+    /// The documents of all files: their sections.
+    fn documents(&mut self, documents: &[DeTable<'_>]) -> Loaded {
+        let files = self.sources.iter().map(|source| source.name.clone()).collect();
+        let mut places = ConfigPlaces { files, ..ConfigPlaces::default() };
         let mut config = Config {
-            server: self.single(&server::SERVER, document, &mut places),
-            limits: self.single(&keys::LIMITS, document, &mut places),
-            cache: self.single(&keys::CACHE, document, &mut places),
-            accelerator: self.single(&accelerator::ACCELERATOR, document, &mut places),
-            access_log: self.single(&keys::ACCESS_LOG, document, &mut places),
-            error_log: self.single(&keys::ERROR_LOG, document, &mut places),
-            proxies: self.single(&access::PROXIES, document, &mut places),
-            acme: self.single(&acme::ACME, document, &mut places),
-            request_id: self.single(&admin::REQUEST_ID, document, &mut places),
-            admin: self.single(&admin::ADMIN, document, &mut places),
-            java: self.single(&servlet::JAVA, document, &mut places),
-            sites: self.sites(document, &mut places),
+            server: self.single(&server::SERVER, documents, &mut places),
+            limits: self.single(&keys::LIMITS, documents, &mut places),
+            cache: self.single(&keys::CACHE, documents, &mut places),
+            accelerator: self.single(&accelerator::ACCELERATOR, documents, &mut places),
+            access_log: self.single(&keys::ACCESS_LOG, documents, &mut places),
+            error_log: self.single(&keys::ERROR_LOG, documents, &mut places),
+            proxies: self.single(&access::PROXIES, documents, &mut places),
+            acme: self.single(&acme::ACME, documents, &mut places),
+            request_id: self.single(&admin::REQUEST_ID, documents, &mut places),
+            admin: self.single(&admin::ADMIN, documents, &mut places),
+            java: self.single(&servlet::JAVA, documents, &mut places),
+            sites: self.sites(documents, &mut places),
         };
         // There is one machine for all; each route is opened by itself.
         for route in config.sites.iter_mut().flat_map(|site| &mut site.routes) {
@@ -193,25 +298,60 @@ impl<'t> Reader<'t> {
         }
         let names = keys::section_names();
         let mut unknown_sections = false;
-        for (name, value) in document.iter().filter(|(name, _)| !names.contains(&name.get_ref().as_ref())) {
-            unknown_sections |= self.unknown_at_top(name, value);
+        for (position, document) in documents.iter().enumerate() {
+            self.enter(position);
+            let is_known = |name: &str| names.contains(&name);
+            for (name, value) in document.iter().filter(|(name, _)| !is_known(name.get_ref().as_ref())) {
+                if name.get_ref() != INCLUDE {
+                    unknown_sections |= self.unknown_at_top(name, value);
+                } else if position != 0 {
+                    let message = format!("'{INCLUDE}' may stand in {} only", self.sources[0].name.display());
+                    self.problem(self.place(name.span().start), message);
+                }
+            }
         }
         // Where a section's name is wrong it may have been meant for the site: one problem is enough.
-        if !document.contains_key(keys::SITE.name) && !unknown_sections {
+        if !documents.iter().any(|document| document.contains_key(keys::SITE.name)) && !unknown_sections {
             let message = "no [[site]]: at least one is needed, with 'listen' and 'root'".to_string();
-            self.problem(Place { line: 1, column: 1 }, message);
+            self.problem(Place { file: 0, line: 1, column: 1 }, message);
         }
         Loaded { config, places }
     }
 
-    /// A section that may appear once.
+    /// A section that may appear once, in one of the files.
     fn single<C>(
         &mut self,
         section: &'static Section<C>,
-        document: &DeTable<'_>,
+        documents: &[DeTable<'_>],
         places: &mut ConfigPlaces,
     ) -> C {
-        let Some((name, value)) = document.get_key_value(section.name) else { return section.defaults() };
+        let mut first: Option<(C, Place)> = None;
+        for (position, document) in documents.iter().enumerate() {
+            let Some((name, value)) = document.get_key_value(section.name) else { continue };
+            self.enter(position);
+            let place = self.place(name.span().start);
+            let header = section.header();
+            if section.name == server::SERVER.name && position != 0 {
+                // The commands for a running server look for it there.
+                let message = format!("{header} must stand in {}", self.sources[0].name.display());
+                self.problem(place, message);
+            } else if let Some((_, other)) = &first {
+                let line = self.line(*other, place);
+                self.problem(place, format!("{header} stands in {line} already; it may appear only once"));
+            } else {
+                first = Some((self.single_of(section, name, value, places), place));
+            }
+        }
+        first.map_or_else(|| section.defaults(), |(filled, _)| filled)
+    }
+
+    fn single_of<C>(
+        &mut self,
+        section: &'static Section<C>,
+        name: &Spanned<Cow<'_, str>>,
+        value: &Value<'_>,
+        places: &mut ConfigPlaces,
+    ) -> C {
         let place = self.place(name.span().start);
         let header = section.header();
         match value.get_ref() {
@@ -229,10 +369,26 @@ impl<'t> Reader<'t> {
     }
 
     /// The sites.
-    fn sites(&mut self, document: &DeTable<'_>, places: &mut ConfigPlaces) -> Vec<SiteConfig> {
-        let Some((name, value)) = document.get_key_value(keys::SITE.name) else { return Vec::new() };
-        let place = self.place(name.span().start);
+    fn sites(&mut self, documents: &[DeTable<'_>], places: &mut ConfigPlaces) -> Vec<SiteConfig> {
         let mut sites = Vec::new();
+        for (position, document) in documents.iter().enumerate() {
+            if let Some((name, value)) = document.get_key_value(keys::SITE.name) {
+                self.enter(position);
+                self.sites_of(name, value, &mut sites, places);
+            }
+        }
+        sites
+    }
+
+    /// The sites of one file.
+    fn sites_of(
+        &mut self,
+        name: &Spanned<Cow<'_, str>>,
+        value: &Value<'_>,
+        sites: &mut Vec<SiteConfig>,
+        places: &mut ConfigPlaces,
+    ) {
+        let place = self.place(name.span().start);
         let mut read = |reader: &mut Self, table: &DeTable<'_>, header: usize| {
             let (site, site_places) = reader.section(&keys::SITE, table, reader.place(header));
             sites.push(site);
@@ -254,7 +410,6 @@ impl<'t> Reader<'t> {
             }
             _ => self.problem(place, "'site' is a section, not a key; write [[site]]".to_string()),
         }
-        sites
     }
 
     /// A table inside a section; `None`, with a problem, where it is none.
@@ -373,7 +528,7 @@ impl<'t> Reader<'t> {
 
     /// HTTPS is asked for in one way, and by all sites of an address or none.
     fn check_tls(&mut self, loaded: &Loaded) {
-        let mut speaks_tls: HashMap<SocketAddr, (bool, usize)> = HashMap::new();
+        let mut speaks_tls: HashMap<SocketAddr, (bool, Place)> = HashMap::new();
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             let tls = &site.tls;
             if (tls.certificate.is_some() || tls.acme) && tls.development_certificate {
@@ -404,10 +559,11 @@ impl<'t> Reader<'t> {
                 }
             }
             for address in &site.listen {
-                let (other, line) = *speaks_tls.entry(*address).or_insert((tls.is_on(), places.header.line));
+                let (other, place) = *speaks_tls.entry(*address).or_insert((tls.is_on(), places.header));
                 if other != tls.is_on() {
+                    let line = self.line(place, places.header);
                     let message = format!(
-                        "this [[site]] and the one of line {line} share {address}, but only one of them has a \
+                        "this [[site]] and the one of {line} share {address}, but only one of them has a \
                          certificate; an address speaks HTTPS or plain HTTP, not both"
                     );
                     self.problem(places.key("listen"), message);
@@ -429,7 +585,8 @@ impl<'t> Reader<'t> {
                 for address in &site.listen {
                     match owners.entry((*address, host)) {
                         Entry::Occupied(owner) => {
-                            taken = taken.or(Some((*address, owner.get().header.line)));
+                            let line = self.line(owner.get().header, places.header);
+                            taken = taken.or(Some((*address, line)));
                         }
                         Entry::Vacant(free) => {
                             free.insert(places);
@@ -439,13 +596,11 @@ impl<'t> Reader<'t> {
                 let Some((address, line)) = taken else { continue };
                 let message = match host {
                     Some(host) => {
-                        format!(
-                            "'hosts': {host:?} on {address} already belongs to the [[site]] of line {line}"
-                        )
+                        format!("'hosts': {host:?} on {address} already belongs to the [[site]] of {line}")
                     }
                     None => format!(
-                        "a [[site]] without 'hosts' answers every host on {address}, and so does the one of line \
-                         {line}; name the hosts of one of them"
+                        "a [[site]] without 'hosts' answers every host on {address}, and so does the one of {line}; \
+                         name the hosts of one of them"
                     ),
                 };
                 self.problem(places.item("hosts", position), message);
@@ -472,7 +627,7 @@ impl<'t> Lines<'t> {
     fn place(&self, offset: usize) -> Place {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let before = self.text.get(self.starts[line - 1]..offset).unwrap_or("");
-        Place { line, column: before.chars().count() + 1 }
+        Place { file: 0, line, column: before.chars().count() + 1 }
     }
 }
 

@@ -39,6 +39,8 @@ impl std::error::Error for ConfigProblem {}
 /// A place in the text of a configuration; line 0 where the thing is not in the text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
+    /// The position of the file in [`ConfigPlaces::files`].
+    pub file: usize,
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
@@ -68,8 +70,8 @@ pub struct SectionPlaces {
 /// Where everything stands that was read. The default knows no place: every problem is then said without one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfigPlaces {
-    /// The file as the user named it.
-    pub file: PathBuf,
+    /// The file as the user named it, and those that it includes.
+    pub files: Vec<PathBuf>,
     /// The sections that may appear once, by name.
     pub sections: BTreeMap<&'static str, SectionPlaces>,
     /// Each `[[site]]`, in the order of [`Config::sites`].
@@ -79,12 +81,12 @@ pub struct ConfigPlaces {
 impl ConfigPlaces {
     /// A problem at the value of a key of a section that may appear once, such as `path` of `access_log`.
     pub fn problem_in_section(&self, section: &str, key: &str, message: impl Into<String>) -> ConfigProblem {
-        problem_at(&self.file, self.sections.get(section).map(|places| places.key(key)), message)
+        self.problem(self.sections.get(section).map(|places| places.key(key)), message)
     }
 
     /// A problem at the value of a key of the site at this position.
     pub fn problem_in_site(&self, site: usize, key: &str, message: impl Into<String>) -> ConfigProblem {
-        problem_at(&self.file, self.sites.get(site).map(|places| places.key(key)), message)
+        self.problem(self.sites.get(site).map(|places| places.key(key)), message)
     }
 
     /// A problem with an address that `config` listens on, at the first place that names it.
@@ -98,7 +100,13 @@ impl ConfigPlaces {
             let position = site.listen.iter().position(|listen| *listen == address)?;
             Some(places.item("listen", position))
         });
-        problem_at(&self.file, place, message)
+        self.problem(place, message)
+    }
+
+    /// A problem at a place, or with the whole.
+    pub(super) fn problem(&self, place: Option<Place>, message: impl Into<String>) -> ConfigProblem {
+        let file = self.files.get(place.map_or(0, |place| place.file));
+        problem_at(file.map_or(Path::new(""), PathBuf::as_path), place, message)
     }
 }
 
@@ -133,6 +141,6 @@ impl SectionPlaces {
 
 /// A problem at a place of a file, or with the file as a whole.
 pub(super) fn problem_at(file: &Path, place: Option<Place>, message: impl Into<String>) -> ConfigProblem {
-    let Place { line, column } = place.unwrap_or_default();
+    let Place { line, column, .. } = place.unwrap_or_default();
     ConfigProblem { file: file.to_path_buf(), line, column, message: message.into() }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use touchstone_files::compress::level_range;
 use touchstone_http::content_coding::ContentCoding;
 
+use super::include::INCLUDE;
 use super::keys::for_each_section;
 use super::section::{ABSENT, Key, Kind, Section};
 
@@ -30,12 +31,20 @@ pub fn json_schema() -> String {
             sections.insert(section.name.to_string(), value);
         }
     });
+    let texts = json!({ "type": "array", "items": { "type": "string" } });
+    sections.insert(
+        INCLUDE.to_string(),
+        json!({
+            "description": "Other files whose sections belong to the configuration: [\"conf.d/*.toml\"].",
+            "anyOf": [{ "type": "string" }, texts],
+        }),
+    );
     let schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Touchstone configuration",
         "type": "object",
         "properties": sections,
-        "required": ["site"],
+        "anyOf": [{ "required": ["site"] }, { "required": [INCLUDE] }],
         "additionalProperties": false,
         "definitions": definitions,
     });

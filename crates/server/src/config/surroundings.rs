@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::problem::problem_at;
 use super::{
     AccessConfig, AcmeConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, ControlSocket,
     LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig,
@@ -123,7 +122,7 @@ fn check_acme(acme: &AcmeConfig, places: &ConfigPlaces, problems: &mut Vec<Confi
     let account = acme.external_account.as_ref();
     if let Some(Err(message)) = account.and_then(|account| account.hmac_key.as_deref()).map(read_hmac_key) {
         let place = places.sections.get("acme").map(|within| within.key_below("external_account.hmac_key"));
-        problems.push(problem_at(&places.file, place, message));
+        problems.push(places.problem(place, message));
     }
 }
 
@@ -170,7 +169,7 @@ fn check_access_and_routes(
         let Some(PasswordSource::File(path)) = basic.map(|basic| &basic.file) else { return };
         let place = within.map(|within| within.key_below("basic_authentication.file"));
         for message in PasswordFile::open(path).err().unwrap_or_default() {
-            problems.push(problem_at(&places.file, place, message));
+            problems.push(places.problem(place, message));
         }
     };
     check_users(&site.access, site_places);
@@ -182,22 +181,22 @@ fn check_access_and_routes(
         let within = site_places.and_then(|places| places.table("route", index));
         for (key, message) in crate::cgi::problems(cgi, route) {
             let place = within.map(|within| within.key_below(&format!("cgi.{key}")));
-            problems.push(problem_at(&places.file, place, format!("'cgi.{key}': {message}")));
+            problems.push(places.problem(place, format!("'cgi.{key}': {message}")));
         }
     }
     for (index, route) in site.routes.iter().enumerate() {
         let within = site_places.and_then(|places| places.table("route", index));
         for (key, message) in crate::programs::problems(route) {
             let place = within.map(|within| within.key_below(&key));
-            problems.push(problem_at(&places.file, place, format!("'{key}': {message}")));
+            problems.push(places.problem(place, format!("'{key}': {message}")));
         }
         if let Some(nsapi) = &route.nsapi {
             for message in crate::nsapi::problems(nsapi, route, site) {
-                problems.push(problem_at(&places.file, within.map(|within| within.key("nsapi")), message));
+                problems.push(places.problem(within.map(|within| within.key("nsapi")), message));
             }
         }
         if let Some(message) = route.proxy.as_ref().and_then(crate::proxy::problem) {
-            problems.push(problem_at(&places.file, within.map(|within| within.key("proxy")), message));
+            problems.push(places.problem(within.map(|within| within.key("proxy")), message));
         }
     }
     for (index, route) in site.routes.iter().enumerate() {
@@ -205,7 +204,7 @@ fn check_access_and_routes(
         let within = site_places.and_then(|places| places.table("route", index));
         for (key, message) in crate::servlet::problems(servlet, route) {
             let place = within.map(|within| within.key_below(&format!("servlet.{key}")));
-            problems.push(problem_at(&places.file, place, format!("'servlet.{key}': {message}")));
+            problems.push(places.problem(place, format!("'servlet.{key}': {message}")));
         }
     }
     for (index, route) in site.routes.iter().enumerate() {
@@ -213,7 +212,7 @@ fn check_access_and_routes(
         if let Err(reason) = check_root(root) {
             let within = site_places.and_then(|places| places.table("route", index));
             let place = within.map(|within| within.key("root"));
-            problems.push(problem_at(&places.file, place, format!("root '{}' {reason}", root.display())));
+            problems.push(places.problem(place, format!("root '{}' {reason}", root.display())));
         }
     }
 }

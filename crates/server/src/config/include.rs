@@ -1,0 +1,209 @@
+//! `include`: other files whose sections belong to the configuration.
+//!
+//! The key stands in the first file alone, before every section. Its names are relative to the directory of
+//! that file; `*` and `?` may stand in the last part. Files that a pattern matches are taken in the order of
+//! their names; none is no fault. A file that is named without a pattern must be there.
+
+use std::path::{Path, PathBuf};
+
+use super::values;
+
+/// The key.
+pub(super) const INCLUDE: &str = "include";
+
+/// More files are no configuration that a person keeps in order.
+pub(super) const MOST_FILES: usize = 10_000;
+
+/// One file of a configuration.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// Its name, as problems say it.
+    pub name: PathBuf,
+    /// What relative paths in it are taken from: its directory.
+    pub base: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
+/// The files that a name or pattern stands for, relative to `base` unless it is absolute.
+pub(super) fn matching(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, String> {
+    let whole = values::parse_path(pattern, base)?;
+    let shown = values::shorten(pattern);
+    let is_pattern = |text: &str| text.contains(['*', '?']);
+    let (Some(directory), Some(last)) = (whole.parent(), whole.file_name().and_then(|name| name.to_str()))
+    else {
+        return Err(format!("{shown:?} is not the name of a file"));
+    };
+    if is_pattern(&directory.to_string_lossy()) {
+        return Err(format!(
+            "{shown:?}: '*' and '?' may stand in the name of the file only, not of a directory"
+        ));
+    }
+    if !is_pattern(last) {
+        return match whole.is_file() {
+            true => Ok(vec![whole]),
+            false => Err(format!("{shown:?}: there is no such file")),
+        };
+    }
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(format!("{}: {error}", directory.display())),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| format!("{}: {error}", directory.display()))?;
+        let name = entry.file_name();
+        // As in a shell, a name that begins with a dot is matched by no star.
+        let is_meant = name
+            .to_str()
+            .is_some_and(|name| name.starts_with('.') == last.starts_with('.') && matches(last, name));
+        if is_meant && entry.path().is_file() {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Whether a name is what a pattern stands for: `*` any characters, `?` one.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut position) = (0, 0);
+    // Where the last star stood, and what of the name it has taken.
+    let mut star: Option<(usize, usize)> = None;
+    while position < name.len() {
+        match (pattern.get(at), star) {
+            (Some('*'), _) => {
+                star = Some((at, position));
+                at += 1;
+            }
+            (Some(character), _) if *character == '?' || *character == name[position] => {
+                at += 1;
+                position += 1;
+            }
+            (_, Some((star_at, taken))) => {
+                star = Some((star_at, taken + 1));
+                at = star_at + 1;
+                position = taken + 1;
+            }
+            (_, None) => return false,
+        }
+    }
+    pattern[at..].iter().all(|character| *character == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{load_file, load_text};
+    use proptest::prelude::*;
+    use std::fs;
+
+    const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:1']\nroot = 'www'\n";
+
+    /// The problems of the `main.toml` of a directory with these files, with names relative to the directory.
+    fn problems(files: &[(&str, &str)]) -> Vec<String> {
+        let directory = written(files);
+        let main = directory.path().join("main.toml");
+        let above = format!("{}/", directory.path().display());
+        let problems = load_file(&main).err().unwrap_or_default();
+        problems.iter().map(|problem| problem.to_string().replace(&above, "")).collect()
+    }
+
+    fn written(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = directory.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        directory
+    }
+
+    #[test]
+    fn sites_of_all_files_are_taken_in_the_order_of_their_names() {
+        let site = |port: u16| SITE.replace(":1'", &format!(":{port}'"));
+        let directory = written(&[
+            ("main.toml", &format!("include = ['conf.d/*.toml', 'one.toml', 'none/*.toml']\n{}", site(1))),
+            ("conf.d/b.toml", &site(3)),
+            ("conf.d/a.toml", &format!("[limits]\nranges = 3\n{}", site(2))),
+            ("conf.d/c.toml~", "not TOML"),
+            ("conf.d/.d.toml", "not TOML"),
+            ("one.toml", &site(4)),
+        ]);
+        let config = load_file(&directory.path().join("main.toml")).unwrap().config;
+        let ports: Vec<u16> = config.sites.iter().map(|site| site.listen[0].port()).collect();
+        assert_eq!((ports, config.limits.ranges), (vec![1, 2, 3, 4], 3));
+        assert_eq!(config.sites[0].root, directory.path().join("www"));
+        assert_eq!(config.sites[1].root, directory.path().join("conf.d/www"), "relative to its own file");
+        let alone = format!("include = 'conf.d/a.toml'\n{}", site(1));
+        assert_eq!(load_text(&alone, &directory.path().join("x.toml")).unwrap().config.sites.len(), 2);
+    }
+
+    #[test]
+    fn problems_name_the_file() {
+        let main = format!("include = ['conf.d/*.toml']\n[limits]\nranges = 1\n{SITE}");
+        let with = |text: &str| problems(&[("main.toml", &main), ("conf.d/a.toml", text)]);
+        for (text, expected) in [
+            (
+                "[[site]]\nrots = 'x'\nlisten = ['127.0.0.1:2']\nroot = 'x'\n",
+                "conf.d/a.toml:2:1: unknown key 'rots'",
+            ),
+            ("[[site]\n", "conf.d/a.toml:1:8: not TOML"),
+            (
+                SITE,
+                "conf.d/a.toml:1:1: a [[site]] without 'hosts' answers every host on 127.0.0.1:1, and so \
+                 does the one of line 4 of main.toml",
+            ),
+            ("[limits]\nranges = 2\n", "conf.d/a.toml:1:2: [limits] stands in line 2 of main.toml already"),
+            ("[server]\ncores = 1\n", "conf.d/a.toml:1:2: [server] must stand in main.toml"),
+            ("include = 'b.toml'\n", "conf.d/a.toml:1:1: 'include' may stand in main.toml only"),
+            ("limit = 1\n", "conf.d/a.toml:1:1: unknown key 'limit' outside of every section"),
+        ] {
+            let found = with(text);
+            assert!(found.len() == 1 && found[0].starts_with(expected), "{text}: {found:?}");
+        }
+        let directory = written(&[("main.toml", &main), ("conf.d/a.toml", "")]);
+        fs::write(directory.path().join("conf.d/a.toml"), b"# \xff\n").unwrap();
+        let found = load_file(&directory.path().join("main.toml")).unwrap_err();
+        assert_eq!((found[0].file.file_name(), found[0].line), (Some("a.toml".as_ref()), 1));
+    }
+
+    #[test]
+    fn names_that_cannot_be_meant_are_refused_at_their_place() {
+        for (value, expected) in [
+            ("['*/a.toml']", "main.toml:1:12: 'include': \"*/a.toml\": '*' and '?' may stand in the name"),
+            ("['a.toml']", "main.toml:1:12: 'include': \"a.toml\": there is no such file"),
+            ("[1]", "main.toml:1:12: 'include' must be names of files"),
+            ("['']", "main.toml:1:12: 'include': an empty string"),
+            ("true", "main.toml:1:11: 'include' must be names of files"),
+        ] {
+            let found = problems(&[("main.toml", &format!("include = {value}\n{SITE}"))]);
+            assert!(found.len() == 1 && found[0].starts_with(expected), "{value}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn places_of_what_the_machine_lacks_name_the_file() {
+        let directory = written(&[
+            ("main.toml", "include = 'conf.d/*.toml'\n[access_log]\npath = 'missing/log'\n"),
+            ("conf.d/a.toml", SITE),
+        ]);
+        let loaded = load_file(&directory.path().join("main.toml")).unwrap();
+        let found = crate::config::check_surroundings(&loaded.config, &loaded.places);
+        let mut files: Vec<_> =
+            found.iter().map(|problem| problem.file.file_name().unwrap().to_owned()).collect();
+        files.sort();
+        assert_eq!(files, ["a.toml", "main.toml"], "{found:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn patterns_match_as_expressions_do(pattern in "[ab*?]{0,6}", name in "[ab]{0,6}") {
+            let expression = pattern.replace('*', ".*").replace('?', ".");
+            let expected = regex::Regex::new(&format!("^{expression}$")).unwrap().is_match(&name);
+            prop_assert_eq!(matches(&pattern, &name), expected);
+        }
+    }
+}
