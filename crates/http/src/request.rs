@@ -232,8 +232,6 @@ pub struct Limits {
 pub enum RequestError {
     /// 400, with what is wrong.
     Bad(&'static str),
-    /// 411: a body is meant, in a version that cannot say how long it is.
-    LengthRequired,
     /// 414
     UriTooLong,
     /// 431
@@ -249,7 +247,6 @@ impl RequestError {
     pub fn status(self) -> u16 {
         match self {
             RequestError::Bad(_) => 400,
-            RequestError::LengthRequired => 411,
             RequestError::UriTooLong => 414,
             RequestError::HeaderTooLarge => 431,
             RequestError::UnknownTransferCoding => 501,
@@ -261,7 +258,6 @@ impl RequestError {
     pub fn explanation(self) -> &'static str {
         match self {
             RequestError::Bad(what) => what,
-            RequestError::LengthRequired => "an HTTP/1.0 request with a body must state its Content-Length",
             RequestError::UriTooLong => "the request line is longer than limits.request_line_bytes",
             RequestError::HeaderTooLarge => {
                 "the header section is larger than limits.header_bytes or limits.header_fields"
@@ -304,6 +300,9 @@ pub struct RequestHead {
     pub body: RequestBody,
     /// What Expect asked for.
     pub expectation: Expectation,
+    /// A body is meant, in a version that cannot say how long it is without Content-Length, which is missing: `body` is none,
+    /// and the request is to be answered with 411 unless what answers it takes such requests.
+    pub lacks_length: bool,
     /// The client lets the connection persist (RFC 9112 section 9.3).
     pub persistent: bool,
     /// A precondition or Range field is there: the answer may differ from the whole representation.
@@ -459,14 +458,16 @@ impl RequestHead {
             (true, None) => RequestBody::Chunked,
             (false, Some(0)) => RequestBody::None,
             (false, Some(length)) => RequestBody::Length(length),
-            (false, None) if !http11 && self.method.expects_body() => {
-                return Err(RequestError::LengthRequired);
-            }
             (false, None) => RequestBody::None,
         };
+        self.lacks_length = !http11
+            && !facts.transfer_encoding
+            && facts.content_length.is_none()
+            && self.method.expects_body();
         // RFC 9110 section 10.1.1: a 1.0 client cannot mean it.
         self.expectation = if http11 { facts.expectation } else { Expectation::None };
-        self.persistent = !facts.close && (http11 || facts.keep_alive);
+        // What may follow a head without a length is no request.
+        self.persistent = !facts.close && (http11 || facts.keep_alive) && !self.lacks_length;
         self.conditional = facts.conditional;
         self.accept_encoding = facts.accept_encoding;
         Ok(())
@@ -764,7 +765,17 @@ mod tests {
         ] {
             assert_eq!(framing(fields), Err(status), "{fields:?}");
         }
-        assert_eq!(error(b"POST / HTTP/1.0\r\n\r\n"), 411);
+        for (head, lacks_length) in [
+            (&b"POST / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"[..], true),
+            (b"POST / HTTP/1.0\r\nContent-Length: 0\r\n\r\n", false),
+            (b"POST / HTTP/1.1\r\nHost: a\r\n\r\n", false),
+            (b"GET / HTTP/1.0\r\n\r\n", false),
+        ] {
+            let mut parsed = RequestHead::new();
+            assert!(parsed.parse(head, &LIMITS).is_ok());
+            assert_eq!(parsed.lacks_length, lacks_length, "{}", head.escape_ascii());
+            assert!(!lacks_length || !parsed.persistent, "what follows it is no request");
+        }
         assert_eq!(error(b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
     }
 

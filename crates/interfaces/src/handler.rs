@@ -40,6 +40,12 @@ pub trait Interface: Send + Sync {
     /// Whether it passes escaped slashes, tabs and line ends on; requests with such a path are refused otherwise.
     fn takes_escapes(&self) -> bool;
 
+    /// Whether it takes requests of HTTP/1.0 that should have a body and do not say how long it is, as ones without a body;
+    /// they get 411 otherwise.
+    fn takes_missing_length(&self) -> bool {
+        false
+    }
+
     /// Whether it sends a request back to the rules with the path that is left without path parameters (`;`).
     fn judges_parameters(&self) -> bool;
 

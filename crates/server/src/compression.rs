@@ -93,6 +93,10 @@ impl Interface for Compressed {
         self.interface.judges_parameters()
     }
 
+    fn takes_missing_length(&self) -> bool {
+        self.interface.takes_missing_length()
+    }
+
     fn takes_escapes(&self) -> bool {
         self.interface.takes_escapes()
     }

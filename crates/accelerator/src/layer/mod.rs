@@ -119,6 +119,10 @@ impl Interface for Accelerated {
         self.inner.judges_parameters()
     }
 
+    fn takes_missing_length(&self) -> bool {
+        self.inner.takes_missing_length()
+    }
+
     fn takes_escapes(&self) -> bool {
         self.inner.takes_escapes()
     }

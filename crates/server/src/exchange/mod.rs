@@ -184,6 +184,9 @@ async fn step(
     }
     let Some(rules) = &snapshot.sites[site].rules else {
         progress.with("files");
+        if request.received.head.lacks_length {
+            return Step::Answer(finish(core, snapshot, &request, site, variant, Answer::error(411)).await);
+        }
         return Step::Answer(answer_file(core, snapshot, &request, site, variant).await);
     };
     // As it came: what rules find out is noted in the request itself.
@@ -251,6 +254,10 @@ async fn carry_out(
             let status = if request.path.contains(&ESCAPED_SLASH) { 404 } else { 400 };
             Step::Answer(finish(core, snapshot, &request, site, variant, Answer::error(status)).await)
         }
+        // RFC 9110 section 15.5.12: there may be a body whose end is not to be found.
+        outcome if request.received.head.lacks_length && !takes_missing_length(outcome) => {
+            Step::Answer(finish(core, snapshot, &request, site, variant, Answer::error(411)).await)
+        }
         Outcome::Handler(interface) => {
             let left = request.without_body();
             let hints = resolved.route.map(|route| &route.early_hints).filter(|hints| !hints.is_empty());
@@ -287,6 +294,15 @@ async fn carry_out(
             let answer = outcome.answer().unwrap_or_else(|| Answer::error(500));
             Step::Answer(finish(core, snapshot, &request, site, variant, answer).await)
         }
+    }
+}
+
+/// Whether a request of HTTP/1.0 that does not say how long its body is comes to something that takes it.
+fn takes_missing_length(outcome: &Outcome<'_>) -> bool {
+    match outcome {
+        Outcome::Handler(interface) => interface.takes_missing_length(),
+        Outcome::Files { .. } => false,
+        _ => true,
     }
 }
 
