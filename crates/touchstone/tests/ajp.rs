@@ -6,6 +6,9 @@
 #[path = "ajp/tomcat.rs"]
 mod tomcat;
 
+#[path = "ajp/certificates.rs"]
+mod certificates;
+
 mod support;
 
 use std::fs;
@@ -15,8 +18,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use certificates::make_certificates;
 use rustix::process::Signal;
-use support::{AnswerTo, Response, Server, Tree, bytes_of, curl, free_port, skipped, wait_until};
+use support::{AnswerTo, Response, Server, Tree, bytes_of, curl, free_port, wait_until};
 use tomcat::{Options, SECRET, Tomcat};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -472,52 +476,6 @@ fn a_servlet_sees_the_tls_session() {
             assert_lines(&seen, &[size, subject]);
         }
     }
-}
-
-/// An authority, a server's and a client's certificate; false, with a visible word, where openssl is missing.
-fn make_certificates(tree: &Tree) -> bool {
-    let directory = tree.around();
-    let run = |arguments: &[&str]| {
-        Command::new("openssl").args(arguments).current_dir(directory).output().map(|output| {
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        })
-    };
-    let ec = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
-    let authority =
-        ["req", "-x509", "-subj", "/CN=authority", "-keyout", "authority.key", "-out", "authority.pem"];
-    if run(&[&authority[..], &ec].concat()).is_err() {
-        skipped("TLS over AJP (install openssl)");
-        return false;
-    }
-    for (name, subject, extension) in [
-        ("server", "/CN=localhost", "subjectAltName=DNS:localhost\nextendedKeyUsage=serverAuth"),
-        ("client", "/O=Example/CN=Ada", "extendedKeyUsage=clientAuth"),
-    ] {
-        let (key, request, certificate) =
-            (format!("{name}.key"), format!("{name}.csr"), format!("{name}.pem"));
-        fs::write(directory.join("extension"), extension).unwrap();
-        let asked = ["req", "-new", "-subj", subject, "-keyout", &key, "-out", &request];
-        run(&[&asked[..], &ec[..5]].concat()).unwrap();
-        run(&[
-            "x509",
-            "-req",
-            "-in",
-            &request,
-            "-CA",
-            "authority.pem",
-            "-CAkey",
-            "authority.key",
-            "-CAcreateserial",
-            "-days",
-            "2",
-            "-extfile",
-            "extension",
-            "-out",
-            &certificate,
-        ])
-        .unwrap();
-    }
-    true
 }
 
 /// What a session's page says, with the cookie that came.
