@@ -38,7 +38,8 @@ main() {
     [ $brief = no ] || arguments+=(-DskipTests)
     mvn "${arguments[@]}" package
     rm -f "$jars"/*.jar
-    cp "$target/java-build/lib/"*.jar "$target/java-build/touchstone-servlet.jar" "$jars/"
+    cp "$target/java-build/lib/"*.jar "$target/java-build/tomcat/"*/lib/tomcat-dbcp.jar \
+        "$target/java-build/touchstone-servlet.jar" "$jars/"
     share_classes "$jars"
     touch "$stamp"
     [ $brief = yes ] || echo "java: $jars"

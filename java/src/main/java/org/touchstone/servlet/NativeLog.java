@@ -72,7 +72,9 @@ final class NativeLog extends Handler {
         if (record.getThrown() != null) {
             StringWriter stack = new StringWriter();
             record.getThrown().printStackTrace(new PrintWriter(stack));
-            text.append(' ').append(stack);
+            text.append(' ');
+            text.append(Hint.forMessage(stack.toString()));
+            text.append(stack);
         }
         if (text.length() > MOST_CHARACTERS) {
             text.setLength(MOST_CHARACTERS);
