@@ -226,6 +226,8 @@ pub struct PlainGet<'a> {
     pub host: Option<&'a [u8]>,
     /// The client's address, behind proxies that are trusted; the port is 0 where only the address is known.
     pub client: Option<SocketAddr>,
+    /// A trusted proxy brought it: what its fields say of the client is true.
+    pub is_from_trusted_proxy: bool,
     /// The address that the server was reached at, as configured.
     pub server: SocketAddr,
     /// The TLS session; `None`: plain HTTP.

@@ -39,7 +39,7 @@ fn open_program(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn
         RouteConfig { proxy: Some(config), .. } => Ok(Some(Arc::new(proxy::open(config, route, site)?))),
         RouteConfig { nsapi: Some(nsapi), .. } => nsapi::open(nsapi, route, site).map(Some),
         RouteConfig { servlet: Some(servlet), .. } if !servlet.is_over_ajp => {
-            servlet::open(servlet, route).map(Some)
+            servlet::open(servlet, route, site).map(Some)
         }
         RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
         _ => programs::open(route, site),

@@ -6,19 +6,29 @@ use touchstone_interfaces::handler::Interface;
 use touchstone_servlet::interface::Servlets;
 use touchstone_servlet::settings::RouteSettings;
 
-use crate::config::{LogLevel, RouteConfig, ServletConfig};
+use crate::config::{LogLevel, RouteConfig, ServletConfig, SiteConfig};
 use crate::log::error::ErrorLog;
 use crate::log::message_lines;
 
 /// Starts the applications of a route, beside the server; the error says what is wrong, with the name of the key.
-pub fn open(servlet: &ServletConfig, route: &RouteConfig) -> Result<Arc<dyn Interface>, String> {
+pub fn open(
+    servlet: &ServletConfig,
+    route: &RouteConfig,
+    site: &SiteConfig,
+) -> Result<Arc<dyn Interface>, String> {
     if let Some((key, message)) = problems(servlet, route).into_iter().next() {
         return Err(format!("'servlet.{key}': {message}"));
     }
-    let settings = servlet.for_route(&route.path);
+    let settings = RouteSettings { site: site_name(site), ..servlet.for_route(&route.path) };
     let servlets = Servlets::open(&servlet.java.settings, &settings)
         .map_err(|message| format!("'servlet': {message}"))?;
     Ok(Arc::new(servlets))
+}
+
+/// A name for a site that stays as long as its first host and address do.
+fn site_name(site: &SiteConfig) -> String {
+    let listen = site.listen.first().map(ToString::to_string).unwrap_or_default();
+    format!("{}@{listen}", site.hosts.first().map_or("", String::as_str))
 }
 
 /// What is wrong with what a route names, with the keys.

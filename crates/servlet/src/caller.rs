@@ -29,7 +29,7 @@ use crate::pace::PathKey;
 use crate::pool::Pool;
 use crate::route::{Route, Standing};
 use crate::slab::{INPUT_BYTES, Slab};
-use crate::worker;
+use crate::worker::{self, Served};
 
 /// A call takes long when it has taken this time, which is longer than most collections of garbage.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -54,8 +54,12 @@ impl Watched {
             Some((before, since)) if before == number && number != 0 => {
                 if since.elapsed() >= PATIENCE {
                     let slab = self.slab.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    if let Some(exchange) = slab.and_then(|slab| slab.exchange()) {
-                        exchange.takes_long(number);
+                    if let Some((slab, exchange)) =
+                        slab.and_then(|slab| Some((slab.clone(), slab.exchange()?)))
+                    {
+                        // SAFETY: Java changes nothing of a whole answer as long as the call goes on, and what is read is
+                        // copied under the lock that the end of the call takes.
+                        exchange.takes_long(number, |length| head::read(unsafe { slab.output.get(length) }));
                     }
                 }
                 true
@@ -218,15 +222,29 @@ impl Caller for OnThread {
         let served = worker::serve(&self.java, slab.number, length);
         self.watched.end();
         self.pool.pace().note(self.path, get.received_at.elapsed());
-        let Some((end, length)) = served else {
-            // Java gives the slab back when it ends the request; it may have done so already.
-            exchange.goes_on();
-            return Called::WentBack;
+        let (end, length) = match served {
+            Served::Ended(end, length) => (end, length),
+            Served::GoesOn => {
+                exchange.goes_on();
+                return Called::WentBack;
+            }
+            Served::Waits => {
+                slab.set_exchange(None);
+                self.slab = Some(slab);
+                exchange.waits();
+                self.pool.hold(exchange, self.written.clone());
+                return Called::WentBack;
+            }
         };
         // SAFETY: Java has returned, and writes to the slab only for requests that go on.
         let written = unsafe { slab.output.get(length) };
-        let piece = if end == End::Unavailable { None } else { head::read(written) };
+        let piece = worker::read_answer(&self.pool, &self.written, end, written);
         slab.set_exchange(None);
+        let is_half = end == End::Broken && piece.as_ref().is_some_and(|piece| piece.head.is_some());
+        if is_half {
+            // The core sends what there is, and breaks off.
+            exchange.waits();
+        }
         let called = if !exchange.has_stayed() {
             exchange.finish(piece, end, true);
             Called::WentBack

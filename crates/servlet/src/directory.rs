@@ -1,20 +1,80 @@
 //! Directories for what Java keeps.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FlockOperation;
+
 use crate::settings::RouteSettings;
 
-/// A new directory that only this user can look into.
-pub fn private_directory() -> io::Result<PathBuf> {
+/// How the names of such directories begin.
+const PREFIX: &str = "touchstone-java-";
+
+/// The file that is locked as long as the process lives that uses the directory.
+const ALIVE: &str = "alive";
+
+/// A directory for temporary files that only this user can look into.
+pub struct PrivateDirectory {
+    path: PathBuf,
+    _alive: File,
+}
+
+impl PrivateDirectory {
+    /// A new one. Those that others have left behind, because they were killed, are removed.
+    pub fn new() -> io::Result<PrivateDirectory> {
+        let temporary = temporary_directory();
+        remove_dead(&temporary);
+        PrivateDirectory::in_use(new_directory(&temporary)?)
+    }
+
+    fn in_use(path: PathBuf) -> io::Result<PrivateDirectory> {
+        // Locked before it has its name, so that it is never seen without its lock.
+        let beside = path.join("alive.new");
+        let alive = File::options().create_new(true).write(true).open(&beside)?;
+        rustix::fs::flock(&alive, FlockOperation::NonBlockingLockExclusive)?;
+        std::fs::rename(beside, path.join(ALIVE))?;
+        Ok(PrivateDirectory { path, _alive: alive })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it with all that is in it, as far as that can be.
+    pub fn remove(&self) {
+        // What stays is in a directory for temporary files, and the next server removes it.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes directories whose processes have ended.
+fn remove_dead(temporary: &Path) {
+    let this_user = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(temporary).into_iter().flatten().flatten() {
+        let path = entry.path();
+        // Not through a link: what it leads to is somebody else's.
+        let is_ours = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())
+            && path.symlink_metadata().is_ok_and(|facts| facts.is_dir() && facts.uid() == this_user);
+        if !is_ours {
+            continue;
+        }
+        let Ok(alive) = File::options().write(true).open(path.join(ALIVE)) else { continue };
+        if rustix::fs::flock(&alive, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            // As in `PrivateDirectory::remove`.
+            let _ = std::fs::remove_dir_all(path);
+        }
+    }
+}
+
+fn new_directory(temporary: &Path) -> io::Result<PathBuf> {
     let mut number = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos() as u64);
     loop {
-        let name = format!("touchstone-java-{}-{number:x}", std::process::id());
-        let path = temporary_directory().join(name);
+        let path = temporary.join(format!("{PREFIX}{}-{number:x}", std::process::id()));
         // It must be new: one that somebody else has made is not used.
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number = number.wrapping_add(1),
@@ -77,7 +137,7 @@ pub fn stable_name(settings: &RouteSettings) -> String {
         .take(40)
         .collect();
     // FNV-1a, to tell files of one name apart; nobody gains anything by two that are alike.
-    let text = format!("{source:?} {}", settings.context);
+    let text = format!("{source:?} {} {}", settings.context, settings.site);
     let hash = text
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
@@ -92,6 +152,26 @@ mod tests {
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, Permissions::from_mode(mode)).expect("permissions are set");
+    }
+
+    #[test]
+    fn directories_of_processes_that_were_killed_are_removed() {
+        let around = tempfile::tempdir().expect("a directory");
+        let make = || new_directory(around.path()).expect("it can be made");
+        let used = PrivateDirectory::in_use(make()).expect("it can be locked");
+        let dead = make();
+        fs::write(dead.join(ALIVE), "").expect("a file");
+        fs::write(dead.join("left"), "").expect("a file");
+        // One that is being made, and what is none of ours.
+        let unlocked = make();
+        fs::create_dir(around.path().join("other")).expect("a directory");
+        fs::write(around.path().join("other").join(ALIVE), "").expect("a file");
+        symlink(around.path().join("other"), around.path().join("touchstone-java-link")).expect("a link");
+        remove_dead(around.path());
+        assert!(used.path().is_dir() && !dead.exists() && unlocked.is_dir());
+        assert!(around.path().join("other").join(ALIVE).is_file());
+        used.remove();
+        assert!(!used.path().exists());
     }
 
     #[test]

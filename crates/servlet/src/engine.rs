@@ -3,13 +3,16 @@
 //! Starting it takes most of a second, so it is done by a thread beside the server; requests for files are answered
 //! meanwhile. That thread then opens and closes routes.
 
+use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::directory::{make_directory, private_directory, private_directory_in, stable_name};
+use crate::directory::{PrivateDirectory, make_directory, private_directory_in, stable_name};
 use crate::isolated;
 use crate::jvm::{Attached, Machine, Start, find};
 use crate::monitor::Monitor;
@@ -36,8 +39,10 @@ pub struct Engine {
     tasks: Sender<Task>,
     /// Where it is told whether the machine has started; taken by whoever tells it.
     start_outcome: Mutex<Option<SyncSender<Result<(), String>>>>,
-    /// For unpacked applications; it is removed at the end.
+    /// For what does not outlast the process; it is removed at the end.
     private: PathBuf,
+    /// What removes it where the process is killed: its parent does for one that ends with Java.
+    _directory: Option<PrivateDirectory>,
     last_route: AtomicI32,
     is_stopping: AtomicBool,
     /// Java stands still for good.
@@ -55,7 +60,8 @@ enum Task {
 static ENGINE: OnceLock<Engine> = OnceLock::new();
 static LOG: Mutex<Option<Log>> = Mutex::new(None);
 static STARTING: Mutex<()> = Mutex::new(());
-static ENDS_WITH_JAVA: AtomicBool = AtomicBool::new(false);
+/// The directory of a process that ends with Java.
+static OWN_DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
 /// The engine of this process. Only what an engine has started calls this.
 pub fn of_process() -> &'static Engine {
@@ -67,9 +73,10 @@ pub fn log_to(log: Log) {
     *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
 }
 
-/// This process is there for Java alone, and ends with it. To be said before Java is started.
-pub fn end_with_java() {
-    ENDS_WITH_JAVA.store(true, Ordering::Release);
+/// This process is there for Java alone, and ends with it. What it writes to, its parent removes. To be said before Java is
+/// started.
+pub fn end_with_java(directory: PathBuf) {
+    let _ = OWN_DIRECTORY.set(directory);
 }
 
 /// Writes a line of the log.
@@ -91,7 +98,14 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
     }
     let library = find::find(settings.home.as_deref())?;
     let jars = jars(settings)?;
-    let private = private_directory().map_err(|error| format!("no directory for Java: {error}"))?;
+    let no_directory = |error| format!("no directory for Java: {error}");
+    let (private, directory) = match OWN_DIRECTORY.get() {
+        Some(own) => (own.clone(), None),
+        None => {
+            let directory = PrivateDirectory::new().map_err(no_directory)?;
+            (directory.path().to_path_buf(), Some(directory))
+        }
+    };
     let monitor = Monitor::start().map_err(|error| format!("no thread for Java: {error}"))?;
     let (tasks, to_do) = channel();
     let (start_outcome, started) = sync_channel(1);
@@ -103,10 +117,11 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
         tasks,
         start_outcome: Mutex::new(Some(start_outcome)),
         private,
+        _directory: directory,
         last_route: AtomicI32::new(0),
         is_stopping: AtomicBool::new(false),
         has_ended: AtomicBool::new(false),
-        ends_with_java: ENDS_WITH_JAVA.load(Ordering::Acquire),
+        ends_with_java: OWN_DIRECTORY.get().is_some(),
     };
     let engine = ENGINE.get_or_init(|| engine);
     let no_thread = |error| format!("no thread for Java: {error}");
@@ -200,6 +215,11 @@ impl Engine {
         self.machine.get()
     }
 
+    /// What looks at pools and cores.
+    pub fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
     /// Its slabs.
     pub fn slabs(&self) -> &Slabs {
         &self.slabs
@@ -240,14 +260,25 @@ impl Engine {
                 return self.refuse(to_do, &message);
             }
         };
+        let mut routes: HashMap<i32, (Sender<()>, JoinHandle<()>)> = HashMap::new();
         for task in to_do {
             match task {
-                Task::Open(route) => self.open_now(&java, &route, &work),
-                Task::Close(id) => {
-                    self.note(java.close(id));
-                    self.slabs.end_all_of(id);
+                Task::Open(route) => {
+                    let (close, is_closed) = channel();
+                    let (id, work) = (route.id, work.clone());
+                    match self.route_thread(route, work, is_closed) {
+                        Ok(thread) => drop(routes.insert(id, (close, thread))),
+                        Err(error) => {
+                            self.log(0, &format!("no thread for the applications of a route: {error}"))
+                        }
+                    }
                 }
+                // Its thread closes it, which may take as long as its applications take to stop.
+                Task::Close(id) => drop(routes.remove(&id)),
                 Task::Stop(done) => {
+                    let threads: Vec<JoinHandle<()>> =
+                        routes.drain().map(|(_, (_, thread))| thread).collect();
+                    threads.into_iter().for_each(|thread| drop(thread.join()));
                     self.note(java.stop());
                     let _ = done.send(());
                 }
@@ -255,11 +286,38 @@ impl Engine {
         }
     }
 
+    /// Opens a route, waits until it is to be closed, and closes it. Each has a thread of its own, so that applications which
+    /// take long to start or to stop hold no others up.
+    fn route_thread(
+        &'static self,
+        route: Arc<Route>,
+        work: PathBuf,
+        is_closed: Receiver<()>,
+    ) -> io::Result<JoinHandle<()>> {
+        let builder = std::thread::Builder::new().name(format!("java-{}", route.id));
+        builder.stack_size(START_STACK_BYTES).spawn(move || {
+            let attached = self.machine.get().ok_or_else(|| "Java is not started".to_string());
+            let java = match attached.and_then(|machine| machine.attach("java")) {
+                Ok(java) => java,
+                Err(message) => {
+                    self.log(0, &message);
+                    return route.set(Standing::Failed);
+                }
+            };
+            let id = route.id;
+            self.open_now(&java, &route, &work);
+            // The route ends by being let go of.
+            drop(route);
+            // Its sender is dropped then.
+            let _ = is_closed.recv();
+            self.note(java.close(id));
+            self.slabs.end_all_of(id);
+        })
+    }
+
     fn open_now(&self, java: &Attached<'_>, route: &Arc<Route>, work: &Path) {
-        let apps = self.private.join(format!("apps-{}", route.id));
-        let opened = make_directory(&apps).map_err(|error| error.to_string()).and_then(|()| {
-            let (work, converted) = self.directories_of(route.settings(), work)?;
-            java.open(route.id, &route.settings().properties(&apps, &work, converted.as_deref()))
+        let opened = self.directories_of(route.settings(), work).and_then(|(work, converted)| {
+            java.open(route.id, &route.settings().properties(&work, converted.as_deref()))
         });
         match opened {
             Ok(()) => route.set(Standing::Ready),
@@ -360,6 +418,11 @@ impl Engine {
             // Where it was made by another Java, that does without, and need not say so.
             options.push(format!("-XX:SharedArchiveFile={}", archive.display()));
             options.extend(["-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"].map(str::to_string));
+        }
+        if self.ends_with_java {
+            // Whatever way it ends, its parent removes what it and its applications have left behind.
+            options.push(format!("-Djava.io.tmpdir={}", self.private.join("tmp").display()));
+            options.push("-XX:+PerfDisableSharedMem".to_string());
         }
         if self.settings.heap_bytes > 0 {
             options.push(format!("-Xmx{}", self.settings.heap_bytes));

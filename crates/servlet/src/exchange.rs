@@ -6,12 +6,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use bytes::Bytes;
 use touchstone_interfaces::handler::WayBack;
 
 use crate::core_queue::CoreQueue;
-use crate::head::{Head, Piece};
+use crate::head::{Fault, Head, Piece};
 use crate::pace::PathKey;
 use crate::pool::Pool;
 
@@ -77,6 +78,8 @@ pub struct Exchange {
     pool: Option<Arc<Pool>>,
     /// Its path, by which calls are known to be short.
     path: PathKey,
+    /// When it began.
+    since: Instant,
     state: Mutex<State>,
     /// Java's threads wait here.
     changed: Condvar,
@@ -102,6 +105,8 @@ struct State {
     /// Where it is in Java: its slab, and its number there.
     place: Option<(i32, i32)>,
     goes_on: bool,
+    /// The answer is whole, with so many bytes of the slab's output, while the call goes on.
+    complete_bytes: Option<usize>,
     wants_readable: bool,
     wants_writable: bool,
     /// It is in the core's queue.
@@ -127,18 +132,25 @@ impl Exchange {
     ) -> Arc<Exchange> {
         let body_end = if has_body { None } else { Some(Ok(())) };
         let state = State { core: Some(core), body_end, is_wanted, ..State::default() };
-        Arc::new(Exchange { pool, path, state: Mutex::new(state), changed: Condvar::new() })
+        Arc::new(Exchange {
+            pool,
+            path,
+            since: Instant::now(),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        })
     }
 
     /// A request without a body that is called on the thread of its connection.
     pub fn called(pool: Arc<Pool>, path: PathKey, way_back: Arc<dyn WayBack>) -> Arc<Exchange> {
         let state = Mutex::new(State::called(way_back));
-        Arc::new(Exchange { pool: Some(pool), path, state, changed: Condvar::new() })
+        Arc::new(Exchange { pool: Some(pool), path, since: Instant::now(), state, changed: Condvar::new() })
     }
 
     /// One that has ended becomes another such request of the same pool.
     pub fn become_called(&mut self, path: PathKey, way_back: Arc<dyn WayBack>) {
         self.path = path;
+        self.since = Instant::now();
         *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::called(way_back);
     }
 
@@ -288,20 +300,64 @@ impl Exchange {
         self.lock().core.clone()
     }
 
+    /// When it began.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
     /// Its path.
     pub fn path(&self) -> PathKey {
         self.path
     }
 
-    /// The call of this number takes long: its connection goes back to its core. False where it has done so, or the call
-    /// has ended.
-    pub fn takes_long(self: &Arc<Self>, number: i32) -> bool {
+    /// The call of this number takes long: its connection goes back to its core, with the answer where that is whole.
+    /// `written` gives so many bytes of what Java has written. False where it has done so, or the call has ended.
+    pub fn takes_long<'a>(
+        self: &Arc<Self>,
+        number: i32,
+        written: impl FnOnce(usize) -> Result<Piece<'a>, Fault>,
+    ) -> bool {
         let mut state = self.lock();
         let is_it = state.way_back.is_some() && state.place.is_some_and(|(_, now)| now == number);
         if is_it {
             self.send_back(&mut state);
+            if let Some(Ok(piece)) = state.complete_bytes.map(written) {
+                self.take_whole(state, piece);
+            }
         }
         is_it
+    }
+
+    /// The answer is whole, in the first bytes of the slab's output, while the call goes on: the client gets it now. On the
+    /// thread of a connection that takes the monitor, so that calls which return at once cost nothing.
+    pub fn complete(self: &Arc<Self>, piece: Piece<'_>, bytes: usize) {
+        let mut state = self.lock();
+        if state.has_ended {
+            return;
+        }
+        if state.way_back.is_some() {
+            state.complete_bytes = Some(bytes);
+        } else {
+            self.take_whole(state, piece);
+        }
+    }
+
+    fn take_whole(self: &Arc<Self>, mut state: MutexGuard<'_, State>, piece: Piece<'_>) {
+        state.has_ended = true;
+        take_in(&mut state, piece, Vec::new());
+        state.output.end = Some(End::Whole);
+        self.announce(state, false);
+        if let Some(pool) = &self.pool {
+            // Most calls return next, and their thread wakes the core then.
+            pool.monitor().kick();
+        }
+    }
+
+    /// It waits for its application, and is in no call meanwhile.
+    pub fn waits(self: &Arc<Self>) {
+        let mut state = self.lock();
+        state.place = None;
+        self.send_back(&mut state);
     }
 
     /// The call has ended on the thread of its connection. False where the connection has gone back to its core, which
@@ -377,7 +433,7 @@ impl Exchange {
         while may_wait && state.unsent_bytes >= UNSENT_BYTES && !state.client_is_gone {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if state.client_is_gone {
+        if state.client_is_gone || state.has_ended {
             return Err(Gone);
         }
         take_in(&mut state, piece, Vec::new());

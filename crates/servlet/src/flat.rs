@@ -3,13 +3,15 @@
 //! ```text
 //! 0 flags  4 fields  8 server port  12 client port  16 local port  20 key bits  24 body length (8)  32 number
 //! 36 texts: method, path, query, protocol, host, client, local, user, TLS version, cipher suite, client's subject
-//!    then for each field its name and its value; each text is a length (-1: none) and its bytes
+//!    then for each field its name and its value; then a number, and so many certificates of the client in DER form, its own
+//!    first; each text is a length (-1: none) and its bytes
 //! ```
 //!
 //! All numbers are little-endian. `RequestReader.java` reads it.
 
 use std::net::{IpAddr, SocketAddr};
 
+use touchstone_http::forwarded::forwarded_is_https;
 use touchstone_http::ip_text::IpText;
 use touchstone_http::request::{Expectation, RequestHead};
 use touchstone_interfaces::request::{PlainGet, Protocol, Request, TlsFacts};
@@ -27,6 +29,9 @@ const IS_HEAD: u32 = 16;
 
 /// Where the number of the request is.
 const NUMBER_AT: usize = 32;
+
+/// Where the texts begin.
+const TEXTS_AT: usize = 36;
 
 /// What a handler says of a request beside the request.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +52,7 @@ pub struct Source<'a> {
     query: Option<&'a [u8]>,
     host: Option<&'a [u8]>,
     client: Option<SocketAddr>,
+    is_from_trusted_proxy: bool,
     server: SocketAddr,
     tls: Option<&'a TlsFacts>,
     user: Option<&'a [u8]>,
@@ -62,6 +68,7 @@ impl<'a> From<&'a Request> for Source<'a> {
             query: request.query.as_deref(),
             host: request.host.as_deref(),
             client: request.client,
+            is_from_trusted_proxy: request.trusted_proxy.is_some(),
             server: request.server,
             tls: request.tls.as_deref(),
             user: request.user.as_deref().map(str::as_bytes),
@@ -79,6 +86,7 @@ impl<'a> From<&PlainGet<'a>> for Source<'a> {
             query: get.query,
             host: get.host,
             client: get.client,
+            is_from_trusted_proxy: get.is_from_trusted_proxy,
             server: get.server,
             tls: get.tls,
             user: get.user.map(str::as_bytes),
@@ -93,19 +101,47 @@ impl Source<'_> {
     }
 }
 
+impl Source<'_> {
+    /// The first value of a field, where a trusted proxy says it.
+    fn said_by_proxy(&self, name: &str) -> Option<&[u8]> {
+        let is_it = |field: &[u8]| field.eq_ignore_ascii_case(name.as_bytes());
+        self.fields().find(|(field, _)| self.is_from_trusted_proxy && is_it(field)).map(|(_, value)| value)
+    }
+
+    /// Whether the client came over TLS, to this server or to a proxy that is trusted.
+    fn is_secure(&self) -> bool {
+        let is_tls = self.tls.is_some();
+        self.is_from_trusted_proxy
+            .then(|| forwarded_is_https(|name| self.said_by_proxy(name)))
+            .flatten()
+            .unwrap_or(is_tls)
+    }
+
+    /// The port that the client has asked at a trusted proxy.
+    fn port_at_proxy(&self) -> Option<u16> {
+        let first = self.said_by_proxy("x-forwarded-port")?.split(|byte| *byte == b',').next()?;
+        std::str::from_utf8(first.trim_ascii()).ok()?.parse().ok().filter(|port| *port != 0)
+    }
+}
+
 /// Writes a request down.
 pub fn write(out: &mut Vec<u8>, request: &Source<'_>, facts: Facts<'_>) {
     out.clear();
     let method = request.head.method_span.of(request.buffer);
     let is_set = |flag: u32, is: bool| if is { flag } else { 0 };
-    let flags = is_set(IS_SECURE, request.tls.is_some())
+    let is_secure = request.is_secure();
+    let flags = is_set(IS_SECURE, is_secure)
         | is_set(EXPECTS_CONTINUE, request.head.expectation != Expectation::None)
         | is_set(HAS_BODY, facts.has_body)
         | is_set(MAY_SWITCH, facts.may_switch)
         | is_set(IS_HEAD, method == b"HEAD");
     let (host, port) = split_port(request.host.unwrap_or_default());
-    let usual_port = if request.tls.is_some() { 443 } else { 80 };
-    let server_port = port.unwrap_or(if host.is_empty() { request.server.port() } else { usual_port });
+    let usual_port = if is_secure { 443 } else { 80 };
+    let server_port = request.port_at_proxy().or(port).unwrap_or(if host.is_empty() {
+        request.server.port()
+    } else {
+        usual_port
+    });
     let cipher_suite = request.tls.map_or("", |tls| tls.cipher_suite);
     let has_length = || request.fields().any(|(name, _)| name.eq_ignore_ascii_case(b"content-length"));
     let length = match (facts.has_body, request.body_length) {
@@ -150,6 +186,9 @@ pub fn write(out: &mut Vec<u8>, request: &Source<'_>, facts: Facts<'_>) {
         fields += 1;
     }
     out[4..8].copy_from_slice(&fields.to_le_bytes());
+    let certificates = tls.map_or(&[][..], |tls| &tls.client_certificates);
+    number(out, u32::try_from(certificates.len()).unwrap_or(0));
+    certificates.iter().for_each(|certificate| text(out, certificate));
 }
 
 /// Gives a request its number, by which later events name it.
@@ -157,6 +196,17 @@ pub fn set_number(request: &mut [u8], value: i32) {
     if let Some(place) = request.get_mut(NUMBER_AT..NUMBER_AT + 4) {
         place.copy_from_slice(&value.to_le_bytes());
     }
+}
+
+/// Method and path of a request, for the log.
+pub fn what(request: &[u8]) -> String {
+    let text = |at: usize| {
+        let (length, rest) = request.get(at..)?.split_first_chunk::<4>()?;
+        rest.get(..u32::from_le_bytes(*length) as usize)
+    };
+    let method = text(TEXTS_AT).unwrap_or_default();
+    let path = text(TEXTS_AT + 4 + method.len()).unwrap_or_default();
+    format!("{} {}", method.escape_ascii(), path.escape_ascii())
 }
 
 fn number(out: &mut Vec<u8>, value: u32) {

@@ -1,6 +1,8 @@
 //! The head of an answer as Java writes it: the length of the field lines, the status, the length of the body; then room,
 //! in which the server may put a whole head in front of the body, and the lines.
 
+use std::fmt;
+
 use touchstone_http::grammar::{field_value_length, is_token};
 use touchstone_interfaces::answer::Answer;
 
@@ -27,35 +29,76 @@ pub struct Piece<'a> {
     pub body: &'a [u8],
 }
 
-/// Reads what Java has written; `None` where that is no answer.
-pub fn read(bytes: &[u8]) -> Option<Piece<'_>> {
-    let (prefix, rest) = bytes.split_at_checked(PREFIX_BYTES)?;
+/// Why what Java has written is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// It has not the form that Java gives it.
+    Form,
+    /// The status is none of a response's.
+    Status(i32),
+    /// This is no field line: what it begins with.
+    Field(Vec<u8>),
+}
+
+/// Bytes of a wrong field line that are named.
+const NAMED_BYTES: usize = 80;
+
+impl fmt::Display for Fault {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Form => to.write_str("it is not written as the jars of this version write it"),
+            Fault::Status(status) => write!(to, "{status} is no status: a response has one from 200 to 999"),
+            Fault::Field(line) => {
+                write!(
+                    to,
+                    "\"{}\" is no header field: a name is made of letters, digits and hyphens",
+                    line.escape_ascii()
+                )
+            }
+        }
+    }
+}
+
+/// Reads what Java has written.
+///
+/// # Errors
+/// It is no answer.
+pub fn read(bytes: &[u8]) -> Result<Piece<'_>, Fault> {
+    let (prefix, rest) = bytes.split_at_checked(PREFIX_BYTES).ok_or(Fault::Form)?;
     let number = |at: usize| i32::from_le_bytes([prefix[at], prefix[at + 1], prefix[at + 2], prefix[at + 3]]);
     // One more than the length, so that a head without any field is told from none.
-    let Some(lines) = usize::try_from(number(0)).ok()?.checked_sub(1) else {
-        return Some(Piece { head: None, body: rest });
+    let Some(lines) = usize::try_from(number(0)).map_err(|_| Fault::Form)?.checked_sub(1) else {
+        return Ok(Piece { head: None, body: rest });
     };
-    let status = u16::try_from(number(4)).unwrap_or(0);
-    let (fields, body) = rest.split_at_checked(lines)?;
-    let is_status = (200..=999).contains(&status) || status == 101;
-    if !is_status || !are_lines(fields) {
-        return None;
+    let status =
+        u16::try_from(number(4)).ok().filter(|status| (200..=999).contains(status) || *status == 101);
+    let status = status.ok_or(Fault::Status(number(4)))?;
+    let (fields, body) = rest.split_at_checked(lines).ok_or(Fault::Form)?;
+    if let Some(wrong) = wrong_line(fields) {
+        return Err(Fault::Field(wrong[..wrong.len().min(NAMED_BYTES)].to_vec()));
     }
-    let length = i64::from_le_bytes(prefix[8..16].try_into().ok()?);
+    let length = i64::from_le_bytes(prefix[8..16].try_into().map_err(|_| Fault::Form)?);
     let head = Head { status, fields: fields.to_vec(), content_length: u64::try_from(length).ok() };
-    Some(Piece { head: Some(head), body })
+    Ok(Piece { head: Some(head), body })
 }
 
 /// Whether these are field lines, each with a name and without control characters.
-pub fn are_lines(mut rest: &[u8]) -> bool {
+pub fn are_lines(lines: &[u8]) -> bool {
+    wrong_line(lines).is_none()
+}
+
+/// The first line that is none, without its end.
+fn wrong_line(mut rest: &[u8]) -> Option<&[u8]> {
     while !rest.is_empty() {
-        let Some(colon) = rest.iter().position(|byte| *byte == b':') else { return false };
-        let value = &rest[colon + 1..];
-        let end = &value[field_value_length(value)..];
-        let (true, Some(next)) = (is_token(&rest[..colon]), end.strip_prefix(b"\r\n")) else { return false };
+        let next = rest.iter().position(|byte| *byte == b':').and_then(|colon| {
+            let value = &rest[colon + 1..];
+            let end = &value[field_value_length(value)..];
+            end.strip_prefix(b"\r\n").filter(|_| is_token(&rest[..colon]))
+        });
+        let Some(next) = next else { return rest.split(|byte| *byte == b'\r').next() };
         rest = next;
     }
-    true
+    None
 }
 
 impl Head {
@@ -90,10 +133,10 @@ mod tests {
     fn heads_are_read_and_wrong_ones_are_not() {
         let bytes = piece(7, 200, 3, b"A: b\r\nabc");
         let head = Head { status: 200, fields: b"A: b\r\n".to_vec(), content_length: Some(3) };
-        assert_eq!(read(&bytes), Some(Piece { head: Some(head), body: b"abc" }));
-        assert_eq!(read(&piece(0, 0, 0, b"abc")), Some(Piece { head: None, body: b"abc" }));
+        assert_eq!(read(&bytes), Ok(Piece { head: Some(head), body: b"abc" }));
+        assert_eq!(read(&piece(0, 0, 0, b"abc")), Ok(Piece { head: None, body: b"abc" }));
         let empty = Head { status: 404, fields: Vec::new(), content_length: None };
-        assert_eq!(read(&piece(1, 404, -1, b"")), Some(Piece { head: Some(empty), body: b"" }));
+        assert_eq!(read(&piece(1, 404, -1, b"")), Ok(Piece { head: Some(empty), body: b"" }));
         for (lines, status, rest) in [
             (7, 99, &b"A: b\r\n"[..]),
             (7, 100, b"A: b\r\n"),
@@ -104,8 +147,11 @@ mod tests {
             (7, 200, b"A: \0\r\n"),
             (-1, 200, b""),
         ] {
-            assert_eq!(read(&piece(lines, status, 0, rest)), None, "{}", rest.escape_ascii());
+            assert!(read(&piece(lines, status, 0, rest)).is_err(), "{}", rest.escape_ascii());
         }
+        assert_eq!(read(&piece(1, 42, 0, b"")), Err(Fault::Status(42)));
+        let wrong = read(&piece(16, 200, 0, b"A: b\r\na b: c\r\n")).expect_err("a name has no space");
+        assert!(wrong.to_string().starts_with("\"a b: c\" is no header field"), "{wrong}");
     }
 
     proptest! {
@@ -116,7 +162,7 @@ mod tests {
                 bytes.resize(PREFIX_BYTES, 0);
             }
             bytes.extend_from_slice(&rest);
-            read(&bytes);
+            let _ = read(&bytes);
         }
 
         #[test]

@@ -67,6 +67,10 @@ impl Interface for Servlets {
         false
     }
 
+    fn takes_missing_length(&self) -> bool {
+        true
+    }
+
     fn judges_parameters(&self) -> bool {
         true
     }

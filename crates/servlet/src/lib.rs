@@ -46,7 +46,7 @@ mod worker;
 /// Reads bytes as what Java has written, and as frames of another process: for fuzzing.
 #[doc(hidden)]
 pub fn read_anything(bytes: &[u8]) {
-    head::read(bytes);
+    let _ = head::read(bytes);
     isolated::read_anything(bytes);
 }
 

@@ -60,6 +60,11 @@ impl Monitor {
         self.lock().pools.push(Arc::downgrade(pool));
     }
 
+    /// The pool of a route, if it is still used.
+    pub fn pool(&self, route: i32) -> Option<Arc<Pool>> {
+        self.lock().pools.iter().filter_map(Weak::upgrade).find(|pool| pool.route == route)
+    }
+
     /// Looks at a core from now on.
     pub fn watch_core(&self, core: &Arc<CoreQueue>) {
         self.lock().cores.push(Arc::downgrade(core));

@@ -8,18 +8,19 @@ use jni_sys::{JNIEnv, jboolean, jclass, jint, jstring};
 
 use crate::engine;
 use crate::exchange::{End, Exchange, Gone};
-use crate::head::{self, PREFIX_BYTES};
+use crate::head::{self, Fault, PREFIX_BYTES};
 use crate::slab::{INPUT_BYTES, Slab};
 
 /// Results below zero, as in `Native.java`.
 const END: jint = -1;
 const GONE: jint = -2;
+const REFUSED: jint = -3;
 
 /// A flag of `drain`: the caller must not wait.
 const NO_WAIT: jint = 2;
 
 /// Names, signatures and functions.
-pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 12] {
+pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 14] {
     [
         (c"fill", c"(IZ)I", fill as *mut c_void),
         (c"available", c"(I)I", available as *mut c_void),
@@ -28,6 +29,8 @@ pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 12] {
         (c"canWrite", c"(I)Z", can_write as *mut c_void),
         (c"finish", c"(IIZ)V", finish as *mut c_void),
         (c"cut", c"(I)V", cut as *mut c_void),
+        (c"complete", c"(II)V", complete as *mut c_void),
+        (c"resume", c"(I)V", resume as *mut c_void),
         (c"acknowledge", c"(I)V", acknowledge as *mut c_void),
         (c"requestTrailers", c"(I)I", request_trailers as *mut c_void),
         (c"trailers", c"(II)V", trailers as *mut c_void),
@@ -66,10 +69,15 @@ extern "system" fn drain(_env: *mut JNIEnv, _class: jclass, slab: jint, length: 
     let Some((slab, exchange)) = under_way(slab) else { return GONE };
     // SAFETY: Java calls this under the lock of the slab's exchange, and writes to the buffer only after it.
     let written = unsafe { slab.output.get(usize::try_from(length).unwrap_or(0)) };
-    let Some(piece) = head::read(written) else { return GONE };
-    match exchange.write(piece, flags & NO_WAIT == 0) {
-        Ok(()) => 0,
-        Err(Gone) => GONE,
+    match head::read(written) {
+        Ok(piece) => match exchange.write(piece, flags & NO_WAIT == 0) {
+            Ok(()) => 0,
+            Err(Gone) => GONE,
+        },
+        Err(fault) => {
+            refuse(&fault);
+            REFUSED
+        }
     }
 }
 
@@ -82,7 +90,8 @@ extern "system" fn finish(_env: *mut JNIEnv, _class: jclass, slab: jint, length:
     // SAFETY: as in `drain`.
     let written = unsafe { slab.output.get(usize::try_from(length).unwrap_or(0)) };
     slab.set_exchange(None);
-    exchange.finish(head::read(written), if is_whole { End::Whole } else { End::Broken }, true);
+    let piece = head::read(written).map_err(|fault| refuse(&fault)).ok();
+    exchange.finish(piece, if is_whole { End::Whole } else { End::Broken }, true);
     engine::of_process().slabs().give_back(exchange.route(), slab);
 }
 
@@ -90,6 +99,26 @@ extern "system" fn cut(_env: *mut JNIEnv, _class: jclass, slab: jint) {
     if let Some((_, exchange)) = under_way(slab) {
         exchange.cut();
     }
+}
+
+extern "system" fn complete(_env: *mut JNIEnv, _class: jclass, slab: jint, length: jint) {
+    let Some((slab, exchange)) = under_way(slab) else { return };
+    let length = usize::try_from(length).unwrap_or(0);
+    // SAFETY: as in `drain`. Java changes nothing of it until the request has ended.
+    if let Ok(piece) = head::read(unsafe { slab.output.get(length) }) {
+        exchange.complete(piece, length);
+    }
+}
+
+extern "system" fn resume(_env: *mut JNIEnv, _class: jclass, route: jint) {
+    if let Some(pool) = engine::of_process().monitor().pool(route) {
+        pool.resume();
+    }
+}
+
+/// Says why what was written is no answer; Java says to which request.
+fn refuse(fault: &Fault) {
+    engine::of_process().log(0, &format!("an answer is refused: {fault}"));
 }
 
 extern "system" fn acknowledge(_env: *mut JNIEnv, _class: jclass, slab: jint) {

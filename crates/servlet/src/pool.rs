@@ -30,6 +30,8 @@ pub struct Limits {
     pub waiting: usize,
     /// Stack of each thread.
     pub stack_bytes: usize,
+    /// How long a request waits for its application.
+    pub start_timeout: Duration,
 }
 
 /// Work for a thread.
@@ -40,6 +42,13 @@ pub enum Job {
     Event(i32, i32, Event),
 }
 
+/// A request whose application is being started.
+struct Held {
+    exchange: Arc<Exchange>,
+    request: Vec<u8>,
+    until: Instant,
+}
+
 /// The threads.
 pub struct Pool {
     /// The number of the route.
@@ -48,6 +57,8 @@ pub struct Pool {
     /// Threads that may work without waiting for each other.
     processors: usize,
     queue: Mutex<Queue>,
+    /// Requests whose application is being started. They hold no thread, and no place of others in the queue.
+    held: Mutex<Vec<Held>>,
     wake: Condvar,
     /// How many jobs wait, for those who look without the lock.
     waiting: AtomicUsize,
@@ -83,6 +94,7 @@ impl Pool {
             limits,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             queue: Mutex::default(),
+            held: Mutex::default(),
             wake: Condvar::new(),
             waiting: AtomicUsize::new(0),
             monitor,
@@ -104,6 +116,35 @@ impl Pool {
         queue.jobs.push_back(Job::Request(exchange, request));
         self.waiting.store(queue.jobs.len(), Ordering::Release);
         Ok(())
+    }
+
+    /// Keeps a request that waits for its application, until [`Pool::resume`] or its time is over.
+    pub fn hold(&self, exchange: Arc<Exchange>, request: Vec<u8>) {
+        let until = exchange.since() + self.limits.start_timeout;
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_too_many = held.len() >= self.limits.waiting.max(self.limits.threads);
+        if is_too_many || until <= Instant::now() {
+            drop(held);
+            return exchange.finish(None, End::Unavailable, true);
+        }
+        held.push(Held { exchange, request, until });
+    }
+
+    /// An application has started, or a second has gone by: requests that wait for one are asked for once more, and those
+    /// whose time is over are told so.
+    pub fn resume(self: &Arc<Self>) {
+        let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
+        if held.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let (over, again): (Vec<Held>, Vec<Held>) = held.into_iter().partition(|held| held.until <= now);
+        over.iter().for_each(|held| held.exchange.finish(None, End::Unavailable, true));
+        let mut queue = self.lock();
+        queue.jobs.extend(again.into_iter().map(|held| Job::Request(held.exchange, held.request)));
+        self.waiting.store(queue.jobs.len(), Ordering::Release);
+        drop(queue);
+        self.announce();
     }
 
     /// Has Java told what happened. Such jobs are few, one a request, and are never refused: the request would wait for good.
@@ -237,6 +278,13 @@ impl Pool {
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.wake.notify_all();
+        self.end_held();
+    }
+
+    /// Requests whose application has not started will get no answer.
+    fn end_held(&self) {
+        let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
+        held.iter().for_each(|held| held.exchange.finish(None, End::Unavailable, true));
     }
 
     /// No request will be answered any more; those that wait are told so.
@@ -250,6 +298,7 @@ impl Pool {
                 exchange.finish(None, End::Unavailable, true);
             }
         }
+        self.end_held();
     }
 
     /// A thread could not begin.

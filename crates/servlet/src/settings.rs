@@ -51,6 +51,8 @@ pub struct RouteSettings {
     pub app: Option<PathBuf>,
     /// A directory of applications.
     pub directory: Option<PathBuf>,
+    /// The site that the route is of, as a name that stays: applications of two sites have nothing in common.
+    pub site: String,
     /// The path of the one application, or in front of those of all.
     pub context: String,
     /// Where they run.
@@ -67,6 +69,10 @@ pub struct RouteSettings {
     pub reload_classes: bool,
     /// Whether old applications are converted.
     pub convert: Convert,
+    /// Whether error pages show what applications say in `sendError`.
+    pub error_text: bool,
+    /// The port that requests are sent to which an application wants over HTTPS.
+    pub https_port: u16,
     /// The longest form that is read into parameters.
     pub form_bytes: u64,
     /// Threads.
@@ -86,7 +92,12 @@ pub struct RouteSettings {
 impl RouteSettings {
     /// The limits of its pool.
     pub fn limits(&self) -> Limits {
-        Limits { threads: self.threads.max(1), waiting: self.queue, stack_bytes: self.stack_bytes }
+        Limits {
+            threads: self.threads.max(1),
+            waiting: self.queue,
+            stack_bytes: self.stack_bytes,
+            start_timeout: self.start_timeout,
+        }
     }
 
     /// What it is called in logs.
@@ -95,9 +106,9 @@ impl RouteSettings {
         source.map_or_else(String::new, |path| path.display().to_string())
     }
 
-    /// As `Applications.java` reads it, with directories for unpacked applications, for what Tomcat keeps and, where there is
-    /// one, for what applications were converted to.
-    pub fn properties(&self, apps: &Path, work: &Path, converted: Option<&Path>) -> String {
+    /// As `Applications.java` reads it, with directories for what applications run in and, where there is one, for what they
+    /// were converted to.
+    pub fn properties(&self, work: &Path, converted: Option<&Path>) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {
             text.push_str(name);
@@ -124,9 +135,10 @@ impl RouteSettings {
             },
         );
         line("form_bytes", &self.form_bytes.min(i32::MAX as u64).to_string());
+        line("error_text", if self.error_text { "yes" } else { "no" });
+        line("https_port", &self.https_port.to_string());
         line("threads", &self.threads.to_string());
         line("drain_milliseconds", &self.drain_timeout.as_millis().to_string());
-        line("apps", &apps.display().to_string());
         line("work", &work.display().to_string());
         line("converted", &converted.map_or_else(String::new, |path| path.display().to_string()));
         text

@@ -8,7 +8,7 @@ use crate::core_queue::CoreQueue;
 use crate::engine::{self, Engine};
 use crate::exchange::{End, Exchange};
 use crate::flat;
-use crate::head;
+use crate::head::{self, Fault, Piece};
 use crate::jvm::Attached;
 use crate::pool::{Job, Pool};
 use crate::slab::Slab;
@@ -28,17 +28,39 @@ pub fn next_number() -> i32 {
     LAST_NUMBER.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
 }
 
-/// Has Java answer the request in a slab: how that has ended, and how much is in the slab's second buffer. `None`: it goes
-/// on by itself.
-pub fn serve(java: &Attached<'_>, slab: i32, length: usize) -> Option<(End, usize)> {
+/// What has come of a call.
+pub enum Served {
+    /// How it has ended, and how much is in the slab's second buffer.
+    Ended(End, usize),
+    /// It goes on by itself. Java gives the slab back when it ends the request; it may have done so already.
+    GoesOn,
+    /// Its application is being started.
+    Waits,
+}
+
+/// Has Java answer the request in a slab.
+pub fn serve(java: &Attached<'_>, slab: i32, length: usize) -> Served {
     let result = java.serve(slab, i32::try_from(length).unwrap_or(0)).unwrap_or(2 << KIND_SHIFT);
     let end = match result >> KIND_SHIFT {
         0 => End::Whole,
-        1 => return None,
+        1 => return Served::GoesOn,
         3 => End::Unavailable,
+        4 => return Served::Waits,
         _ => End::Broken,
     };
-    Some((end, usize::try_from(result & LENGTH_MASK).unwrap_or(0)))
+    Served::Ended(end, usize::try_from(result & LENGTH_MASK).unwrap_or(0))
+}
+
+/// Reads the answer to a request; where that is none, the log says why.
+pub fn read_answer<'a>(pool: &Pool, request: &[u8], end: End, written: &'a [u8]) -> Option<Piece<'a>> {
+    if end == End::Unavailable {
+        return None;
+    }
+    let refused = |fault: Fault| {
+        let what = flat::what(request);
+        engine::log(0, &format!("the answer to {what} of route {} is refused: {fault}", pool.route));
+    };
+    head::read(written).map_err(refused).ok()
 }
 
 /// Runs a thread of the pool.
@@ -135,13 +157,19 @@ impl Worker<'_> {
         // SAFETY: the slab is this thread's, and Java does not look at it before it is called.
         let length = unsafe { slab.input.put(&request) };
         let began = Instant::now();
-        let Some((end, length)) = serve(self.java, slab.number, length) else {
-            // Java gives the slab back when it ends the request; it may have done so already.
-            return exchange.goes_on();
+        let (end, length) = match serve(self.java, slab.number, length) {
+            Served::Ended(end, length) => (end, length),
+            Served::GoesOn => return exchange.goes_on(),
+            Served::Waits => {
+                slab.set_exchange(None);
+                self.slab = Some(slab);
+                exchange.waits();
+                return self.pool.hold(exchange.clone(), request);
+            }
         };
         // SAFETY: Java has returned, and writes to the slab only for requests that go on.
         let written = unsafe { slab.output.get(length) };
-        let piece = if end == End::Unavailable { None } else { head::read(written) };
+        let piece = read_answer(self.pool, &request, end, written);
         slab.set_exchange(None);
         self.pool.pace().note(exchange.path(), began.elapsed());
         exchange.finish_into(piece, end, false, request);

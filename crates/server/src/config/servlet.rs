@@ -136,6 +136,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
         settings: RouteSettings {
             app: None,
             directory: None,
+            site: String::new(),
             context: String::new(),
             isolation: Isolation::InProcess,
             standby: false,
@@ -144,6 +145,8 @@ pub static SERVLET: Section<ServletConfig> = Section {
             reload: false,
             reload_classes: false,
             convert: Convert::Auto,
+            error_text: false,
+            https_port: 0,
             form_bytes: 0,
             threads: 0,
             queue: 0,
@@ -271,6 +274,26 @@ pub static SERVLET: Section<ServletConfig> = Section {
                 },
                 Choice { word: "no", meaning: "none", set: |servlet| servlet.settings.convert = Convert::No },
             ]),
+        },
+        Key {
+            name: "error_text",
+            default: Some("true"),
+            example: "false",
+            documentation: "Whether the container's error pages show what an application says with \
+                `sendError(code, text)`. Exceptions, their texts and stacks are in the error log alone.",
+            kind: Kind::Boolean(|servlet, value| servlet.settings.error_text = value),
+        },
+        Key {
+            name: "https_port",
+            default: Some("443"),
+            example: "8443",
+            documentation: "The port that a client is sent to where an application wants a request over HTTPS \
+                (`transport-guarantee` CONFIDENTIAL), as Tomcat's redirectPort.",
+            kind: Kind::Number {
+                least: 1,
+                most: 65_535,
+                set: |servlet, value| servlet.settings.https_port = u16::try_from(value).unwrap_or(443),
+            },
         },
         Key {
             name: "form_size",

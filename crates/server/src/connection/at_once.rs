@@ -147,6 +147,9 @@ impl Connection {
             query,
             host,
             client,
+            is_from_trusted_proxy: self
+                .peer
+                .is_some_and(|peer| snapshot.connection_gate.trusts_fields_of(peer.ip())),
             server: self.listener,
             tls: tls.as_deref(),
             user: None,

@@ -15,10 +15,10 @@ use rustix::process::Signal;
 use tokio::sync::watch;
 use touchstone_interfaces::orphans::leave_no_orphan;
 
-use super::host::{SETTINGS_FILE, Settings};
+use super::host::{SETTINGS_FILE, Settings, own_directory};
 use super::log_line;
 use super::wire::{self, Kind};
-use crate::directory::{private_directory, stable_name};
+use crate::directory::{PrivateDirectory, stable_name};
 use crate::engine;
 use crate::route::Standing;
 use crate::settings::{Isolation, JavaSettings, RouteSettings};
@@ -36,7 +36,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 /// A child that is kept running.
 pub struct Child {
     name: String,
-    directory: PathBuf,
+    directory: PrivateDirectory,
     standing: watch::Sender<Standing>,
     state: Mutex<State>,
     changed: Condvar,
@@ -66,13 +66,13 @@ impl Child {
     /// Starts it; its applications start while this returns.
     pub fn start(java: &JavaSettings, settings: &RouteSettings) -> Result<Arc<Child>, String> {
         let failed = |error: io::Error| format!("the process for applications cannot be started: {error}");
-        let directory = private_directory().map_err(failed)?;
+        let directory = PrivateDirectory::new().map_err(failed)?;
         let mut java = java.clone();
         // Each child has its own, so that they cannot be in each other's way.
         java.work = java.work.map(|work| work.join("isolated").join(stable_name(settings)));
         let route = RouteSettings { isolation: Isolation::InProcess, ..settings.clone() };
         let text = serde_json::to_vec(&Settings { java, route }).unwrap_or_default();
-        std::fs::write(directory.join(SETTINGS_FILE), text).map_err(failed)?;
+        std::fs::write(directory.path().join(SETTINGS_FILE), text).map_err(failed)?;
         let child = Arc::new(Child {
             name: settings.name(),
             directory,
@@ -99,7 +99,7 @@ impl Child {
 
     /// Where it listens.
     pub fn socket(&self) -> PathBuf {
-        self.directory.join("socket")
+        self.directory.path().join("socket")
     }
 
     /// Has it end, without waiting.
@@ -132,8 +132,7 @@ impl Child {
         }
         let waited = self.changed.wait_timeout_while(state, Duration::from_secs(2), running);
         drop(waited);
-        // Files in a directory for temporary ones: what stays is small.
-        let _ = std::fs::remove_dir_all(&self.directory);
+        self.directory.remove();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -217,17 +216,21 @@ impl Child {
         command
             .arg0("touchstone")
             .arg("servlet-host")
-            .arg(&self.directory)
+            .arg(self.directory.path())
             .stdin(Stdio::from(OwnedFd::from(listener.try_clone()?)))
             .stdout(Stdio::piped());
         leave_no_orphan(&mut command, Signal::KILL);
         let mut child = command.spawn()?;
         let pid = child.id();
         let tell = tell.clone();
+        let left_behind = own_directory(self.directory.path(), pid);
         std::thread::Builder::new().name("servlet-watch".to_string()).spawn(move || {
             read_lines(&mut child, number, &tell);
+            let ended = how(&child.wait());
+            // What cannot be removed goes with the directory around it.
+            let _ = std::fs::remove_dir_all(left_behind);
             // Nobody listens after the end of the server.
-            let _ = tell.send(Told::Ended(number, how(&child.wait())));
+            let _ = tell.send(Told::Ended(number, ended));
         })?;
         Ok(pid)
     }

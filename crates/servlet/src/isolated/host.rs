@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io::{self, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ use super::log_line;
 use super::outgoing::Outgoing;
 use super::wire::{self, Flags, Kind, Parsed};
 use crate::core_queue::CoreQueue;
+use crate::directory::make_directory;
 use crate::engine;
 use crate::exchange::{End, Exchange, Gone, Output};
 use crate::pace::PathKey;
@@ -45,9 +46,14 @@ pub struct Settings {
     pub route: RouteSettings,
 }
 
+/// What a child writes to, which its parent removes.
+pub fn own_directory(directory: &Path, pid: u32) -> PathBuf {
+    directory.join(format!("of-{pid}"))
+}
+
 /// Runs the child; the answer is its exit code.
 pub fn run(directory: &Path) -> i32 {
-    engine::end_with_java();
+    engine::end_with_java(own_directory(directory, std::process::id()));
     engine::log_to(Arc::new(|level, message| say(&log_line::write(level, message))));
     match serve(directory) {
         Ok(()) => 0,
@@ -69,6 +75,8 @@ fn serve(directory: &Path) -> Result<(), String> {
         std::os::unix::net::UnixListener::from(unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) });
     let failed = |error: io::Error| format!("the socket cannot be listened on: {error}");
     listener.set_nonblocking(true).map_err(failed)?;
+    let own = own_directory(directory, std::process::id());
+    make_directory(&own.join("tmp")).map_err(|error| format!("{}: {error}", own.display()))?;
     engine::start(&settings.java)?;
     // Another child may be at work: then this one is ready to take its place, with Java started but no application.
     let _at_work = wait_for_turn(directory).map_err(|error| format!("the lock cannot be taken: {error}"))?;

@@ -4,14 +4,18 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use http::Request;
 
 use super::http::{connect, runtime};
 use super::support::{Client, Response, Server, Tree, wait_until};
-use super::{BOTH, START, copy, pack, replace, route, start, text, trial, with_trial};
+use super::{
+    BOTH, START, configuration, copy, pack, replace, route, start, text, trial, wait_for_applications,
+    with_trial,
+};
 
 /// How an answer may break off: in which form it is written, by whom, and how it is framed.
 const HALVES: [&str; 6] = [
@@ -134,6 +138,50 @@ fn kill(pid: i32) {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it can be killed");
 }
 
+/// A server with an isolated route, whose temporary files go into a directory of the test.
+fn with_temporary(tree: &Tree, trial: &Path, temporary: &Path) -> Server {
+    let path = tree.root().join("touchstone.toml");
+    let route = route("/trial/", &format!("app = {trial:?}, isolation = \"isolated\""));
+    fs::write(&path, configuration(tree, "", &route)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_touchstone"));
+    command.args(["serve", "--config"]).arg(path).env("TMPDIR", temporary);
+    let server = Server::start_piped(command);
+    wait_for_applications(&server, 1);
+    server
+}
+
+#[test]
+fn isolated_processes_leave_no_temporary_files_however_they_end() {
+    let Some(trial) = trial() else { return };
+    let tree = Tree::empty();
+    let temporary = tree.root().join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let left = || fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let mut server = with_temporary(&tree, trial, &temporary);
+    let file = text(&server.get("/trial/temporary"));
+    assert!(file.starts_with(temporary.to_str().unwrap()) && Path::new(&file).is_file(), "{file}");
+    let pid = *children(&server).first().expect("a process of applications");
+    kill(pid);
+    wait_until("its files are removed", START, || !Path::new(&file).exists());
+    wait_until("it answers again", START, || server.get("/trial/temporary").status == 200);
+    server.stop();
+    assert_eq!(left(), Vec::<PathBuf>::new());
+
+    // A server that is killed takes its processes with it; the next removes what they had.
+    let server = with_temporary(&tree, trial, &temporary);
+    let file = text(&server.get("/trial/temporary"));
+    let processes = children(&server);
+    kill(server.process());
+    let is_there =
+        |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+    wait_until("its processes have ended", START, || !processes.iter().any(is_there));
+    assert!(Path::new(&file).exists());
+    let mut next = with_temporary(&tree, trial, &temporary);
+    assert!(!Path::new(&file).exists());
+    next.stop();
+    assert_eq!(left(), Vec::<PathBuf>::new());
+}
+
 #[test]
 fn applications_that_do_not_start_are_named_and_others_run() {
     let Some(trial) = trial() else { return };
@@ -168,6 +216,51 @@ fn applications_that_do_not_start_are_named_and_others_run() {
         server.wait_for_error_line("names what it has called", |line| {
             line.contains("the application exits has called System.exit(5), which is refused")
         });
+    }
+}
+
+#[test]
+fn an_application_that_takes_long_to_start_holds_no_other_up() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let (apps, until) = (tree.root().join("apps"), tree.root().join("until"));
+        for name in ["slow", "quick"] {
+            copy(trial, &apps.join(name));
+        }
+        let descriptor = format!(
+            "<web-app><context-param><param-name>until</param-name><param-value>{}</param-value></context-param>\
+             <listener><listener-class>trial.Answers$Slow</listener-class></listener></web-app>",
+            until.display()
+        );
+        fs::write(apps.join("slow/WEB-INF/web.xml"), &descriptor).unwrap();
+        let keys = format!("isolation = {isolation:?}, threads = 2, queue = 40, start_timeout = \"90s\"");
+        let routes = route("/slow-alone/", &format!("app = {:?}, {keys}", apps.join("slow")))
+            + &route("/alone/", &format!("app = {trial:?}, {keys}"))
+            + &route("/", &format!("directory = {apps:?}, {keys}"));
+        let server = start(&tree, "", &routes, 2);
+        let mut waiting: Vec<Client> = (0..12)
+            .map(|number| {
+                let mut client = server.connect();
+                client.set_patience(START);
+                client.send(get(if number % 2 == 0 { "/slow/facts" } else { "/slow-alone/facts" }));
+                client
+            })
+            .collect();
+        for path in ["/alone", "/quick"] {
+            assert_eq!(server.get(&format!("{path}/facts")).status, 200, "{isolation} {path}");
+            assert_eq!(
+                text(&server.get(&format!("{path}/async?how=timeout"))),
+                "timed out",
+                "{isolation} {path}"
+            );
+        }
+        // One that leaves meanwhile is missed by no other.
+        waiting.remove(0);
+        fs::write(&until, "").unwrap();
+        for client in &mut waiting {
+            assert_eq!(client.answer().status, 200, "{isolation}");
+        }
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) async fn connect(server: &Server) -> SendRequest<Bytes> {
 }
 
 /// Sends bytes as they are, and gives what comes until the end.
-fn exchange(server: &Server, request: &str) -> String {
+pub(crate) fn exchange(server: &Server, request: &str) -> String {
     let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     stream.write_all(request.as_bytes()).unwrap();

@@ -3,6 +3,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../ajp/certificates.rs"]
+#[allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+mod certificates;
+
 #[path = "../ajp/tomcat.rs"]
 #[allow(
     dead_code,
@@ -12,6 +16,7 @@ mod support;
 mod tomcat;
 
 mod ajp;
+mod answers;
 mod browser;
 mod cache;
 mod conversions;
@@ -79,7 +84,8 @@ fn compile_trial() -> tempfile::TempDir {
     let jars = format!("{}/*", target().join("java").display());
     let status = Command::new("javac")
         .args(["-nowarn", "--release", "17", "-cp", &jars, "-d"])
-        .args([&classes, &sources.join("Trial.java")])
+        .arg(&classes)
+        .args(["Trial.java", "Answers.java"].map(|source| sources.join(source)))
         .status()
         .expect("javac runs");
     assert!(status.success(), "the application is compiled");

@@ -158,6 +158,37 @@ fn requests_go_on_while_a_configuration_changes_their_route() {
     }
 }
 
+#[test]
+fn pages_and_uploads_work_behind_a_reload_that_changes_their_route() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let it = Replaceable::start(trial, isolation, "");
+        let works = || {
+            let page = get_patiently(it.server.address(), "/trial/date.jsp");
+            assert_eq!((page.status, text(&page).trim()), (200, "page=/date.jsp sum=3"), "{isolation}");
+            let parts = format!(
+                "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"n\"\r\n\r\n{}\r\n--b--\r\n",
+                "x".repeat(50_000)
+            );
+            let answer = it.server.connect().ask(format!(
+                "POST /trial/upload HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
+                 Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {}\r\n\r\n{parts}",
+                parts.len()
+            ));
+            assert_eq!((answer.status, text(&answer).as_str()), (200, "f n 50000\n"), "{isolation}");
+        };
+        works();
+        for threads in [11, 12] {
+            let stopped = it.server.error_text().matches("have stopped").count();
+            it.reload(&format!(", threads = {threads}"));
+            wait_until("the old ones end", START, || {
+                it.server.error_text().matches("have stopped").count() > stopped
+            });
+            works();
+        }
+    }
+}
+
 /// Requests that would go on for good.
 struct Endless {
     stream: Client,

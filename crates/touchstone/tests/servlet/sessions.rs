@@ -35,6 +35,35 @@ fn sessions_outlast_a_restart_where_there_is_a_directory_for_them() {
     }
 }
 
+#[test]
+fn sites_have_no_session_in_common() {
+    let Some(trial) = trial() else { return };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let route = route("/trial/", &format!("app = {trial:?}, isolation = {isolation:?}"));
+        let site = |host: &str| {
+            format!(
+                "hosts = [{host:?}]\n{route}[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\n",
+                tree.root()
+            )
+        };
+        let work = format!("work_directory = {:?}\n", tree.root().join("work"));
+        let routes = site("one.example") + "hosts = [\"two.example\"]\n" + &route;
+        let server = start(&tree, &work, &routes, 2);
+        let count = |host: &str, cookie: &str| {
+            let request = format!(
+                "GET /trial/count HTTP/1.1\r\nCookie: {cookie}\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+            );
+            server.connect().ask(request)
+        };
+        let first = count("one.example", "a=b");
+        let session = cookie(&first);
+        assert!(text(&count("one.example", &session)).starts_with("2 "), "{isolation}");
+        assert!(text(&count("two.example", &session)).starts_with("1 "), "{isolation}");
+        assert!(text(&count("one.example", &session)).starts_with("3 "), "{isolation}");
+    }
+}
+
 /// One server of two, whose sessions say so.
 fn node(tree: &Tree, trial: &Path, name: &str) -> Server {
     start(tree, "", &route("/trial/", &format!("app = {trial:?}, node = {name:?}")), 1)

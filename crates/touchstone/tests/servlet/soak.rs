@@ -8,7 +8,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -245,16 +245,18 @@ fn held(server: &Server) -> Held {
 /// How many directories the server has unpacked the application into that are still there.
 fn unpacked(server: &Server) -> usize {
     let of_server = format!("touchstone-java-{}-", server.process());
-    let directories = |path: &Path| -> Vec<PathBuf> {
-        fs::read_dir(path)
-            .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
-            .unwrap_or_default()
-    };
-    directories(&std::env::temp_dir())
-        .into_iter()
-        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(&of_server))
-        .flat_map(|path| directories(&path))
-        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("apps-"))
-        .flat_map(|path| directories(&path))
-        .count()
+    let temporary =
+        fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten().map(|entry| entry.path());
+    let own = temporary
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&of_server)));
+    own.map(|path| copies_below(&path)).sum()
+}
+
+/// The directories for the files of an application below this one.
+fn copies_below(directory: &Path) -> usize {
+    let below = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    below
+        .filter(|path| path.is_dir())
+        .map(|path| if path.ends_with("files") { 1 } else { copies_below(&path) })
+        .sum()
 }

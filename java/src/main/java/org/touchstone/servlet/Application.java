@@ -2,6 +2,7 @@ package org.touchstone.servlet;
 
 import java.io.File;
 import java.nio.file.Path;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.catalina.Context;
 
 /** One application of a route: where it comes from, and how it stands. */
@@ -27,10 +28,16 @@ final class Application {
     final File source;
     volatile State state = State.STARTING;
     /** What it was made of: times and lengths of its files. */
-    Fingerprint fingerprint;
+    volatile Fingerprint fingerprint;
     /** Where it lies unpacked; the source itself where that is a directory. */
     Path unpacked;
-    Context context;
+    /** Its directory while it runs. */
+    Place place;
+    volatile Context context;
+    /** A thread is starting or stopping it. */
+    final AtomicBoolean isChanging = new AtomicBoolean();
+    /** When it was started last, in milliseconds since 1970. */
+    volatile long startedMilliseconds;
     /** Which it is of those that run beside each other while one replaces the other. */
     int generation;
 

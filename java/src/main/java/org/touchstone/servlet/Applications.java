@@ -18,6 +18,8 @@ import org.apache.catalina.Lifecycle;
 import org.apache.catalina.LifecycleException;
 import org.apache.catalina.Wrapper;
 import org.apache.catalina.connector.Connector;
+import org.apache.catalina.connector.Request;
+import org.apache.catalina.connector.Response;
 import org.apache.catalina.core.StandardContext;
 import org.apache.catalina.core.StandardEngine;
 import org.apache.catalina.core.StandardHost;
@@ -30,6 +32,7 @@ import org.apache.catalina.startup.Constants;
 import org.apache.catalina.startup.ContextConfig;
 import org.apache.catalina.startup.Tomcat;
 import org.apache.catalina.util.ContextName;
+import org.apache.catalina.util.ServerInfo;
 import org.apache.juli.logging.Log;
 import org.apache.juli.logging.LogFactory;
 import org.apache.tomcat.util.threads.TaskQueue;
@@ -41,7 +44,7 @@ import org.apache.tomcat.util.threads.ThreadPoolExecutor;
  *
  * <p>Sources are looked at once a second. One that has changed is prepared while the old one still answers; then
  * requests for it wait until the new one has started. An old one that still has requests by then is {@link Replaced}, and
- * runs beside the new one until they have ended. Others are not touched.
+ * runs beside the new one until they have ended. Others are not touched: each is started and stopped by a thread of its own.
  */
 final class Applications {
 
@@ -50,10 +53,12 @@ final class Applications {
     /** How long requests for an application that is being replaced wait for those that are in it. */
     private static final long SHORT_WAIT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
+    /** How often an application looks for sessions that are over, and for classes that have changed. */
+    private static final int BACKGROUND_SECONDS = 5;
+
     private final int id;
     private final Properties settings;
     private final Path work;
-    private final Path apps;
     /** Null where nothing outlasts the process. */
     private final KeptConversions kept;
     private final StandardServer server;
@@ -66,20 +71,20 @@ final class Applications {
     private volatile Application[] unusual;
     private final Map<String, Application.Fingerprint> changing = new HashMap<>();
     private final List<Replaced> replaced = new CopyOnWriteArrayList<>();
-    /** Held while applications are started and stopped. */
-    private final Object deployment = new Object();
-    private boolean hasStopped;
-    private int prepared;
+    private final QuietErrors errors;
+    /** Requests wait in the server for an application. */
+    private volatile boolean holdsRequests;
+    private volatile boolean hasStopped;
 
     Applications(int id, Properties settings, StandardServer server) {
         this.id = id;
         this.settings = settings;
         this.server = server;
         this.work = Path.of(settings.getProperty("work"));
-        this.apps = Path.of(settings.getProperty("apps"));
         String converted = settings.getProperty("converted", "");
         this.kept = converted.isEmpty() ? null : new KeptConversions(Path.of(converted));
         int threads = Integer.parseInt(settings.getProperty("threads", "64"));
+        errors = new QuietErrors(settings.getProperty("error_text", "yes").equals("yes"));
         TaskQueue queue = new TaskQueue();
         executor = new ThreadPoolExecutor(0, threads, 60, TimeUnit.SECONDS, queue,
                 new TaskThreadFactory("servlet-" + id + "-", true, Thread.NORM_PRIORITY));
@@ -96,12 +101,11 @@ final class Applications {
         return settings.getProperty("name", "servlet");
     }
 
-    /** Starts the service and its applications. One that fails does not keep the others from it. */
+    /** Starts the service. Its applications start while this returns; requests for them wait in the server. */
     void start() throws LifecycleException, IOException {
         StandardEngine engine = new StandardEngine();
         engine.setName("touchstone-" + id);
         engine.setDefaultHost("localhost");
-        engine.setBackgroundProcessorDelay(5);
         String node = settings.getProperty("node", "");
         if (!node.isEmpty()) {
             engine.setJvmRoute(node);
@@ -114,100 +118,135 @@ final class Applications {
             lockOut.addRealm(realm);
             engine.setRealm(lockOut);
         }
-        Files.createDirectories(apps);
+        Files.createDirectories(places());
         host.setName("localhost");
-        host.setAppBase(apps.toString());
+        host.setAppBase(places().toString());
         host.setAutoDeploy(false);
         host.setDeployOnStartup(false);
         host.setErrorReportValveClass(QuietErrors.class.getName());
-        host.setWorkDir(work.resolve("work").toString());
+        host.getPipeline().addValve(errors);
+        engine.getPipeline().addValve(new Returns());
         engine.addChild(host);
         service.setName("touchstone-" + id);
         service.setContainer(engine);
         Connector connector = new Connector(protocol);
         connector.setMaxPostSize(Integer.parseInt(settings.getProperty("form_bytes", "2097152")));
+        connector.setRedirectPort(Integer.parseInt(settings.getProperty("https_port", "443")));
         service.addConnector(connector);
         server.addService(service);
-        synchronized (deployment) {
-            for (Application application : wanted().values()) {
-                deploy(application, Application.Fingerprint.of(application.source));
+        List<Application> first = List.copyOf(wanted().values());
+        first.forEach(application -> running.put(application.name(), application));
+        note();
+        for (Application application : first) {
+            change(application, () -> deploy(application, Application.Fingerprint.of(application.source)));
+        }
+        inThread("servlet-tick-" + id, this::tickUntilStopped);
+    }
+
+    private void tickUntilStopped() {
+        while (!hasStopped) {
+            try {
+                Thread.sleep(1000);
+                tick();
+            } catch (InterruptedException exception) {
+                return;
+            } catch (RuntimeException | LinkageError | OutOfMemoryError failure) {
+                Native.log(0, "the look at the applications of " + name() + " has failed: " + failure);
             }
         }
+    }
+
+    private Path places() {
+        return work.resolve("running");
+    }
+
+    /** Has a thread of its own start or stop an application, if none does. */
+    private void change(Application application, Runnable work) {
+        if (application.isChanging.compareAndSet(false, true)) {
+            inThread("deploy " + application.name(), () -> {
+                try {
+                    work.run();
+                } finally {
+                    application.isChanging.set(false);
+                }
+            });
+        }
+    }
+
+    private void inThread(String title, Runnable work) {
+        Thread thread = new Thread(() -> {
+            try {
+                work.run();
+            } catch (RuntimeException | LinkageError exception) {
+                LOG.error("the applications of " + name() + " could not be looked at", exception);
+            }
+        }, title);
+        thread.setDaemon(true);
+        thread.setContextClassLoader(Applications.class.getClassLoader());
+        thread.start();
     }
 
     /** Stops what {@link #start} has started. */
     void stop() {
         protocol.endWaiting(exchange -> true);
-        synchronized (deployment) {
-            hasStopped = true;
-            try {
-                // Which stops it as well.
-                server.removeService(service);
-                service.destroy();
-                Preparation.remove(apps);
-                LOG.info("the applications of " + name() + " have stopped");
-            } catch (LifecycleException | IOException exception) {
-                LOG.error("the applications of " + name() + " could not be stopped", exception);
+        hasStopped = true;
+        try {
+            // Which stops it as well, and waits for applications that are still being started.
+            server.removeService(service);
+            service.destroy();
+            for (Application application : running.values()) {
+                giveBack(application.place, application.name(), false);
             }
+            replaced.forEach(old -> giveBack(old.place(), old.name(), false));
+            LOG.info("the applications of " + name() + " have stopped");
+        } catch (LifecycleException exception) {
+            LOG.error("the applications of " + name() + " could not be stopped", exception);
         }
         executor.shutdownNow();
     }
 
-    /** Once a second: time limits of requests, and what has changed on disk. */
-    void tick() {
+    /** Once a second: time limits of requests, and what has changed on disk. Waits for no application. */
+    private void tick() {
         protocol.tick();
-        synchronized (deployment) {
-            if (hasStopped) {
-                return;
+        if (holdsRequests) {
+            letGo();
+        }
+        for (Replaced old : replaced) {
+            boolean isOver = old.isLate() || Host.requestsIn(this, old.context()).isEmpty();
+            if (isOver && old.isEnding().compareAndSet(false, true)) {
+                inThread("end " + old.name(), () -> end(old));
             }
-            try {
-                endReplaced();
-                if (settings.getProperty("reload", "yes").equals("yes")) {
-                    scan();
-                }
-            } catch (RuntimeException exception) {
-                LOG.error("the applications of " + name() + " could not be looked at", exception);
-            }
+        }
+        if (settings.getProperty("reload", "yes").equals("yes")) {
+            scan();
         }
     }
 
-    /** Stops those that others have replaced and that no request is in any more, or not for much longer. */
-    private void endReplaced() {
-        for (Replaced old : replaced) {
-            boolean isIdle = Host.requestsIn(this, old.context()).isEmpty();
-            if (!isIdle && !old.isLate()) {
-                continue;
-            }
-            replaced.remove(old);
-            if (!isIdle) {
-                LOG.warn("the application " + old.name() + " was replaced, and requests have gone on in the old one until its "
-                        + "drain_timeout: they are ended");
-                protocol.endWaiting(exchange -> exchange.isIn(old.context()));
-            }
-            discard(old.context());
-            Host.requestsIn(this, old.context()).forEach(exchange -> exchange.cutIfIn(old.context()));
-            removeFiles(old.unpacked(), old.name());
-            LOG.info("the application " + old.name() + " that was replaced has stopped");
+    /** Stops one that another has replaced. */
+    private void end(Replaced old) {
+        if (!Host.requestsIn(this, old.context()).isEmpty()) {
+            LOG.warn("the application " + old.name() + " was replaced, and requests have gone on in the old one until its "
+                    + "drain_timeout: they are ended");
+            protocol.endWaiting(exchange -> exchange.isIn(old.context()));
         }
+        discard(old.context());
+        Host.requestsIn(this, old.context()).forEach(exchange -> exchange.cutIfIn(old.context()));
+        replaced.remove(old);
+        giveBack(old.place(), old.name(), false);
+        LOG.info("the application " + old.name() + " that was replaced has stopped");
     }
 
     private void scan() {
         Map<String, Application> wanted = wanted();
         for (Application application : List.copyOf(running.values())) {
             if (!wanted.containsKey(application.name()) && !application.source.exists()) {
-                LOG.info("the application " + application.name() + " is gone: it is stopped");
-                remove(application);
-                running.remove(application.name());
-                note();
-                if (kept != null) {
-                    kept.forget(application, null);
-                }
+                change(application, () -> undeploy(application));
             }
         }
         for (Application application : wanted.values()) {
             Application.Fingerprint now = Application.Fingerprint.of(application.source);
             Application old = running.get(application.name());
-            if (old != null && now.equals(old.fingerprint)) {
+            if (old != null && (old.isChanging.get() || now.equals(old.fingerprint))) {
                 changing.remove(application.name());
                 continue;
             }
@@ -216,7 +255,23 @@ final class Applications {
                 continue;
             }
             changing.remove(application.name());
-            deploy(old != null ? old : application, now);
+            Application changed = old != null ? old : application;
+            if (old == null) {
+                running.put(application.name(), application);
+                note();
+            }
+            change(changed, () -> deploy(changed, now));
+        }
+    }
+
+    private void undeploy(Application application) {
+        LOG.info("the application " + application.name() + " is gone: it is stopped");
+        remove(application);
+        giveBack(application.place, application.name(), true);
+        running.remove(application.name());
+        note();
+        if (kept != null) {
+            kept.forget(application, null);
         }
     }
 
@@ -256,36 +311,62 @@ final class Applications {
     private void deploy(Application application, Application.Fingerprint fingerprint) {
         long started = System.nanoTime();
         boolean isAgain = application.context != null;
-        running.put(application.name(), application);
         application.fingerprint = fingerprint;
-        Path old = application.unpacked;
+        Place place = null;
         try {
-            Path place = apps.resolve(application.fileName() + "-" + prepared++);
-            Path unpacked = Preparation.prepare(application, place, settings.getProperty("convert", "auto"), kept);
+            place = Place.take(places(), application.fileName());
+            Path unpacked = Preparation.prepare(application, place.files(), settings.getProperty("convert", "auto"), kept);
+            if (application.source.isFile()) {
+                place.keepPagesOf(KeptConversions.key(application.source, compiler()));
+            }
             application.state = isAgain ? Application.State.RELOADING : Application.State.STARTING;
             note();
-            if (isAgain && replace(application)) {
-                old = null;
-            } else {
+            if (!isAgain || !replace(application)) {
                 remove(application);
+                giveBack(application.place, application.name(), false);
             }
+            application.place = place;
             application.unpacked = unpacked;
             application.context = start(application);
             application.state = Application.State.RUNNING;
+            application.startedMilliseconds = System.currentTimeMillis();
             long milliseconds = (System.nanoTime() - started) / 1_000_000;
             LOG.info("the application " + application.name() + " runs" + (isAgain ? " anew" : "") + " after "
                     + milliseconds + " ms");
         } catch (IOException | RuntimeException | LinkageError exception) {
-            // One whose new files cannot even be read goes on as it was.
-            boolean goesOn = isAgain && application.state == Application.State.RUNNING;
-            application.state = goesOn ? Application.State.RUNNING : Application.State.FAILED;
-            String what = goesOn ? " cannot be replaced and goes on as it was" : " could not be started";
-            String message = "the application " + application.name() + what + ": " + reason(exception);
-            LOG.error(message, exception instanceof Refused ? null : exception);
+            hasFailed(application, isAgain, exception);
+            if (application.place != place) {
+                giveBack(place, application.name(), false);
+            }
         }
         note();
-        if (old != null && !old.equals(application.unpacked)) {
-            removeFiles(old, application.name());
+    }
+
+    private void hasFailed(Application application, boolean isAgain, Throwable exception) {
+        // One whose new files cannot even be read goes on as it was.
+        boolean goesOn = isAgain && application.state == Application.State.RUNNING;
+        application.state = goesOn ? Application.State.RUNNING : Application.State.FAILED;
+        if (hasStopped) {
+            return;
+        }
+        String what = goesOn ? " cannot be replaced and goes on as it was" : " could not be started";
+        String message = "the application " + application.name() + what + ": " + reason(exception);
+        LOG.error(message, exception instanceof Refused ? null : exception);
+    }
+
+    /** What pages are compiled with. */
+    private static String compiler() {
+        return ServerInfo.getServerNumber() + " " + Runtime.version().feature();
+    }
+
+    private static void giveBack(Place place, String application, boolean isGone) {
+        if (place == null) {
+            return;
+        }
+        try {
+            place.giveBack(isGone);
+        } catch (IOException exception) {
+            LOG.warn("files of the application " + application + " could not be removed", exception);
         }
     }
 
@@ -350,7 +431,9 @@ final class Applications {
         context.setName(new ContextName(application.path, version).getName());
         context.setPath(application.path);
         context.setWebappVersion(version);
+        context.setBackgroundProcessorDelay(BACKGROUND_SECONDS);
         context.setDocBase(application.unpacked.toString());
+        context.setWorkDir(application.place.pages().toString());
         context.setReloadable(settings.getProperty("reload_classes", "no").equals("yes"));
         File descriptor = application.unpacked.resolve("META-INF/context.xml").toFile();
         if (descriptor.isFile()) {
@@ -375,7 +458,7 @@ final class Applications {
                 }
             });
         }
-        ContextConfig config = new ContextConfig();
+        ContextConfig config = new KeepsWork();
         config.setDefaultWebXml(Constants.NoDefaultWebXml);
         context.addLifecycleListener(config);
         // Behind the one that reads web.xml, which sets them to nothing where that does not name them.
@@ -395,6 +478,14 @@ final class Applications {
             throw new Refused();
         }
         return context;
+    }
+
+    /** What Tomcat keeps for an application is removed with its {@link Place}, or outlasts it. */
+    private static final class KeepsWork extends ContextConfig {
+        @Override
+        protected synchronized void destroy() {
+            // Tomcat's own removes it, whoever has it by then.
+        }
     }
 
     /** Tomcat has said already why an application is not started; nobody needs to know from where that was called. */
@@ -442,17 +533,6 @@ final class Applications {
         }
     }
 
-    private void removeFiles(Path unpacked, String application) {
-        if (!unpacked.startsWith(apps)) {
-            return;
-        }
-        try {
-            Preparation.remove(unpacked);
-        } catch (IOException exception) {
-            LOG.warn("files of the application " + application + " could not be removed", exception);
-        }
-    }
-
     /** Notes which applications requests must not simply go to. */
     private void note() {
         List<Application> found = new ArrayList<>();
@@ -461,9 +541,25 @@ final class Applications {
                 found.add(application);
             }
         }
+        unusual = found.isEmpty() ? null : found.toArray(new Application[0]);
         synchronized (this) {
-            unusual = found.isEmpty() ? null : found.toArray(new Application[0]);
             notifyAll();
+        }
+        if (holdsRequests) {
+            letGo();
+        }
+    }
+
+    /** Has the server ask again for requests that wait. */
+    private void letGo() {
+        holdsRequests = false;
+        Native.resume(id);
+    }
+
+    /** Waits until no application is being started. */
+    synchronized void awaitStart() throws InterruptedException {
+        while (running.values().stream().anyMatch(application -> application.state == Application.State.STARTING)) {
+            wait(1000);
         }
     }
 
@@ -472,28 +568,29 @@ final class Applications {
         return unusual == null;
     }
 
-    /** Waits while the application of a request is being replaced; false if it cannot be used. */
-    boolean awaitAvailable(RequestReader reader) throws InterruptedException {
+    /** Writes an error page of the container. */
+    void report(Request request, Response response, Throwable failure) {
+        errors.report(request, response, failure);
+    }
+
+    /** What becomes of a request: nothing special, or it {@link Exchange#WAITS}, or its application cannot be used. */
+    int standing(RequestReader reader) {
         String path = new String(reader.bytes(), reader.pathStart, reader.pathLength, StandardCharsets.ISO_8859_1);
-        long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
-        synchronized (this) {
-            while (true) {
-                Application application = unusualFor(path);
-                if (application == null) {
-                    return true;
-                }
-                long milliseconds = (until - System.nanoTime()) / 1_000_000;
-                if (application.state == Application.State.FAILED || milliseconds <= 0) {
-                    return false;
-                }
-                wait(milliseconds);
-            }
+        Application application = unusualFor(path);
+        if (application == null) {
+            return Exchange.DONE;
         }
+        if (application.state == Application.State.FAILED) {
+            return Exchange.UNAVAILABLE;
+        }
+        holdsRequests = true;
+        return Exchange.WAITS;
     }
 
     private Application unusualFor(String path) {
         Application found = null;
-        for (Application application : unusual == null ? new Application[0] : unusual) {
+        Application[] candidates = unusual;
+        for (Application application : candidates == null ? new Application[0] : candidates) {
             boolean isBelow = path.startsWith(application.path)
                     && (path.length() == application.path.length() || application.path.isEmpty()
                             || path.charAt(application.path.length()) == '/');

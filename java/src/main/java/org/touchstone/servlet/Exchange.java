@@ -1,16 +1,19 @@
 package org.touchstone.servlet;
 
 import jakarta.servlet.ServletConnection;
+import java.io.EOFException;
 import java.io.IOException;
 import java.nio.BufferOverflowException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.security.cert.CertificateException;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 import org.apache.catalina.Context;
 import org.apache.catalina.connector.CoyoteAdapter;
+import org.apache.catalina.connector.Request;
 import org.apache.coyote.AbstractProcessor;
 import org.apache.coyote.ActionCode;
 import org.apache.coyote.ContinueResponseTiming;
@@ -44,6 +47,11 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     static final int GOES_ON = 1 << 28;
     static final int BROKEN = 2 << 28;
     static final int UNAVAILABLE = 3 << 28;
+    /** It waits in the server for an application that is being started. */
+    static final int WAITS = 4 << 28;
+
+    /** Where {@link Returns} finds it. Tomcat's own notes are the first. */
+    static final int NOTE = 30;
 
     private final Applications applications;
     private final int slab;
@@ -55,17 +63,23 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     private int flags;
     private boolean bodyHasEnded;
+    /** It broke off: every further read fails. */
+    private boolean bodyHasFailed;
     private boolean swallowsBody;
     private boolean responseIsFinished;
     private long written;
+    /** How long the application has said that the answer is; -1: it has not, or no body is sent. */
+    private long declared = -1;
+    /** The server has all of the answer, while the application still is at work. */
+    private boolean isComplete;
+    /** The application has returned: what is closed now, Tomcat closes. */
+    private volatile boolean hasReturned;
     private UpgradeToken upgradeToken;
     /** The connection after a switch of protocols. */
     private UpgradedConnection upgraded;
     /** Which request it is: events that are late must not hit another. */
     private volatile int generation;
     private volatile boolean isUnderWay;
-    /** It waits for an application that is being replaced, and is in none. */
-    private volatile boolean isHeldBack;
     private volatile Thread thread;
     private volatile long startedNanos;
 
@@ -75,6 +89,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         this.slab = slab;
         this.in = in;
         this.out = out.order(ByteOrder.LITTLE_ENDIAN);
+        request.setNote(NOTE, this);
         request.setInputBuffer(this);
         response.setOutputBuffer(this);
     }
@@ -84,9 +99,11 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         lock.lock();
         try {
             begin(length);
-            if (!isAvailable()) {
+            // It is under way before it looks, so that a thread that replaces an application sees it, or has it wait.
+            int standing = applications.areAllAvailable() ? DONE : applications.standing(reader);
+            if (standing != DONE) {
                 end();
-                return UNAVAILABLE;
+                return standing;
             }
             SocketState state = process(null, SocketEvent.OPEN_READ);
             return after(state);
@@ -98,28 +115,16 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         }
     }
 
-    /** Whether the application of the request can be used; one that is being replaced is waited for. */
-    private boolean isAvailable() throws InterruptedException {
-        // It is under way before it looks, so that whoever replaces an application sees it there or has it wait here.
-        if (applications.areAllAvailable()) {
-            return true;
-        }
-        isHeldBack = true;
-        try {
-            return applications.awaitAvailable(reader);
-        } finally {
-            isHeldBack = false;
-        }
-    }
-
     private void begin(int length) {
         thread = Thread.currentThread();
         isUnderWay = true;
         out.clear().position(ResponseHead.PREFIX);
         out.putInt(0, 0);
+        hasReturned = false;
         flags = reader.read(in, length, request);
         generation = reader.number;
         bodyHasEnded = (flags & RequestReader.HAS_BODY) == 0;
+        bodyHasFailed = false;
         request.markStartTime();
         startedNanos = request.getStartTimeNanos();
         request.setRequestThread();
@@ -132,10 +137,20 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             return upgraded.begin(upgradeToken) ? GOES_ON : finish(false);
         }
         if (state == SocketState.LONG) {
+            hasReturned = false;
             applications.protocol().addWaiting(this);
             return GOES_ON;
         }
-        return finish(responseIsFinished && getErrorState().isIoAllowed());
+        if (isShort() && getErrorState().isIoAllowed()) {
+            LOG.warn("the answer of " + applications.name() + " to " + what() + " has " + written + " bytes, and its "
+                    + "Content-Length says " + declared + ": the connection is closed");
+        }
+        return finish(responseIsFinished && getErrorState().isIoAllowed() && !isShort());
+    }
+
+    /** Whether more was promised than was written. */
+    private boolean isShort() {
+        return written < declared;
     }
 
     private int finish(boolean isWhole) {
@@ -144,7 +159,16 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return (isWhole ? DONE : BROKEN) | length;
     }
 
+    /**
+     * Tomcat has failed, and has not put its own request and response back into order: so this exchange is never used again.
+     */
     private int failed(Throwable failure) {
+        int result = answerFailure(failure);
+        Host.replace(this, new Exchange(applications, slab, in, out));
+        return result;
+    }
+
+    private int answerFailure(Throwable failure) {
         try {
             LOG.error("a request to " + applications.name() + " could not be answered: " + what(), failure);
             if (!response.isCommitted()) {
@@ -159,7 +183,10 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     }
 
     private void end() {
-        isUnderWay = false;
+        // A thread that an application has left behind may be writing.
+        synchronized (out) {
+            isUnderWay = false;
+        }
         applications.protocol().removeWaiting(this);
         request.recycle();
         response.recycle();
@@ -176,6 +203,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         swallowsBody = false;
         responseIsFinished = false;
         written = 0;
+        declared = -1;
+        isComplete = false;
         upgradeToken = null;
         upgraded = null;
     }
@@ -267,6 +296,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             return SocketState.CLOSED;
         }
         if (isAsync()) {
+            endFailedAsync();
             return SocketState.LONG;
         }
         if (isUpgrade()) {
@@ -274,6 +304,22 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         }
         action(ActionCode.CLOSE, null);
         return SocketState.CLOSED;
+    }
+
+    /**
+     * Completes a request whose servlet has thrown behind startAsync(), where no listener has done so: its state has no way out
+     * otherwise, and Tomcat's own connector ends the connection with a fault.
+     */
+    private void endFailedAsync() {
+        Object thrown = request.getAttribute(ERROR_ATTRIBUTE);
+        if (thrown instanceof Throwable failure && request.getNote(CoyoteAdapter.ADAPTER_NOTES) instanceof Request mapped
+                && !mapped.isAsyncCompleting() && !mapped.isAsyncDispatching()) {
+            action(ActionCode.ASYNC_COMPLETE, null);
+            if (!response.isCommitted()) {
+                mapped.getResponse().setSuspended(false);
+                applications.report(mapped, mapped.getResponse(), failure);
+            }
+        }
     }
 
     /** The server has checked all but what only Tomcat is strict about. */
@@ -288,7 +334,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         swallowsBody = status < 200 || status == 204 || status == 205 || status == 304
                 || (flags & RequestReader.IS_HEAD) != 0;
         try {
-            ResponseHead.write(response, out);
+            long length = ResponseHead.write(response, out);
+            declared = swallowsBody ? -1 : length;
         } catch (BufferOverflowException overflow) {
             LOG.error("an answer's header fields are longer than " + out.capacity() + " bytes: "
                     + applications.name() + " " + what());
@@ -304,17 +351,36 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         response.setStatus(status);
         response.setCommitted(true);
         swallowsBody = true;
+        declared = -1;
         ResponseHead.write(response, out);
     }
 
     @Override
     protected void finishResponse() throws IOException {
         // Tomcat says so more than once.
-        boolean hasTrailers = !responseIsFinished && !swallowsBody && response.getTrailerFields() != null;
+        boolean isFirst = !responseIsFinished;
+        boolean hasTrailers = isFirst && !swallowsBody && response.getTrailerFields() != null;
         responseIsFinished = true;
         if (hasTrailers) {
             sendTrailers(response.getTrailerFields());
         }
+        if (isFirst && !hasReturned) {
+            complete();
+        }
+    }
+
+    /** The application has closed the answer, or written all that it has promised: that goes out before it returns. */
+    private void complete() {
+        boolean switches = upgradeToken != null || response.getStatus() == 101;
+        if (!isComplete && !switches && !isShort() && getErrorState().isIoAllowed() && !getErrorState().isError()) {
+            isComplete = true;
+            Native.complete(slab, out.position());
+        }
+    }
+
+    /** The application has returned from a call. */
+    void hasReturned() {
+        hasReturned = true;
     }
 
     /** Hands over what goes behind the body. */
@@ -337,13 +403,16 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     @Override
     protected boolean isTrailerFieldsSupported() {
-        // Tomcat asks that the answer is not sent yet. HTTP/1.0 has no place for them.
-        return !request.protocol().equals("HTTP/1.0");
+        if (request.protocol().equals("HTTP/1.0")) {
+            return false;
+        }
+        // Once the head is sent, only an answer in chunks has a place for them.
+        return !request.protocol().equals("HTTP/1.1") || !response.isCommitted() || declared < 0;
     }
 
     @Override
     protected void flush() throws IOException {
-        if (out.position() > ResponseHead.PREFIX || out.getInt(0) > 0) {
+        if (!isComplete && (out.position() > ResponseHead.PREFIX || out.getInt(0) > 0)) {
             drain(Native.FLUSH);
         }
     }
@@ -354,25 +423,47 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             action(ActionCode.COMMIT, null);
         }
         int length = chunk.remaining();
-        if (swallowsBody) {
+        if (swallowsBody || responseIsFinished) {
             chunk.position(chunk.limit());
             return length;
         }
+        if (declared < 0) {
+            append(chunk);
+            return length;
+        }
+        // What goes beyond the length that was declared is left out, as Tomcat's own connector does.
+        int limit = chunk.limit();
+        chunk.limit(chunk.position() + (int) Math.min(length, declared - written));
         append(chunk);
+        chunk.limit(limit).position(limit);
+        if (written == declared && response.getTrailerFields() == null && !hasReturned) {
+            responseIsFinished = true;
+            complete();
+        }
         return length;
     }
 
     /** Puts bytes into the buffer, and hands it over whenever it is full. */
     void append(ByteBuffer chunk) throws IOException {
-        written += chunk.remaining();
-        while (chunk.remaining() > out.remaining()) {
-            int limit = chunk.limit();
-            chunk.limit(chunk.position() + out.remaining());
+        synchronized (out) {
+            checkUnderWay();
+            written += chunk.remaining();
+            while (chunk.remaining() > out.remaining()) {
+                int limit = chunk.limit();
+                chunk.limit(chunk.position() + out.remaining());
+                out.put(chunk);
+                chunk.limit(limit);
+                drain(0);
+            }
             out.put(chunk);
-            chunk.limit(limit);
-            drain(0);
         }
-        out.put(chunk);
+    }
+
+    /** The slab may be another request's by now. */
+    private void checkUnderWay() throws IOException {
+        if (!isUnderWay) {
+            throw new IOException("the request has ended");
+        }
     }
 
     void drain(int drainFlags) throws IOException {
@@ -381,11 +472,18 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     }
 
     void drain(int drainFlags, boolean checks) throws IOException {
-        int result = Native.drain(slab, out.position(), drainFlags);
-        out.position(ResponseHead.PREFIX);
-        out.putInt(0, 0);
-        if (checks && result == Native.GONE) {
-            throw new IOException("the client has left");
+        int result;
+        synchronized (out) {
+            checkUnderWay();
+            result = Native.drain(slab, out.position(), drainFlags);
+            out.position(ResponseHead.PREFIX);
+            out.putInt(0, 0);
+        }
+        if (result == Native.REFUSED) {
+            LOG.error("the answer of " + applications.name() + " to " + what() + " cannot be sent, for the reason above");
+        }
+        if (checks && result != 0) {
+            throw new IOException(result == Native.GONE ? "the client has left" : "the answer cannot be sent");
         }
     }
 
@@ -446,13 +544,14 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     /** Brings more of the body in; false where there is none, now or ever. */
     private boolean load(boolean waits) throws IOException {
+        checkUnderWay();
         if (bodyHasEnded) {
             return false;
         }
-        int count = Native.fill(slab, waits);
+        int count = bodyHasFailed ? Native.GONE : Native.fill(slab, waits);
         if (count == Native.GONE) {
-            bodyHasEnded = true;
-            throw new java.io.EOFException("the request's body broke off");
+            bodyHasFailed = true;
+            throw new EOFException("the request's body broke off");
         }
         if (count == Native.END) {
             endBody();
@@ -488,7 +587,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             try {
                 load(false);
             } catch (IOException exception) {
-                setErrorState(ErrorState.CLOSE_NOW, exception);
+                // As Tomcat's own connector does: the application reads, and that read fails.
+                return 1;
             }
         }
         return body.hasRemaining() ? body.remaining() : Math.max(0, bodyHasEnded ? 0 : Native.available(slab));
@@ -570,6 +670,14 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         if (reader.clientSubject != null) {
             request.setAttribute("org.touchstone.tls.client_subject", reader.clientSubject);
         }
+        try {
+            Object certificates = reader.certificates();
+            if (certificates != null) {
+                request.setAttribute(SSLSupport.CERTIFICATE_KEY, certificates);
+            }
+        } catch (CertificateException exception) {
+            LOG.warn("the client's certificate cannot be read: " + applications.name() + " " + what(), exception);
+        }
     }
 
     @Override
@@ -616,7 +724,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return LOG;
     }
 
-    // --- What whoever replaces an application asks.
+    // --- What a thread asks that replaces an application.
 
     boolean belongsTo(Applications others) {
         return applications == others;
@@ -624,7 +732,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     /** Whether the request is in an application, or may be. Asked by another thread than that which answers it. */
     boolean isIn(Context context) {
-        if (!isUnderWay || isHeldBack) {
+        if (!isUnderWay) {
             return false;
         }
         Object found = context();
@@ -645,7 +753,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             return token.contextBind();
         }
         Object mapped = request.getNote(CoyoteAdapter.ADAPTER_NOTES);
-        return mapped instanceof org.apache.catalina.connector.Request known ? known.getContext() : null;
+        return mapped instanceof Request known ? known.getContext() : null;
     }
 
     // --- For the connection after a switch.

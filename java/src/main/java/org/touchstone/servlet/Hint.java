@@ -4,14 +4,16 @@ package org.touchstone.servlet;
 enum Hint {
 
     /** An application that another server has brought the tags for. */
-    TAGS("Tomcat has no JSTL: put jakarta.servlet.jsp.jstl and its API, version 3.0, into WEB-INF/lib of the application, or name "
-            + "both jars in class_path of [java]",
-            "cannot be resolved in either web.xml or the jar files", "java.sun.com/jsp/jstl", "jakarta.tags."),
+    TAGS("Tomcat has no JSTL: put jakarta.servlet.jsp.jstl and its API, version 3.0, into WEB-INF/lib of the "
+            + "application, or name both jars in class_path of [java]",
+            "cannot be resolved in either web.xml or the jar files", "java.sun.com/jsp/jstl",
+            "jakarta.tags."),
 
     /** An application of before Jakarta EE 9 that was not recognised. */
     OLD_NAMES("the application was written for javax.servlet: set convert = \"yes\" for its route",
-            "", "NoClassDefFoundError: javax/servlet/", "ClassNotFoundException: javax.servlet.", "javax.servlet cannot be resolved",
-            "import javax.servlet.");
+            "", "NoClassDefFoundError: javax/servlet/", "ClassNotFoundException: javax.servlet.",
+            "javax.servlet cannot be resolved",
+            "imported. javax.servlet.");
 
     private final String advice;
     private final String always;

@@ -20,6 +20,7 @@ public final class Host {
 
     private static final Map<Integer, Applications> APPLICATIONS = new ConcurrentHashMap<>();
     private static final Object LOCK = new Object();
+    private static final int UTILITY_THREADS = 8;
     private static volatile Exchange[] exchanges = new Exchange[64];
     private static StandardServer server;
 
@@ -49,32 +50,33 @@ public final class Host {
         ConfigFileLoader.setSource(new CatalinaBaseConfigurationSource(new File(work), null));
         server = new StandardServer();
         server.setPort(-1);
+        // Each application looks at its sessions in a turn of its own, which may wait for what listens there.
+        server.setUtilityThreads(UTILITY_THREADS);
         server.setCatalinaBase(new File(work));
         server.setCatalinaHome(new File(work));
         server.init();
         server.start();
-        Thread ticks = new Thread(Host::tick, "servlet-tick");
-        ticks.setDaemon(true);
-        ticks.start();
+        Thread watches = new Thread(Host::watch, "servlet-watch");
+        watches.setDaemon(true);
+        watches.start();
     }
 
-    private static void tick() {
+    private static void watch() {
         Watch watch = new Watch();
         while (true) {
             try {
                 Thread.sleep(1000);
-                APPLICATIONS.values().forEach(Applications::tick);
                 watch.look(exchanges);
             } catch (InterruptedException exception) {
                 return;
             } catch (Throwable failure) {
-                Native.log(0, "the look at applications has failed: " + failure);
+                Native.log(0, "the look at requests has failed: " + failure);
             }
         }
     }
 
     /**
-     * Starts the applications of a route.
+     * Has the applications of a route start, while this returns.
      *
      * @param id its number
      * @param text its settings, as lines of a properties file
@@ -109,6 +111,11 @@ public final class Host {
         }
     }
 
+    /** Waits until no application of a route is being started. */
+    static void awaitStart(int id) throws InterruptedException {
+        APPLICATIONS.get(id).awaitStart();
+    }
+
     /** Stops everything: sessions are written down. */
     public static void stop() throws LifecycleException {
         APPLICATIONS.keySet().forEach(Host::close);
@@ -141,6 +148,17 @@ public final class Host {
             Exchange[] table = Arrays.copyOf(exchanges, length);
             table[slab] = new Exchange(applications, slab, in, out);
             exchanges = table;
+        }
+    }
+
+    /** Puts an exchange in the place of one that has failed. */
+    static void replace(Exchange failed, Exchange next) {
+        synchronized (LOCK) {
+            if (exchanges[failed.slab()] == failed) {
+                Exchange[] table = exchanges.clone();
+                table[failed.slab()] = next;
+                exchanges = table;
+            }
         }
     }
 

@@ -129,7 +129,9 @@ final class KeptConversions {
 
                 @Override
                 public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) throws IOException {
-                    zip.putNextEntry(new ZipEntry(from.relativize(file).toString()));
+                    ZipEntry entry = new ZipEntry(from.relativize(file).toString());
+                    entry.setLastModifiedTime(attributes.lastModifiedTime());
+                    zip.putNextEntry(entry);
                     Files.copy(file, zip);
                     zip.closeEntry();
                     return FileVisitResult.CONTINUE;

@@ -12,6 +12,8 @@ final class Native {
     static final int END = -1;
     /** The client has left, or its body broke off. */
     static final int GONE = -2;
+    /** What was written is no answer; the log says why. */
+    static final int REFUSED = -3;
 
     /** To {@link #drain}: what is there is to be sent now. */
     static final int FLUSH = 1;
@@ -30,7 +32,7 @@ final class Native {
     /** Asks for an event when there is something to be read, or the body has ended. */
     static native void wantRead(int slab);
 
-    /** Takes the second buffer's first {@code length} bytes for the client; 0, or {@link #GONE}. */
+    /** Takes the second buffer's first {@code length} bytes for the client; 0, {@link #GONE} or {@link #REFUSED}. */
     static native int drain(int slab, int length, int flags);
 
     /** Whether more may be written without waiting; if not, an event comes when it may. */
@@ -41,6 +43,15 @@ final class Native {
 
     /** A request's time is over: its answer ends where it is. The slab stays with whoever is in it. */
     static native void cut(int slab);
+
+    /**
+     * The answer of a request that goes on is whole with the second buffer's first {@code length} bytes, which nothing changes
+     * until the request has ended.
+     */
+    static native void complete(int slab, int length);
+
+    /** Requests of a route that wait for an application are to be asked for once more. */
+    static native void resume(int route);
 
     /** The client may send its body. */
     static native void acknowledge(int slab);

@@ -11,7 +11,9 @@ import java.nio.file.Path;
 import java.nio.file.SimpleFileVisitor;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.BasicFileAttributes;
+import java.nio.file.attribute.FileTime;
 import java.util.Enumeration;
+import java.util.List;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipFile;
 import java.util.zip.ZipInputStream;
@@ -29,10 +31,13 @@ final class Preparation {
     private static final Log LOG = LogFactory.getLog(Preparation.class);
 
     private static final byte[] OLD_NAME = "javax/servlet/".getBytes(StandardCharsets.US_ASCII);
-    private static final byte[] OLD_TAG = "import=\"javax.servlet".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] OLD_WORD = "javax.servlet.".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] NEW_NAME = "jakarta/servlet/".getBytes(StandardCharsets.US_ASCII);
-    private static final byte[] NEW_TAG = "import=\"jakarta.servlet".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] NEW_WORD = "jakarta.servlet.".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] NEW_SCHEMA = "jakarta.ee/xml/ns/jakartaee".getBytes(StandardCharsets.US_ASCII);
+
+    /** How the names of pages end, and of what is part of them. */
+    private static final List<String> PAGES = List.of(".jsp", ".jspx", ".jspf", ".tag", ".tagx");
 
     private Preparation() {
     }
@@ -94,6 +99,21 @@ final class Preparation {
         migration.setSource(source);
         migration.setDestination(to.toFile());
         migration.execute();
+        copyTimes(source.toPath(), to);
+    }
+
+    /** Files keep their times, which clients have in their caches and compiled pages are compared with. */
+    private static void copyTimes(Path from, Path to) throws IOException {
+        Files.walkFileTree(from, new SimpleFileVisitor<>() {
+            @Override
+            public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) throws IOException {
+                Path converted = to.resolve(from.relativize(file));
+                if (Files.isRegularFile(converted)) {
+                    Files.setLastModifiedTime(converted, attributes.lastModifiedTime());
+                }
+                return FileVisitResult.CONTINUE;
+            }
+        });
     }
 
     /** Whether an application is to be converted: yes, no, or where it uses the names of before Jakarta EE 9. */
@@ -138,8 +158,12 @@ final class Preparation {
                 isOwnNew |= contains(content.readAllBytes(), NEW_SCHEMA);
             } else if (isLookedAt(name)) {
                 byte[] bytes = content.readAllBytes();
-                isOwnOld |= contains(bytes, OLD_NAME) || contains(bytes, OLD_TAG);
-                isOwnNew |= contains(bytes, NEW_NAME) || contains(bytes, NEW_TAG);
+                // A page may import in either quotes, several at once, or name classes where it uses them; in comments and in
+                // texts it may say anything, so that one with both is new.
+                boolean isNewPage = !name.endsWith(".class") && contains(bytes, NEW_WORD);
+                boolean isOldPage = !name.endsWith(".class") && contains(bytes, OLD_WORD);
+                isOwnOld |= contains(bytes, OLD_NAME) || isOldPage && !isNewPage;
+                isOwnNew |= contains(bytes, NEW_NAME) || isNewPage;
             } else if (!isOwnNew && name.startsWith("WEB-INF/lib/") && name.endsWith(".jar")) {
                 seeLibrary(new ZipInputStream(content));
             }
@@ -161,7 +185,7 @@ final class Preparation {
     }
 
     private static boolean isLookedAt(String name) {
-        return name.endsWith(".class") || name.endsWith(".jsp") || name.endsWith(".jspx") || name.endsWith(".tag");
+        return name.endsWith(".class") || PAGES.stream().anyMatch(name::endsWith);
     }
 
     private static boolean contains(byte[] content, byte[] what) {
@@ -195,6 +219,10 @@ final class Preparation {
                 Files.createDirectories(path.getParent());
                 try (InputStream in = zip.getInputStream(entry)) {
                     Files.copy(in, path, StandardCopyOption.REPLACE_EXISTING);
+                }
+                FileTime time = entry.getLastModifiedTime();
+                if (time != null) {
+                    Files.setLastModifiedTime(path, time);
                 }
             }
         }

@@ -1,10 +1,15 @@
 package org.touchstone.servlet;
 
+import java.io.ByteArrayInputStream;
+import java.io.InputStream;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.security.cert.CertificateException;
+import java.security.cert.CertificateFactory;
+import java.security.cert.X509Certificate;
 import java.util.Arrays;
 import org.apache.coyote.Request;
 import org.apache.tomcat.util.buf.ByteChunk;
@@ -106,6 +111,23 @@ final class RequestReader {
             text(value);
         }
         return flags;
+    }
+
+    /** The certificates that the client has shown, its own first; null: none. They stand behind the fields. */
+    X509Certificate[] certificates() throws CertificateException {
+        int next = at + 4;
+        X509Certificate[] chain = new X509Certificate[(int) INT.get(bytes, at)];
+        if (chain.length == 0) {
+            return null;
+        }
+        CertificateFactory factory = CertificateFactory.getInstance("X.509");
+        for (int index = 0; index < chain.length; index++) {
+            int length = (int) INT.get(bytes, next);
+            InputStream der = new ByteArrayInputStream(bytes, next + 4, length);
+            chain[index] = (X509Certificate) factory.generateCertificate(der);
+            next += 4 + length;
+        }
+        return chain;
     }
 
     /** A text that mostly is what it was in the request before. */

@@ -22,8 +22,11 @@ final class ResponseHead {
     private ResponseHead() {
     }
 
-    /** The buffer is at the place where the lines begin, and afterwards where the body does. */
-    static void write(Response response, ByteBuffer out) {
+    /**
+     * The buffer is at the place where the lines begin, and afterwards where the body does. The result is the length of the
+     * body, or -1 where that is not known.
+     */
+    static long write(Response response, ByteBuffer out) {
         int status = response.getStatus();
         boolean hasBody = status >= 200 && status != 204 && status != 205 && status != 304;
         boolean hasTrailers = response.getTrailerFields() != null;
@@ -56,7 +59,9 @@ final class ResponseHead {
         // Nought says that there is no head in this piece.
         out.putInt(0, out.position() - start + 1);
         out.putInt(4, status);
-        out.putLong(8, hasBody || status == 304 ? length : -1);
+        long known = hasBody || status == 304 ? length : -1;
+        out.putLong(8, known);
+        return known;
     }
 
     /** The fields so far, for an interim response ahead of the head. */

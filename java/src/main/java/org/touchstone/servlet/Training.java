@@ -42,8 +42,8 @@ public final class Training {
         Files.createDirectories(application);
         Files.writeString(application.resolve("index.jsp"), "<%@ page contentType=\"text/plain\" %>${1 + 2}");
         Host.startServer(directory.resolve("work").toString());
-        Host.open(1, "name=training\napp=" + application + "\nwork=" + directory.resolve("work") + "\napps="
-                + directory.resolve("apps") + "\ncontext=\nthreads=2\n");
+        Host.open(1, "name=training\napp=" + application + "\nwork=" + directory.resolve("work") + "\ncontext=\nthreads=2\n");
+        Host.awaitStart(1);
         ByteBuffer in = ByteBuffer.allocateDirect(SLAB_BYTES);
         ByteBuffer out = ByteBuffer.allocateDirect(SLAB_BYTES).order(ByteOrder.LITTLE_ENDIAN);
         Host.slab(1, 0, in, out);
@@ -63,6 +63,7 @@ public final class Training {
             byte[] bytes = text == null ? new byte[0] : text.getBytes(StandardCharsets.US_ASCII);
             in.putInt(text == null ? -1 : bytes.length).put(bytes);
         }
+        in.putInt(0);
         return in.position();
     }
 }

@@ -61,11 +61,31 @@ final class UpgradedConnection extends SocketWrapperBase<Integer> {
         exchange.drain(Native.FLUSH);
         processor = handler instanceof InternalHttpUpgradeHandler
                 ? new UpgradeProcessorInternal(this, token, null)
-                : new UpgradeProcessorExternal(this, token, null);
+                : new External(token);
         setCurrentProcessor(processor);
         within(token, () -> handler.init((WebConnection) processor));
         registerReadInterest();
         return true;
+    }
+
+    /** One whose handler closes the connection itself, on whichever thread. */
+    private final class External extends UpgradeProcessorExternal {
+        External(UpgradeToken token) {
+            super(UpgradedConnection.this, token, null);
+        }
+
+        @Override
+        public void close() throws IOException {
+            try {
+                super.close();
+            } catch (IOException | RuntimeException exception) {
+                throw exception;
+            } catch (Exception exception) {
+                throw new IOException(exception);
+            } finally {
+                UpgradedConnection.this.close();
+            }
+        }
     }
 
     private interface Action {

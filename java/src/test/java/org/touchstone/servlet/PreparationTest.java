@@ -11,6 +11,8 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.time.Instant;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipOutputStream;
 import org.junit.jupiter.api.Test;
@@ -64,6 +66,14 @@ class PreparationTest {
         assertTrue(isOld(war("WEB-INF/classes/A.class", OLD)));
         assertTrue(isOld(war("WEB-INF/lib/a.jar", archive("A.class", OLD))));
         assertTrue(isOld(war("a.jsp", "<%@ page import=\"javax.servlet.http.*\" %>".getBytes(StandardCharsets.US_ASCII))));
+        for (String page : new String[] {"<%@ page import='javax.servlet.http.Cookie' %>",
+            "<%@ page import=\"java.util.*, javax.servlet.http.*\" %>", "<% javax.servlet.http.Cookie c = null; %>"}) {
+            for (String name : new String[] {"a.jsp", "WEB-INF/a.jspf", "WEB-INF/tags/a.tagx"}) {
+                assertTrue(isOld(war(name, page.getBytes(StandardCharsets.US_ASCII))), page);
+                assertFalse(isOld(war(name, page.replace("javax", "jakarta").getBytes(StandardCharsets.US_ASCII))), page);
+            }
+        }
+        assertFalse(isOld(war("a.html", "javax.servlet.http".getBytes(StandardCharsets.US_ASCII))));
         assertFalse(isOld(war("WEB-INF/classes/A.class", NEW)));
         assertFalse(isOld(war("notes.txt", OLD)));
         assertTrue(Preparation.isOld(directory, "yes"));
@@ -106,6 +116,27 @@ class PreparationTest {
         Path converted = prepare(tree, directory.resolve("work/b"), "auto");
         assertEquals(page.replace("javax", "jakarta"), Files.readString(converted.resolve("a.jsp")));
         assertEquals(page, Files.readString(tree.toPath().resolve("a.jsp")));
+    }
+
+    @Test
+    void filesKeepTheirTimes() throws IOException {
+        FileTime time = FileTime.from(Instant.parse("2020-09-13T12:26:40Z"));
+        Path war = directory.resolve("times.war");
+        try (ZipOutputStream zip = new ZipOutputStream(Files.newOutputStream(war))) {
+            for (String name : new String[] {"a.jsp", "b.html"}) {
+                ZipEntry entry = new ZipEntry(name);
+                entry.setLastModifiedTime(time);
+                zip.putNextEntry(entry);
+                zip.write("<% javax.servlet.http.Cookie c = null; %>".getBytes(StandardCharsets.US_ASCII));
+                zip.closeEntry();
+            }
+        }
+        KeptConversions kept = new KeptConversions(Files.createDirectory(directory.resolve("kept")));
+        for (String converts : new String[] {"no", "yes", "yes"}) {
+            Path unpacked = Preparation.prepare(application(war.toFile()), directory.resolve("work/a"), converts, kept);
+            assertEquals(time, Files.getLastModifiedTime(unpacked.resolve("a.jsp")), converts);
+            assertEquals(time, Files.getLastModifiedTime(unpacked.resolve("b.html")), converts);
+        }
     }
 
     @Test
