@@ -2,11 +2,12 @@
 //! name that
 //! only this server, or a trusted proxy, may say.
 
-/// Other names for what `X-Forwarded-*` says, the path that the rules have judged, and what a user proved to
-/// be.
-const OF_PROXIES: [&str; 21] = [
+/// What proxies say of the client, under all its names; the path that the rules have judged; and what a user
+/// proved to be.
+const OF_PROXIES: [&str; 26] = [
     "cf-connecting-ip",
     "client-ip",
+    "forwarded",
     "forwarded-for",
     "front-end-https",
     "remote-user",
@@ -14,8 +15,11 @@ const OF_PROXIES: [&str; 21] = [
     "x-client-ip",
     "x-cluster-client-ip",
     "x-forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
     "x-forwarded-port",
     "x-forwarded-prefix",
+    "x-forwarded-proto",
     "x-forwarded-scheme",
     "x-forwarded-server",
     "x-forwarded-ssl",
@@ -23,6 +27,7 @@ const OF_PROXIES: [&str; 21] = [
     "x-host",
     "x-original-host",
     "x-original-url",
+    "x-real-ip",
     "x-remote-user",
     "x-rewrite-url",
     "x-url-scheme",
@@ -36,7 +41,7 @@ const OF_NOBODY: [&str; 2] = ["http2-settings", "proxy"];
 /// Fields whose names mean something in their right spelling. With an underscore for a hyphen, many programs
 /// take them
 /// for the same.
-const SPELLED_WITH_HYPHENS: [&str; 13] = [
+const SPELLED_WITH_HYPHENS: [&str; 9] = [
     "content-length",
     "content-type",
     "forwarded-host",
@@ -45,10 +50,6 @@ const SPELLED_WITH_HYPHENS: [&str; 13] = [
     "proxy-connection",
     "sec-websocket-key",
     "transfer-encoding",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
     "max-forwards",
 ];
 
@@ -83,14 +84,24 @@ mod tests {
         ] {
             assert!(ends_here(name.as_bytes(), false) && ends_here(name.as_bytes(), true), "{name}");
         }
-        for name in ["X-Original-URL", "X-Rewrite-Url", "X-Forwarded-Port", "True-Client-IP"] {
+        for name in [
+            "Forwarded",
+            "X-Forwarded-For",
+            "x-forwarded-proto",
+            "X-FORWARDED-HOST",
+            "X-Real-IP",
+            "X-Original-URL",
+            "X-Rewrite-Url",
+            "X-Forwarded-Port",
+            "True-Client-IP",
+        ] {
             assert!(ends_here(name.as_bytes(), false) && !ends_here(name.as_bytes(), true), "{name}");
         }
         for name in ["X_Original_URL", "X-Client_IP"] {
             assert!(ends_here(name.as_bytes(), true), "{name}");
         }
         for name in
-            ["Accept", "Content-Length", "Transfer-Encoding", "X-Forwarded-For", "My_Field", "X-Proxy", ""]
+            ["Accept", "Content-Length", "Transfer-Encoding", "Max-Forwards", "My_Field", "X-Proxy", ""]
         {
             assert!(!ends_here(name.as_bytes(), false), "{name}");
         }

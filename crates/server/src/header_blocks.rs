@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use std::collections::HashMap;
+
 use rustc_hash::FxHashMap;
 use touchstone_files::cache::Prepared;
 use touchstone_http::h2::Fields;
@@ -22,8 +24,8 @@ pub fn field_lines(fields: Fields<'_>) -> Vec<u8> {
 pub struct HeaderBlocks {
     /// Makes a block of the head of an HTTP/1 response.
     encode: fn(&[u8]) -> Vec<u8>,
-    /// For each site, by path.
-    sites: Vec<FxHashMap<Box<[u8]>, Encoded>>,
+    /// For each site, by path; with seeded hashes, as clients may have named the files.
+    sites: Vec<HashMap<Box<[u8]>, Encoded>>,
     /// By the address of the response, which is kept with the block, so that no other can come to have the same.
     responses: FxHashMap<usize, Encoded>,
 }
@@ -76,7 +78,7 @@ impl HeaderBlocks {
     #[cold]
     fn encode(&mut self, site: usize, path: &[u8], prepared: &Arc<Prepared>) {
         if self.sites.len() <= site {
-            self.sites.resize_with(site + 1, FxHashMap::default);
+            self.sites.resize_with(site + 1, HashMap::default);
         }
         let encoded = Encoded { prepared: prepared.clone(), block: (self.encode)(prepared.head()) };
         self.sites[site].insert(path.into(), encoded);
@@ -84,7 +86,7 @@ impl HeaderBlocks {
 
     /// Lets go of all, at the end of their second.
     pub fn clear(&mut self) {
-        self.sites.iter_mut().for_each(FxHashMap::clear);
+        self.sites.iter_mut().for_each(HashMap::clear);
         self.responses.clear();
     }
 }

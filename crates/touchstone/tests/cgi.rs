@@ -56,6 +56,7 @@ fn a_program_is_told_about_its_request() {
     let server = server(&tree, "environment = { GREETING = \"hello there\", PATH = \"/bin:/usr/bin\" }");
     let request = "GET /cgi-bin/env/a%20b/c?x=1&y HTTP/1.1\r\nHost: www.example.org:81\r\nAccept: a\r\naccept: b\r\n\
                    Cookie: k=1\r\nCookie: l=2\r\nProxy: http://evil.example\r\nX_Forwarded_For: 9.9.9.9\r\n\
+                   X-Forwarded-For: 9.9.9.8\r\nForwarded: for=9.9.9.7\r\nX-Real-IP: 9.9.9.6\r\n\
                    Authorization: Basic YTpi\r\nX-Plain: yes\r\n\r\n";
     let answer = server.connect().ask(request);
     assert_eq!((answer.status, answer.field("content-type")), (200, Some("text/plain")));

@@ -123,6 +123,7 @@ impl Fetch {
         let request = announce(request);
         let ending = Ending { core: &core, flight: &flight };
         let fetching = core.route.accelerator.store.begin_fetch(facts.hash);
+        flight.begin(fetching.purge_count());
         let sent = Instant::now();
         let mut handling = core.inner.clone().handle(request);
         let flight_of_relay = flight.clone();
@@ -452,15 +453,21 @@ impl Fetched<'_> {
         Some(Joined { part, body, terms })
     }
 
+    /// Whether an answer that is not stored says that those to other requests for the page are not to be stored either. A
+    /// request with credentials or `no-store` joins no other fetch in any case, and tells nothing of requests without.
+    fn tells_of_others(&self, answer: &Answer) -> bool {
+        let facts = self.facts;
+        let is_plain = !facts.has_cookie && !facts.is_authorized && !facts.directives.no_store;
+        is_plain && !facts.has_range && is_of_page(answer.status)
+    }
+
     /// A response has come that is not stored: what was stored is right no longer, and others need not wait for the next.
     async fn note_not_stored(&self, answer: &Answer) {
         if is_origin_error(answer.status) {
             return;
         }
         let accelerator = &self.core.route.accelerator;
-        // A request with one of these joins no other fetch in any case, and tells nothing of requests without.
-        let is_plain = !self.facts.has_cookie && !self.facts.is_authorized && !self.facts.directives.no_store;
-        if is_plain {
+        if self.tells_of_others(answer) {
             accelerator.passing.remember(self.facts.hash, self.core.now());
         }
         if let Some(object) = self.validating {
@@ -469,10 +476,26 @@ impl Fetched<'_> {
     }
 }
 
+/// Whether an answer with this status that is not stored is what other requests for the page would get too. One request's
+/// own fault (400, 414, 416 ...), what it may do (401, 403) and parts (206) tell nothing of others.
+fn is_of_page(status: u16) -> bool {
+    matches!(status, 200..=205 | 300..=303 | 307 | 308 | 404 | 410)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::Store;
+
+    #[test]
+    fn answers_that_one_request_has_caused_tell_nothing_of_others() {
+        for status in [200, 204, 301, 302, 404, 410] {
+            assert!(is_of_page(status), "{status}");
+        }
+        for status in [206, 304, 400, 401, 403, 405, 408, 413, 414, 416, 417, 421, 429, 431, 501] {
+            assert!(!is_of_page(status), "{status}");
+        }
+    }
 
     #[test]
     fn fetches_together_take_a_part_of_the_memory_and_give_it_back() {

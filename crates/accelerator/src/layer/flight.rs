@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -65,6 +65,8 @@ pub enum Phase {
 pub struct Flight {
     /// What it is found under; empty: nobody else may wait for it.
     key: Box<[u8]>,
+    /// How many purges there had been when its request was sent; none: it has not been.
+    purge_count: OnceLock<u64>,
     state: Mutex<State>,
 }
 
@@ -98,10 +100,12 @@ pub struct Reader {
 
 impl Flights {
     /// Waits for the response that is on its way under this key; where there is none, the caller is to fetch it, and has
-    /// the only reader.
-    pub fn join(&self, key: &[u8]) -> Joined {
+    /// the only reader. `is_outdated` says of a number of purges whether there has been one since that takes the response:
+    /// a request that came after it does not wait for what was fetched before it.
+    pub fn join(&self, key: &[u8], is_outdated: impl Fn(u64) -> bool) -> Joined {
         let mut by_key = lock(&self.by_key);
         if let Some(flight) = by_key.get(key)
+            && !flight.purge_count.get().is_some_and(|count| is_outdated(*count))
             && let Some(reader) = flight.read(true)
         {
             return Joined::Other(reader);
@@ -146,6 +150,7 @@ impl Flight {
     pub fn new(key: &[u8]) -> Arc<Flight> {
         Arc::new(Flight {
             key: key.into(),
+            purge_count: OnceLock::new(),
             state: Mutex::new(State {
                 phase: Phase::Waiting,
                 pieces: VecDeque::new(),
@@ -158,6 +163,11 @@ impl Flight {
                 fetcher: None,
             }),
         })
+    }
+
+    /// Its request is sent, when there have been so many purges.
+    pub fn begin(&self, purge_count: u64) {
+        let _ = self.purge_count.set(purge_count);
     }
 
     /// A reader from the beginning. `None` for one who `joins` where the beginning is not there any more.
@@ -386,7 +396,7 @@ mod tests {
     #[test]
     fn everybody_gets_everything_whenever_they_come() {
         let flights = Flights::default();
-        let Joined::Own(flight) = flights.join(b"a") else { panic!("somebody else's") };
+        let Joined::Own(flight) = flights.join(b"a", |_| false) else { panic!("somebody else's") };
         let mut first = flight.read(false).unwrap();
         assert!(poll_once(first.head()).is_pending());
         flight.set_phase(Phase::Streaming(head()));
@@ -394,7 +404,7 @@ mod tests {
         assert!(matches!(poll_once(first.head()), Poll::Ready(Phase::Streaming(_))));
         assert_eq!(poll_once(first.next()), Poll::Ready(Ok(Some(Bytes::from_static(b"1")))));
         assert!(poll_once(first.next()).is_pending());
-        let Joined::Other(mut second) = flights.join(b"a") else { panic!("not joined") };
+        let Joined::Other(mut second) = flights.join(b"a", |_| false) else { panic!("not joined") };
         flight.push(Bytes::from_static(b"2"));
         flight.finish(true);
         for expected in [&b"1"[..], b"2"] {
@@ -403,7 +413,21 @@ mod tests {
         }
         assert_eq!(poll_once(second.next()), Poll::Ready(Ok(None)));
         flights.leave(&flight);
-        assert!(matches!(flights.join(b"a"), Joined::Own(_)));
+        assert!(matches!(flights.join(b"a", |_| false), Joined::Own(_)));
+    }
+
+    #[test]
+    fn who_comes_after_a_purge_waits_for_nothing_older() {
+        let flights = Flights::default();
+        let Joined::Own(older) = flights.join(b"a", |_| true) else { panic!("somebody else's") };
+        let _reader = older.read(false).unwrap();
+        // What has not been sent yet is sent after the purge.
+        assert!(matches!(flights.join(b"a", |count| count < 2), Joined::Other(_)));
+        older.begin(1);
+        let Joined::Own(newer) = flights.join(b"a", |count| count < 2) else { panic!("joined") };
+        newer.begin(2);
+        flights.leave(&older);
+        assert!(matches!(flights.join(b"a", |count| count < 2), Joined::Other(_)));
     }
 
     #[test]

@@ -12,11 +12,11 @@ use touchstone_interfaces::answer::{Answer, CacheResult, Part};
 use touchstone_interfaces::handler::{Handled, Handler, OnCore, Server};
 use touchstone_interfaces::request::Request;
 
-use super::CachedRoute;
 use super::answer;
 use super::fetch::{Fetch, left_out_of_update};
 use super::flight::{Flight, Joined, Phase, Reader};
 use super::head::{RequestFields, for_origin};
+use super::{Accelerator, CachedRoute};
 use crate::rules::cache_status::{CacheStatus, Outcome};
 use crate::rules::conditions::is_for_origin;
 use crate::rules::directives::RequestDirectives;
@@ -221,7 +221,7 @@ impl AcceleratedOfCore {
         if !is_joinable {
             return self.wait_for_own(fetch, request, found.as_ref(), outcome).await;
         }
-        match self.route.accelerator.flights.join(&self.flight_key(request, facts)) {
+        match self.join(request, facts) {
             Joined::Other(reader) => {
                 self.wait_for_other(reader, request, facts, found.as_ref(), outcome).await
             }
@@ -271,6 +271,13 @@ impl AcceleratedOfCore {
         key
     }
 
+    /// The response on its way that the request may wait for, or a place for its own.
+    fn join(&self, request: &Request, facts: &Facts) -> Joined {
+        let Accelerator { flights, store, .. } = &*self.route.accelerator;
+        flights
+            .join(&self.flight_key(request, facts), |count| store.is_outdated(facts.hash, &facts.key, count))
+    }
+
     fn fetch(&self, request: &Request, facts: &Rc<Facts>, next: Request) -> Fetch {
         Fetch {
             flight: Flight::new(b""),
@@ -318,7 +325,7 @@ impl AcceleratedOfCore {
             let Some(get) = next.derive(&request.path_and_query()) else { return };
             next = for_origin(&get, &added).unwrap_or(get);
         }
-        if let Joined::Own(flight) = self.route.accelerator.flights.join(&self.flight_key(request, facts)) {
+        if let Joined::Own(flight) = self.join(request, facts) {
             let validating = is_validating.then(|| object.clone());
             let fetch = Fetch { flight, validating, is_background: true, ..self.fetch(request, facts, next) };
             tokio::task::spawn_local(fetch.run(self.clone()));
@@ -485,22 +492,33 @@ impl AcceleratedOfCore {
     async fn change(&self, request: Request) -> Handled {
         let request_time = self.now();
         let left = request.without_body();
+        let store = &self.route.accelerator.store;
+        let post = (left.method() == Method::Post).then(|| self.facts(&left));
+        let fetching = post.as_ref().map(|facts| store.begin_fetch(facts.hash));
         let handled = self.inner.clone().handle(request).await;
         if let Handled::Answer(answer) = &handled
             && is_success(answer.status)
         {
             self.invalidate(&left, &answer.fields).await;
-            if left.method() == Method::Post {
-                self.store_of_post(&left, answer, request_time);
+            if let (Some(facts), Some(fetching)) = (&post, &fetching)
+                && let Some(object) = self.object_of_post(&left, facts, answer, request_time)
+                && let Some(fetching) = store.begin_again(fetching, &facts.key, 1)
+            {
+                store.insert(Arc::new(object), fetching.purge_count());
             }
         }
         self.marked(handled, CacheStatus::new(Outcome::Method))
     }
 
-    /// An answer to POST that says that it is what GET would give, and for how long, is stored as that (RFC 9110 section
+    /// What is stored of an answer to POST that says that it is what GET would give, and for how long (RFC 9110 section
     /// 9.3.3); where all of it is there, which is so for the short ones that say so.
-    fn store_of_post(&self, request: &Request, answer: &Answer, request_time: i64) {
-        let facts = self.facts(request);
+    fn object_of_post(
+        &self,
+        request: &Request,
+        facts: &Facts,
+        answer: &Answer,
+        request_time: i64,
+    ) -> Option<Object> {
         let answer_fields = fields::FieldText(&answer.fields);
         let host = request.host.as_deref().unwrap_or_default();
         let own = answer_fields.first("content-location").and_then(|location| {
@@ -516,7 +534,7 @@ impl AcceleratedOfCore {
             .map(|part| if let Part::Bytes(bytes) = part { Some(bytes.clone()) } else { None })
             .collect();
         let (true, true, 200, Some(body)) = (names_itself, says_how_long, answer.status, body) else {
-            return;
+            return None;
         };
         let now = self.now();
         let response = storing::Response {
@@ -530,12 +548,9 @@ impl AcceleratedOfCore {
             request_no_store: facts.directives.no_store,
         };
         let policy = &*self.route.policy;
-        let Ok(storable) = storing::judge(&response, policy) else { return };
-        let Some(selector) = vary::selector(&answer.fields, RequestFields(&request.received), policy) else {
-            return;
-        };
-        let store = &self.route.accelerator.store;
-        let object = Object::new(NewObject {
+        let storable = storing::judge(&response, policy).ok()?;
+        let selector = vary::selector(&answer.fields, RequestFields(&request.received), policy)?;
+        Some(Object::new(NewObject {
             hash: facts.hash,
             key: &facts.key,
             selector: &selector,
@@ -545,8 +560,7 @@ impl AcceleratedOfCore {
             part: None,
             trailers: b"",
             body: &body,
-        });
-        store.insert(Arc::new(object), store.begin_fetch(facts.hash).purge_count());
+        }))
     }
 
     async fn invalidate(&self, request: &Request, answer_fields: &[u8]) {
@@ -567,6 +581,9 @@ impl AcceleratedOfCore {
                 keys.push(key_of(&path, query.as_deref()));
             }
         }
+        // Each once, so that who counts purges of a key knows how many this makes.
+        keys.sort_unstable();
+        keys.dedup();
         self.route.accelerator.purge(keys).await;
     }
 

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rustc_hash::FxHashMap;
 use touchstone_http::content_coding::{AcceptEncoding, CodingPreference, ContentCoding};
 
 use super::entry::{Entry, Kept, Selection};
@@ -23,7 +22,8 @@ pub struct CoreCache {
     coding_order: Option<[ContentCoding; 3]>,
     /// The last Accept-Encoding and what it came to: many requests in a row have the same.
     last_preference: (AcceptEncoding, CodingPreference),
-    slots: FxHashMap<Box<[u8]>, Slot>,
+    /// With seeded hashes: clients may have named the files.
+    slots: HashMap<Box<[u8]>, Slot>,
     removals_seen: u64,
 }
 
@@ -60,7 +60,7 @@ impl CoreCache {
             site,
             coding_order,
             last_preference: (AcceptEncoding::ABSENT, CodingPreference::IDENTITY),
-            slots: HashMap::default(),
+            slots: HashMap::new(),
             removals_seen: 0,
         }
     }

@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 use touchstone_http::content_coding::ContentCoding;
 
 pub use self::core::CoreCache;
@@ -90,7 +90,8 @@ pub struct FileCache {
 
 #[derive(Default)]
 struct Store {
-    entries: HashMap<Key, Arc<Entry>, FxBuildHasher>,
+    /// With seeded hashes: clients may have named the files.
+    entries: HashMap<Key, Arc<Entry>>,
     /// Oldest first; entries that became stale stay until the hand or a clean-up meets them.
     queue: VecDeque<Arc<Entry>>,
     hand: usize,

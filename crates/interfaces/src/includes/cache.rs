@@ -4,11 +4,10 @@
 //! responses does it. Shared by all cores: a page in use is looked up once a request, never parsed twice at a time
 //! for long.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustc_hash::FxHashMap;
 use touchstone_files::root::FileFacts;
 
 use super::host::DependsOn;
@@ -44,7 +43,8 @@ pub struct PageCache {
 
 #[derive(Debug, Default)]
 struct Store {
-    pages: FxHashMap<PageKey, Arc<CachedPage>>,
+    /// With seeded hashes: clients may have named the files.
+    pages: HashMap<PageKey, Arc<CachedPage>>,
     /// Oldest first.
     queue: VecDeque<PageKey>,
     bytes: usize,

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use touchstone_accelerator::layer::CachedRoute;
 use touchstone_accelerator::rules::key::{self, Target};
 use touchstone_accelerator::store::{Purge, PurgeMode};
+use touchstone_http::path::PathRules;
 
 /// What is to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,9 +85,11 @@ impl PurgeOrder {
                 let is_prefix = matches!(self.wanted, Wanted::Prefix(_));
                 let mut purges: Vec<Purge> = Vec::new();
                 for route in routes {
-                    let purge = purge_of(text, is_prefix, route);
-                    if !purges.contains(&purge) {
-                        purges.push(purge);
+                    for text in written_forms(text, is_prefix) {
+                        let purge = purge_of(&text, is_prefix, route);
+                        if !purges.contains(&purge) {
+                            purges.push(purge);
+                        }
                     }
                 }
                 purges.iter().map(|purge| store.purge(purge, mode)).sum()
@@ -121,6 +124,33 @@ fn purge_of(text: &str, is_prefix: bool, route: &CachedRoute) -> Purge {
     }
 }
 
+/// The URL as sites ask for it, which write paths anew: with repeated slashes as one, and as they came. What is no good path,
+/// such as the beginning of one that ends in a part of an escape, stays as it is.
+fn written_forms(text: &str, is_prefix: bool) -> Vec<String> {
+    let (_, _, rest) = split_url(text);
+    let before = text.strip_suffix(rest).unwrap_or(text);
+    let (path, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
+    let last = path.rsplit('/').next().unwrap_or_default();
+    if is_prefix && matches!(last, "." | "..") {
+        // The beginning of a name. As a segment it would take away more than is written there.
+        return vec![text.to_string()];
+    }
+    let mut forms = Vec::new();
+    for rules in [PathRules::USUAL, PathRules { keep_slashes: true, ..PathRules::USUAL }] {
+        let written = rules.read(path.as_bytes()).ok().and_then(|read| String::from_utf8(read.written).ok());
+        if let Some(written) = written {
+            let form = format!("{before}{written}{query}");
+            if !forms.contains(&form) {
+                forms.push(form);
+            }
+        }
+    }
+    if forms.is_empty() {
+        forms.push(text.to_string());
+    }
+    forms
+}
+
 /// Whether it is HTTPS, the host, and path and query.
 fn split_url(text: &str) -> (bool, &str, &str) {
     let (is_secure, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
@@ -153,6 +183,22 @@ mod tests {
 
     fn order(name: &'static str, value: &str) -> Result<PurgeOrder, String> {
         PurgeOrder::parse(&[(name, value.to_string())])
+    }
+
+    #[test]
+    fn paths_are_purged_in_the_form_in_which_they_are_asked_for() {
+        for (text, is_prefix, expected) in [
+            ("/a", false, &["/a"][..]),
+            ("http://h", false, &["http://h"]),
+            ("http://h/%7Ea/./caf\u{e9}?b=//c", false, &["http://h/~a/caf%C3%A9?b=//c"]),
+            ("https://h/a//b/../c", false, &["https://h/a/c"]),
+            ("/a//b", false, &["/a/b", "/a//b"]),
+            ("/a|b\\c", true, &["/a|b%5Cc"]),
+            ("/a/..", true, &["/a/.."]),
+            ("/a/%C", true, &["/a/%C"]),
+        ] {
+            assert_eq!(written_forms(text, is_prefix), expected, "{text}");
+        }
     }
 
     #[test]

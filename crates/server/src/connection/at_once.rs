@@ -129,9 +129,10 @@ impl Connection {
         else {
             return Hit::Not;
         };
+        let is_trusted = self.peer.is_some_and(|peer| snapshot.connection_gate.trusts_fields_of(peer.ip()));
         let is_handed_on = |line: &FieldLine| {
             let name = line.name.of(bytes);
-            trace_context::is_handed_on(name, None) && !forged_fields::ends_here(name, false)
+            trace_context::is_handed_on(name, None) && !forged_fields::ends_here(name, is_trusted)
         };
         if !head.fields.iter().all(is_handed_on) {
             return Hit::Not;

@@ -28,12 +28,12 @@ NSAPI_PUBLIC int answers_page(pblock *pb, Session *sn, Request *rq)
 NSAPI_PUBLIC int answers_fields(pblock *pb, Session *sn, Request *rq)
 {
     char line[512];
-    char *forwarded = pblock_findval("x-forwarded-for", rq->headers);
+    char *joined = pblock_findval("x-joined", rq->headers);
     char *cookie = pblock_findval("cookie", rq->headers);
 
     pblock_nvinsert("set-cookie", "id=old", rq->srvhdrs);
     pblock_nvinsert("set-cookie", "id=new", rq->srvhdrs);
-    util_snprintf(line, sizeof line, "%s|%s", forwarded ? forwarded : "-", cookie ? cookie : "-");
+    util_snprintf(line, sizeof line, "%s|%s", joined ? joined : "-", cookie ? cookie : "-");
     if (pblock_findval("length", pb))
         pblock_nninsert("content-length", strlen(line), rq->srvhdrs);
     protocol_status(sn, rq, PROTOCOL_OK, NULL);
@@ -114,8 +114,8 @@ fn fields_of_one_name_keep_their_order_both_ways() {
         let directives = "\"Service fn=answers-fields\"";
         let Some(server) = start(&tree, way, "", "", directives) else { return };
         let answer = server.connect().ask(
-            "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nCookie: a=1\r\n\
-             X-Forwarded-For: 2.2.2.2, 3.3.3.3\r\nCookie: b=2\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Joined: 1.1.1.1\r\nCookie: a=1\r\n\
+             X-Joined: 2.2.2.2, 3.3.3.3\r\nCookie: b=2\r\n\r\n",
         );
         assert_eq!(text(&answer.body), "1.1.1.1, 2.2.2.2, 3.3.3.3|a=1; b=2", "{way:?}");
         let cookies: Vec<&str> = answer.values("set-cookie").collect();

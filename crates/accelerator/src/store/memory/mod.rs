@@ -59,6 +59,8 @@ struct KeyFetching {
     fetches: usize,
     /// The count of the last purge of this key since the first of them began.
     purged_at: u64,
+    /// How many purges of this key there have been since then.
+    purges: u64,
 }
 
 /// A response is being fetched: purges of its key are noted until this is dropped.
@@ -66,6 +68,7 @@ pub struct Fetching {
     store: Arc<Store>,
     hash: u64,
     purge_count: u64,
+    purges_of_key: u64,
 }
 
 impl Fetching {
@@ -203,8 +206,36 @@ impl Store {
     /// [`Store::insert`] or [`Store::promote`] before it is dropped.
     pub fn begin_fetch(self: &Arc<Store>, hash: u64) -> Fetching {
         let mut purges = lock(&self.purges);
-        purges.fetching.entry(hash).or_default().fetches += 1;
-        Fetching { store: self.clone(), hash, purge_count: purges.count }
+        let known = purges.fetching.entry(hash).or_default();
+        known.fetches += 1;
+        let purges_of_key = known.purges;
+        Fetching { store: self.clone(), hash, purge_count: purges.count, purges_of_key }
+    }
+
+    /// Begins anew after `own` purges of the key that the caller has made itself; `None`: there have been others that take
+    /// this key, or may take it.
+    pub fn begin_again(self: &Arc<Store>, fetching: &Fetching, key: &[u8], own: u64) -> Option<Fetching> {
+        let again = self.begin_fetch(fetching.hash);
+        let has_others = again.purges_of_key - fetching.purges_of_key != own
+            || self.may_be_purged_since(fetching.hash, key, fetching.purge_count, true);
+        (!has_others).then_some(again)
+    }
+
+    /// Whether there has been a purge since that takes this key, or takes responses by what is not known before they come.
+    pub fn is_outdated(&self, hash: u64, key: &[u8], purge_count: u64) -> bool {
+        self.may_be_purged_since(hash, key, purge_count, false)
+    }
+
+    fn may_be_purged_since(&self, hash: u64, key: &[u8], purge_count: u64, except_by_key: bool) -> bool {
+        let purges = lock(&self.purges);
+        if purges.count == purge_count {
+            return false;
+        }
+        let is_key_purged = || purges.fetching.get(&hash).is_some_and(|known| known.purged_at > purge_count);
+        let may_take = |purge: &Purge| matches!(purge, Purge::Tag(_)) || purge.takes(key, b"");
+        (!except_by_key && is_key_purged())
+            || purges.forgotten > purge_count
+            || purges.recent.iter().any(|(count, purge)| *count > purge_count && may_take(purge))
     }
 
     /// Stores a response that was asked for when there had been so many purges; `false`: it was not let in.
@@ -276,6 +307,7 @@ impl Store {
             if let Purge::Key(key) = purge {
                 if let Some(fetching) = purges.fetching.get_mut(&hash_of(key)) {
                     fetching.purged_at = count;
+                    fetching.purges += 1;
                 }
             } else {
                 if purges.recent.len() == MOST_REMEMBERED {

@@ -136,6 +136,30 @@ fn what_was_on_its_way_during_a_purge_is_not_stored() {
 }
 
 #[test]
+fn a_purge_that_is_not_the_callers_own_is_noticed() {
+    let store = Arc::new(Store::new(1 << 20, None));
+    let stored = object("ha/a", "", 1);
+    let purge = |purge| store.purge(&purge, PurgeMode::Remove);
+    let own = || Purge::Key(stored.key().to_vec());
+    for (others, is_other) in [
+        (vec![], false),
+        (vec![Purge::Key(b"other".to_vec()), Purge::Space(1)], false),
+        (vec![own()], true),
+        (vec![Purge::Tag(b"x".to_vec())], true),
+        (vec![Purge::Path { path: b"/a".to_vec(), is_prefix: false }], true),
+        (vec![Purge::All], true),
+    ] {
+        let fetching = store.begin_fetch(stored.hash);
+        let is_outdated = || store.is_outdated(stored.hash, stored.key(), fetching.purge_count());
+        assert!(!is_outdated());
+        others.iter().for_each(|other| _ = purge(other.clone()));
+        assert_eq!(is_outdated(), is_other, "{others:?}");
+        purge(own());
+        assert_eq!(store.begin_again(&fetching, stored.key(), 1).is_none(), is_other, "{others:?}");
+    }
+}
+
+#[test]
 fn a_core_gives_what_is_fresh_and_lets_go_of_what_nobody_wants() {
     let store = Arc::new(Store::new(1 << 20, None));
     let mut front = Front::new(store.clone());
