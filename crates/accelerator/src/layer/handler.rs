@@ -641,9 +641,15 @@ impl AcceleratedOfCore {
             has_cookie: facts.has_cookie || object.terms.answered_cookie,
             request_no_store: facts.directives.no_store,
         };
-        if let Ok(storable) = storing::judge(&response, &self.route.policy) {
-            let fields = fields::stored_fields(&fields, &storable.left_out);
-            store.insert(Arc::new(object.with_head(&fields, storable.terms)), purge_count);
+        match storing::judge(&response, &self.route.policy) {
+            Ok(storable) => {
+                let fields = fields::stored_fields(&fields, &storable.left_out);
+                store.insert(Arc::new(object.with_head(&fields, storable.terms)), purge_count);
+            }
+            // What the client asks for with `no-store` is its own matter.
+            Err(_) if facts.directives.no_store => {}
+            // The origin says now that it is for nobody else.
+            Err(_) => self.route.accelerator.remove(object).await,
         }
     }
 }

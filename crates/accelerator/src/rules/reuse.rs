@@ -73,7 +73,9 @@ pub fn may_serve_on_error(terms: &Terms, request: &RequestDirectives, now: i64) 
     let staleness = -terms.fresh_for(now);
     let of_client = request.stale_if_error.filter(|_| !terms.is_of_credentials());
     let most = terms.stale_if_error.max(of_client.unwrap_or(0));
-    !terms.must_revalidate && !terms.no_cache && !request.no_cache && staleness <= i64::from(most)
+    // At the end of its lifetime it is stale, and takes a word of its own.
+    let is_in_time = staleness < 0 || (most > 0 && staleness <= i64::from(most));
+    !terms.must_revalidate && !terms.no_cache && !request.no_cache && is_in_time
 }
 
 /// Statuses that say that the origin has failed (RFC 5861 section 4).
@@ -138,6 +140,8 @@ mod tests {
         assert!(!may_serve_on_error(&terms, &plain, 1151));
         assert!(may_serve_on_error(&terms, &of("Cache-Control: stale-if-error=500\r\n"), 1151));
         let of_credentials = Terms { answered_cookie: true, stale_if_error: 0, ..terms };
+        assert!(may_serve_on_error(&of_credentials, &plain, 1099));
+        assert!(!may_serve_on_error(&of_credentials, &plain, 1100));
         assert!(!may_serve_on_error(&of_credentials, &of("Cache-Control: stale-if-error=500\r\n"), 1101));
         assert!(!may_serve_on_error(&Terms { must_revalidate: true, ..terms }, &plain, 1101));
     }

@@ -2,36 +2,75 @@
 
 use proptest::prelude::Rng as _;
 use proptest::test_runner::{RngAlgorithm, TestRng};
+use touchstone_accelerator::rules::policy::SetCookie;
 
 /// Who asks, and what the request carries for that.
-pub const USERS: [(&str, &str); 7] = [
-    ("anon", ""),
-    ("anon2", ""),
-    ("alice", "Cookie: u=alice\r\n"),
-    ("bob", "Cookie: u=bob\r\n"),
-    ("carol", "Authorization: Bearer carol\r\n"),
-    ("dave", "Authorization: Bearer dave\r\n"),
-    ("erin", "Cookie: u=erin\r\nAuthorization: Bearer erin\r\n"),
+#[derive(Debug, Clone, Copy)]
+pub struct User {
+    /// Field lines of its requests.
+    pub fields: &'static str,
+    /// Who the server has found it to be, by a password for example.
+    pub authenticated: Option<&'static str>,
+    /// It has shown a client certificate.
+    pub has_certificate: bool,
+}
+
+impl User {
+    const fn with(fields: &'static str) -> User {
+        User { fields, authenticated: None, has_certificate: false }
+    }
+
+    pub fn has_cookie(self) -> bool {
+        self.fields.contains("Cookie")
+    }
+
+    /// It has proved, or tries to prove, who it is.
+    pub fn is_authorized(self) -> bool {
+        self.fields.contains("Authorization") || self.authenticated.is_some() || self.has_certificate
+    }
+
+    pub fn has_credentials(self) -> bool {
+        self.has_cookie() || self.is_authorized()
+    }
+}
+
+pub const USERS: [User; 11] = [
+    User::with(""),
+    User::with(""),
+    User::with("Cookie: u=alice\r\n"),
+    User::with("Cookie: u=bob\r\n"),
+    User::with("Authorization: Bearer carol\r\n"),
+    User::with("Authorization: Bearer dave\r\n"),
+    User::with("Cookie: u=erin\r\nAuthorization: Bearer erin\r\n"),
+    User { authenticated: Some("frank"), ..User::with("") },
+    User { authenticated: Some("grace"), ..User::with("Cookie: u=grace\r\n") },
+    User { has_certificate: true, ..User::with("") },
+    User { has_certificate: true, ..User::with("Cookie: u=ivan\r\n") },
 ];
 
 /// What a client asks of caches, conditions and ranges included.
-pub const WISHES: [&str; 16] = [
-    "",
-    "",
-    "",
-    "",
+pub const WISHES: [&str; 21] = [
     "Cache-Control: max-stale\r\n",
     "Cache-Control: max-stale=30\r\n",
     "Cache-Control: no-cache\r\n",
     "Cache-Control: no-store\r\n",
     "Cache-Control: only-if-cached, max-stale\r\n",
+    "Cache-Control: only-if-cached\r\n",
+    "Cache-Control: max-age=0\r\n",
     "Cache-Control: max-age=5\r\n",
+    "Cache-Control: max-age=5, max-stale\r\n",
     "Cache-Control: stale-if-error=600\r\n",
     "Cache-Control: min-fresh=5\r\n",
+    "Cache-Control: min-fresh=15, max-stale\r\n",
+    "Cache-Control: no-cache, stale-if-error=600\r\n",
     "Range: bytes=0-31\r\n",
     "Range: bytes=32-79\r\n",
     "If-None-Match: \"none\"\r\n",
+    "If-None-Match: \"r0\"\r\n",
+    "If-None-Match: \"r1\"\r\n",
+    "If-None-Match: \"r0\", \"r1\", \"r2\"\r\n",
     "X-Lang: de\r\n",
+    "",
 ];
 
 const CACHE_CONTROL: [&str; 20] = [
@@ -112,8 +151,10 @@ pub enum Operation {
 pub struct History {
     pub resources: Vec<Resource>,
     pub operations: Vec<Operation>,
-    /// The memory of the cache, in bytes.
-    pub memory: u64,
+    /// The memory of the cache is small.
+    pub is_small: bool,
+    /// What the route makes of answers that set cookies.
+    pub set_cookie: SetCookie,
 }
 
 struct Dice(TestRng);
@@ -134,12 +175,15 @@ impl History {
         let mut bytes = [7; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let mut dice = Dice(TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-        let resources = (0..1 + dice.below(2)).map(|_| Resource::random(&mut dice)).collect::<Vec<_>>();
+        let pages = if dice.is(80) { 1 } else { 2 };
+        let resources = (0..pages).map(|_| Resource::random(&mut dice)).collect::<Vec<_>>();
+        // Few users, so that what one has left is met by another.
+        let users: Vec<usize> = (0..2 + dice.below(2)).map(|_| dice.below(USERS.len())).collect();
         let count = 4 + dice.below(12);
         let operations =
-            (0..count).map(|_| Operation::random(&mut dice, resources.len(), with_disk)).collect();
-        let memory = if dice.is(20) { 3000 } else { 1 << 20 };
-        History { resources, operations, memory }
+            (0..count).map(|_| Operation::random(&mut dice, &users, resources.len(), with_disk)).collect();
+        let set_cookie = [SetCookie::Refuse, SetCookie::Remove, SetCookie::Store][dice.below(3)];
+        History { resources, operations, is_small: dice.is(20), set_cookie }
     }
 }
 
@@ -161,13 +205,13 @@ impl Resource {
 }
 
 impl Operation {
-    fn random(dice: &mut Dice, paths: usize, with_disk: bool) -> Operation {
+    fn random(dice: &mut Dice, users: &[usize], paths: usize, with_disk: bool) -> Operation {
         let which = dice.below(4);
         match dice.below(100) {
             0..=54 => Operation::Ask {
-                user: dice.below(USERS.len()),
+                user: users[dice.below(users.len())],
                 path: dice.below(paths),
-                wish: dice.below(WISHES.len()),
+                wish: if dice.is(45) { WISHES.len() - 1 } else { dice.below(WISHES.len()) },
                 is_head: dice.is(10),
                 is_bad: dice.is(10),
             },
@@ -177,7 +221,7 @@ impl Operation {
             82..=85 => Operation::Leave { which },
             86..=93 => Operation::Pass { seconds: [1, 4, 10, 40, 400, -100][dice.below(6)] },
             94..=95 => Operation::Purge { path: dice.below(paths) },
-            96..=97 if with_disk => Operation::Restart,
+            96..=98 if with_disk => Operation::Restart,
             96 => Operation::Change { path: dice.below(paths) },
             _ => Operation::Deploy { path: dice.below(paths) },
         }

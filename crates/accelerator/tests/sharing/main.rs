@@ -1,18 +1,18 @@
 //! Nothing of one visitor reaches another: random histories on the real layer, judged by a model.
 //!
-//! A history has several users with and without cookies and authorization, concurrent requests, ranges,
-//! HEAD, conditions and
-//! directives of clients, clients that leave, and an origin whose answers come when the history says so:
-//! with every mix of
-//! freshness, validators, `Vary`, `Set-Cookie`, private fields, 304, 5xx and bodies that are cut; purges,
-//! changes by POST,
-//! evictions, a clock that jumps, and, with a disk, restarts. Every body names what it is and for whom it
-//! was made.
-//! [`oracle`] says of every answer whether that client may have it.
+//! A history has several users with and without cookies, authorization, client certificates and names that
+//! the server has found out, concurrent requests, ranges, HEAD, conditions and directives of clients, clients
+//! that leave, and an origin whose answers come when the history says so: with every mix of freshness,
+//! validators, `Vary`, `Set-Cookie` (refused, removed or stored), private fields, 304, 5xx and bodies that
+//! are cut; purges, changes by POST, evictions, a clock that jumps, and, with a disk, restarts. Every body
+//! names what it is and for whom it was made. [`oracle`] says of every answer whether that client may have
+//! it.
 //!
 //! ```sh
 //! # 100,000 histories, the same ones each time
 //! cargo test -p touchstone-accelerator --test sharing
+//! # fewer or more of them
+//! SHARING_HISTORIES=1000 cargo test -p touchstone-accelerator --test sharing
 //! # one of them
 //! SHARING_SEED=17 cargo test -p touchstone-accelerator --test sharing one
 //! # others, for as long as you like
@@ -46,8 +46,13 @@ use world::World;
 /// Histories in an ordinary run.
 const HISTORIES: u64 = 100_000;
 
-/// Of these with a disk, which is slower.
-const WITH_DISK: u64 = 60;
+/// For so many without a disk there is one with a disk, which is slower.
+const FOR_ONE_WITH_DISK: u64 = 500;
+
+fn histories() -> u64 {
+    let said = std::env::var("SHARING_HISTORIES").ok();
+    said.map_or(HISTORIES, |text| text.parse().expect("SHARING_HISTORIES is a number"))
+}
 
 fn run(history: &History, directory: Option<&Path>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -113,7 +118,7 @@ fn run_seeds(seeds: impl Iterator<Item = u64>) {
 fn no_client_gets_what_is_not_for_it() {
     std::thread::scope(|scope| {
         for part in 0..2 {
-            scope.spawn(move || run_seeds((part..HISTORIES).step_by(2)));
+            scope.spawn(move || run_seeds((part..histories()).step_by(2)));
         }
     });
 }
@@ -121,7 +126,7 @@ fn no_client_gets_what_is_not_for_it() {
 #[test]
 fn no_client_gets_what_is_not_for_it_from_a_disk() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    (0..WITH_DISK).for_each(|seed| run_seed(&runtime, seed, true));
+    (0..histories().div_ceil(FOR_ONE_WITH_DISK)).for_each(|seed| run_seed(&runtime, seed, true));
 }
 
 #[test]
@@ -142,7 +147,7 @@ fn soak() {
         (tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap(), Instant::now());
     let mut count = 0u64;
     while start.elapsed() < Duration::from_secs(seconds) {
-        run_seed(&runtime, first.wrapping_add(count), count.is_multiple_of(1000));
+        run_seed(&runtime, first.wrapping_add(count), count.is_multiple_of(FOR_ONE_WITH_DISK));
         count += 1;
     }
     eprintln!("{count} histories from seed {first}, nothing found");

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use touchstone_accelerator::disk::Disk;
 use touchstone_accelerator::layer::{Accelerated, Accelerator, CachedRoute};
-use touchstone_accelerator::rules::policy::Policy;
+use touchstone_accelerator::rules::policy::{Policy, SetCookie};
 use touchstone_accelerator::store::{Purge, PurgeMode, Store, Tier};
 use touchstone_files::cache::DateSecond;
 use touchstone_http::date::format_imf_fixdate;
@@ -20,9 +20,9 @@ use touchstone_http::request::{Limits, Method, Parsed, RequestHead};
 use touchstone_interfaces::answer::{Answer, Part};
 use touchstone_interfaces::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use touchstone_interfaces::pipe::{Receiver, pipe};
-use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, RequestDetails};
+use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, RequestDetails, TlsFacts};
 
-use super::history::{History, Operation, Resource, USERS, WISHES};
+use super::history::{History, Operation, Resource, USERS, User, WISHES};
 
 pub const START: i64 = 1_700_000_000;
 
@@ -46,6 +46,8 @@ pub struct Fetch {
     pub resource: Resource,
     pub is_head: bool,
     pub was_cut: bool,
+    /// What a 304 says of: the entity tag that was asked for; none: its date, which all versions have.
+    pub confirmed: Option<usize>,
 }
 
 /// A request of a client, and what it got.
@@ -80,6 +82,9 @@ pub struct Record {
     pub asked: Vec<Asked>,
     /// Purges and changes: the path and the step.
     pub purges: Vec<(usize, usize)>,
+    /// What the clock said at each step.
+    pub clock: Vec<i64>,
+    pub set_cookie: Option<SetCookie>,
 }
 
 struct Waiting {
@@ -123,7 +128,15 @@ impl Server for Shared {
 /// The origin is made on the core, where the world is.
 struct Origin;
 
+/// What is kept from one history to the next.
+#[derive(Default)]
+struct Kept {
+    by_size: [Option<Arc<Accelerator>>; 2],
+    histories: u64,
+}
+
 thread_local! {
+    static KEPT: RefCell<Kept> = RefCell::default();
     static WORLD: RefCell<Option<Rc<Shared>>> = const { RefCell::new(None) };
 }
 
@@ -199,6 +212,7 @@ impl Shared {
                 resource: resource.clone(),
                 is_head: request.method() == Method::Head,
                 was_cut: false,
+                confirmed: None,
             });
             record.fetches.len() - 1
         };
@@ -210,6 +224,7 @@ impl Shared {
         {
             let entry = &mut self.record.borrow_mut().fetches[fetch];
             entry.status = status;
+            entry.confirmed = named(&request).filter(|_| status == 304);
             entry.ended = Some(self.step.get());
             entry.time = self.now.get();
             entry.was_cut = matches!(verdict, Verdict::Cut) && matches!(status, 200 | 206);
@@ -225,8 +240,8 @@ impl Shared {
     }
 
     fn status(&self, request: &Request, fetch: usize, resource: &Resource) -> u16 {
-        let etag = Shared::etag(self.record.borrow().fetches[fetch].representation);
-        let names_it = field(request, "if-none-match").is_some_and(|asked| asked == etag);
+        let representation = self.record.borrow().fetches[fetch].representation;
+        let names_it = resource.has_etag && named(request) == Some(representation);
         let is_since = field(request, "if-modified-since").is_some() && !resource.has_etag;
         match (names_it || is_since) && resource.answers_304 {
             true => 304,
@@ -315,6 +330,16 @@ impl Shared {
     }
 }
 
+/// The representation whose entity tag the cache has asked for.
+fn named(request: &Request) -> Option<usize> {
+    number_of(field(request, "if-none-match")?)
+}
+
+/// The representation with this entity tag.
+pub fn number_of(etag: &str) -> Option<usize> {
+    etag.strip_prefix("\"r")?.strip_suffix('"')?.parse().ok()
+}
+
 /// The body of a representation: blocks that name it and their own position.
 pub fn body(representation: usize) -> Bytes {
     let text: String = (0..BLOCKS).map(|block| format!("r{representation:06}@{block:07};")).collect();
@@ -341,6 +366,8 @@ impl World {
             step: Cell::new(0),
             representations: RefCell::default(),
         });
+        shared.record.borrow_mut().set_cookie = Some(history.set_cookie);
+        shared.record.borrow_mut().clock.push(START);
         WORLD.set(Some(shared.clone()));
         let mut world = World { shared, handler: None, accelerator: None, disk: None, clients: Vec::new() };
         world.start(history, directory);
@@ -352,10 +379,21 @@ impl World {
             Arc::new(Disk::open(directory, 8 << 20, |_, _| {}).expect("the directory can be used"))
         });
         self.disk = disk.clone();
-        let tier = disk.map(|disk| disk as Arc<dyn Tier>);
-        let accelerator = Arc::new(Accelerator::new(Store::new(history.memory, tier)));
-        let policy = Policy { stale_if_error: 300, ..Policy::default() };
-        let route = CachedRoute { accelerator: accelerator.clone(), policy: Arc::new(policy), space: 1 };
+        let memory = if history.is_small { 3000 } else { 1 << 20 };
+        let new = |tier| Arc::new(Accelerator::new(Store::new(memory, tier)));
+        // The cache without a disk is kept for the next history, which has keys of its own: to make one takes
+        // longer than all else of a history.
+        let (accelerator, space) = match disk {
+            Some(disk) => (new(Some(disk as Arc<dyn Tier>)), 1),
+            None => KEPT.with_borrow_mut(|kept| {
+                kept.histories += 1;
+                let accelerator =
+                    kept.by_size[usize::from(history.is_small)].get_or_insert_with(|| new(None));
+                (accelerator.clone(), kept.histories)
+            }),
+        };
+        let policy = Policy { stale_if_error: 300, set_cookie: history.set_cookie, ..Policy::default() };
+        let route = CachedRoute { accelerator: accelerator.clone(), policy: Arc::new(policy), space };
         self.handler = Some(Accelerated::new(route, Arc::new(Origin)).on_core(self.shared.clone()));
         self.accelerator = Some(accelerator);
     }
@@ -396,6 +434,8 @@ impl World {
             }
         }
         self.settle().await;
+        let now = self.shared.now.get();
+        self.shared.record.borrow_mut().clock.push(now);
     }
 
     fn purge(&mut self, path: usize) {
@@ -426,9 +466,9 @@ impl World {
         };
         let text = format!(
             "{method} /{path} HTTP/1.1\r\nHost: a\r\nX-Id: {id}\r\n{}{}\r\n",
-            USERS[user].1, WISHES[wish]
+            USERS[user].fields, WISHES[wish]
         );
-        let request = request(&text, path);
+        let request = request(&text, path, USERS[user]);
         let (shared, handler) = (self.shared.clone(), self.handler.clone().expect("it runs"));
         self.clients.push(Some(tokio::task::spawn_local(async move {
             let handled = handler.handle(request).await;
@@ -464,6 +504,7 @@ impl World {
         }
         self.settle().await;
         self.clients.iter_mut().filter_map(Option::take).for_each(|client| client.abort());
+        self.accelerator.as_ref().expect("it runs").store.purge(&Purge::All, PurgeMode::Remove);
         WORLD.set(None);
     }
 }
@@ -507,7 +548,12 @@ async fn receive(answer: Answer, is_head: bool, shared: &Shared) -> Got {
     }
 }
 
-fn request(text: &str, path: usize) -> Request {
+fn tls_of(user: User) -> TlsFacts {
+    let certificates = if user.has_certificate { vec![vec![0x30]] } else { Vec::new() };
+    TlsFacts { client_certificates: certificates.into(), ..TlsFacts::default() }
+}
+
+fn request(text: &str, path: usize, user: User) -> Request {
     let buffer = text.as_bytes().to_vec();
     let mut head = RequestHead::new();
     let limits = Limits { request_line_bytes: 1000, header_bytes: 4000, header_fields: 40 };
@@ -524,8 +570,8 @@ fn request(text: &str, path: usize) -> Request {
         client: None,
         trusted_proxy: None,
         server: "127.0.0.1:80".parse().expect("an address"),
-        tls: None,
-        user: None,
+        tls: Some(Arc::new(tls_of(user))),
+        user: user.authenticated.map(Into::into),
         id: "".into(),
         depth: 0,
         page_variables: None,

@@ -189,7 +189,7 @@ mod tests {
     fn paths_are_purged_in_the_form_in_which_they_are_asked_for() {
         for (text, is_prefix, expected) in [
             ("/a", false, &["/a"][..]),
-            ("http://h", false, &["http://h"]),
+            ("http://h", false, &["http://h/"]),
             ("http://h/%7Ea/./caf\u{e9}?b=//c", false, &["http://h/~a/caf%C3%A9?b=//c"]),
             ("https://h/a//b/../c", false, &["https://h/a/c"]),
             ("/a//b", false, &["/a/b", "/a//b"]),
