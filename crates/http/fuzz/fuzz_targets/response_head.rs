@@ -4,14 +4,19 @@
 use libfuzzer_sys::fuzz_target;
 use touchstone_http::response::{Parsed, ResponseHead, ResponseLimits, body_framing, parse_response_head};
 
-const LIMITS: ResponseLimits = ResponseLimits { head_bytes: 512, fields: 12, bare_line_feeds: true };
-
 fuzz_target!(|bytes: &[u8]| {
-    let mut head = ResponseHead::with_limits(LIMITS);
+    for bare_line_feeds in [false, true] {
+        check(bytes, ResponseLimits { head_bytes: 512, fields: 12, bare_line_feeds });
+    }
+});
+
+fn check(bytes: &[u8], limits: ResponseLimits) {
+    let mut head = ResponseHead::with_limits(limits);
     let verdict = parse_response_head(bytes, &mut head);
     if let Ok(Parsed::Complete(length)) = verdict {
         assert!(length <= bytes.len().min(512));
-        assert!(bytes[..length].ends_with(b"\r\n\r\n"));
+        let end: &[&[u8]] = if limits.bare_line_feeds { &[b"\n\r\n", b"\n\n"] } else { &[b"\r\n\r\n"] };
+        assert!(end.iter().any(|end| bytes[..length].ends_with(end)));
         assert!((100..1000).contains(&head.status));
         assert!(!(head.chunked && head.content_length.is_some()));
         assert!(head.fields().count() <= 12);
@@ -35,4 +40,4 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(pieces.fields().eq(head.fields()));
     assert_eq!((pieces.status, pieces.content_length), (head.status, head.content_length));
     assert_eq!((pieces.chunked, pieces.is_persistent()), (head.chunked, head.is_persistent()));
-});
+}
