@@ -140,6 +140,30 @@ fn relative_links_resolve() {
     assert!(seen > 10, "only {seen} links were found");
 }
 
+#[test]
+fn functions_that_the_architecture_names_are_where_it_says() {
+    let text = std::fs::read_to_string(top().join("ARCHITECTURE.md")).unwrap();
+    let faults: Vec<String> = function_links(&text)
+        .filter(|(function, file)| {
+            let source = std::fs::read_to_string(top().join(file)).unwrap_or_default();
+            let name = function.rsplit("::").next().unwrap_or(function);
+            !source.contains(&format!("fn {name}(")) && !source.contains(&format!("fn {name}<"))
+        })
+        .map(|(function, file)| format!("ARCHITECTURE.md: {file} has no function {function}"))
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(function_links(&text).count() > 20, "the walks are missing");
+}
+
+/// The links to sources whose text is the name of a function: name and file.
+fn function_links(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split("[`").skip(1).filter_map(|rest| {
+        let (function, rest) = rest.split_once("`](")?;
+        let (file, _) = rest.split_once(')')?;
+        file.ends_with(".rs").then_some((function, file))
+    })
+}
+
 // The pieces below are checked too: a check that finds nothing must not pass for one that finds no fault.
 
 #[test]
