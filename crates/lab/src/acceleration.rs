@@ -2,10 +2,10 @@
 //! alone in the same run (Table 5), each at its own peak, and what is left for the origin to do.
 
 use crate::figures::{percent, significant};
+use crate::peaks::peak;
 use crate::reference::{self, Printed};
 use crate::result::{MixResult, OriginResult, OriginUse, ResultFile, SystemResult};
 use crate::series::{self, Series};
-use crate::verdict::peak;
 
 /// An accelerated system beside its origin, measured alone.
 #[derive(Debug, Clone)]

@@ -7,13 +7,13 @@
 
 use crate::acceleration::{self, Acceleration};
 use crate::figures::{clients, count, list, people_estimate, rate, significant};
+use crate::peaks::{self, EQUAL_BAND, rate_is_the_servers};
 use crate::planning::Plan;
 use crate::planning::bottleneck::Verdict;
 use crate::planning::users;
 use crate::result::{MixResult, ResultFile, SpiceRow, SystemResult};
 use crate::series;
 use crate::spice;
-use crate::verdict::{self, EQUAL_BAND, rate_is_the_servers};
 use serde::Serialize;
 
 /// A question with its answer.
@@ -71,7 +71,7 @@ impl<'a> Standing<'a> {
         let measured = |accelerated: bool| -> Vec<Server<'a>> {
             let rivals = result.systems.iter().filter(|system| !system.is_limit);
             let wanted = rivals.filter(|system| system.origin.is_some() == accelerated);
-            wanted.filter_map(|system| Some(Server { system, peak: verdict::peak(system)? })).collect()
+            wanted.filter_map(|system| Some(Server { system, peak: peaks::peak(system)? })).collect()
         };
         let mut servers = measured(false);
         if servers.is_empty() {

@@ -29,6 +29,10 @@ pub const HTTP2: &str = "http_two";
 /// What no system that is started here has: a suite's own requests, which only a server of the user's can answer.
 pub const OWN_REQUESTS: &str = "own_requests";
 
+/// The programs that an interface may name, which the laboratory can build.
+pub const PROGRAMS: [&str; 8] =
+    ["cgi", "cgi-send", "simcgi", "application", "fastcgi", "nsapi", "servlet", "jsp"];
+
 /// Whether there is such a capability.
 pub(crate) fn is_known(name: &str) -> bool {
     CAPABILITIES.iter().any(|(known, _)| *known == name)

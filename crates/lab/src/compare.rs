@@ -5,51 +5,9 @@
 //! processor time of a request, which moves least from run to run. What is said of them is
 //! [`crate::statistics::paired`]'s: an interval, the noise floor where one is given, and a conclusion.
 
-use crate::result::{MixResult, ResultFile};
+use crate::result::{Compared, Figure, MixResult, ResultFile};
 use crate::series::{self, Series};
-use crate::statistics::paired::{self, Comparison, Conclusion};
-use serde::{Deserialize, Serialize};
-
-/// A figure that two systems are compared by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Figure {
-    /// Valid answers a second: more is better.
-    Rate,
-    /// Processor time of a request: less is better.
-    ProcessorTime,
-}
-
-impl Figure {
-    /// Its name for people.
-    pub fn title(self) -> &'static str {
-        match self {
-            Figure::Rate => "requests/s",
-            Figure::ProcessorTime => "processor time a request",
-        }
-    }
-
-    fn of(self, mix: &MixResult) -> Option<f64> {
-        let figure = match self {
-            Figure::Rate => mix.requests_per_second,
-            Figure::ProcessorTime => mix.server.as_ref()?.cpu_us_per_request,
-        };
-        (figure > 0.0 && figure.is_finite()).then_some(figure)
-    }
-}
-
-/// One comparison.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Compared {
-    /// The first.
-    pub first: String,
-    /// The second.
-    pub second: String,
-    /// By what.
-    pub figure: Figure,
-    /// What came out.
-    pub comparison: Comparison,
-}
+use crate::statistics::paired::{self, Conclusion};
 
 /// One side: a result and one of its series.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! The seconds of a mix as the load engine spent them, from what the monitor and the engine left: what
 //! [`crate::statistics::taint`] looks at.
 
-use crate::monitor::Recording;
+use crate::recording::Recording;
 use crate::statistics::taint::EngineSecond;
 
 /// A server that uses this share of its processors sets the rate: an engine that is busy beside it does not.
@@ -51,7 +51,7 @@ pub(crate) fn of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor::{Snapshot, TreeReading};
+    use crate::recording::{Snapshot, TreeReading};
     use std::time::Duration;
 
     fn recording(server: f64, engine: f64) -> Recording {

@@ -21,17 +21,21 @@ mod engine_seconds;
 pub mod export;
 pub mod figures;
 pub mod import;
+pub mod latency;
 pub mod limit;
 pub mod live;
 pub mod loads;
 pub mod machine;
 pub mod monitor;
 pub mod output;
+pub mod peaks;
 pub mod placement;
 pub mod planning;
 mod probe;
 pub mod programs;
 pub mod raw;
+pub mod read_result;
+pub mod recording;
 pub mod reference;
 pub mod regular_file;
 pub mod remote;
@@ -52,10 +56,3 @@ pub mod table;
 pub mod verdict;
 
 pub use definition::DefinitionError;
-
-/// Says that a check was left out, and why, where the test harness does not hide it.
-#[cfg(test)]
-fn skipped(why: &str) {
-    use std::io::Write;
-    writeln!(std::io::stderr(), "SKIPPED: {why}").expect("standard error is open");
-}

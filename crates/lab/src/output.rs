@@ -265,7 +265,7 @@ mod tests {
             latency_ns: latency_ns.clone(),
         };
         directory.write(&result, &[logged]).unwrap();
-        assert_eq!(crate::report::read(directory.path()).unwrap().0, result);
+        assert_eq!(crate::read_result::read(directory.path()).unwrap().0, result);
 
         let timeline = fs::read_to_string(place.path().join("timeline.csv")).unwrap();
         let rows: usize = result.systems.iter().flat_map(|s| &s.mixes).map(|mix| mix.timeline.len()).sum();

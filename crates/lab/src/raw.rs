@@ -4,7 +4,7 @@
 //! every client, every second, and every snapshot of the monitor. From it each figure of `result.json` can be computed
 //! again by anybody, and `touchstone verify` does.
 
-use crate::monitor::Recording;
+use crate::recording::Recording;
 use crate::regular_file;
 use crate::result::{FleetUse, HandshakeRecord, MixResult};
 use base64::Engine as _;

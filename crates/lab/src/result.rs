@@ -5,8 +5,8 @@
 //! Beside it in the result directory lie the raw histograms (`latency.hlog`), the time line (`timeline.csv`)
 //! and the configuration files of the systems, byte for byte.
 
-use crate::compare::Compared;
 use crate::statistics::fairness::Fairness;
+use crate::statistics::paired::Comparison;
 use crate::statistics::taint::Sign;
 use crate::statistics::useful_peak::Criteria;
 use serde::{Deserialize, Serialize};
@@ -882,4 +882,46 @@ pub struct TimelineRow {
     pub machine_cpu_share: Option<f64>,
     /// The load engine's processor use, in processors.
     pub load_cpus: Option<f64>,
+}
+
+/// A figure that two systems are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// Valid answers a second: more is better.
+    Rate,
+    /// Processor time of a request: less is better.
+    ProcessorTime,
+}
+
+impl Figure {
+    /// Its name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Figure::Rate => "requests/s",
+            Figure::ProcessorTime => "processor time a request",
+        }
+    }
+
+    /// Its value in a mix; absent where it was not measured.
+    pub(crate) fn of(self, mix: &MixResult) -> Option<f64> {
+        let figure = match self {
+            Figure::Rate => mix.requests_per_second,
+            Figure::ProcessorTime => mix.server.as_ref()?.cpu_us_per_request,
+        };
+        (figure > 0.0 && figure.is_finite()).then_some(figure)
+    }
+}
+
+/// One comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// The first.
+    pub first: String,
+    /// The second.
+    pub second: String,
+    /// By what.
+    pub figure: Figure,
+    /// What came out.
+    pub comparison: Comparison,
 }

@@ -2,8 +2,8 @@
 //! Where mixes were run several times, the run with the median rate stands for each.
 
 use crate::loads;
+use crate::peaks::peak_of;
 use crate::result::{InterfaceRecord, MixResult, ResultFile, SystemResult};
-use crate::verdict::peak_of;
 
 /// The mixes of one system with one interface.
 #[derive(Debug, Clone)]

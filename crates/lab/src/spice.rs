@@ -7,12 +7,12 @@
 //! equal load, and a third form needs no rate at all: the processor time of a request.
 
 use crate::figures::{clients, list, percent, significant};
+use crate::peaks::{EQUAL_BAND, rate_is_the_servers};
 use crate::result::{
     InterfaceRecord, MixResult, ReportFigures, ResultFile, SpiceEfficiency, SpiceProcessorCost, SpiceRow,
     SystemResult,
 };
 use crate::series::{self, Series};
-use crate::verdict::{EQUAL_BAND, rate_is_the_servers};
 
 /// The measures of every interface of every system: by interface in the order of the suite, by system in the result's. Empty
 /// where the suite compares no interfaces.

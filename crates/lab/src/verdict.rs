@@ -7,47 +7,16 @@
 use crate::acceleration;
 use crate::figures::{clients, count, list, milliseconds, percent, rate, significant};
 use crate::loads;
+use crate::peaks::{
+    EQUAL_BAND, OTHER_WORK_CPUS, PROCESSORS_FULL, other_work_cpus, peak, processors_were_full,
+    rate_is_the_servers,
+};
 use crate::result::{MixResult, ResultFile, RunStatus, SystemResult};
 use crate::speedup;
 use crate::spice;
 
-/// Rates that differ by less than this are called equal: one run shows no smaller difference.
-pub(crate) const EQUAL_BAND: f64 = 0.03;
-/// From this share of its processors on, a server is held back by them.
-const PROCESSORS_FULL: f64 = 0.95;
-/// From this many processors on, work other than server and load engine disturbs the figures.
-pub(crate) const OTHER_WORK_CPUS: f64 = 0.1;
 /// A rate that rose by more than this to the last mix has not come to its peak.
 const STILL_RISING: f64 = 0.05;
-
-/// The mix with the highest rate of valid answers, by the median of its runs; where several interfaces were measured, of the
-/// first of them.
-pub fn peak(system: &SystemResult) -> Option<&MixResult> {
-    let first = &system.mixes.first()?.interface;
-    let standing = loads::representatives(&system.mixes);
-    peak_of(standing.into_iter().filter(|mix| mix.interface == *first))
-}
-
-/// The mix with the highest rate of valid answers. A mix that was cut short counts only where no other is there.
-pub fn peak_of<'a>(mixes: impl Iterator<Item = &'a MixResult> + Clone) -> Option<&'a MixResult> {
-    let highest = |complete: bool| {
-        mixes
-            .clone()
-            .filter(|mix| mix.complete == complete && mix.requests > 0)
-            // The first of equals: the fewest clients that reach the rate.
-            .reduce(|best, mix| if mix.requests_per_second > best.requests_per_second { mix } else { best })
-    };
-    highest(true).or_else(|| highest(false))
-}
-
-/// The processors that work other than the system under test and the load engine used in the window; absent where the
-/// system was not watched. (Time in softirqs belongs to nobody and is left out.)
-pub fn other_work_cpus(mix: &MixResult) -> Option<f64> {
-    let (server, machine) = (mix.server.as_ref()?, mix.machine.as_ref()?);
-    let used: f64 = machine.cpus.iter().map(|cpu| cpu.user + cpu.system).sum();
-    let own = (server.user_s + server.system_s + mix.load.user_s + mix.load.system_s) / mix.window_s;
-    Some((used - own).max(0.0)).filter(|cpus| cpus.is_finite())
-}
 
 /// What the result says, a sentence each, most important first.
 pub fn sentences(result: &ResultFile) -> Vec<String> {
@@ -219,15 +188,6 @@ fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<St
     (!parts.is_empty()).then(|| format!("With {}, {name} {}.", clients(own.clients), list(&parts)))
 }
 
-/// Whether the server and not the load engine set the rate: the engine had room, or the server had none.
-pub(crate) fn rate_is_the_servers(mix: &MixResult) -> bool {
-    mix.generator_saturated.is_none() || processors_were_full(mix)
-}
-
-fn processors_were_full(mix: &MixResult) -> bool {
-    mix.server.as_ref().is_some_and(|server| server.cpu_share >= PROCESSORS_FULL)
-}
-
 /// What held the system back at its peak, as far as it is evident.
 fn bottleneck(system: &SystemResult) -> Option<String> {
     let mix = peak(system)?;
@@ -321,19 +281,6 @@ fn capitalised(sentence: &str) -> String {
 mod tests {
     use super::*;
     use crate::sample;
-
-    #[test]
-    fn the_peak_is_the_highest_rate_of_a_complete_mix() {
-        let mut result = sample::result();
-        let system = &mut result.systems[0];
-        assert_eq!(peak(system).unwrap().clients, 16);
-        system.mixes[2].complete = false;
-        assert_eq!(peak(system).unwrap().clients, 4);
-        system.mixes.iter_mut().for_each(|mix| mix.complete = false);
-        assert_eq!(peak(system).unwrap().clients, 16);
-        system.mixes.iter_mut().for_each(|mix| mix.requests = 0);
-        assert_eq!(peak(system), None);
-    }
 
     #[test]
     fn a_whole_result_is_put_in_words() {

@@ -110,7 +110,7 @@ fn options(place: &Path, systems: Vec<String>) -> Options {
         length: Some(Duration::from_millis(900)),
         ramp_up: Some(Duration::from_millis(200)),
         ramp_down: Some(Duration::from_millis(100)),
-        report: true,
+        report: Some(touchstone_lab::report::write_html),
         seed: 1,
         ..Options::default()
     }
@@ -334,7 +334,7 @@ fn a_server_that_runs_already_is_measured_by_its_url() {
     let mut options = options(place.path(), vec![url]);
     options.pid = Some(std::process::id());
     options.clients = Some(vec![2]);
-    options.report = false;
+    options.report = None;
     let finished = run_until_counted(options, &mut Notes::default());
     let system = &finished.result.systems[0];
     assert!(system.name.ends_with("/base") && system.command.is_empty() && system.cpus.is_empty());

@@ -1,6 +1,6 @@
 //! How busy the machine's processors are, between two looks.
 
-use touchstone_lab::monitor::MachineReading;
+use touchstone_lab::recording::MachineReading;
 
 /// The counters at the last look.
 pub(crate) struct ProcessorUse {

@@ -1,7 +1,7 @@
 //! Who makes the load of a mix: the load engine on this machine, or many load machines under one controller. A bench does not
 //! know which; it prepares, lets the load run, and takes an outcome.
 
-use crate::monitor::Recording;
+use crate::recording::Recording;
 use crate::result::FleetUse;
 use std::sync::atomic::AtomicBool;
 use touchstone_load::{Outcome, Plan, PlanError, Progress};

@@ -4,7 +4,8 @@
 use super::contender::Contender;
 use super::event::{Event, Observer, Tick, Turn};
 use super::generator::LoadGenerator;
-use crate::monitor::{Exporter, Monitor, Recording, Watch};
+use crate::monitor::{Exporter, Monitor, Watch};
+use crate::recording::Recording;
 use crate::remote::Session;
 use crate::result::FleetUse;
 use hdrhistogram::Histogram;

@@ -27,7 +27,6 @@ pub use event::{Event, Observer, Tick, Turn};
 pub use generator::{Generated, LoadGenerator, LoadMachine, OneMachine, PreparedLoad};
 pub use interrupt::interrupt_on_signals;
 pub use prepare::{Prepared, prepare};
-pub(crate) use record::latency_record;
 
 use crate::derived;
 use crate::output::{LoggedHistogram, ResultDirectory};
@@ -86,11 +85,14 @@ pub struct Options {
     pub exporter: Option<String>,
     /// Seed of the choice of requests.
     pub seed: u64,
-    /// Whether the HTML report is written.
-    pub report: bool,
+    /// Writes the report; absent: none is written.
+    pub report: Option<WriteReport>,
     /// The words of the command line, for the record.
     pub command_line: Vec<String>,
 }
+
+/// Writes the report of a result into its directory and gives its path. Reports stand above this module.
+pub type WriteReport = fn(&ResultFile, &Path) -> std::io::Result<PathBuf>;
 
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -217,12 +219,8 @@ impl<'a> Run<'a> {
         directory
             .write(&result, &self.histograms)
             .map_err(|error| BenchError::Failed(unwritable(directory, &error)))?;
-        let report = if self.prepared.report {
-            let written = crate::report::write_html(&result, directory.path());
-            Some(written.map_err(|error| BenchError::Failed(unwritable(directory, &error)))?)
-        } else {
-            None
-        };
+        let written = self.prepared.report.map(|write| write(&result, directory.path())).transpose();
+        let report = written.map_err(|error| BenchError::Failed(unwritable(directory, &error)))?;
         Ok(Finished { result, directory: directory.path().to_path_buf(), report })
     }
 

@@ -3,7 +3,7 @@
 
 use super::port::HeldPort;
 use super::prepare::Prepared;
-use crate::monitor::processes::ProcessTree;
+use crate::recording::ProcessTree;
 use crate::result::{ClassHits, ConfigurationFile, OriginResult, OriginUse};
 use crate::suite::Mix;
 use crate::system::companion::{Companion, SocketDirectory};

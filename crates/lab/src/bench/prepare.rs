@@ -57,8 +57,8 @@ pub struct Prepared {
     pub seed: u64,
     /// The exporter of the systems' machine, where it is not this one.
     pub exporter: Option<Exporter>,
-    /// Whether the HTML report is written.
-    pub report: bool,
+    /// Writes the report; absent: none is written.
+    pub report: Option<super::WriteReport>,
     /// The words of the command line, for the record.
     pub command_line: Vec<String>,
     /// The facts of the measuring program.

@@ -2,21 +2,15 @@
 
 use super::measure::{Ending, Measured};
 use crate::engine_seconds::{self, Second};
+use crate::latency::{latency_record, mean_us};
 use crate::loads;
-use crate::monitor::Recording;
+use crate::recording::Recording;
 use crate::result::{
-    ClientRow, ErrorRecord, HandshakeRecord, LatencyRecord, LoadUse, MachineUse, MixResult, ProcessUse,
-    TimelineRow,
+    ClientRow, ErrorRecord, HandshakeRecord, LoadUse, MachineUse, MixResult, ProcessUse, TimelineRow,
 };
 use crate::statistics::taint::{self, Sign};
 use crate::suite::Mix;
-use hdrhistogram::{Counter, Histogram};
 use touchstone_load::{ErrorCounts, Interval, Outcome, Saturation};
-
-/// Points of a latency curve for every power of ten that the share of slower answers falls by.
-const CURVE_POINTS_A_DECADE: u32 = 18;
-/// The most points of a latency curve.
-const CURVE_POINTS_MAX: usize = 100;
 
 /// What a mix was measured on.
 pub(super) struct Place<'a> {
@@ -176,49 +170,6 @@ fn timeline_row(interval: &Interval, recording: &Recording) -> TimelineRow {
     }
 }
 
-/// The figures of a histogram.
-pub(crate) fn latency_record<T: Counter>(nanoseconds: &Histogram<T>) -> LatencyRecord {
-    let quantile_us = |quantile| nanoseconds.value_at_quantile(quantile) as f64 / 1000.0;
-    let empty = nanoseconds.is_empty();
-    LatencyRecord {
-        count: nanoseconds.len(),
-        mean_us: mean_us(nanoseconds),
-        stddev_us: if empty { 0.0 } else { nanoseconds.stdev() / 1000.0 },
-        min_us: if empty { 0.0 } else { nanoseconds.min() as f64 / 1000.0 },
-        p50_us: quantile_us(0.5),
-        p90_us: quantile_us(0.9),
-        p95_us: quantile_us(0.95),
-        p99_us: quantile_us(0.99),
-        p999_us: quantile_us(0.999),
-        max_us: nanoseconds.max() as f64 / 1000.0,
-        curve: curve(nanoseconds),
-    }
-}
-
-/// The percentile curve with its points evenly spread on the scale of nines (0, ..., 90, ..., 99, ..., 99.9 ...), as
-/// far as there are values to tell them apart; the last is the largest value.
-fn curve<T: Counter>(nanoseconds: &Histogram<T>) -> Vec<(f64, f64)> {
-    if nanoseconds.is_empty() {
-        return Vec::new();
-    }
-    let count = nanoseconds.len() as f64;
-    let mut points: Vec<(f64, f64)> = Vec::with_capacity(CURVE_POINTS_MAX);
-    for step in 0..CURVE_POINTS_MAX as u32 - 1 {
-        let slower = 10f64.powf(-f64::from(step) / f64::from(CURVE_POINTS_A_DECADE));
-        if slower * count < 1.0 {
-            break;
-        }
-        let quantile = 1.0 - slower;
-        points.push((quantile * 100.0, nanoseconds.value_at_quantile(quantile) as f64 / 1000.0));
-    }
-    points.push((100.0, nanoseconds.max() as f64 / 1000.0));
-    points
-}
-
-fn mean_us<T: Counter>(nanoseconds: &Histogram<T>) -> f64 {
-    if nanoseconds.is_empty() { 0.0 } else { nanoseconds.mean() / 1000.0 }
-}
-
 /// Zero where there is nothing to divide by: the result file holds finite numbers only.
 fn ratio(dividend: f64, divisor: f64) -> f64 {
     if divisor > 0.0 { dividend / divisor } else { 0.0 }
@@ -227,25 +178,6 @@ fn ratio(dividend: f64, divisor: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn histogram(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
-        let mut histogram = Histogram::new(3).unwrap();
-        values.into_iter().for_each(|value| histogram.record(value).unwrap());
-        histogram
-    }
-
-    #[test]
-    fn the_curve_rises_ends_at_the_largest_and_is_short() {
-        let record = latency_record(&histogram((1..=200_000).map(|value| value * 1000)));
-        assert!(record.curve.len() <= CURVE_POINTS_MAX && record.curve.len() > 80);
-        assert!(record.curve.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1));
-        assert_eq!(record.curve[0].0, 0.0);
-        assert_eq!(*record.curve.last().unwrap(), (100.0, record.max_us));
-        let close = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.002;
-        assert!(
-            close(record.mean_us, 100_000.5) && close(record.p99_us, 198_000.0) && record.count == 200_000
-        );
-    }
 
     #[test]
     fn programs_that_nobody_counts_are_counted_by_the_processors_that_they_keep_busy() {
@@ -257,14 +189,5 @@ mod tests {
         assert!(close(used.user_s, 1.0) && close(used.system_s, 3.5), "{used:?}");
         assert!(used.of_processors && close(used.cpu_us_per_request, 900.0) && close(used.cpu_share, 0.9));
         assert_eq!(of_processors(server.clone(), &machine, &[], 5.0, 5000), server);
-    }
-
-    #[test]
-    fn an_empty_histogram_gives_finite_zeros() {
-        let record = latency_record(&histogram([]));
-        assert_eq!((record.count, record.mean_us, record.stddev_us, record.min_us), (0, 0.0, 0.0, 0.0));
-        assert!(record.curve.is_empty());
-        let one = latency_record(&histogram([5000]));
-        assert_eq!(one.curve.len(), 2);
     }
 }

@@ -1,11 +1,11 @@
 //! What a reader must know before trusting a figure: signs in the figures themselves, a sentence each.
 
 use crate::figures::{clients, count, percent, significant};
+use crate::peaks;
 use crate::result::{MixResult, ResultFile, SuiteRecord, SystemResult};
 use crate::series::{self, Series};
 use crate::statistics::taint::STOOD_STILL;
 use crate::suite::Mix;
-use crate::verdict;
 
 /// How much of a processor's time the hypervisor may take before it is said.
 const STEAL_TOLERANCE: f64 = 0.05;
@@ -114,10 +114,10 @@ fn of_processors(series: &Series<'_>) -> Option<String> {
 fn other_work(system: &SystemResult) -> Option<String> {
     // Where programs are counted by the processors that they kept busy, whatever else ran there is in it already.
     let counted = |mix: &&MixResult| mix.server.as_ref().is_none_or(|server| !server.of_processors);
-    let used = |mix: &MixResult| verdict::other_work_cpus(mix).unwrap_or(0.0);
+    let used = |mix: &MixResult| peaks::other_work_cpus(mix).unwrap_or(0.0);
     let mixes = system.mixes.iter().filter(counted);
     let worst = mixes.max_by(|left, right| used(left).total_cmp(&used(right)))?;
-    (used(worst) >= verdict::OTHER_WORK_CPUS).then(|| {
+    (used(worst) >= peaks::OTHER_WORK_CPUS).then(|| {
         format!(
             "{}: other work used up to {} processors of this machine while it was measured.",
             system.title,

@@ -3,9 +3,9 @@
 //! The comparison is of the JSON that is written, leaf by leaf, so that a figure that this program does not know is told
 //! and not passed over in silence.
 
-use crate::bench::latency_record;
 use crate::derived;
 use crate::engine_seconds::{self, Second};
+use crate::latency::latency_record;
 use crate::raw::{RawHistogram, RawInterval, RawMix};
 use crate::result::{CpuShares, MachineUse, MixResult, ProcessUse, ResultFile};
 use crate::series;
@@ -369,8 +369,8 @@ fn of_mix(raw: &RawMix) -> Vec<String> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::monitor::{Recording, Snapshot, TreeReading};
     use crate::raw::{RawClient, RawEngine, RawLabels, VERSION};
+    use crate::recording::{Recording, Snapshot, TreeReading};
     use std::collections::BTreeMap;
     use std::time::Duration;
 

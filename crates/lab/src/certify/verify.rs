@@ -7,8 +7,9 @@ use super::seal::{SealError, Signature, check_seal};
 use crate::machine;
 use crate::output;
 use crate::raw::{self, RawError, RawMix};
+use crate::read_result::{self, ReadError};
 use crate::regular_file;
-use crate::report::{self, ReadError};
+use crate::report;
 use crate::result::ResultFile;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use minisign::PublicKey;
@@ -69,7 +70,7 @@ pub fn verify(directory: &Path, known: Option<&PublicKey>) -> Result<(ResultFile
         Err(message) => return Err(ReadError::NoResult(directory.to_owned(), message)),
     };
     let sealed = check_seal(directory, known);
-    let (result, _) = report::read(directory)?;
+    let (result, _) = read_result::read(directory)?;
     let raw = raw::read(directory);
     let recomputed = raw.as_ref().ok().map(|raw| recompute::result(&result, raw));
     let audit = report::audit_outcomes(&result);
@@ -427,7 +428,7 @@ mod tests {
     #[test]
     fn a_configuration_file_or_a_report_that_says_something_else_is_found() {
         let place = directory();
-        let (result, _) = report::read(place.path()).unwrap();
+        let (result, _) = read_result::read(place.path()).unwrap();
         let system = &result.systems[0];
         let file = &system.configuration[0];
         let path = place.path().join("systems").join(output::file_name(&system.name)).join(&file.name);

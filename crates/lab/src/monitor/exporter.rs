@@ -4,10 +4,7 @@
 //! What node_exporter names is put in the places of our own readings, so that every figure of [`super::Usage`] is made in
 //! the same way as for this machine. Families that are not there leave their figures absent.
 
-use super::Snapshot;
-use super::kernel::CpuTimes;
-use super::network::LinkReading;
-use super::scheduler::DiskReading;
+use crate::recording::{CpuTimes, DiskReading, LinkReading, Snapshot};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;

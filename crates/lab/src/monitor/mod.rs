@@ -9,27 +9,11 @@
 //! system under test. [`Usage`] is what the snapshots of a window say about every resource: use, saturation, errors.
 
 pub mod exporter;
-mod kernel;
-mod memory;
-mod network;
-pub(crate) mod processes;
-mod queues;
-mod recording;
-mod scheduler;
-mod text;
-mod usage;
 
 pub use exporter::Exporter;
-pub use kernel::{CpuTimes, MachineReading};
-pub use memory::MemoryReading;
-pub use network::{LinkReading, NetworkReading, local_ports};
-pub use processes::{ProcessReading, ProcessTree, ThreadReading, TreeReading};
-pub use queues::QueueReading;
-pub use recording::{Recording, Snapshot};
-pub use scheduler::{ControlGroupReading, DiskReading, SchedulerReading};
-pub use usage::{DiskUse, LinkUse, ProcessRow, ThreadUse, Usage};
 
 use crate::placement::pin_this_thread;
+use crate::recording::{ProcessTree, Recording, Snapshot};
 use crate::remote::Session;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};

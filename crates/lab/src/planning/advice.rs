@@ -8,7 +8,7 @@ use super::bottleneck::{Bottleneck, Verdict};
 use super::mva::{self, Outcome};
 use crate::acceleration;
 use crate::figures::{rate, significant};
-use crate::monitor::Usage;
+use crate::recording::Usage;
 use crate::result::{MixResult, ResultFile, SystemResult};
 use serde::Serialize;
 
@@ -146,7 +146,7 @@ fn accelerator_us(situation: &Situation<'_>) -> Option<(f64, String)> {
         return Some((us, "as you said".to_owned()));
     }
     let of_accelerator = acceleration::of(situation.result).into_iter().find_map(|it| {
-        let peak = crate::verdict::peak(it.accelerated)?;
+        let peak = crate::peaks::peak(it.accelerated)?;
         let with_origin = peak.server.as_ref()?.cpu_us_per_request;
         Some(with_origin - it.origin_at_peak()?.cpu_us_per_request).filter(|us| *us > 0.0)
     });
@@ -155,7 +155,7 @@ fn accelerator_us(situation: &Situation<'_>) -> Option<(f64, String)> {
     }
     let cost = |system: &SystemResult| {
         let alike = system.mixes.iter().filter(|mix| mix.interface == situation.peak.interface);
-        let peak = crate::verdict::peak_of(alike)?;
+        let peak = crate::peaks::peak_of(alike)?;
         peak.server.as_ref().map(|server| server.cpu_us_per_request).filter(|us| *us > 0.0)
     };
     let ours = situation.result.systems.iter().filter(|system| system.name == "touchstone").find_map(cost);
@@ -170,7 +170,7 @@ fn measured_accelerators(situation: &Situation<'_>) -> Vec<Advice> {
         it.alone.is_some_and(|alone| std::ptr::eq(alone, situation.system))
     };
     let row = |it: acceleration::Acceleration<'_>| {
-        let (factors, peak) = (it.factors()?, crate::verdict::peak(it.accelerated)?);
+        let (factors, peak) = (it.factors()?, crate::peaks::peak(it.accelerated)?);
         let most = peak.requests_per_second;
         let gives =
             format!("{} times, {} requests/s, measured in this run", significant(factors.rate), rate(most));

@@ -5,9 +5,9 @@
 //! reader can disagree. A figure that was not measured is told as such and speaks neither for nor against.
 
 use crate::figures::{percent, significant};
-use crate::monitor::Usage;
+use crate::peaks::OTHER_WORK_CPUS;
+use crate::recording::Usage;
 use crate::result::MixResult;
-use crate::verdict::OTHER_WORK_CPUS;
 use serde::Serialize;
 
 /// What it was.
@@ -181,7 +181,7 @@ fn undetermined(observed: &Observed<'_>) -> String {
         }
         (true, true) => "no rule speaks clearly",
     };
-    let other = crate::verdict::other_work_cpus(observed.mix).filter(|cpus| *cpus >= OTHER_WORK_CPUS);
+    let other = crate::peaks::other_work_cpus(observed.mix).filter(|cpus| *cpus >= OTHER_WORK_CPUS);
     let other = other.map(|cpus| {
         format!(
             "; other work used {} processors of the machine, so the figures are a lower bound",
@@ -384,7 +384,7 @@ fn processors(observed: &Observed<'_>) -> Evidence {
     let found = server_share(observed).map(|share| {
         let cpus = own_processors(observed);
         let busy = cpus.iter().map(|cpu| cpu.1).fold(1.0, f64::min);
-        let alone = crate::verdict::other_work_cpus(observed.mix).is_some_and(|cpus| cpus < OTHER_WORK_CPUS);
+        let alone = crate::peaks::other_work_cpus(observed.mix).is_some_and(|cpus| cpus < OTHER_WORK_CPUS);
         // Softirqs on behalf of a pinned system are counted to nobody, and fill its processors all the same; one that is
         // not pinned shares all processors with the load engine.
         let enough = if observed.cpus.is_empty() { alone && share >= 0.4 } else { share >= 0.5 };
@@ -410,7 +410,7 @@ fn room(observed: &Observed<'_>) -> Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor::{DiskUse, LinkUse, ThreadUse};
+    use crate::recording::{DiskUse, LinkUse, ThreadUse};
     use crate::result::CpuShares;
 
     /// A mix whose system has four processors, half used, and a quiet machine.

@@ -15,8 +15,8 @@ pub mod usl;
 pub use text::text;
 
 use crate::loads;
-use crate::monitor::Usage;
 use crate::raw::RawMix;
+use crate::recording::Usage;
 use crate::result::{MixResult, ResultFile, SystemResult};
 use crate::series::{self, Series};
 use crate::statistics::useful_peak::{Criteria, UsefulPeak};

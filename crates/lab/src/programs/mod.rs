@@ -125,11 +125,6 @@ pub struct Programs {
     pub jars: Option<PathBuf>,
 }
 
-/// The names of all programs.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    RECIPES.iter().map(|recipe| recipe.name)
-}
-
 /// Finds or builds the programs of these names, and sees to it that the server can run those in Java.
 pub fn prepare(names: &[&str]) -> Programs {
     let recipes: Vec<&Recipe> = RECIPES.iter().filter(|recipe| names.contains(&recipe.name)).collect();
@@ -285,11 +280,17 @@ mod tests {
     }
 
     #[test]
+    fn every_program_that_an_interface_may_name_can_be_built() {
+        let names: Vec<&str> = RECIPES.iter().map(|recipe| recipe.name).collect();
+        assert_eq!(names, crate::capability::PROGRAMS);
+    }
+
+    #[test]
     fn every_program_is_built_once() {
         let place = tempfile::tempdir().unwrap();
         let programs = build_all(&recipes(), place.path()).unwrap();
         if programs.missing.values().any(|reason| reason.contains("there is no cc")) {
-            return crate::skipped("the SPICE programs (install gcc)");
+            return crate::sample::skipped("the SPICE programs (install gcc)");
         }
         assert_eq!(programs.missing, BTreeMap::new());
         assert!(absent(&recipes(), place.path()).is_empty());

@@ -1,6 +1,6 @@
 //! What is said between this program and its probe: a line of JSON for each question and each answer, one answer a question.
 
-use crate::monitor::Snapshot;
+use crate::recording::Snapshot;
 use crate::result::{ConfigurationFile, MachineFacts};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

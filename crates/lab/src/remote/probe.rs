@@ -3,8 +3,8 @@
 
 use super::messages::{self, Answer, Found, Question};
 use crate::machine;
-use crate::monitor::{ProcessTree, Snapshot};
 use crate::placement;
+use crate::recording::{ProcessTree, Snapshot};
 use crate::system::companion::SocketDirectory;
 use crate::system::launch::{Ground, Launched, launch};
 use crate::system::process::SystemProcess;

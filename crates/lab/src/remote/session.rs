@@ -4,7 +4,7 @@ use super::host::Host;
 use super::messages::{self, Answer, Found, Question};
 use super::ssh::ssh_command;
 use crate::machine;
-use crate::monitor::Snapshot;
+use crate::recording::Snapshot;
 use crate::result::ConfigurationFile;
 use std::fs::File;
 use std::io::{self, BufReader};

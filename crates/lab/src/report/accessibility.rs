@@ -121,7 +121,9 @@ fn live_page() -> String {
 #[test]
 fn no_page_has_an_accessibility_error() {
     let (Some(axe), Some(browser)) = (axe(), browser()) else {
-        return crate::skipped("accessibility (install chromium and npm, then run scripts/setup-axe.sh)");
+        return crate::sample::skipped(
+            "accessibility (install chromium and npm, then run scripts/setup-axe.sh)",
+        );
     };
     let pages: [(&str, String); 6] = [
         ("full", html(&fixture::full(), None)),
@@ -150,7 +152,9 @@ fn no_page_has_an_accessibility_error() {
 #[test]
 fn the_checker_finds_what_is_wrong() {
     let (Some(axe), Some(browser)) = (axe(), browser()) else {
-        return crate::skipped("accessibility (install chromium and npm, then run scripts/setup-axe.sh)");
+        return crate::sample::skipped(
+            "accessibility (install chromium and npm, then run scripts/setup-axe.sh)",
+        );
     };
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("wrong.html");

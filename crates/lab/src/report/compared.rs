@@ -8,7 +8,8 @@ use super::number;
 use super::table::{Row, Table};
 use super::view::View;
 use super::words;
-use crate::compare::{self, Compared, Figure};
+use crate::compare;
+use crate::result::{Compared, Figure};
 use crate::statistics::paired::{Conclusion, FEWEST_PAIRS};
 
 /// The most pairs of systems that are told; with more, those of the first ones.

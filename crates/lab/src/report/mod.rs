@@ -26,7 +26,6 @@ mod number;
 mod page;
 mod questions;
 mod rates;
-mod read;
 mod reference;
 mod resources;
 mod run_rules;
@@ -48,7 +47,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 pub use audit::{AuditOutcome, audit_outcomes};
-pub use read::{ReadError, read};
 pub use reference::{REFERENCE_FILE_NAME, reference_html};
 pub use side_by_side::{Side, SuitesDiffer, side_by_side};
 

@@ -5,10 +5,10 @@ use super::scale::ClientScale;
 use super::style::Style;
 use super::words;
 use super::{Source, number};
+use crate::peaks::peak_of;
 use crate::planning::Plan;
 use crate::result::{InterfaceRecord, MixResult, ResultFile, SystemResult};
 use crate::series;
-use crate::verdict::peak_of;
 
 /// The most characters of a system's name in the report's text; the whole of it stands among the systems.
 const LABEL_LIMIT: usize = 60;

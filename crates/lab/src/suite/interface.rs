@@ -6,7 +6,6 @@
 
 use crate::capability;
 use crate::definition::{DefinitionError, Document, Table, nearest};
-use crate::programs;
 use crate::result::{InterfaceRecord, ReportFigures};
 
 /// The interfaces that are built in: name and TOML text.
@@ -102,7 +101,7 @@ impl Interface {
         let parsed = document.parse()?;
         let root = document.root(&parsed);
         let name = super::read::name(&root, root.required_string("name")?, "an interface's")?;
-        let program = known(&root, "program", programs::names())?;
+        let program = known(&root, "program", capability::PROGRAMS.into_iter())?;
         let (path, paths) = paths(&root, program.is_some())?;
         let interface = Interface {
             name,

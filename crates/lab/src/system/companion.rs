@@ -120,7 +120,9 @@ mod tests {
         let command = ["python3", "-c", script].map(str::to_string).to_vec();
         let companion = PreparedCompanion { socket: "echo.sock".to_string(), command };
         let started = companion.start(&[0], &place.path().join("companion.log"), sockets.path(), None);
-        let Ok(processes) = started else { return crate::skipped("a companion in Python (install python3)") };
+        let Ok(processes) = started else {
+            return crate::sample::skipped("a companion in Python (install python3)");
+        };
         assert_eq!(processes.len(), 1);
         let mut stream = UnixStream::connect(sockets.path().join("echo.sock")).unwrap();
         stream.write_all(b"hello").unwrap();

@@ -4,9 +4,9 @@ use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use touchstone_lab::compare::{self, Compared, Side};
-use touchstone_lab::report;
-use touchstone_lab::result::ResultFile;
+use touchstone_lab::compare::{self, Side};
+use touchstone_lab::read_result;
+use touchstone_lab::result::{Compared, ResultFile};
 
 /// The arguments of `touchstone compare`.
 #[derive(clap::Args)]
@@ -54,7 +54,7 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
     let read = |paths: &[PathBuf]| -> Result<Vec<ResultFile>, String> {
         paths
             .iter()
-            .map(|path| report::read(path).map(|read| read.0).map_err(|error| error.to_string()))
+            .map(|path| read_result::read(path).map(|read| read.0).map_err(|error| error.to_string()))
             .collect()
     };
     let results = read(&arguments.results)?;

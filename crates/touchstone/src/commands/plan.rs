@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use touchstone_lab::planning::{self, Assumptions};
 use touchstone_lab::raw::{self, RawError};
-use touchstone_lab::report;
+use touchstone_lab::read_result;
 
 /// The arguments of `touchstone plan`.
 #[derive(clap::Args)]
@@ -55,7 +55,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// Plans, and says what came out.
 pub fn run(arguments: Arguments) -> Exit {
-    let (result, directory) = match report::read(&arguments.result) {
+    let (result, directory) = match read_result::read(&arguments.result) {
         Ok(read) => read,
         Err(error) => return refuse(&error.to_string()),
     };

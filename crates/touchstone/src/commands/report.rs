@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use touchstone_lab::export::Format;
 use touchstone_lab::output::write_atomically;
 use touchstone_lab::raw;
-use touchstone_lab::report::{self, ReadError, Side};
+use touchstone_lab::read_result::{self, ReadError};
+use touchstone_lab::report::{self, Side};
 use touchstone_lab::result::ResultFile;
 
 use super::print::print;
@@ -59,7 +60,7 @@ pub fn run(arguments: Arguments) -> Exit {
 fn write(arguments: &Arguments) -> Result<PathBuf, Failure> {
     let mut results = Vec::with_capacity(arguments.results.len());
     for path in &arguments.results {
-        results.push(report::read(path)?);
+        results.push(read_result::read(path)?);
     }
     if let Some((name, content)) = other_form(arguments, &results)? {
         let target = match (&arguments.output, results.first()) {

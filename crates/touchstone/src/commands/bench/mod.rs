@@ -18,7 +18,7 @@ use touchstone_lab::placement::{Wishes, parse_list};
 use touchstone_lab::planning::{self, Assumptions};
 use touchstone_lab::raw::{self, RawMix};
 use touchstone_lab::result::{MixResult, ResultFile, RunStatus, SystemResult};
-use touchstone_lab::{table, verdict};
+use touchstone_lab::{peaks, report, table, verdict};
 
 /// The arguments of `touchstone bench`.
 #[derive(clap::Args)]
@@ -258,7 +258,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         pid: arguments.pid,
         exporter: arguments.exporter,
         seed: arguments.seed,
-        report: !arguments.no_report,
+        report: (!arguments.no_report).then_some(report::write_html as bench::WriteReport),
         command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
     })
 }
@@ -381,7 +381,7 @@ fn system_json(system: &SystemResult) -> Value {
         "name": system.name,
         "title": system.title,
         "is_limit": system.is_limit,
-        "peak": verdict::peak(system).map(mix_json),
+        "peak": peaks::peak(system).map(mix_json),
         "mixes": system.mixes.iter().map(mix_json).collect::<Vec<_>>(),
         "loads": system.loads,
         "peaks": system.peaks,

@@ -113,7 +113,7 @@ fn contents(file: &Path) -> Result<Vec<u8>, ReadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::sample;
 
     fn message(name: &str, text: &str) -> String {
         let directory = tempfile::tempdir().expect("a directory");
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_result_is_read_from_its_directory_or_file() {
         let directory = tempfile::tempdir().expect("a directory");
-        let result = fixture::full();
+        let result = sample::result();
         let file = directory.path().join(FILE_NAME);
         fs::write(&file, serde_json::to_vec(&result).expect("serialises")).expect("written");
         for path in [directory.path(), file.as_path()] {

@@ -330,7 +330,7 @@ impl Between<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor::{
+    use crate::recording::{
         ControlGroupReading, CpuTimes, DiskReading, MachineReading, MemoryReading, NetworkReading,
         QueueReading, SchedulerReading,
     };
@@ -429,7 +429,7 @@ mod tests {
     fn the_machine_is_read_whole_and_the_cost_is_known() {
         let snapshots: Vec<Snapshot> = (0..2)
             .map(|_| {
-                let mut tree = crate::monitor::ProcessTree::of(&[std::process::id()]);
+                let mut tree = crate::recording::ProcessTree::of(&[std::process::id()]);
                 Snapshot::take(std::time::Instant::now() - Duration::from_millis(10), Some(&mut tree))
             })
             .collect();

@@ -1,11 +1,22 @@
 //! What the monitor saw, and the figures that follow from it.
 
-use super::kernel::{CpuTimes, MachineReading};
-use super::memory::MemoryReading;
-use super::network::NetworkReading;
-use super::processes::{ProcessReading, ProcessTree, TreeReading};
-use super::queues::{self, QueueReading};
-use super::scheduler::{self, ControlGroupReading, DiskReading, SchedulerReading};
+mod kernel;
+mod memory;
+mod network;
+mod processes;
+mod queues;
+mod scheduler;
+mod text;
+mod usage;
+
+pub use kernel::{CpuTimes, MachineReading};
+pub use memory::MemoryReading;
+pub use network::{LinkReading, NetworkReading, local_ports};
+pub use processes::{ProcessReading, ProcessTree, ThreadReading, TreeReading};
+pub use queues::QueueReading;
+pub use scheduler::{ControlGroupReading, DiskReading, SchedulerReading};
+pub use usage::{DiskUse, LinkUse, ProcessRow, ThreadUse, Usage};
+
 use crate::result::{CpuShares, MachineUse, ProcessUse};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
@@ -69,7 +80,7 @@ pub struct Window<'a> {
 
 impl Snapshot {
     /// Takes one now.
-    pub(crate) fn take(start: Instant, mut tree: Option<&mut ProcessTree>) -> Snapshot {
+    pub fn take(start: Instant, mut tree: Option<&mut ProcessTree>) -> Snapshot {
         let before_s = seconds_of(ClockId::ThreadCPUTime);
         // The tree is read next to the clock: its times decide the processor time for each request.
         let at = start.elapsed();
@@ -98,7 +109,7 @@ impl Snapshot {
 
     /// Takes one of another machine. Where it cannot be had, the last one stands in its place, as of counters that did not
     /// move.
-    pub(super) fn of_another(
+    pub fn of_another(
         start: Instant,
         last: Option<&Snapshot>,
         read: impl FnOnce() -> Option<Snapshot>,
@@ -217,7 +228,7 @@ impl Recording {
     }
 
     /// The snapshots of the counted window, its ends included.
-    pub(super) fn in_window(&self) -> impl Iterator<Item = &Snapshot> {
+    fn in_window(&self) -> impl Iterator<Item = &Snapshot> {
         let (start, end) = (self.window_start.unwrap_or(1), self.window_end.unwrap_or(0));
         self.snapshots
             .iter()
