@@ -16,7 +16,7 @@ use touchstone_fleet::{
     Embedded, Fabric, FabricError, FleetFile, Inbox, KeptMessage, Message, Nats, Notice, Role, Traffic, init,
     run_agent,
 };
-use touchstone_lab::bench::{Generated, LoadGenerator};
+use touchstone_lab_run::bench::{Generated, LoadGenerator};
 use touchstone_load::{Plan, Progress, Target};
 
 /// A server that answers everything, and counts.

@@ -50,11 +50,13 @@ targets! {
     includes_expression = "../../interfaces/fuzz/fuzz_targets/includes_expression.rs";
     includes_page = "../../interfaces/fuzz/fuzz_targets/includes_page.rs";
     "lab":
-    exposition = "../../lab/fuzz/fuzz_targets/exposition.rs";
     import = "../../lab/fuzz/fuzz_targets/import.rs";
-    live_request = "../../lab/fuzz/fuzz_targets/live_request.rs";
-    raw_line = "../../lab/fuzz/fuzz_targets/raw_line.rs";
     suite = "../../lab/fuzz/fuzz_targets/suite.rs";
+    "lab-report":
+    raw_line = "../../lab-report/fuzz/fuzz_targets/raw_line.rs";
+    "lab-run":
+    exposition = "../../lab-run/fuzz/fuzz_targets/exposition.rs";
+    live_request = "../../lab-run/fuzz/fuzz_targets/live_request.rs";
     "load":
     http1_answer = "../../load/fuzz/fuzz_targets/http1_answer.rs";
     http2_answers = "../../load/fuzz/fuzz_targets/http2_answers.rs";

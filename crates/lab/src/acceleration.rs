@@ -145,7 +145,7 @@ pub fn reported(suite: &str) -> Vec<Reported> {
 }
 
 /// What the factors say, a sentence for each accelerated system.
-pub(crate) fn sentences(result: &ResultFile) -> Vec<String> {
+pub fn sentences(result: &ResultFile) -> Vec<String> {
     of(result).iter().map(|acceleration| sentence(result, acceleration)).collect()
 }
 
@@ -179,51 +179,9 @@ fn sentence(result: &ResultFile, acceleration: &Acceleration<'_>) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::result::{ClassHits, ClassRecord};
-
-    /// A result in which a system accelerates the first one.
-    pub(crate) fn accelerated() -> ResultFile {
-        let mut result = crate::sample::result();
-        let alone = result.systems[0].clone();
-        let mut fast = alone.clone();
-        fast.name = "accelerator".to_string();
-        fast.title = "accelerator 1.0".to_string();
-        for mix in &mut fast.mixes {
-            mix.requests_per_second *= 6.5;
-            mix.bytes_per_second *= 6.0;
-        }
-        let mixes = fast.mixes.iter().map(|mix| OriginUse {
-            mix: mix.name.clone(),
-            run: mix.run,
-            clients: mix.clients,
-            cpu_s: 0.5,
-            length_s: 5.0,
-            cpu_us_per_request: 1.5,
-        });
-        result.suite.name = "accelerator-mixed".to_string();
-        let class = |name: &str, weight_percent| ClassRecord {
-            name: name.to_string(),
-            weight_percent,
-            files: 10,
-            file_bytes: 6250,
-            sizes: None,
-            page_requests: 1,
-            session_think_s: 0.0,
-            body_varies: false,
-        };
-        result.suite.classes = vec![class("CLASS_4K", 80.0), class("CGI", 20.0)];
-        let hits = |class: &str, hits| ClassHits { class: class.to_string(), asked: 10, hits };
-        fast.origin = Some(OriginResult {
-            name: alone.name.clone(),
-            title: alone.title.clone(),
-            mixes: mixes.collect(),
-            hits: vec![hits("CLASS_4K", 10), hits("CGI", 5)],
-        });
-        result.systems = vec![alone, fast];
-        result
-    }
+    use crate::sample::accelerated;
 
     #[test]
     fn factors_are_those_between_the_peaks() {

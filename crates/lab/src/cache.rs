@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// What `make` gives for the first cache directory in which it succeeds; otherwise why it failed in each.
-pub(crate) fn prepare<T>(make: impl Fn(&Path) -> io::Result<T>) -> Result<T, String> {
+pub fn prepare<T>(make: impl Fn(&Path) -> io::Result<T>) -> Result<T, String> {
     let mut refusals = Vec::new();
     for cache in cache_directories() {
         match make_cache_directory(&cache).and_then(|()| make(&cache)) {

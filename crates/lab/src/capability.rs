@@ -34,16 +34,16 @@ pub const PROGRAMS: [&str; 8] =
     ["cgi", "cgi-send", "simcgi", "application", "fastcgi", "nsapi", "servlet", "jsp"];
 
 /// Whether there is such a capability.
-pub(crate) fn is_known(name: &str) -> bool {
+pub fn is_known(name: &str) -> bool {
     CAPABILITIES.iter().any(|(known, _)| *known == name)
 }
 
 /// The names of all.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+pub fn names() -> impl Iterator<Item = &'static str> {
     CAPABILITIES.iter().map(|(name, _)| *name)
 }
 
 /// What a system does that has it, for example `run CGI programs`.
-pub(crate) fn in_words(name: &str) -> &str {
+pub fn in_words(name: &str) -> &str {
     CAPABILITIES.iter().find(|(known, _)| *known == name).map_or(name, |(_, words)| words)
 }

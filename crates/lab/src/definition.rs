@@ -43,36 +43,39 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// A value and the byte range where it stands.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Located<T> {
-    pub(crate) value: T,
-    pub(crate) at: Range<usize>,
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Where it stands in the text.
+    pub at: Range<usize>,
 }
 
 /// The text of a definition with its name for messages.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Document<'d> {
+pub struct Document<'d> {
     file: &'d str,
     text: &'d str,
 }
 
 impl<'d> Document<'d> {
-    pub(crate) fn new(file: &'d str, text: &'d str) -> Document<'d> {
+    /// The text of a file.
+    pub fn new(file: &'d str, text: &'d str) -> Document<'d> {
         Document { file, text }
     }
 
     /// Parses the text as TOML; [`Document::root`] reads what it holds.
-    pub(crate) fn parse(&self) -> Result<Spanned<DeTable<'d>>, DefinitionError> {
+    pub fn parse(&self) -> Result<Spanned<DeTable<'d>>, DefinitionError> {
         DeTable::parse(self.text)
             .map_err(|error| self.error(error.span().unwrap_or(0..0), error.message().to_string()))
     }
 
     /// The top-level table.
-    pub(crate) fn root<'t>(&'t self, parsed: &'t Spanned<DeTable<'d>>) -> Table<'t> {
+    pub fn root<'t>(&'t self, parsed: &'t Spanned<DeTable<'d>>) -> Table<'t> {
         Table::new(self, String::new(), parsed.span(), parsed.get_ref())
     }
 
     /// An error at a byte range of the text.
-    pub(crate) fn error(&self, at: Range<usize>, message: impl Into<String>) -> DefinitionError {
+    pub fn error(&self, at: Range<usize>, message: impl Into<String>) -> DefinitionError {
         let before = self.text.get(..at.start.min(self.text.len())).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         DefinitionError {
@@ -85,7 +88,7 @@ impl<'d> Document<'d> {
 }
 
 /// A table being read.
-pub(crate) struct Table<'t> {
+pub struct Table<'t> {
     document: &'t Document<'t>,
     /// Its name in messages: empty for the top level.
     name: String,
@@ -100,22 +103,22 @@ impl<'t> Table<'t> {
     }
 
     /// An error at the table itself.
-    pub(crate) fn error(&self, message: impl Into<String>) -> DefinitionError {
+    pub fn error(&self, message: impl Into<String>) -> DefinitionError {
         self.document.error(self.at.clone(), message)
     }
 
     /// An error at a value of the table.
-    pub(crate) fn error_at<T>(&self, value: &Located<T>, message: impl Into<String>) -> DefinitionError {
+    pub fn error_at<T>(&self, value: &Located<T>, message: impl Into<String>) -> DefinitionError {
         self.document.error(value.at.clone(), message)
     }
 
     /// A text.
-    pub(crate) fn string(&self, key: &'static str) -> Result<Option<Located<String>>, DefinitionError> {
+    pub fn string(&self, key: &'static str) -> Result<Option<Located<String>>, DefinitionError> {
         self.read(key, "a text in quotes", |value| value.as_str().map(str::to_string))
     }
 
     /// A text that must be there and not be empty.
-    pub(crate) fn required_string(&self, key: &'static str) -> Result<Located<String>, DefinitionError> {
+    pub fn required_string(&self, key: &'static str) -> Result<Located<String>, DefinitionError> {
         let text = self.required(key, self.string(key)?)?;
         if text.value.trim().is_empty() {
             return Err(self.error_at(&text, format!("`{key}` must not be empty")));
@@ -124,12 +127,12 @@ impl<'t> Table<'t> {
     }
 
     /// `true` or `false`.
-    pub(crate) fn boolean(&self, key: &'static str) -> Result<Option<Located<bool>>, DefinitionError> {
+    pub fn boolean(&self, key: &'static str) -> Result<Option<Located<bool>>, DefinitionError> {
         self.read(key, "true or false", |value| value.as_bool())
     }
 
     /// A whole number within `limits`.
-    pub(crate) fn whole(
+    pub fn whole(
         &self,
         key: &'static str,
         limits: std::ops::RangeInclusive<u64>,
@@ -144,7 +147,7 @@ impl<'t> Table<'t> {
     }
 
     /// A number within `limits`, whole or not.
-    pub(crate) fn number(
+    pub fn number(
         &self,
         key: &'static str,
         limits: std::ops::RangeInclusive<f64>,
@@ -154,7 +157,7 @@ impl<'t> Table<'t> {
     }
 
     /// A list of numbers within `limits`.
-    pub(crate) fn numbers(
+    pub fn numbers(
         &self,
         key: &'static str,
         limits: std::ops::RangeInclusive<f64>,
@@ -167,21 +170,21 @@ impl<'t> Table<'t> {
     }
 
     /// A list of texts.
-    pub(crate) fn strings(&self, key: &'static str) -> Result<Option<Located<Vec<String>>>, DefinitionError> {
+    pub fn strings(&self, key: &'static str) -> Result<Option<Located<Vec<String>>>, DefinitionError> {
         self.read(key, "a list of texts", |value| {
             value.as_array()?.iter().map(|item| item.get_ref().as_str().map(str::to_string)).collect()
         })
     }
 
     /// A table under this one.
-    pub(crate) fn table(&self, key: &'static str) -> Result<Option<Table<'t>>, DefinitionError> {
+    pub fn table(&self, key: &'static str) -> Result<Option<Table<'t>>, DefinitionError> {
         let Some((at, value)) = self.find(key) else { return Ok(None) };
         let values = value.as_table().ok_or_else(|| self.wrong_type(key, at.clone(), "a table", value))?;
         Ok(Some(Table::new(self.document, self.name_below(key), at, values)))
     }
 
     /// A list of tables, written as `[[key]]` or as a list of inline tables.
-    pub(crate) fn tables(&self, key: &'static str) -> Result<Vec<Table<'t>>, DefinitionError> {
+    pub fn tables(&self, key: &'static str) -> Result<Vec<Table<'t>>, DefinitionError> {
         let Some((at, value)) = self.find(key) else { return Ok(Vec::new()) };
         let items = value.as_array().ok_or_else(|| self.wrong_type(key, at, "a list of tables", value))?;
         let mut tables = Vec::with_capacity(items.len());
@@ -196,7 +199,7 @@ impl<'t> Table<'t> {
     }
 
     /// A table whose keys are free and whose values are texts, in order of the keys.
-    pub(crate) fn texts_by_name(&self, key: &'static str) -> Result<Vec<(String, String)>, DefinitionError> {
+    pub fn texts_by_name(&self, key: &'static str) -> Result<Vec<(String, String)>, DefinitionError> {
         let Some(table) = self.table(key)? else { return Ok(Vec::new()) };
         let mut texts = Vec::with_capacity(table.values.len());
         for (name, value) in table.values {
@@ -209,7 +212,7 @@ impl<'t> Table<'t> {
     }
 
     /// The value, or the error that the key is missing.
-    pub(crate) fn required<T>(
+    pub fn required<T>(
         &self,
         key: &'static str,
         value: Option<Located<T>>,
@@ -218,7 +221,7 @@ impl<'t> Table<'t> {
     }
 
     /// Refuses every key that was not asked for.
-    pub(crate) fn finish(&self) -> Result<(), DefinitionError> {
+    pub fn finish(&self) -> Result<(), DefinitionError> {
         let asked = self.asked.borrow();
         let first_unknown = self
             .values

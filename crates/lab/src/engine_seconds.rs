@@ -9,18 +9,18 @@ const SERVER_FULL: f64 = 0.95;
 
 /// One second of a mix.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Second {
+pub struct Second {
     /// Its beginning, seconds from the mix's start.
-    pub(crate) start_s: f64,
+    pub start_s: f64,
     /// Its length, seconds.
-    pub(crate) length_s: f64,
+    pub length_s: f64,
     /// Errors in it.
-    pub(crate) errors: u64,
+    pub errors: u64,
 }
 
 /// The seconds that lie wholly between the two moments. Of a machine that both share, softirqs, pressure and the network are
 /// no sign of the engine's alone, and are left out.
-pub(crate) fn of(
+pub fn of(
     seconds: impl Iterator<Item = Second>,
     window_s: (f64, f64),
     recording: &Recording,

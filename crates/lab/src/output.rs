@@ -117,7 +117,7 @@ pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// A name that is safe as a file name: a URL's slashes and colons become underscores.
-pub(crate) fn file_name(name: &str) -> String {
+pub fn file_name(name: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' };
     name.chars().map(safe).collect::<String>().trim_start_matches('.').to_string()
 }
@@ -127,7 +127,7 @@ fn rows(result: &ResultFile) -> impl Iterator<Item = (&SystemResult, &MixResult)
 }
 
 /// The time line of every mix.
-pub(crate) fn timeline_csv(result: &ResultFile) -> String {
+pub fn timeline_csv(result: &ResultFile) -> String {
     let mut csv = String::from(
         "system,interface,mix,run,clients,at_s,requests_per_second,errors,p50_us,p99_us,server_cpus,server_resident_bytes,\
          machine_cpu_share,load_cpus\n",
@@ -159,7 +159,7 @@ pub(crate) fn timeline_csv(result: &ResultFile) -> String {
 }
 
 /// Every virtual client of every mix.
-pub(crate) fn clients_csv(result: &ResultFile) -> String {
+pub fn clients_csv(result: &ResultFile) -> String {
     let mut csv =
         String::from("system,interface,mix,run,clients,client,requests,errors,bytes,mean_us,p95_us,max_us\n");
     for (system, mix) in rows(result) {
@@ -186,7 +186,7 @@ pub(crate) fn clients_csv(result: &ResultFile) -> String {
 }
 
 /// A field by RFC 4180: quoted where it must be.
-pub(crate) fn csv_text(text: &str) -> String {
+pub fn csv_text(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

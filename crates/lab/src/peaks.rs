@@ -10,15 +10,16 @@ pub const PROCESSORS_FULL: f64 = 0.95;
 /// From this many processors on, work other than server and load engine disturbs the figures.
 pub const OTHER_WORK_CPUS: f64 = 0.1;
 
-/// The mix with the highest rate of valid answers, by the median of its runs; where several interfaces were measured, of the
-/// first of them.
+/// The mix with the highest rate of valid answers, by the median of its runs; where several interfaces were
+/// measured, of the first of them.
 pub fn peak(system: &SystemResult) -> Option<&MixResult> {
     let first = &system.mixes.first()?.interface;
     let standing = loads::representatives(&system.mixes);
     peak_of(standing.into_iter().filter(|mix| mix.interface == *first))
 }
 
-/// The mix with the highest rate of valid answers. A mix that was cut short counts only where no other is there.
+/// The mix with the highest rate of valid answers. A mix that was cut short counts only where no other is
+/// there.
 pub fn peak_of<'a>(mixes: impl Iterator<Item = &'a MixResult> + Clone) -> Option<&'a MixResult> {
     let highest = |complete: bool| {
         mixes
@@ -30,8 +31,8 @@ pub fn peak_of<'a>(mixes: impl Iterator<Item = &'a MixResult> + Clone) -> Option
     highest(true).or_else(|| highest(false))
 }
 
-/// The processors that work other than the system under test and the load engine used in the window; absent where the
-/// system was not watched. (Time in softirqs belongs to nobody and is left out.)
+/// The processors that work other than the system under test and the load engine used in the window; absent
+/// where the system was not watched. (Time in softirqs is no process's own and is left out.)
 pub fn other_work_cpus(mix: &MixResult) -> Option<f64> {
     let (server, machine) = (mix.server.as_ref()?, mix.machine.as_ref()?);
     let used: f64 = machine.cpus.iter().map(|cpu| cpu.user + cpu.system).sum();

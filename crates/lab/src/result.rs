@@ -549,7 +549,7 @@ pub struct HandshakeRecord {
 
 impl HandshakeRecord {
     /// What the load engine counted; `None` where it made none.
-    pub(crate) fn of(counts: HandshakeCounts) -> Option<HandshakeRecord> {
+    pub fn of(counts: HandshakeCounts) -> Option<HandshakeRecord> {
         let HandshakeCounts { full, resumed } = counts;
         (full + resumed > 0).then_some(HandshakeRecord { full, resumed })
     }
@@ -904,7 +904,7 @@ impl Figure {
     }
 
     /// Its value in a mix; absent where it was not measured.
-    pub(crate) fn of(self, mix: &MixResult) -> Option<f64> {
+    pub fn of(self, mix: &MixResult) -> Option<f64> {
         let figure = match self {
             Figure::Rate => mix.requests_per_second,
             Figure::ProcessorTime => mix.server.as_ref()?.cpu_us_per_request,

@@ -4,7 +4,7 @@ use crate::result::*;
 use crate::statistics::fairness::Fairness;
 
 /// Two rivals and the limit, three mixes each.
-pub(crate) fn result() -> ResultFile {
+pub fn result() -> ResultFile {
     ResultFile {
         schema_version: SCHEMA_VERSION,
         tool: ToolFacts {
@@ -32,7 +32,7 @@ pub(crate) fn result() -> ResultFile {
 }
 
 /// SPICE: touchstone with SHTML and CGI, nginx without CGI.
-pub(crate) fn spice() -> ResultFile {
+pub fn spice() -> ResultFile {
     let mut result = result();
     let suite = crate::suite::Suite::find("spice").expect("built in");
     result.suite = suite.record(true, 1);
@@ -83,7 +83,7 @@ fn system(name: &str, title: &str, is_limit: bool, rate: f64) -> SystemResult {
 }
 
 /// Two load machines, of which one was lost.
-pub(crate) fn fleet() -> FleetUse {
+pub fn fleet() -> FleetUse {
     let agent = |name: &str, lost_at_s| AgentUse {
         name: name.into(),
         clients: 2,
@@ -104,7 +104,7 @@ pub(crate) fn fleet() -> FleetUse {
 }
 
 /// A mix that obeys Little's law.
-pub(crate) fn mix(clients: u64, rate: f64) -> MixResult {
+pub fn mix(clients: u64, rate: f64) -> MixResult {
     let mean_us = clients as f64 * 1e6 / rate;
     let requests = (rate * 5.0) as u64;
     let bytes_per_second = rate * 8_600.0;
@@ -219,4 +219,46 @@ fn timeline_row(second: u64, rate: f64, mean_us: f64) -> TimelineRow {
 pub fn skipped(why: &str) {
     use std::io::Write;
     writeln!(std::io::stderr(), "SKIPPED: {why}").expect("standard error is open");
+}
+
+/// A result in which a system accelerates the first one.
+pub fn accelerated() -> ResultFile {
+    let mut result = result();
+    let alone = result.systems[0].clone();
+    let mut fast = alone.clone();
+    fast.name = "accelerator".to_string();
+    fast.title = "accelerator 1.0".to_string();
+    for mix in &mut fast.mixes {
+        mix.requests_per_second *= 6.5;
+        mix.bytes_per_second *= 6.0;
+    }
+    let mixes = fast.mixes.iter().map(|mix| OriginUse {
+        mix: mix.name.clone(),
+        run: mix.run,
+        clients: mix.clients,
+        cpu_s: 0.5,
+        length_s: 5.0,
+        cpu_us_per_request: 1.5,
+    });
+    result.suite.name = "accelerator-mixed".to_string();
+    let class = |name: &str, weight_percent| ClassRecord {
+        name: name.to_string(),
+        weight_percent,
+        files: 10,
+        file_bytes: 6250,
+        sizes: None,
+        page_requests: 1,
+        session_think_s: 0.0,
+        body_varies: false,
+    };
+    result.suite.classes = vec![class("CLASS_4K", 80.0), class("CGI", 20.0)];
+    let hits = |class: &str, hits| ClassHits { class: class.to_string(), asked: 10, hits };
+    fast.origin = Some(OriginResult {
+        name: alone.name.clone(),
+        title: alone.title.clone(),
+        mixes: mixes.collect(),
+        hits: vec![hits("CLASS_4K", 10), hits("CGI", 5)],
+    });
+    result.systems = vec![alone, fast];
+    result
 }

@@ -113,10 +113,10 @@ fn a_sample_result_fits_the_published_schema() {
     let mut result = crate::sample::result();
     assert_eq!(check(&serde_json::to_value(&result).unwrap()), Vec::<String>::new());
 
-    let accelerated = crate::acceleration::tests::accelerated();
+    let accelerated = crate::sample::accelerated();
     assert_eq!(check(&serde_json::to_value(&accelerated).unwrap()), Vec::<String>::new());
     assert_eq!(check(&serde_json::to_value(crate::sample::spice()).unwrap()), Vec::<String>::new());
-    let mut derived = crate::acceleration::tests::accelerated();
+    let mut derived = crate::sample::accelerated();
     for (system, processors) in derived.systems.iter_mut().zip([1, 2]) {
         system.name = crate::speedup::name_on("nginx", processors);
         system.search = vec![crate::result::SearchTrial {

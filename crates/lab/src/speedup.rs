@@ -50,7 +50,7 @@ pub fn rows(result: &ResultFile) -> Vec<SpeedupRow> {
 }
 
 /// What they say, a sentence each.
-pub(crate) fn sentences(result: &ResultFile) -> Vec<String> {
+pub fn sentences(result: &ResultFile) -> Vec<String> {
     let sentence = |row: &SpeedupRow| {
         let title =
             result.systems.iter().find(|system| system.name == row.base).map_or("", |base| &base.title);

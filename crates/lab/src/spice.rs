@@ -102,7 +102,7 @@ pub fn report_efficiencies(figures: &ReportFigures) -> (Option<f64>, Option<f64>
 }
 
 /// What the measures say, a sentence each: which server, which interface, what each costs.
-pub(crate) fn sentences(result: &ResultFile) -> Vec<String> {
+pub fn sentences(result: &ResultFile) -> Vec<String> {
     let all = series::of(result);
     let mut sentences: Vec<String> = which_server(result, &all).into_iter().collect();
     let rows = rows(result);

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use touchstone_lab::monitor::{Monitor, Watch};
+use touchstone_lab_run::monitor::{Monitor, Watch};
 use touchstone_load::{HttpVersion, Plan, Portion, Progress, Ready};
 
 /// How long a target may take to accept a connection before the mix.

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use touchstone_lab::{machine, placement};
+use touchstone_lab::machine;
+use touchstone_lab_run::placement;
 use usage::ProcessorUse;
 
 /// An agent that does not hear for so long that its controller lives stops sending.

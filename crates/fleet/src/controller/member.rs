@@ -5,8 +5,8 @@ use crate::fabric::Traffic;
 use crate::message::{AgentFacts, AgentState, Beat, PROTOCOL, Role};
 use crate::setup::AgentEntry;
 use std::time::{Duration, Instant};
-use touchstone_lab::bench::LoadMachine;
 use touchstone_lab::result::ToolFacts;
+use touchstone_lab_run::bench::LoadMachine;
 
 /// An agent that says nothing for so long is lost.
 pub(crate) const LOST_AFTER: Duration = Duration::from_millis(1500);

@@ -10,8 +10,8 @@ use crate::fold::Fold;
 use crate::message::{Order, Role};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use touchstone_lab::bench::{Generated, PreparedLoad};
 use touchstone_lab::result::{AgentUse, FleetUse};
+use touchstone_lab_run::bench::{Generated, PreparedLoad};
 use touchstone_load::{MachineOutcome, Outcome, Plan, PlanError, Portion, Progress, merge};
 
 /// How long agents may take to make a mix ready, beside what fetching a large plan takes.

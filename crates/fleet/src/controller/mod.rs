@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use touchstone_lab::bench::{LoadGenerator, LoadMachine, PreparedLoad};
+use touchstone_lab_run::bench::{LoadGenerator, LoadMachine, PreparedLoad};
 use touchstone_load::{Plan, PlanError};
 
 /// How a controller is to be.

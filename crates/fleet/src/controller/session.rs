@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
-use touchstone_lab::bench::LoadMachine;
 use touchstone_lab::machine;
 use touchstone_lab::result::ToolFacts;
+use touchstone_lab_run::bench::LoadMachine;
 
 /// How often agents that have not come are called.
 const MUSTER_PERIOD: Duration = Duration::from_millis(250);

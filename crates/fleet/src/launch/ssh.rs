@@ -4,8 +4,8 @@
 use super::Launch;
 use crate::setup::AgentEntry;
 use std::process::Command;
-use touchstone_lab::remote::{Host, ssh_command};
 use touchstone_lab::shell;
+use touchstone_lab_run::remote::{Host, ssh_command};
 
 /// How long a machine may take to answer at all, seconds. One that is there takes some milliseconds; of one that is not, nobody
 /// wants to hear only when all agents should have come.

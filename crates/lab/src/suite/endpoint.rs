@@ -37,7 +37,7 @@ impl TlsOffer {
 
 /// The endpoints of a workload, each once, in the order of the classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Endpoints(Vec<Endpoint>);
+pub struct Endpoints(Vec<Endpoint>);
 
 impl Endpoints {
     pub(super) fn of(endpoints: impl Iterator<Item = Endpoint>) -> Endpoints {
@@ -56,12 +56,12 @@ impl Endpoints {
     }
 
     /// Whether any is reached with TLS.
-    pub(crate) fn any_secure(&self) -> bool {
+    pub fn any_secure(&self) -> bool {
         self.0.iter().any(|endpoint| endpoint.is_secure)
     }
 
     /// Whether all are reached with TLS.
-    pub(crate) fn all_secure(&self) -> bool {
+    pub fn all_secure(&self) -> bool {
         self.0.iter().all(|endpoint| endpoint.is_secure)
     }
 
@@ -74,7 +74,8 @@ impl Endpoints {
 }
 
 impl Endpoint {
-    pub(crate) fn target(&self, drive: &Drive<'_>, offer: TlsOffer) -> Target {
+    /// Where its requests go.
+    pub fn target(&self, drive: &Drive<'_>, offer: TlsOffer) -> Target {
         let mut target = match (&drive.tls_target, self.is_secure) {
             (Some(target), true) => target.clone(),
             _ => drive.target.clone(),

@@ -297,7 +297,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    pub(crate) const GOOD: &str = r#"name = "two"
+    pub const GOOD: &str = r#"name = "two"
 title = "Two classes"
 description = "For tests"
 source = "here"

@@ -135,7 +135,7 @@ impl Workload {
     }
 
     /// Where the requests go, each place once.
-    pub(crate) fn endpoints(&self) -> Endpoints {
+    pub fn endpoints(&self) -> Endpoints {
         Endpoints::of(self.classes.iter().map(|class| class.endpoint))
     }
 
@@ -185,7 +185,7 @@ impl Class {
     }
 
     /// One of its requests, as the load engine sends it, without what it shares with the others of the class.
-    pub(crate) fn request(&self, number: u64, path_prefix: &str, lengths: Lengths) -> PlannedRequest {
+    pub fn request(&self, number: u64, path_prefix: &str, lengths: Lengths) -> PlannedRequest {
         match &self.content {
             Content::Requests { requests, .. } => requests[number as usize].planned(path_prefix, lengths),
             Content::Files { .. } | Content::Interface { .. } => PlannedRequest {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use touchstone_fleet::{
     AgentEnd, AgentOptions, AllowList, AllowRule, Clock, Credentials, FabricError, Nats, Role, run_agent,
 };
-use touchstone_lab::{bench, placement};
+use touchstone_lab_run::{bench, placement};
 
 /// Between two attempts to reach the broker.
 const RETRY_PERIOD: Duration = Duration::from_millis(500);

@@ -3,8 +3,8 @@
 use super::print::print;
 use crate::exit::Exit;
 use std::path::PathBuf;
-use touchstone_lab::certify::{self, key};
-use touchstone_lab::report;
+use touchstone_lab_report::certify::{self, key};
+use touchstone_lab_report::report;
 
 /// The variable that holds the password of a key that has one: not an argument, which everybody could see.
 const PASSWORD_VARIABLE: &str = "TOUCHSTONE_KEY_PASSWORD";

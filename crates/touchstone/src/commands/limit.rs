@@ -9,9 +9,9 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
-use touchstone_lab::bench::interrupt_on_signals;
 use touchstone_lab::figures::{count, rate, significant};
-use touchstone_lab::limit::{
+use touchstone_lab_run::bench::interrupt_on_signals;
+use touchstone_lab_run::limit::{
     DEFAULT_PAGE_BYTES, LimitError, LimitOptions, LimitReport, LimitServer, READY, RequestLimit, measure,
 };
 
@@ -156,7 +156,7 @@ fn requests_row(name: &str, limit: &RequestLimit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use touchstone_lab::limit::SpawnLimit;
+    use touchstone_lab_run::limit::SpawnLimit;
 
     #[test]
     fn the_table_is_aligned_and_in_plain_words() {

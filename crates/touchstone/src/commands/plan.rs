@@ -6,9 +6,9 @@ use crate::exit::Exit;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
-use touchstone_lab::planning::{self, Assumptions};
 use touchstone_lab::raw::{self, RawError};
 use touchstone_lab::read_result;
+use touchstone_lab_report::planning::{self, Assumptions};
 
 /// The arguments of `touchstone plan`.
 #[derive(clap::Args)]

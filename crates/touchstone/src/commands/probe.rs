@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use std::io::BufReader;
-use touchstone_lab::remote::probe;
+use touchstone_lab_run::remote::probe;
 
 /// The arguments of `touchstone probe`.
 #[derive(clap::Args)]

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use touchstone_lab::export::Format;
 use touchstone_lab::output::write_atomically;
 use touchstone_lab::raw;
 use touchstone_lab::read_result::{self, ReadError};
-use touchstone_lab::report::{self, Side};
 use touchstone_lab::result::ResultFile;
+use touchstone_lab_report::export::Format;
+use touchstone_lab_report::report::{self, Side};
 
 use super::print::print;
 use crate::exit::Exit;

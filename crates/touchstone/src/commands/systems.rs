@@ -3,7 +3,7 @@
 use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;
-use touchstone_lab::system::Definition;
+use touchstone_lab_run::system::Definition;
 
 /// The arguments of `touchstone systems`.
 #[derive(clap::Args)]

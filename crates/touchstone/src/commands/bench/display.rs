@@ -3,13 +3,13 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
-use touchstone_lab::bench::{Event, LoadMachine, Observer, Tick, Turn};
 use touchstone_lab::figures::{clients, count, milliseconds, rate, time_left};
-use touchstone_lab::live::screen::Screen;
-use touchstone_lab::live::web::Bound;
-use touchstone_lab::live::{Hub, Live, State};
 use touchstone_lab::machine;
 use touchstone_lab::result::MixResult;
+use touchstone_lab_run::bench::{Event, LoadMachine, Observer, Tick, Turn};
+use touchstone_lab_run::live::screen::Screen;
+use touchstone_lab_run::live::web::Bound;
+use touchstone_lab_run::live::{Hub, Live, State};
 
 /// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +190,7 @@ fn finished_line(place: &str, mix: &MixResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use touchstone_lab::monitor::Latest;
+    use touchstone_lab_run::monitor::Latest;
 
     #[test]
     fn progress_lines_say_where_and_how_fast() {

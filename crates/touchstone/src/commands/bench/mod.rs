@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use touchstone_fleet::{Controller, ControllerOptions, Deployment, FleetFile};
-use touchstone_lab::answers::{self, Answer};
-use touchstone_lab::bench::{self, BenchError, Finished, Options};
-use touchstone_lab::certify::Standing;
-use touchstone_lab::live::web::Bound;
-use touchstone_lab::placement::{Wishes, parse_list};
-use touchstone_lab::planning::{self, Assumptions};
 use touchstone_lab::raw::{self, RawMix};
 use touchstone_lab::result::{MixResult, ResultFile, RunStatus, SystemResult};
-use touchstone_lab::{peaks, report, table, verdict};
+use touchstone_lab::{peaks, verdict};
+use touchstone_lab_report::answers::{self, Answer};
+use touchstone_lab_report::certify::Standing;
+use touchstone_lab_report::planning::{self, Assumptions};
+use touchstone_lab_report::{report, table};
+use touchstone_lab_run::bench::{self, BenchError, Finished, Options};
+use touchstone_lab_run::live::web::Bound;
+use touchstone_lab_run::placement::{Wishes, parse_list};
 
 /// The arguments of `touchstone bench`.
 #[derive(clap::Args)]

@@ -11,7 +11,7 @@ use touchstone_fleet::{
     AgentEntry, AllowRule, Broker, FleetFile, Launch, Launcher, ManifestOptions, Role, Visitor, init,
     manifests,
 };
-use touchstone_lab::bench::interrupt_on_signals;
+use touchstone_lab_run::bench::interrupt_on_signals;
 
 /// How long agents are listened to before their state is told: some beats.
 const LOOK_TIME: Duration = Duration::from_millis(1500);

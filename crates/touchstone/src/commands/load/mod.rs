@@ -13,8 +13,8 @@ use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use touchstone_lab::bench::interrupt_on_signals;
 use touchstone_lab::import::LogFormat;
+use touchstone_lab_run::bench::interrupt_on_signals;
 use touchstone_load::{
     DEFAULT_RECEIVE_BUFFER_BYTES, Outcome, Plan, Progress, Stage, interval_log, percentile_text,
     run as run_plan,

@@ -6,7 +6,7 @@ use super::{Arguments, StageList};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use touchstone_lab::placement::parse_list;
+use touchstone_lab_run::placement::parse_list;
 use touchstone_load::{
     Arrivals, ConnectionUse, HttpUrl, HttpVersion, Plan, PlannedRequest, Session, Target, TlsTarget,
     TlsVersions, Trust, allowed_cores,

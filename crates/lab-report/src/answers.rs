@@ -1,0 +1,521 @@
+//! The five questions that a result is read for: which server, which interface, how many users, what breaks first, what to
+//! change first. Each has an answer of a few words and the figures that it rests on; where the result does not tell, the
+//! answer says so and what to measure.
+//!
+//! They stand on the first screen of the report and at the end of a run. Accelerated systems are no rivals of the servers:
+//! what they gain is an answer to what to change.
+
+use crate::planning::Plan;
+use crate::planning::bottleneck::Verdict;
+use crate::planning::users;
+use serde::Serialize;
+use touchstone_lab::acceleration::{self, Acceleration};
+use touchstone_lab::figures::{clients, count, list, people_estimate, rate, significant};
+use touchstone_lab::peaks::{self, EQUAL_BAND, rate_is_the_servers};
+use touchstone_lab::result::{MixResult, ResultFile, SpiceRow, SystemResult};
+use touchstone_lab::series;
+use touchstone_lab::spice;
+
+/// A question with its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// The question.
+    pub question: &'static str,
+    /// The answer, in a few words.
+    pub answer: String,
+    /// What it rests on, in a sentence or two.
+    pub because: String,
+}
+
+/// A change must give this many times the rate to be named before the bottleneck's own remedy.
+const WORTH_A_CHANGE: f64 = 1.1;
+/// Pages that a user opens a minute, in the one figure that an answer has room for; the table has others.
+const PAGES_PER_MINUTE: f64 = 1.0;
+
+/// The answers, in the order of the questions. The plans are those of the same result.
+pub fn of(result: &ResultFile, plans: &[Plan]) -> Vec<Answer> {
+    let standing = Standing::of(result);
+    let leader = standing.servers.first().map(|server| Leader { result, plans, system: server.system });
+    let answers = [
+        ("Which server?", which_server(result, &standing)),
+        ("Which interface?", leader.as_ref().map_or_else(not_measured, Leader::which_interface)),
+        ("How many users?", leader.as_ref().map_or_else(not_measured, Leader::how_many_users)),
+        ("What breaks first?", leader.as_ref().map_or_else(not_measured, Leader::what_breaks)),
+        ("What to change first?", leader.as_ref().map_or_else(not_measured, Leader::what_to_change)),
+    ];
+    answers.map(|(question, (answer, because))| Answer { question, answer, because }).into()
+}
+
+/// An answer, and what it rests on.
+type Told = (String, String);
+
+fn not_measured() -> Told {
+    ("Not measured".to_owned(), "No server gave a valid answer that counted.".to_owned())
+}
+
+/// A server at its peak, with the suite's first interface where there are several.
+struct Server<'a> {
+    system: &'a SystemResult,
+    peak: &'a MixResult,
+}
+
+/// The servers, the best first.
+struct Standing<'a> {
+    servers: Vec<Server<'a>>,
+    /// Whether they stand by the processor time of a request, because the load engine set some of the rates.
+    by_processor_time: bool,
+}
+
+impl<'a> Standing<'a> {
+    fn of(result: &'a ResultFile) -> Standing<'a> {
+        let measured = |accelerated: bool| -> Vec<Server<'a>> {
+            let rivals = result.systems.iter().filter(|system| !system.is_limit);
+            let wanted = rivals.filter(|system| system.origin.is_some() == accelerated);
+            wanted.filter_map(|system| Some(Server { system, peak: peaks::peak(system)? })).collect()
+        };
+        let mut servers = measured(false);
+        if servers.is_empty() {
+            servers = measured(true);
+        }
+        let all_watched = servers.iter().all(|server| cpu_us(server.peak).is_some());
+        let by_processor_time = all_watched && servers.iter().any(|server| !rate_is_the_servers(server.peak));
+        let score = |server: &Server<'_>| match cpu_us(server.peak) {
+            Some(us) if by_processor_time => 1.0 / us,
+            _ => server.peak.requests_per_second,
+        };
+        servers.sort_by(|left, right| score(right).total_cmp(&score(left)));
+        Standing { servers, by_processor_time }
+    }
+
+    /// How many times better the first is than another, by what they stand by.
+    fn times(&self, other: &Server<'_>) -> Option<f64> {
+        let first = self.servers.first()?;
+        let times = if self.by_processor_time {
+            cpu_us(other.peak)? / cpu_us(first.peak)?
+        } else {
+            first.peak.requests_per_second / other.peak.requests_per_second
+        };
+        Some(times).filter(|times| times.is_finite())
+    }
+}
+
+fn cpu_us(mix: &MixResult) -> Option<f64> {
+    mix.server.as_ref().map(|server| server.cpu_us_per_request).filter(|us| *us > 0.0 && us.is_finite())
+}
+
+fn which_server(result: &ResultFile, standing: &Standing<'_>) -> Told {
+    let Some((first, others)) = standing.servers.split_first() else { return not_measured() };
+    let name = first.system.title.clone();
+    if others.is_empty() {
+        return (name, "The only one that was measured; others are named with --sut.".to_owned());
+    }
+    let times: Vec<(&str, f64)> = others
+        .iter()
+        .filter_map(|other| Some((other.system.title.as_str(), standing.times(other)?)))
+        .collect();
+    let level: Vec<String> = times
+        .iter()
+        .filter(|(_, times)| *times < 1.0 + EQUAL_BAND)
+        .map(|(title, _)| (*title).to_owned())
+        .collect();
+    let ahead: Vec<String> = times
+        .iter()
+        .filter(|(_, times)| *times >= 1.0 + EQUAL_BAND)
+        .map(|(title, times)| format!("{} times {title}", significant(*times)))
+        .collect();
+    let answer = if level.is_empty() {
+        name
+    } else {
+        let names: Vec<String> = std::iter::once(name).chain(level).collect();
+        format!("No difference shown between {}", list(&names))
+    };
+    let of = result.suite.interfaces.first().map_or(String::new(), |first| format!(" of a {}", first.title));
+    let figure = if standing.by_processor_time {
+        format!(
+            "Answers{of} for the same processor time, as the load engine and not the servers set some rates"
+        )
+    } else {
+        format!("The peak rate{of}")
+    };
+    let mut because = if ahead.is_empty() {
+        format!("{figure}: less than {:.0} % apart.", EQUAL_BAND * 100.0)
+    } else {
+        format!("{figure}: {}.", list(&ahead))
+    };
+    let with = other_interfaces(result, standing);
+    if !with.is_empty() {
+        because.push_str(&format!(" Ahead with {}.", list(&with)));
+    }
+    (answer, because)
+}
+
+/// Which server has the highest rate with each further interface that more than one has.
+fn other_interfaces(result: &ResultFile, standing: &Standing<'_>) -> Vec<String> {
+    let rows = spice::rows(result);
+    let mut with = Vec::new();
+    for interface in result.suite.interfaces.iter().skip(1) {
+        let mut own: Vec<(&SystemResult, f64)> = standing
+            .servers
+            .iter()
+            .filter_map(|server| {
+                let row = rows
+                    .iter()
+                    .find(|row| row.system == server.system.name && row.interface == interface.name)?;
+                Some((server.system, row.requests_per_second))
+            })
+            .collect();
+        own.sort_by(|left, right| right.1.total_cmp(&left.1));
+        let [(first, best), (second, next), ..] = own[..] else { continue };
+        if best / next >= 1.0 + EQUAL_BAND {
+            let times = significant(best / next);
+            with.push(format!("{}: {} ({times} times {})", interface.title, first.title, second.title));
+        }
+    }
+    with
+}
+
+/// The server that the other questions are answered for.
+struct Leader<'a> {
+    result: &'a ResultFile,
+    plans: &'a [Plan],
+    system: &'a SystemResult,
+}
+
+impl Leader<'_> {
+    /// The plan of an interface of it; of its only workload where the suite compares none.
+    fn plan(&self, interface: &str) -> Option<&Plan> {
+        let title = series::title(self.result, self.system, interface);
+        self.plans.iter().find(|plan| plan.system == title)
+    }
+
+    fn base_interface(&self) -> &str {
+        self.system.mixes.first().map_or("", |mix| mix.interface.as_str())
+    }
+
+    /// The programs' interfaces with their processor time beside a static file's, the cheapest first.
+    fn programs(&self) -> Vec<Program> {
+        let mut programs: Vec<Program> = spice::rows(self.result)
+            .into_iter()
+            .filter(|row| row.system == self.system.name)
+            .filter_map(|row| {
+                let cost = row.processor_cost.as_ref()?;
+                let title = series::interface(self.result, &row.interface)?.title.clone();
+                Some(Program {
+                    title,
+                    us: cost.cpu_us_per_request,
+                    static_us: cost.static_cpu_us_per_request,
+                    row,
+                })
+            })
+            .collect();
+        programs.sort_by(|left, right| left.us.total_cmp(&right.us));
+        programs
+    }
+
+    fn which_interface(&self) -> Told {
+        if self.result.suite.interfaces.is_empty() {
+            return (
+                "One workload was measured".to_owned(),
+                "touchstone bench spice holds every interface of a server against its static files."
+                    .to_owned(),
+            );
+        }
+        let programs = self.programs();
+        let (Some(first), Some(last)) = (programs.first(), programs.last()) else {
+            return (
+                "Not measured".to_owned(),
+                format!("{} was measured with static files only, or not watched.", self.system.title),
+            );
+        };
+        let beyond = first.us - first.static_us;
+        let answer = if beyond > 0.0 {
+            format!("{}: {} µs beyond a static file", first.title, significant(beyond))
+        } else {
+            format!("{}: no dearer than a static file", first.title)
+        };
+        let all: Vec<String> = std::iter::once(format!("static file {}", significant(first.static_us)))
+            .chain(programs.iter().map(|program| format!("{} {}", program.title, significant(program.us))))
+            .collect();
+        let because = format!(
+            "Processor time of a request with {}, µs: {}. {}",
+            self.system.title,
+            all.join(", "),
+            if programs.len() > 1 {
+                format!("{} costs {} times a static file.", last.title, significant(last.us / last.static_us))
+            } else {
+                String::new()
+            }
+        );
+        (answer, because.trim_end().to_owned())
+    }
+
+    fn how_many_users(&self) -> Told {
+        let Some(plan) = self.plan(self.base_interface()) else { return not_measured() };
+        let useful = plan.useful_peak.as_ref().and_then(|found| found.useful.as_ref());
+        let (carried, load) = match useful {
+            Some(load) => (load.rate, load.load as u64),
+            None => (plan.peak_rate, plan.peak_clients),
+        };
+        let Some(served) = people(carried) else { return not_measured() };
+        let kind = match (useful, plan.useful_peak.as_ref()) {
+            (Some(_), Some(found)) => match &found.difference {
+                Some(why) => format!("the useful peak; {why}"),
+                None => "the useful peak, which is the peak".to_owned(),
+            },
+            (None, Some(found)) => match &found.difference {
+                Some(why) => format!("the peak, as {why}"),
+                None => "the peak".to_owned(),
+            },
+            (_, None) => "the peak".to_owned(),
+        };
+        let mut because = format!(
+            "Each opens a page a minute, of {} requests; {} carries {} requests/s with {} ({kind}).",
+            count(users::REQUESTS_PER_PAGE_2025 as u64),
+            self.system.title,
+            rate(carried),
+            clients(load),
+        );
+        if let Some((program, least)) = self.dearest().and_then(|program| {
+            let least = people(program.row.requests_per_second)?;
+            Some((program, least))
+        }) {
+            because.push_str(&format!(
+                " If every request ran {}: {}.",
+                program.title,
+                people_estimate(least)
+            ));
+        }
+        (format!("About {}", people_estimate(served)), because)
+    }
+
+    fn dearest(&self) -> Option<Program> {
+        self.programs().pop()
+    }
+
+    fn what_breaks(&self) -> Told {
+        let Some(plan) = self.plan(self.base_interface()) else { return not_measured() };
+        let first = plan.bottleneck.verdict;
+        let mut because = format!("{}: {}", self.system.title, uncapitalised(&plan.bottleneck.sentence));
+        let others: Vec<String> = self
+            .result
+            .suite
+            .interfaces
+            .iter()
+            .filter(|interface| interface.name != self.base_interface())
+            .filter_map(|interface| {
+                let verdict = self.plan(&interface.name)?.bottleneck.verdict;
+                (verdict != first).then(|| format!("{} ({})", interface.title, uncapitalised(what(verdict))))
+            })
+            .collect();
+        if !others.is_empty() {
+            because.push_str(&format!(" Otherwise with {}.", list(&others)));
+        }
+        (what(first).to_owned(), because)
+    }
+
+    fn what_to_change(&self) -> Told {
+        let mut changes: Vec<Told> = self.cheaper_interface().into_iter().collect();
+        changes.extend(acceleration::of(self.result).iter().filter_map(|it| accelerated(self.result, it)));
+        let remedy = self.plan(self.base_interface()).and_then(|plan| plan.advice.first());
+        changes.extend(
+            remedy.map(|it| (capitalised(&it.change), format!("{}.", it.gives.trim_end_matches('.')))),
+        );
+        let mut changes = changes.into_iter();
+        let Some((answer, mut because)) = changes.next() else {
+            return (
+                "Nothing is shown".to_owned(),
+                "Nothing held the server back in this result.".to_owned(),
+            );
+        };
+        for (change, gives) in changes {
+            because.push_str(&format!(
+                " Then: {} ({}).",
+                uncapitalised(&change),
+                gives.trim_end_matches('.')
+            ));
+        }
+        (answer, because)
+    }
+
+    /// The dearest interface in favour of the cheapest, where that gains much.
+    fn cheaper_interface(&self) -> Option<Told> {
+        let programs = self.programs();
+        let (cheap, dear) = (programs.first()?, programs.last()?);
+        let times = dear.us / cheap.us;
+        (times >= WORTH_A_CHANGE && programs.len() > 1).then(|| {
+            let by_rate = cheap.row.requests_per_second / dear.row.requests_per_second;
+            (
+                format!("Run programs by {}, not by {}", cheap.title, dear.title),
+                format!(
+                    "Measured: {} times the rate, and {} µs of processor time in the place of {}.",
+                    significant(by_rate),
+                    significant(cheap.us),
+                    significant(dear.us)
+                ),
+            )
+        })
+    }
+}
+
+/// A program's interface and its price.
+struct Program {
+    title: String,
+    us: f64,
+    static_us: f64,
+    row: SpiceRow,
+}
+
+/// The accelerator before an origin that was measured alone, where it gains much.
+fn accelerated(result: &ResultFile, acceleration: &Acceleration<'_>) -> Option<Told> {
+    let factors: Vec<(Option<&str>, f64)> = acceleration
+        .pairs(result)
+        .iter()
+        .filter_map(|pair| Some((pair.interface, pair.factors()?.rate)))
+        .collect();
+    let best = factors.iter().map(|(_, factor)| *factor).fold(0.0, f64::max);
+    (best >= WORTH_A_CHANGE).then(|| {
+        let told: Vec<String> = factors
+            .iter()
+            .map(|(title, factor)| match title {
+                Some(title) => format!("{} times with {title}", significant(*factor)),
+                None => format!("{} times", significant(*factor)),
+            })
+            .collect();
+        (
+            format!("Put the accelerator before {}", acceleration.origin.title),
+            format!("Measured, by the peak rate: {}.", list(&told)),
+        )
+    })
+}
+
+/// People that a rate carries, by the assumptions that the answer names.
+fn people(requests_per_second: f64) -> Option<f64> {
+    let assumed = users::Assumptions {
+        pages_per_minute: PAGES_PER_MINUTE,
+        requests_per_page: users::REQUESTS_PER_PAGE_2025,
+        cache_hit_share: 0.0,
+        first_party_share: 1.0,
+    };
+    users::users(requests_per_second, &assumed).filter(|people| people.is_finite())
+}
+
+/// What breaks, in the words of somebody who runs the server.
+fn what(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::ServerCpu => "The server\u{2019}s processors",
+        Verdict::SingleCore => "One processor of several",
+        Verdict::Softirq => "The processor that takes the interrupts",
+        Verdict::Nic => "The network link",
+        Verdict::Disk => "The disk",
+        Verdict::Memory => "Memory",
+        Verdict::AcceptQueue => "The accept queue",
+        Verdict::LocksOrOther => "Locks, or something that was not watched",
+        Verdict::Generator => "Not the server: the load engine",
+        Verdict::Undetermined => "Nothing that this result shows",
+    }
+}
+
+fn uncapitalised(sentence: &str) -> String {
+    let mut characters = sentence.chars();
+    // An abbreviation or a name keeps its capitals.
+    let is_word = sentence.chars().nth(1).is_none_or(|second| !second.is_uppercase());
+    match characters.next() {
+        Some(first) if is_word => first.to_lowercase().chain(characters).collect(),
+        _ => sentence.to_owned(),
+    }
+}
+
+fn capitalised(sentence: &str) -> String {
+    let mut characters = sentence.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planning::{Assumptions, plan};
+    use touchstone_lab::sample;
+
+    fn answers(result: &ResultFile) -> Vec<Answer> {
+        of(result, &plan(result, &[], &Assumptions::default()))
+    }
+
+    fn told<'a>(answers: &'a [Answer], question: &str) -> (&'a str, &'a str) {
+        let found = answers.iter().find(|answer| answer.question.starts_with(question)).unwrap();
+        (&found.answer, &found.because)
+    }
+
+    #[test]
+    fn five_questions_are_answered_of_static_files() {
+        let answers = answers(&sample::result());
+        assert_eq!(answers.len(), 5);
+        assert_eq!(
+            told(&answers, "Which server"),
+            ("touchstone 0.1.0", "The peak rate: 1.50 times nginx 1.22.1.")
+        );
+        assert_eq!(told(&answers, "Which interface").0, "One workload was measured");
+        // 60,000 / (77 / 60) = 46,753.
+        let (users, because) = told(&answers, "How many users");
+        assert_eq!(users, "About 46,000");
+        assert!(because.contains("3 runs are needed"), "{because}");
+        assert_eq!(told(&answers, "What breaks").0, "The server\u{2019}s processors");
+        assert!(told(&answers, "What to change").0.starts_with("Twice the processors"));
+    }
+
+    #[test]
+    fn interfaces_are_told_by_their_price() {
+        let answers = answers(&sample::spice());
+        let (server, because) = told(&answers, "Which server");
+        assert_eq!(server, "touchstone 0.1.0");
+        assert!(because.starts_with("The peak rate of a static file: 1.50 times nginx 1.22.1."), "{because}");
+        assert!(because.contains("SHTML: touchstone 0.1.0 (2.00 times nginx 1.22.1)"), "{because}");
+        let (interface, because) = told(&answers, "Which interface");
+        // 960,000 / 55,000 - 960,000 / 60,000.
+        assert_eq!(interface, "SHTML: 1.45 µs beyond a static file");
+        assert!(because.contains("static file 16.0, SHTML 17.5, CGI 960"), "{because}");
+        assert!(told(&answers, "How many users").1.contains("If every request ran CGI: 930."));
+        let (change, because) = told(&answers, "What to change");
+        assert_eq!(change, "Run programs by SHTML, not by CGI");
+        assert!(because.starts_with("Measured: 45.8 times the rate"), "{because}");
+        assert!(because.contains(" Then: twice the processors"), "{because}");
+    }
+
+    #[test]
+    fn the_accelerator_is_an_answer_and_no_rival() {
+        let result = sample::accelerated();
+        let answers = answers(&result);
+        let alone = acceleration::of(&result)[0].alone.unwrap().title.clone();
+        assert_eq!(told(&answers, "Which server").0, alone);
+        let (change, because) = told(&answers, "What to change");
+        assert!(change.starts_with("Put the accelerator before "), "{change}");
+        assert!(because.starts_with("Measured, by the peak rate: 6.50 times."), "{because}");
+    }
+
+    #[test]
+    fn rates_that_the_load_engine_set_give_way_to_processor_time() {
+        let mut result = sample::result();
+        let mix = &mut result.systems[0].mixes[2];
+        mix.generator_saturated = Some("a thread was busy".into());
+        mix.server.as_mut().unwrap().cpu_share = 0.7;
+        let answers = answers(&result);
+        let (server, because) = told(&answers, "Which server");
+        assert_eq!(server, "touchstone 0.1.0");
+        assert!(because.contains("processor time") && because.contains("1.50 times nginx"), "{because}");
+    }
+
+    #[test]
+    fn level_servers_and_nothing_at_all_are_said() {
+        let mut result = sample::result();
+        result.systems[1].mixes[2].requests_per_second = 59_500.0;
+        let found = answers(&result);
+        assert_eq!(
+            told(&found, "Which server"),
+            (
+                "No difference shown between touchstone 0.1.0 and nginx 1.22.1",
+                "The peak rate: less than 3 % apart."
+            )
+        );
+        result.systems.clear();
+        assert!(answers(&result).iter().all(|answer| answer.answer == "Not measured"));
+    }
+}

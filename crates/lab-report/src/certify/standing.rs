@@ -1,0 +1,63 @@
+//! Where a result stands by the run rules, in words: its class, what that allows, and what decided it. The report's first screen and
+//! the end of a run say the same.
+
+use super::recompute;
+use super::rules::{Class, Evidence, Rule, class, deciding, rules};
+use crate::report::audit_outcomes;
+use touchstone_lab::raw::RawMix;
+use touchstone_lab::result::ResultFile;
+
+/// The run rules and what came of them.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// Every rule.
+    pub rules: Vec<Rule>,
+    /// The class that follows.
+    pub class: Class,
+}
+
+impl Standing {
+    /// Applies the rules; with the raw data every figure is computed again.
+    pub fn of(result: &ResultFile, raw: Option<&[RawMix]>) -> Standing {
+        let recomputed = raw.map(|raw| recompute::result(result, raw));
+        let audit = audit_outcomes(result);
+        let rules = rules(&Evidence { result, recomputed: recomputed.as_ref(), audit: &audit });
+        Standing { class: class(&rules), rules }
+    }
+
+    /// What the class allows, for somebody who has not read the rules.
+    pub fn meaning(&self) -> &'static str {
+        match self.class {
+            Class::Certified => {
+                "every rule is fulfilled; its figures may be quoted once it is signed (touchstone certify)"
+            }
+            Class::Indicative => {
+                "compare the systems of this run with each other, and quote no absolute figure"
+            }
+            Class::Invalid => "nothing of it may be quoted",
+        }
+    }
+
+    /// What the rules that decide the class found.
+    pub fn reasons(&self) -> impl Iterator<Item = &str> {
+        deciding(&self.rules).map(|rule| rule.finding.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use touchstone_lab::sample;
+
+    #[test]
+    fn what_decides_is_told() {
+        let mut result = sample::result();
+        let standing = Standing::of(&result, None);
+        assert_eq!(standing.class, Class::Indicative);
+        assert!(standing.reasons().any(|reason| reason.contains("one machine")), "{standing:?}");
+        result.systems[0].mixes[2].latency.mean_us *= 2.0;
+        let standing = Standing::of(&result, None);
+        assert_eq!((standing.class, standing.meaning()), (Class::Invalid, "nothing of it may be quoted"));
+        assert!(standing.reasons().any(|reason| reason.contains("Little")), "{standing:?}");
+    }
+}

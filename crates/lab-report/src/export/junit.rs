@@ -1,0 +1,156 @@
+//! A result as JUnit's XML, so that continuous integration shows it: the run rules as one suite of tests, and each
+//! system's mixes as another.
+//!
+//! A rule that makes the result invalid is a failure; one that makes it indicative is skipped, as nothing is wrong with
+//! it. A mix fails when it was cut short, gave no answer, or failed more than one request of a thousand.
+
+use crate::certify::rules::{self, ERRORS_MAX, Evidence};
+use crate::certify::{Outcome, Rule};
+use crate::report;
+use std::fmt::Write as _;
+use touchstone_lab::result::{MixResult, ResultFile};
+use touchstone_lab::series::{self, Series};
+
+/// What became of a test.
+enum Fate {
+    Passed,
+    Skipped(String),
+    Failed(String),
+}
+
+/// The text.
+pub fn junit(result: &ResultFile) -> String {
+    let audit = report::audit_outcomes(result);
+    // The raw data is for `touchstone verify`: what is not looked at here is no failure.
+    let rules = rules::rules(&Evidence { result, recomputed: None, audit: &audit });
+    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let name = escaped(&format!("touchstone {}", result.suite.name));
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "<testsuites name=\"{name}\">");
+    let of_rules: Vec<(String, f64, Fate)> = rules
+        .iter()
+        .filter(|rule| rule.name != "raw_data")
+        .map(|rule| (rule.name.to_owned(), 0.0, of_rule(rule)))
+        .collect();
+    write_suite(&mut text, "run rules", &result.started_at, &of_rules);
+    for series in series::of(result) {
+        // Every run is told: one that failed must not hide behind the run that stands for its mix.
+        let name = |mix: &MixResult| match mix.run {
+            1 => mix.name.clone(),
+            run => format!("{}, run {run}", mix.name),
+        };
+        let of_mixes: Vec<(String, f64, Fate)> =
+            series.runs.iter().map(|mix| (name(mix), mix.length_s, of_mix(&series, mix))).collect();
+        write_suite(&mut text, &series.title, &result.started_at, &of_mixes);
+    }
+    text.push_str("</testsuites>\n");
+    text
+}
+
+fn of_rule(rule: &Rule) -> Fate {
+    match rule.outcome {
+        Outcome::Held => Fate::Passed,
+        Outcome::Indicative => {
+            Fate::Skipped(format!("indicative: {} (the rule: {})", rule.finding, rule.rule))
+        }
+        Outcome::Broken => Fate::Failed(format!("invalid: {} (the rule: {})", rule.finding, rule.rule)),
+    }
+}
+
+fn of_mix(series: &Series<'_>, mix: &MixResult) -> Fate {
+    let failed = mix.errors.total() as f64;
+    let share = failed / (failed + mix.requests as f64).max(1.0);
+    if !mix.complete {
+        Fate::Failed(format!("{} was cut short", mix.name))
+    } else if mix.requests == 0 {
+        Fate::Failed(format!("{} gave no valid answer", series.title))
+    } else if share > ERRORS_MAX {
+        Fate::Failed(format!("{:.3} % of the requests failed", share * 100.0))
+    } else {
+        Fate::Passed
+    }
+}
+
+fn write_suite(text: &mut String, name: &str, timestamp: &str, tests: &[(String, f64, Fate)]) {
+    let count = |of: fn(&Fate) -> bool| tests.iter().filter(|(_, _, fate)| of(fate)).count();
+    let failures = count(|fate| matches!(fate, Fate::Failed(_)));
+    let skipped = count(|fate| matches!(fate, Fate::Skipped(_)));
+    let time: f64 = tests.iter().map(|(_, time, _)| time).sum();
+    let (name, timestamp) = (escaped(name), escaped(timestamp));
+    let _ = writeln!(
+        text,
+        "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" \
+         time=\"{time:.3}\" timestamp=\"{timestamp}\">",
+        tests.len()
+    );
+    for (test, time, fate) in tests {
+        let head =
+            format!("    <testcase classname=\"{name}\" name=\"{}\" time=\"{time:.3}\"", escaped(test));
+        let _ = match fate {
+            Fate::Passed => writeln!(text, "{head}/>"),
+            Fate::Skipped(why) => {
+                writeln!(text, "{head}>\n      <skipped message=\"{}\"/>\n    </testcase>", escaped(why))
+            }
+            Fate::Failed(why) => {
+                writeln!(text, "{head}>\n      <failure message=\"{}\"/>\n    </testcase>", escaped(why))
+            }
+        };
+    }
+    text.push_str("  </testsuite>\n");
+}
+
+/// Text for an attribute: what XML gives a meaning to is written as a reference, what it does not allow is replaced.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' | '\t' | '\r' => escaped.push(' '),
+            // XML 1.0, section 2.2.
+            c if c < ' ' || c == '\u{fffe}' || c == '\u{ffff}' => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn rules_and_mixes_are_tests() {
+        let mut result = touchstone_lab::sample::result();
+        result.systems[0].title = "<a> & \"b\"\u{1}".into();
+        result.systems[0].mixes[0].errors.timeout = 10_000;
+        result.systems[1].mixes[1].complete = false;
+        let text = junit(&result);
+        assert!(
+            text.contains(
+                "<testsuite name=\"&lt;a&gt; &amp; &quot;b&quot;\u{fffd}\" tests=\"3\" failures=\"1\""
+            ),
+            "{text}"
+        );
+        assert!(text.contains(
+            "name=\"4_clients\" time=\"7.000\">\n      <failure message=\"4_clients was cut short\"/>"
+        ));
+        assert!(
+            text.contains("name=\"separate_hosts\" time=\"0.000\">\n      <skipped message=\"indicative: ")
+        );
+        assert!(text.contains("name=\"errors\" time=\"0.000\">\n      <failure message=\"invalid: "));
+        assert!(!text.contains("raw_data"));
+        assert_eq!(text.matches("<testsuite ").count(), text.matches("</testsuite>").count());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_is_told_can_end_an_attribute(text in "\\PC{0,30}[<>&\"\\x00-\\x1f]{0,5}") {
+            let escaped = escaped(&text);
+            prop_assert!(!escaped.contains(['<', '>', '"']) && escaped.chars().all(|c| c >= ' '));
+        }
+    }
+}

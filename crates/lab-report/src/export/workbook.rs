@@ -1,0 +1,409 @@
+//! WebBench's workbook: a Summary Report with its charts, a Client Data Report, and what was run.
+//!
+//! The sheets have WebBench's names and words. Figures are numbers and not text, so that a reader can compute with them;
+//! what was not measured is an empty cell.
+
+use rust_xlsxwriter::{
+    Chart, ChartMarker, ChartMarkerType, ChartType, DocProperties, ExcelDateTime, Format, FormatAlign,
+    Workbook, Worksheet, XlsxError,
+};
+use touchstone_lab::result::{ClientRow, MixResult, ResultFile};
+use touchstone_lab::series::{self, Series};
+use touchstone_lab::verdict::sentences;
+
+const SUMMARY: &str = "Summary Report";
+const CLIENT_DATA: &str = "Client Data Report";
+const TEST: &str = "Test";
+/// The rows of a sheet, less the heads: what does not fit any more is left out, and said.
+const ROWS_MAX: u32 = 1_048_000;
+/// Columns of the summary that charts are made of.
+const CLIENTS: u16 = 2;
+const RATE: u16 = 3;
+const THROUGHPUT: u16 = 4;
+const LATENCY: u16 = 5;
+const P99: u16 = 6;
+
+const SUMMARY_COLUMNS: [(&str, f64); 13] = [
+    ("System", 26.0),
+    ("Mix Name", 14.0),
+    ("Number of Clients", 12.0),
+    ("Requests Per Second", 14.0),
+    ("Throughput (Bytes/Sec)", 16.0),
+    ("Average Latency (ms)", 14.0),
+    ("99th Percentile (ms)", 14.0),
+    ("Maximum Latency (ms)", 14.0),
+    ("Total Requests", 14.0),
+    ("Errors", 10.0),
+    ("Server CPU (µs/request)", 14.0),
+    ("Server CPU (share)", 12.0),
+    ("Remark", 40.0),
+];
+/// How wide the column of texts is, in characters, and how high a line of it, in points.
+const TEXT_WIDTH: f64 = 110.0;
+const LINE_HEIGHT: f64 = 15.0;
+/// The number that workbooks have for this paper.
+const A4: u8 = 9;
+const CLIENT_COLUMNS: [(&str, f64); 9] = [
+    ("System", 26.0),
+    ("Mix Name", 14.0),
+    ("Client", 10.0),
+    ("Requests", 12.0),
+    ("Errors", 10.0),
+    ("Bytes Received", 16.0),
+    ("Average Latency (ms)", 14.0),
+    ("95th Percentile (ms)", 14.0),
+    ("Maximum Latency (ms)", 14.0),
+];
+
+/// The workbook's bytes; the text says why it cannot be made.
+pub fn workbook(result: &ResultFile) -> Result<Vec<u8>, String> {
+    make(result).map_err(|error| error.to_string())
+}
+
+fn make(result: &ResultFile) -> Result<Vec<u8>, XlsxError> {
+    let mut workbook = Workbook::new();
+    let mut properties = DocProperties::new().set_title(&result.suite.title).set_author("touchstone");
+    // The time of the run and not of the writing: the same result gives the same workbook.
+    if let Ok(time) = ExcelDateTime::parse_from_str(result.started_at.trim_end_matches('Z')) {
+        properties = properties.set_creation_datetime(&time);
+    }
+    workbook.set_properties(&properties);
+    let formats = Formats::new();
+    let spans = summary(workbook.add_worksheet(), result, &formats)?;
+    let client_span = client_data(workbook.add_worksheet(), result, &formats)?;
+    test(workbook.add_worksheet(), result, &formats)?;
+    let sheet = workbook.worksheet_from_name(SUMMARY)?;
+    let below = spans.iter().map(|span| span.last).max().unwrap_or(0) + 3;
+    insert_charts(sheet, &spans, below)?;
+    if let Some(span) = client_span {
+        let chart = fairness_chart(&span);
+        workbook.worksheet_from_name(CLIENT_DATA)?.insert_chart(
+            1,
+            CLIENT_COLUMNS.len() as u16 + 1,
+            &chart,
+        )?;
+    }
+    workbook.save_to_buffer()
+}
+
+struct Formats {
+    head: Format,
+    whole: Format,
+    decimals: Format,
+    percent: Format,
+    wrapped: Format,
+}
+
+impl Formats {
+    fn new() -> Formats {
+        Formats {
+            head: Format::new().set_bold().set_text_wrap().set_align(FormatAlign::Top),
+            whole: Format::new().set_num_format("#,##0"),
+            decimals: Format::new().set_num_format("#,##0.000"),
+            percent: Format::new().set_num_format("0.0%"),
+            wrapped: Format::new().set_text_wrap().set_align(FormatAlign::Top),
+        }
+    }
+}
+
+/// The rows of one system on a sheet.
+struct Span {
+    title: String,
+    first: u32,
+    last: u32,
+}
+
+fn heads(sheet: &mut Worksheet, columns: &[(&str, f64)], formats: &Formats) -> Result<(), XlsxError> {
+    for (column, (name, width)) in columns.iter().enumerate() {
+        let column = column as u16;
+        sheet.set_column_width(column, *width)?;
+        sheet.write_with_format(0, column, *name, &formats.head)?;
+    }
+    sheet.set_freeze_panes(1, 0)?;
+    sheet.set_repeat_rows(0, 0)?;
+    on_paper(sheet);
+    Ok(())
+}
+
+fn summary(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Result<Vec<Span>, XlsxError> {
+    sheet.set_name(SUMMARY)?;
+    heads(sheet, &SUMMARY_COLUMNS, formats)?;
+    let mut spans = Vec::new();
+    let mut row = 1;
+    for series in series::of(result) {
+        let first = row;
+        for mix in series.mixes.iter().take((ROWS_MAX - row.min(ROWS_MAX)) as usize) {
+            summary_row(sheet, row, &series, mix, formats)?;
+            row += 1;
+        }
+        if row > first {
+            spans.push(Span { title: name_text(&series.title), first, last: row - 1 });
+        }
+    }
+    Ok(spans)
+}
+
+fn summary_row(
+    sheet: &mut Worksheet,
+    row: u32,
+    series: &Series<'_>,
+    mix: &MixResult,
+    formats: &Formats,
+) -> Result<(), XlsxError> {
+    let Formats { whole, decimals, percent, .. } = formats;
+    let latency = &mix.latency;
+    sheet.write(row, 0, cell_text(&series.title))?;
+    sheet.write(row, 1, cell_text(&mix.name))?;
+    sheet.write(row, CLIENTS, mix.clients as f64)?;
+    number(sheet, row, RATE, mix.requests_per_second, decimals)?;
+    number(sheet, row, THROUGHPUT, mix.bytes_per_second, whole)?;
+    number(sheet, row, LATENCY, latency.mean_us / 1000.0, decimals)?;
+    number(sheet, row, P99, latency.p99_us / 1000.0, decimals)?;
+    number(sheet, row, 7, latency.max_us / 1000.0, decimals)?;
+    number(sheet, row, 8, mix.requests as f64, whole)?;
+    number(sheet, row, 9, mix.errors.total() as f64, whole)?;
+    if let Some(server) = &mix.server {
+        number(sheet, row, 10, server.cpu_us_per_request, decimals)?;
+        number(sheet, row, 11, server.cpu_share, percent)?;
+    }
+    let mut remarks = Vec::new();
+    if series.peak().is_some_and(|best| std::ptr::eq(best, mix)) {
+        remarks.push("peak");
+    }
+    if !mix.complete {
+        remarks.push("cut short");
+    }
+    // By what sign stands on the last sheet, in whole sentences.
+    if mix.generator_saturated.is_some() {
+        remarks.push("load engine at its limit");
+    }
+    sheet.write(row, 12, remarks.join("; "))?;
+    Ok(())
+}
+
+/// A number, or an empty cell where a damaged result holds none that a workbook can have.
+fn number(
+    sheet: &mut Worksheet,
+    row: u32,
+    column: u16,
+    value: f64,
+    format: &Format,
+) -> Result<(), XlsxError> {
+    if value.is_finite() {
+        sheet.write_number_with_format(row, column, value, format)?;
+    }
+    Ok(())
+}
+
+/// Text that a cell can hold: at most 32,767 characters.
+fn cell_text(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 32_767;
+    text.chars().take(CHARACTERS_MAX).collect()
+}
+
+/// Text that a chart can show as a name.
+fn name_text(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 100;
+    text.chars().take(CHARACTERS_MAX).collect()
+}
+
+/// Every client of every mix. Gives where the clients of the first system's peak stand.
+fn client_data(
+    sheet: &mut Worksheet,
+    result: &ResultFile,
+    formats: &Formats,
+) -> Result<Option<Span>, XlsxError> {
+    sheet.set_name(CLIENT_DATA)?;
+    heads(sheet, &CLIENT_COLUMNS, formats)?;
+    let mut of_peak = None;
+    let mut row = 1;
+    for series in series::of(result) {
+        let best = series.peak();
+        for mix in series.mixes.iter().copied() {
+            let first = row;
+            for client in &mix.client_rows {
+                if row > ROWS_MAX {
+                    sheet.write(row, 0, "more clients than a sheet has rows: see clients.csv")?;
+                    return Ok(of_peak);
+                }
+                client_row(sheet, row, &series, mix, client, formats)?;
+                row += 1;
+            }
+            if of_peak.is_none() && row > first && best.is_some_and(|best| std::ptr::eq(best, mix)) {
+                let title = name_text(&format!("{}, {}", series.title, mix.name));
+                of_peak = Some(Span { title, first, last: row - 1 });
+            }
+        }
+    }
+    Ok(of_peak)
+}
+
+fn client_row(
+    sheet: &mut Worksheet,
+    row: u32,
+    series: &Series<'_>,
+    mix: &MixResult,
+    client: &ClientRow,
+    formats: &Formats,
+) -> Result<(), XlsxError> {
+    let Formats { whole, decimals, .. } = formats;
+    sheet.write(row, 0, cell_text(&series.title))?;
+    sheet.write(row, 1, cell_text(&mix.name))?;
+    sheet.write(row, 2, client.client as f64)?;
+    number(sheet, row, 3, client.requests as f64, whole)?;
+    number(sheet, row, 4, client.errors as f64, whole)?;
+    number(sheet, row, 5, client.bytes as f64, whole)?;
+    number(sheet, row, 6, client.mean_us / 1000.0, decimals)?;
+    number(sheet, row, 7, client.p95_us / 1000.0, decimals)?;
+    number(sheet, row, 8, client.max_us / 1000.0, decimals)
+}
+
+/// What was run, where, and what came out.
+fn test(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Result<(), XlsxError> {
+    sheet.set_name(TEST)?;
+    on_paper(sheet);
+    sheet.set_column_width(0, 24)?;
+    sheet.set_column_width(1, TEXT_WIDTH)?;
+    let machine = &result.machine;
+    let suite = &result.suite;
+    let mut rows: Vec<(String, String)> = [
+        ("Suite", format!("{}{}", suite.title, if suite.quick { " (short form)" } else { "" })),
+        ("Source", suite.source.clone()),
+        ("Started", result.started_at.clone()),
+        ("Finished", result.finished_at.clone()),
+        ("Command", result.command_line.join(" ")),
+        ("Measured by", format!("{} {}", result.tool.name, result.tool.version)),
+        (
+            "Machine",
+            format!(
+                "{}, {} processors, {}, Linux {}",
+                machine.cpu_model, machine.cpus, machine.os, machine.kernel
+            ),
+        ),
+        (
+            "Load and server",
+            if machine.same_host { "on one machine" } else { "on separate machines" }.to_owned(),
+        ),
+        ("Connections", if suite.keep_alive { "kept" } else { "a new one for each request" }.to_owned()),
+    ]
+    .map(|(name, text)| (name.to_owned(), text))
+    .to_vec();
+    rows.extend(sentences(result).into_iter().map(|sentence| ("Verdict".to_owned(), sentence)));
+    rows.extend(result.warnings.iter().map(|warning| ("Beware".to_owned(), warning.clone())));
+    for (row, (name, text)) in rows.iter().enumerate() {
+        sheet.write_with_format(row as u32, 0, name, &formats.head)?;
+        let text = cell_text(text);
+        sheet.set_row_height(row as u32, lines(&text) * LINE_HEIGHT)?;
+        sheet.write_with_format(row as u32, 1, text, &formats.wrapped)?;
+    }
+    Ok(())
+}
+
+/// A sheet is printed across, as wide as the paper.
+fn on_paper(sheet: &mut Worksheet) {
+    sheet.set_landscape().set_paper_size(A4).set_print_fit_to_pages(1, 0);
+}
+
+/// Into how many lines a text is broken in its column. Its rows have their heights stated: not every program finds them out.
+fn lines(text: &str) -> f64 {
+    // A line holds a little less than its width says, as it is broken between words.
+    (text.chars().count() as f64 / (TEXT_WIDTH * 0.9)).ceil().max(1.0)
+}
+
+fn insert_charts(sheet: &mut Worksheet, spans: &[Span], below: u32) -> Result<(), XlsxError> {
+    /// Rows and columns that a chart takes.
+    const HEIGHT: u32 = 20;
+    const WIDTH: u16 = 5;
+    let charts = [
+        ("Requests Per Second", RATE, "requests/s"),
+        ("Throughput", THROUGHPUT, "bytes/s"),
+        ("Average Latency", LATENCY, "ms"),
+        ("99th Percentile of the Latency", P99, "ms"),
+    ];
+    // A chart without a series is refused.
+    for (index, (title, column, unit)) in charts.into_iter().filter(|_| !spans.is_empty()).enumerate() {
+        let place = (below + (index as u32 / 2) * HEIGHT, (index as u16 % 2) * WIDTH);
+        sheet.insert_chart(place.0, place.1, &summary_chart(title, column, unit, spans))?;
+    }
+    Ok(())
+}
+
+/// The markers of the systems: they differ without colours, too.
+const MARKERS: [ChartMarkerType; 5] = [
+    ChartMarkerType::Circle,
+    ChartMarkerType::Square,
+    ChartMarkerType::Triangle,
+    ChartMarkerType::Diamond,
+    ChartMarkerType::X,
+];
+
+fn summary_chart(title: &str, column: u16, unit: &str, spans: &[Span]) -> Chart {
+    let mut chart = Chart::new(ChartType::ScatterStraightWithMarkers);
+    chart.title().set_name(title);
+    chart.x_axis().set_name("clients");
+    chart.y_axis().set_name(unit).set_min(0);
+    chart
+        .set_width(640)
+        .set_height(380)
+        .set_alt_text(format!("{title} over the number of clients, a curve a system"));
+    for (index, span) in spans.iter().enumerate() {
+        chart
+            .add_series()
+            .set_name(&span.title)
+            .set_categories((SUMMARY, span.first, CLIENTS, span.last, CLIENTS))
+            .set_values((SUMMARY, span.first, column, span.last, column))
+            .set_marker(ChartMarker::new().set_type(MARKERS[index % MARKERS.len()]).set_size(7));
+    }
+    chart
+}
+
+fn fairness_chart(span: &Span) -> Chart {
+    let mut chart = Chart::new(ChartType::Scatter);
+    chart.title().set_name(&format!("Average Latency of each client: {}", span.title));
+    chart.x_axis().set_name("client");
+    chart.y_axis().set_name("ms").set_min(0);
+    chart.set_width(640).set_height(380).set_alt_text("the average latency of each client at the peak");
+    chart
+        .add_series()
+        .set_name(&span.title)
+        .set_categories((CLIENT_DATA, span.first, 2, span.last, 2))
+        .set_values((CLIENT_DATA, span.first, 6, span.last, 6));
+    chart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of the files in the archive: they stand in it uncompressed.
+    fn holds(bytes: &[u8], name: &str) -> bool {
+        bytes.windows(name.len()).any(|window| window == name.as_bytes())
+    }
+
+    #[test]
+    fn the_workbook_has_its_sheets_and_charts() {
+        let bytes = workbook(&touchstone_lab::sample::result()).unwrap();
+        for name in ["sheet1.xml", "sheet2.xml", "sheet3.xml", "charts/chart5.xml"] {
+            assert!(holds(&bytes, name), "{name}");
+        }
+        assert!(!holds(&bytes, "charts/chart6.xml"));
+        assert_eq!(
+            workbook(&touchstone_lab::sample::result()).unwrap(),
+            bytes,
+            "the same result, the same workbook"
+        );
+    }
+
+    #[test]
+    fn what_was_not_measured_or_is_no_number_makes_no_fault() {
+        let mut result = touchstone_lab::sample::result();
+        result.systems[0].mixes[0].server = None;
+        result.systems[0].mixes[0].requests_per_second = f64::NAN;
+        result.systems[0].title = "x".repeat(40_000);
+        result.systems[1].mixes.clear();
+        result.systems[2].mixes.iter_mut().for_each(|mix| mix.client_rows.clear());
+        assert!(workbook(&result).is_ok());
+        result.systems.clear();
+        assert!(workbook(&result).is_ok());
+    }
+}

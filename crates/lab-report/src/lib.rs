@@ -1,0 +1,12 @@
+//! The reports of the laboratory: what a result says, in every form, and whether it may be trusted.
+//!
+//! [`report`] is the page, [`export`] has the other forms, [`table`] the one for a terminal. [`certify`]
+//! checks every figure against the raw data and signs; [`planning`] and [`answers`] say what follows from a
+//! result.
+
+pub mod answers;
+pub mod certify;
+pub mod export;
+pub mod planning;
+pub mod report;
+pub mod table;

@@ -1,0 +1,232 @@
+//! Planning: from what was measured to what to expect and what to change.
+//!
+//! [`plan()`] looks at every system of a result: what held it back ([`bottleneck`]), whether a law describes its curve
+//! ([`usl`], [`mva`]), how many people its rate would serve ([`users`]), and what to change first ([`advice`]). Where the
+//! data does not tell, it says so instead of giving a number.
+
+pub mod advice;
+pub mod bottleneck;
+mod least_squares;
+pub mod mva;
+mod text;
+pub mod users;
+pub mod usl;
+
+pub use text::text;
+
+use advice::Advice;
+use bottleneck::{Bottleneck, Observed, Verdict};
+use mva::Station;
+use serde::Serialize;
+use touchstone_lab::loads;
+use touchstone_lab::raw::RawMix;
+use touchstone_lab::recording::Usage;
+use touchstone_lab::result::{MixResult, ResultFile, SystemResult};
+use touchstone_lab::series::{self, Series};
+use touchstone_lab::statistics::useful_peak::{Criteria, UsefulPeak};
+
+/// What the reader assumes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Assumptions {
+    /// Requests of a page.
+    pub requests_per_page: f64,
+    /// Share of them that go to this server.
+    pub first_party_share: f64,
+    /// The time within which 95 % of the answers must come, microseconds.
+    pub p95_max_us: Option<f64>,
+    /// What the accelerator spends on an answer from its cache, microseconds; absent: what the result shows of it.
+    pub accelerator_us: Option<f64>,
+}
+
+impl Default for Assumptions {
+    fn default() -> Assumptions {
+        Assumptions {
+            requests_per_page: users::REQUESTS_PER_PAGE_2025,
+            first_party_share: 1.0,
+            p95_max_us: None,
+            accelerator_us: None,
+        }
+    }
+}
+
+/// The plan of one system (and interface, where there are several).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// The system.
+    pub system: String,
+    /// Clients at the peak.
+    pub peak_clients: u64,
+    /// Requests a second at the peak.
+    pub peak_rate: f64,
+    /// Mean latency at the peak, microseconds.
+    pub peak_latency_us: f64,
+    /// The useful peak; absent where nothing was measured.
+    pub useful_peak: Option<UsefulPeak>,
+    /// What held it back.
+    pub bottleneck: Bottleneck,
+    /// The monitor's figures at the peak.
+    pub usage: Option<Usage>,
+    /// The scalability law.
+    pub usl: usl::Outcome,
+    /// The model of queues.
+    pub mva: mva::Outcome,
+    /// Users by the assumptions, a row for each number of pages a minute.
+    pub users: Vec<Vec<users::Cell>>,
+    /// Users by the formula of 1997.
+    pub users_of_1997: f64,
+    /// What to change, the most important first.
+    pub advice: Vec<Advice>,
+}
+
+/// The plans of a result: of every system that is no limit and that answered. `raw` may be empty.
+pub fn plan(result: &ResultFile, raw: &[RawMix], assumed: &Assumptions) -> Vec<Plan> {
+    let all = series::of(result);
+    let rivals = all.iter().filter(|series| !series.system.is_limit);
+    rivals.filter_map(|series| of_series(result, series, raw, assumed)).collect()
+}
+
+fn of_series(
+    result: &ResultFile,
+    series: &Series<'_>,
+    raw: &[RawMix],
+    assumed: &Assumptions,
+) -> Option<Plan> {
+    let system = series.system;
+    let complete: Vec<&MixResult> =
+        series.mixes.iter().copied().filter(|mix| mix.complete && mix.requests > 0).collect();
+    let peak = series.peak()?;
+    let (bottleneck, usage) = diagnosis(system, &complete, peak, raw);
+    let points: Vec<(f64, f64)> =
+        complete.iter().map(|mix| (mix.clients as f64, mix.requests_per_second)).collect();
+    let mva =
+        mva::of(&stations(system, &complete), result.suite.think_s_per_request(peak), &measured(&complete));
+    let advice = advice::of(&advice::Situation {
+        result,
+        system,
+        peak,
+        bottleneck: &bottleneck,
+        usage: usage.as_ref(),
+        mva: &mva,
+        assumed,
+    });
+    Some(Plan {
+        system: series.title.clone(),
+        peak_clients: peak.clients,
+        peak_rate: peak.requests_per_second,
+        peak_latency_us: peak.latency.mean_us,
+        useful_peak: loads::useful_peak(
+            series.runs.iter().copied(),
+            &Criteria {
+                p95_max_us: assumed.p95_max_us.or(result.method.useful.p95_max_us),
+                ..result.method.useful
+            },
+        ),
+        bottleneck,
+        usl: usl::of(&points),
+        mva,
+        users: users::table(peak.requests_per_second, assumed.requests_per_page, assumed.first_party_share),
+        users_of_1997: users::users_of_1997(peak.requests_per_second * 600.0),
+        usage,
+        advice,
+    })
+}
+
+/// The bottleneck at the peak; where nothing shows there, at the heaviest load: what turns clients away may cost the rate
+/// before it shows.
+fn diagnosis(
+    system: &SystemResult,
+    complete: &[&MixResult],
+    peak: &MixResult,
+    raw: &[RawMix],
+) -> (Bottleneck, Option<Usage>) {
+    let flat = is_flat(complete, peak);
+    let at = |mix: &MixResult| {
+        let row = system.mixes.iter().position(|other| std::ptr::eq(other, mix));
+        let of_mix = raw.iter().find(|raw| raw.system == system.name && Some(raw.row) == row);
+        let usage = of_mix.and_then(|raw| raw.recording.usage());
+        let engine_waited = of_mix.map(|raw| raw.engine.longest_waiting_thread);
+        let observed = Observed { mix, usage: usage.as_ref(), cpus: &system.cpus, engine_waited, flat };
+        (bottleneck::find(&observed), usage)
+    };
+    let found = at(peak);
+    let heaviest = complete.iter().max_by_key(|mix| mix.clients).filter(|mix| !std::ptr::eq(**mix, peak));
+    let unclear = |verdict| matches!(verdict, Verdict::LocksOrOther | Verdict::Undetermined);
+    match heaviest.filter(|_| unclear(found.0.verdict)).map(|mix| (mix, at(mix))) {
+        Some((mix, (mut beyond, usage))) if !unclear(beyond.verdict) => {
+            beyond.sentence = format!(
+                "Beyond the peak, with {}: {}",
+                touchstone_lab::figures::clients(mix.clients),
+                beyond.sentence
+            );
+            (beyond, usage)
+        }
+        _ => found,
+    }
+}
+
+/// Whether at least twice as many clients brought at most a tenth more than some lighter load.
+fn is_flat(mixes: &[&MixResult], peak: &MixResult) -> bool {
+    let near = mixes.iter().filter(|mix| mix.requests_per_second >= 0.9 * peak.requests_per_second);
+    let lightest = near.clone().map(|mix| mix.clients).min();
+    let heaviest = mixes.iter().map(|mix| mix.clients).max();
+    lightest.zip(heaviest).is_some_and(|(lightest, heaviest)| heaviest >= 2 * lightest)
+}
+
+/// The processors as a station: their time a request, from the median of the loads, as small loads are noisy.
+fn stations(system: &SystemResult, mixes: &[&MixResult]) -> Vec<Station> {
+    let demands: Vec<f64> =
+        mixes.iter().filter_map(|mix| Some(mix.server.as_ref()?.cpu_us_per_request)).collect();
+    let demand = touchstone_lab::statistics::quantile::median(&demands).filter(|demand| *demand > 0.0);
+    let servers = u32::try_from(system.cpus.len().max(1)).unwrap_or(u32::MAX);
+    let station =
+        |demand_us: f64| Station { name: "processors".to_owned(), demand_s: demand_us / 1e6, servers };
+    demand.map(station).into_iter().collect()
+}
+
+fn measured(mixes: &[&MixResult]) -> Vec<mva::Measured> {
+    let clients = |mix: &MixResult| u32::try_from(mix.clients).unwrap_or(u32::MAX);
+    mixes.iter().map(|mix| (clients(mix), mix.requests_per_second, mix.latency.mean_us / 1e6)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_planned_from_and_told_in_words() {
+        let result = touchstone_lab::sample::result();
+        let plans = plan(&result, &[], &Assumptions::default());
+        assert_eq!(plans.len(), 2, "the limit is no rival");
+        let first = &plans[0];
+        assert_eq!((first.peak_clients, first.bottleneck.verdict), (16, Verdict::ServerCpu));
+        assert!(matches!(first.usl, usl::Outcome::NotIdentified { .. }), "three loads");
+        let useful = first.useful_peak.as_ref().unwrap();
+        assert!(useful.useful.is_none() && useful.difference.as_ref().unwrap().contains("3 runs are needed"));
+        assert!(!first.advice.is_empty());
+        let text = text(&plans, &Assumptions::default());
+        for words in ["server-cpu", "not identified", "users", "1997", "accelerator"] {
+            assert!(text.contains(words), "{words} is not in\n{text}");
+        }
+        assert!(serde_json::to_string(&plans).is_ok());
+    }
+
+    #[test]
+    fn a_system_that_answered_nothing_has_no_plan() {
+        let mut result = touchstone_lab::sample::result();
+        result.systems[0].mixes.clear();
+        result.systems[1].mixes.iter_mut().for_each(|mix| mix.requests = 0);
+        assert!(plan(&result, &[], &Assumptions::default()).is_empty());
+    }
+
+    #[test]
+    fn a_curve_is_flat_when_twice_the_clients_bring_nothing() {
+        let mixes = [
+            touchstone_lab::sample::mix(1, 100.0),
+            touchstone_lab::sample::mix(8, 500.0),
+            touchstone_lab::sample::mix(16, 510.0),
+        ];
+        let all: Vec<&MixResult> = mixes.iter().collect();
+        assert!(is_flat(&all, &mixes[2]));
+        assert!(!is_flat(&all[..2], &mixes[1]));
+    }
+}

@@ -1,0 +1,288 @@
+//! Capacity: the peak and the useful peak with the reason why they differ, what held each system back with the evidence of
+//! every rule, the law of its curve where the figures tell one, how many people the rate serves, and what to change.
+
+use maud::{Markup, html};
+
+use super::number;
+use super::table::{Part, Row, Table};
+use super::view::View;
+use super::words;
+use crate::planning::bottleneck::Evidence;
+use crate::planning::{Plan, mva, users, usl};
+use touchstone_lab::result::SpeedupRow;
+use touchstone_lab::statistics::useful_peak::{Criteria, UsefulPeak};
+
+/// The most characters of a reason in a cell.
+const REASON_LIMIT: usize = 300;
+
+/// The sections: capacity, and the evidence.
+pub(super) fn section(view: &View) -> Markup {
+    let plans: Vec<(&str, &Plan)> =
+        view.systems.iter().filter_map(|system| Some((system.label.as_str(), system.plan?))).collect();
+    html! {
+        section aria-labelledby="capacity" {
+            h2 id="capacity" { "Capacity" }
+            @if plans.is_empty() {
+                p { (number::NOT_MEASURED) }
+            } @else {
+                (lead())
+                (peaks(&plans).write())
+                (people(&plans).write())
+                (laws(&plans).write())
+                @if !view.result.speedups.is_empty() { (speedups(view).write()) }
+                h3 { "What to change, and what it would give" }
+                (advice(&plans).write())
+            }
+        }
+        section aria-labelledby="bottleneck" {
+            h2 id="bottleneck" { "What held each system back" }
+            @if plans.is_empty() {
+                p { (number::NOT_MEASURED) }
+            } @else {
+                p class="lead" {
+                    "Each rule looks at one figure at the peak and holds it against its limit; the first that speaks decides. A \
+                     figure that was not measured speaks neither for nor against."
+                }
+                (verdicts(&plans).write())
+                @for (label, plan) in &plans {
+                    details class="numbers" {
+                        summary { "The evidence" span class="unseen" { " of" } ": " (label) }
+                        (evidence(label, plan).write())
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn lead() -> Markup {
+    let criteria = Criteria::default();
+    html! {
+        p class="lead" {
+            "The peak is the highest rate, whatever people think of it. The useful peak is the largest load at which, in at least "
+            (criteria.runs_min) " runs, at most one request of " (number::grouped(1.0 / criteria.errors_max, 0))
+            " failed, all clients were served alike (Jain\u{2019}s index at least " (criteria.jain_min)
+            ", the slowest client at most " (criteria.slowest_over_median_max)
+            " times the median one) and the load engine had room. "
+            code { "touchstone plan --p95 TIME" } " adds a time within which 95 % of the answers must come."
+        }
+    }
+}
+
+fn peaks(plans: &[(&str, &Plan)]) -> Table {
+    let row = |(label, plan): &(&str, &Plan)| {
+        let useful = plan.useful_peak.as_ref();
+        let load = useful.and_then(|found| found.useful.as_ref());
+        Row::new(
+            *label,
+            vec![
+                number::rate(plan.peak_rate),
+                number::count(plan.peak_clients),
+                load.map_or_else(|| "none shown".to_owned(), |load| number::rate(load.rate)),
+                load.map_or_else(String::new, |load| number::grouped(load.load, 0)),
+                why_they_differ(useful),
+            ],
+        )
+    };
+    let mut table = Table::new(
+        "Peak and useful peak",
+        &["System", "requests/s", "clients", "requests/s", "clients", "Why the two differ"],
+        plans.iter().map(row).collect(),
+    )
+    .with_words(&[0, 5]);
+    table.groups =
+        vec![(String::new(), 1), ("Peak".to_owned(), 2), ("Useful peak".to_owned(), 2), (String::new(), 1)];
+    table
+}
+
+fn why_they_differ(found: Option<&UsefulPeak>) -> String {
+    match found.map(|found| found.difference.as_deref()) {
+        None => number::NOT_MEASURED.to_owned(),
+        Some(None) => "they are the same".to_owned(),
+        Some(Some(why)) => words::line(why, REASON_LIMIT),
+    }
+}
+
+/// Users over pages a minute and what the browser's cache answers.
+fn people(plans: &[(&str, &Plan)]) -> Table {
+    let mut columns = vec!["Pages that each opens a minute".to_owned()];
+    columns.extend(users::CACHE_HIT_SHARES.map(|share| format!("{:.0}\u{a0}% cached", share * 100.0)));
+    let part = |(label, plan): &(&str, &Plan)| {
+        let mut rows: Vec<Row> = users::PAGES_PER_MINUTE
+            .iter()
+            .zip(&plan.users)
+            .map(|(pages, row)| {
+                let cell = |cell: &users::Cell| {
+                    number::optional(cell.users, touchstone_lab::figures::people_estimate)
+                };
+                Row::new(pages.to_string(), row.iter().map(cell).collect())
+            })
+            .collect();
+        let mut of_1997 = vec![touchstone_lab::figures::people_estimate(plan.users_of_1997)];
+        of_1997.resize(users::CACHE_HIT_SHARES.len(), String::new());
+        rows.push(Row::new("the formula of 1997: 5 requests a minute each", of_1997));
+        Part { heading: Some((*label).to_owned()), rows }
+    };
+    Table {
+        caption: format!(
+            "Users that the peak rate serves, with pages of {} requests (the median home page of 2025, HTTP Archive), all of \
+             them to this server, by how many of them the browser\u{2019}s cache answers",
+            number::grouped(users::REQUESTS_PER_PAGE_2025, 0)
+        ),
+        columns,
+        words: vec![0],
+        parts: plans.iter().map(part).collect(),
+        ..Table::default()
+    }
+}
+
+/// More processors beside fewer: the 1P and 2P tables of the reports.
+fn speedups(view: &View) -> Table {
+    let row = |row: &SpeedupRow| {
+        let interface = touchstone_lab::series::interface(view.result, &row.interface);
+        let of = interface.map(|interface| format!(", {}", words::line(&interface.title, 60)));
+        let title = format!("{}{}", view.system_label(&row.system), of.unwrap_or_default());
+        Row::new(
+            title,
+            vec![
+                number::count(row.base_processors),
+                number::rate(row.base_peak.requests_per_second.median),
+                number::count(row.processors),
+                number::rate(row.peak.requests_per_second.median),
+                number::grouped(row.speedup, 2),
+                number::percent(row.efficiency),
+            ],
+        )
+    };
+    let columns = [
+        "System",
+        "processors",
+        "peak, requests/s",
+        "processors",
+        "peak, requests/s",
+        "speedup",
+        "efficiency",
+    ];
+    let rows = view.result.speedups.iter().map(row).collect();
+    Table::new("Speedup: the peak on more processors beside that on the fewest", &columns, rows)
+        .with_words(&[0])
+}
+
+/// What describes the curves, or why nothing does.
+fn laws(plans: &[(&str, &Plan)]) -> Table {
+    let row =
+        |(label, plan): &(&str, &Plan)| Row::new(*label, vec![scalability(&plan.usl), queues(&plan.mva)]);
+    Table::new(
+        "The laws of the curves: what the figures tell, or why they do not",
+        &["System", "Universal Scalability Law", "Queues (mean value analysis)"],
+        plans.iter().map(row).collect(),
+    )
+    .with_words(&[0, 1, 2])
+}
+
+fn scalability(outcome: &usl::Outcome) -> String {
+    match outcome {
+        usl::Outcome::Identified(law) => {
+            let significant = touchstone_lab::figures::significant;
+            let end = match (law.peak_load(), law.ceiling()) {
+                (Some(load), _) => format!(
+                    "; its peak lies at {} requests/s with {} clients",
+                    number::rate(law.rate(load)),
+                    number::grouped(load, 0)
+                ),
+                (None, Some(ceiling)) => {
+                    format!("; contention bounds it at {} requests/s", number::rate(ceiling))
+                }
+                (None, None) => "; it scales as far as it was measured".to_owned(),
+            };
+            format!(
+                "one client alone {} requests/s, contention {}, crosstalk {:.2e}{end}",
+                number::rate(law.gamma.estimate),
+                significant(law.alpha.estimate),
+                law.beta.estimate
+            )
+        }
+        usl::Outcome::NotIdentified { reasons, .. } => not_identified(reasons),
+    }
+}
+
+fn queues(outcome: &mva::Outcome) -> String {
+    match outcome {
+        mva::Outcome::Identified(model) => {
+            let demand_us: f64 = model.stations.iter().map(|station| station.demand_s * 1e6).sum();
+            let ceiling = mva::ceiling(&model.stations).map_or_else(String::new, |rate| {
+                format!("; the processors allow {} requests/s", number::rate(rate))
+            });
+            format!(
+                "a request needs {} µs of the processors and {} µs elsewhere{ceiling}",
+                number::grouped(demand_us, 1),
+                number::grouped(model.delay_s * 1e6, 1)
+            )
+        }
+        mva::Outcome::NotIdentified { reasons } => not_identified(reasons),
+    }
+}
+
+fn not_identified(reasons: &[String]) -> String {
+    format!("not identified: {}", words::line(&reasons.join("; "), REASON_LIMIT))
+}
+
+fn advice(plans: &[(&str, &Plan)]) -> Table {
+    let parts = plans.iter().filter(|(_, plan)| !plan.advice.is_empty()).map(|(label, plan)| Part {
+        heading: Some((*label).to_owned()),
+        rows: plan
+            .advice
+            .iter()
+            .map(|advice| {
+                Row::new(
+                    words::line(&advice.change, REASON_LIMIT),
+                    vec![words::line(&advice.gives, REASON_LIMIT)],
+                )
+            })
+            .collect(),
+    });
+    Table {
+        caption: "Changes, the most important first; each gain is a bound or a model\u{2019}s figure, and says which".to_owned(),
+        columns: ["Change", "What it would give"].map(str::to_owned).to_vec(),
+        words: vec![0, 1],
+        parts: parts.collect(),
+        ..Table::default()
+    }
+}
+
+fn verdicts(plans: &[(&str, &Plan)]) -> Table {
+    let row = |(label, plan): &(&str, &Plan)| {
+        let bottleneck = &plan.bottleneck;
+        Row::new(
+            *label,
+            vec![bottleneck.verdict.name().to_owned(), words::line(&bottleneck.sentence, REASON_LIMIT)],
+        )
+    };
+    Table::new("The bottleneck at the peak", &["System", "Verdict", "Why"], plans.iter().map(row).collect())
+        .with_words(&[0, 1, 2])
+}
+
+fn evidence(label: &str, plan: &Plan) -> Table {
+    let row = |it: &Evidence| {
+        let speaks = match it.speaks {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => number::NOT_MEASURED,
+        };
+        Row::new(
+            it.verdict.name(),
+            vec![
+                speaks.to_owned(),
+                words::line(&it.figure, REASON_LIMIT),
+                words::line(&it.limit, REASON_LIMIT),
+            ],
+        )
+        .strong(it.speaks == Some(true))
+    };
+    Table::new(
+        format!("Every rule for {label}, in the order in which they decide"),
+        &["Speaks for", "Speaks", "Figure", "Its limit"],
+        plan.bottleneck.evidence.iter().map(row).collect(),
+    )
+    .with_words(&[0, 1, 2, 3])
+}

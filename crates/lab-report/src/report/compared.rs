@@ -1,0 +1,119 @@
+//! The systems beside one another: how many times faster one is than another over the mixes that both completed, with the
+//! interval of the ratio, and whether a difference is shown at all. Several results stand here as well, each system with the
+//! others.
+
+use maud::{Markup, html};
+
+use super::number;
+use super::table::{Row, Table};
+use super::view::View;
+use super::words;
+use touchstone_lab::compare;
+use touchstone_lab::result::{Compared, Figure};
+use touchstone_lab::statistics::paired::{Conclusion, FEWEST_PAIRS};
+
+/// The most pairs of systems that are told; with more, those of the first ones.
+const PAIRS_MAX: usize = 40;
+/// The seed of the bootstrap: the same result always gives the same page.
+const SEED: u64 = 1;
+
+/// The section; nothing where there is nothing to compare.
+pub(super) fn section(view: &View) -> Markup {
+    let compared = all(view);
+    html! {
+        @if !compared.is_empty() {
+            section aria-labelledby="compared" {
+                h2 id="compared" { "Beside one another" }
+                p class="lead" {
+                    "Each mix that two systems completed with the same interface is a pair; what is told is the median of the \
+                     pairs\u{2019} ratios, with its interval of 95 %. A difference is shown where the whole interval lies beyond 1 %; \
+                     fewer than " (FEWEST_PAIRS) " pairs show nothing."
+                }
+                (table(&compared).write())
+            }
+        }
+    }
+}
+
+/// Every two systems with the same interface.
+fn all(view: &View) -> Vec<Compared> {
+    let sides = compare::sides("", view.result);
+    let mut compared = Vec::new();
+    for (index, first) in sides.iter().enumerate() {
+        for second in &sides[index + 1..] {
+            compared.extend(compare::compare(first, second, None, SEED));
+        }
+        if compared.len() >= PAIRS_MAX {
+            compared.truncate(PAIRS_MAX);
+            break;
+        }
+    }
+    compared
+}
+
+fn table(compared: &[Compared]) -> Table {
+    Table::new(
+        "How many times faster, over the mixes that both completed",
+        &["System", "than", "by", "times", "from", "to", "pairs", "what is shown"],
+        compared.iter().map(row).collect(),
+    )
+    .with_words(&[0, 1, 2, 7])
+}
+
+/// The better of the two stands first.
+fn row(compared: &Compared) -> Row {
+    let it = &compared.comparison;
+    let more_is_better = compared.figure == Figure::Rate;
+    let first_is_better = (it.ratio.estimate >= 1.0) == more_is_better;
+    let (better, other) = if first_is_better {
+        (&compared.first, &compared.second)
+    } else {
+        (&compared.second, &compared.first)
+    };
+    let (times, from, to) = if it.ratio.estimate >= 1.0 {
+        (it.ratio.estimate, it.ratio.low, it.ratio.high)
+    } else {
+        (1.0 / it.ratio.estimate, 1.0 / it.ratio.high, 1.0 / it.ratio.low)
+    };
+    let shown = match it.conclusion {
+        Conclusion::FirstHigher | Conclusion::SecondHigher => "a difference",
+        Conclusion::NoDifferenceShown => "no difference",
+        Conclusion::TooFewPairs => "nothing: too few pairs",
+    };
+    let cells = vec![
+        words::line(other, 80),
+        compared.figure.title().to_owned(),
+        number::grouped(times, 3),
+        number::grouped(from, 3),
+        number::grouped(to, 3),
+        number::count(it.pairs as u64),
+        shown.to_owned(),
+    ];
+    Row::new(words::line(better, 80), cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use touchstone_lab::result::ResultFile;
+
+    fn page(result: &ResultFile) -> String {
+        super::super::html(result, None)
+    }
+
+    #[test]
+    fn the_faster_stands_first_by_both_figures() {
+        // 60,000 against 40,000 requests/s, 16 against 24 µs: 1.5 times by both, in each of three mixes.
+        let page = page(&touchstone_lab::sample::result());
+        let section = &page[page.find("id=\"compared\"").unwrap()..page.find("id=\"mixes\"").unwrap()];
+        assert_eq!(section.matches("<td>1.500</td>").count(), 2 * 3, "{section}");
+        let row = section.find("<th scope=\"row\" class=\"words\">touchstone 0.1.0</th>").unwrap();
+        assert!(section[row..].contains("nginx 1.22.1") && section.contains("too few pairs"));
+    }
+
+    #[test]
+    fn a_lone_system_is_beside_nobody() {
+        let mut result = touchstone_lab::sample::result();
+        result.systems.truncate(1);
+        assert!(!page(&result).contains("id=\"compared\""));
+    }
+}

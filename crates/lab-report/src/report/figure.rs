@@ -1,0 +1,261 @@
+//! The figure: a heading, a caption that says in words what is shown, the drawing, and the same numbers as a table.
+//! Here too is the figure that the report has most of: one measure against the number of clients, a curve a system.
+
+use maud::{Markup, html};
+
+use super::chart::{Across, Canvas, LineChart, Point, Series, Upward};
+use super::interval::{self, Ends};
+use super::number::{self, NOT_MEASURED};
+use super::scale::ValueScale;
+use super::table::{Part, Row, Table};
+use super::view::{SystemView, View, drawable, is_lower_bound};
+use super::words;
+use touchstone_lab::result::MixResult;
+
+/// From more curves than these the caption tells only the ends.
+const TOLD_MAX: usize = 6;
+
+/// A figure, before it is written.
+pub(super) struct Figure {
+    /// Unique in the page.
+    pub(super) id: String,
+    /// Its heading.
+    pub(super) heading: String,
+    /// What it shows, in words.
+    pub(super) caption: String,
+    /// Line samples and names, shown where the names do not fit into the drawing.
+    pub(super) legend: Option<Markup>,
+    /// The drawing; absent when nothing was measured.
+    pub(super) drawing: Option<Markup>,
+    /// The numbers of the drawing.
+    pub(super) tables: Vec<Table>,
+}
+
+impl Figure {
+    /// The figure as HTML.
+    pub(super) fn write(&self) -> Markup {
+        html! {
+            figure id=(self.id) aria-labelledby={ (self.id) "-heading" } {
+                figcaption {
+                    h3 id={ (self.id) "-heading" } { (self.heading) }
+                    p { (self.caption) }
+                }
+                @match &self.drawing {
+                    Some(drawing) => {
+                        @if let Some(legend) = &self.legend { (legend) }
+                        (drawing)
+                        details class="numbers" {
+                            summary { "The numbers" span class="unseen" { " of: " (self.heading) } }
+                            @for table in &self.tables { (table.write()) }
+                        }
+                    }
+                    None => p class="absent" { (NOT_MEASURED) }
+                }
+            }
+        }
+    }
+}
+
+/// A measure of a mix, to be drawn against the number of clients.
+pub(super) struct Measure<'a> {
+    /// Unique in the page.
+    pub(super) id: &'a str,
+    /// The figure's heading.
+    pub(super) heading: &'a str,
+    /// Over the axis, and in the words of a point.
+    pub(super) unit: &'a str,
+    /// A second unit for the axis and the table: its name, one of the first in it, and how it is written.
+    pub(super) second: Option<(&'a str, f64)>,
+    /// What is said of it before the systems' figures.
+    pub(super) meaning: &'a str,
+    /// How the highest value of a system is told: "highest" or "lowest".
+    pub(super) best: Best,
+    /// The measure itself, in the unit of the axis.
+    pub(super) value: &'a dyn Fn(&MixResult) -> Option<f64>,
+    /// How one figure is written.
+    pub(super) write: fn(f64) -> String,
+    /// What is said of the limit's line, where there is one.
+    pub(super) of_the_limit: &'a str,
+    /// Whether it is in proportion to the rate, whose seconds tell an interval of a lone run.
+    pub(super) follows_rate: bool,
+}
+
+/// Which value of a curve its caption tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Best {
+    /// The highest.
+    Highest,
+    /// The lowest.
+    Lowest,
+}
+
+impl Measure<'_> {
+    /// The figure for the systems of a result, drawn for the page's width and for a telephone.
+    pub(super) fn figure(&self, view: &View, canvas: Canvas) -> Figure {
+        let chart = self.chart(view);
+        let mut caption = format!("{} {}", self.meaning, chart.description);
+        if view.limit().is_some() {
+            caption.push_str(self.of_the_limit);
+        }
+        if chart.has_intervals() {
+            caption.push(' ');
+            caption.push_str(&interval::in_words(view));
+        }
+        if view.has_lower_bounds() {
+            caption.push_str(
+                " A hollow marker: the mix was cut short, or the load engine was at its limit; its rate is a lower bound.",
+            );
+        }
+        Figure {
+            id: self.id.to_owned(),
+            heading: self.heading.to_owned(),
+            caption,
+            legend: legend(&chart, canvas),
+            drawing: (!chart.is_empty()).then(|| both(&chart, canvas)),
+            tables: vec![self.table(view)],
+        }
+    }
+
+    fn chart(&self, view: &View) -> LineChart {
+        let series: Vec<Series> = view
+            .systems
+            .iter()
+            .map(|system| Series {
+                label: system.label.clone(),
+                style: system.style,
+                points: system.mixes.iter().map(|mix| self.point(system, mix)).collect(),
+            })
+            .collect();
+        let points = series.iter().flat_map(|series| &series.points);
+        let values = points.filter_map(|point| point.interval.map(|ends| ends.high).or(point.value));
+        let scale = ValueScale::from_zero(values.fold(0.0, f64::max), 6);
+        LineChart {
+            id: self.id.to_owned(),
+            title: format!("{} against virtual clients", self.heading),
+            description: self.description(&series),
+            across: Across::Clients(view.clients.clone()),
+            upward: Upward {
+                scale,
+                unit: self.unit.to_owned(),
+                second: self.second.map(|(unit, factor)| (unit.to_owned(), factor)),
+            },
+            series,
+        }
+    }
+
+    fn point(&self, system: &SystemView, mix: &MixResult) -> Point {
+        let value = (self.value)(mix).and_then(drawable);
+        let words = value.map(|value| {
+            format!(
+                "{}, {}: {} {}",
+                system.label,
+                words::clients(mix.clients),
+                (self.write)(value),
+                self.unit
+            )
+        });
+        let interval = value.and_then(|_| self.interval(system, mix));
+        Point { across: mix.clients as f64, value, words, lower_bound: is_lower_bound(mix), interval }
+    }
+
+    fn interval(&self, system: &SystemView, mix: &MixResult) -> Option<Ends> {
+        interval::of_runs(system.runs_of(mix), self.value, self.follows_rate)
+    }
+
+    /// The best value of every curve, in a sentence; of many curves those of the first and the last.
+    fn description(&self, series: &[Series]) -> String {
+        let mut told: Vec<(f64, String)> = series
+            .iter()
+            .filter_map(|series| {
+                let measured = series.points.iter().filter_map(|point| Some((point.across, point.value?)));
+                let better = |a: &(f64, f64), b: &(f64, f64)| a.1.total_cmp(&b.1);
+                let (clients, value) = match self.best {
+                    Best::Highest => measured.max_by(better),
+                    Best::Lowest => measured.min_by(better),
+                }?;
+                let written = (self.write)(value);
+                Some((value, format!("{}: {written} with {}", series.label, words::clients(clients as u64))))
+            })
+            .collect();
+        let best = if self.best == Best::Highest { "Highest" } else { "Lowest" };
+        if told.len() > TOLD_MAX {
+            told.sort_by(|left, right| right.0.total_cmp(&left.0));
+            let (first, last) = (&told[0].1, &told[told.len() - 1].1);
+            return format!("{best} of each curve, in {}, from {first} to {last}.", self.unit);
+        }
+        let told: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
+        if told.is_empty() {
+            String::new()
+        } else {
+            format!("{best}, in {} \u{2013} {}.", self.unit, told.join("; "))
+        }
+    }
+
+    fn table(&self, view: &View) -> Table {
+        let systems = &view.systems;
+        // A column for the intervals, where some figure has one.
+        let with_intervals =
+            systems.iter().any(|system| system.mixes.iter().any(|mix| self.interval(system, mix).is_some()));
+        let units = 1 + usize::from(self.second.is_some()) + usize::from(with_intervals);
+        let mut columns = vec!["Clients".to_owned()];
+        let mut groups = vec![(String::new(), 1)];
+        for system in systems {
+            groups.push((system.label.clone(), units));
+            columns.push(self.unit.to_owned());
+            columns.extend(with_intervals.then(|| "interval".to_owned()));
+            columns.extend(self.second.map(|(unit, _)| unit.to_owned()));
+        }
+        let rows = view
+            .mix_keys()
+            .iter()
+            .map(|key| {
+                let mut cells = Vec::new();
+                for system in systems {
+                    let mix = system.mix(key);
+                    let value = mix.and_then(|mix| (self.value)(mix)).and_then(drawable);
+                    cells.push(number::optional(value, self.write));
+                    if with_intervals {
+                        let ends = mix.and_then(|mix| self.interval(system, mix));
+                        cells.push(ends.map_or_else(String::new, |ends| {
+                            format!("{} to {}", (self.write)(ends.low), (self.write)(ends.high))
+                        }));
+                    }
+                    if let Some((_, factor)) = self.second {
+                        cells.push(number::optional(value, |value| number::rate(value * factor)));
+                    }
+                }
+                Row::new(view.mix_label(key), cells)
+            })
+            .collect();
+        Table {
+            caption: format!("{}, by virtual clients", self.heading),
+            groups,
+            columns,
+            words: Vec::new(),
+            parts: vec![Part { heading: None, rows }],
+        }
+    }
+}
+
+/// A chart for the page's width and for a telephone; the style sheet shows one of them.
+pub(super) fn both(chart: &LineChart, canvas: Canvas) -> Markup {
+    html! {
+        (chart.draw(canvas))
+        @if canvas.name != "any" { (chart.draw(Canvas::NARROW)) }
+    }
+}
+
+/// A legend, where the names do not fit at the line ends: on a telephone, or on every canvas.
+pub(super) fn legend(chart: &LineChart, canvas: Canvas) -> Option<Markup> {
+    if chart.series.len() < 2 || chart.names_fit(Canvas::NARROW) {
+        return None;
+    }
+    let class = if canvas.name == "wide" { "legend narrow" } else { "legend" };
+    Some(html! {
+        ul class=(class) aria-hidden="true" {
+            @for series in &chart.series {
+                li { (series.style.sample()) span { (series.label) } }
+            }
+        }
+    })
+}

@@ -1,0 +1,377 @@
+//! Latency: its percentiles against the number of clients, a drawing for each system, and the whole distribution at
+//! the peak, drawn by nines.
+
+use maud::{Markup, html};
+
+use super::chart::{Across, Canvas, LineChart, Point, Series, Upward};
+use super::figure::{Figure, both, legend};
+use super::interval::{self, Ends};
+use super::number;
+use super::scale::{NinesScale, ValueScale};
+use super::table::{Part, Row, Table};
+use super::view::{SystemView, View, drawable, is_lower_bound};
+use super::words;
+use touchstone_lab::result::{LatencyRecord, MixResult};
+
+/// A largest figure so many times the quickest median takes a scale by powers of ten: on one from zero the quick would lie flat.
+const SPREAD_FOR_LOGARITHM: f64 = 25.0;
+
+/// A figure of a latency record.
+type Percentile = (&'static str, fn(&LatencyRecord) -> f64);
+
+/// The percentiles that are drawn.
+const DRAWN: [Percentile; 3] =
+    [("p50", |latency| latency.p50_us), ("p95", |latency| latency.p95_us), ("p99", |latency| latency.p99_us)];
+
+/// The figures of the table under each drawing.
+const TABLED: [Percentile; 8] = [
+    ("mean", |latency| latency.mean_us),
+    ("min", |latency| latency.min_us),
+    ("p50", |latency| latency.p50_us),
+    ("p90", |latency| latency.p90_us),
+    ("p95", |latency| latency.p95_us),
+    ("p99", |latency| latency.p99_us),
+    ("p99.9", |latency| latency.p999_us),
+    ("max", |latency| latency.max_us),
+];
+
+/// The figures that stand on the percentile curve, with their percentile.
+const MARKED: [(f64, Percentile); 6] = [
+    (50.0, ("50 %", |latency| latency.p50_us)),
+    (90.0, ("90 %", |latency| latency.p90_us)),
+    (95.0, ("95 %", |latency| latency.p95_us)),
+    (99.0, ("99 %", |latency| latency.p99_us)),
+    (99.9, ("99.9 %", |latency| latency.p999_us)),
+    (100.0, ("largest", |latency| latency.max_us)),
+];
+
+/// The section of all latency figures.
+pub(super) fn section(view: &View) -> Markup {
+    let measured: Vec<(usize, &SystemView)> =
+        view.systems.iter().enumerate().filter(|(_, system)| !system.mixes.is_empty()).collect();
+    let (canvas, class) = match measured.len() {
+        0 | 1 if view.clients.counts().len() < 2 => (Canvas::HALF, "figures"),
+        0 | 1 => (Canvas::WIDE, "figures"),
+        2 | 4 => (Canvas::HALF, "figures two"),
+        _ => (Canvas::THIRD, "figures three"),
+    };
+    let axis = Axis::of_figures(drawn(view), drawn(view).fold(f64::INFINITY, f64::min), 5);
+    html! {
+        section aria-labelledby="latency" {
+            h2 id="latency" { "Latency" }
+            p class="lead" {
+                "From the start of the connection, or of the request on a kept one, to the last byte of the answer. \
+                 p50 is the median: half of the answers came sooner; of a hundred answers, one took longer than p99. "
+                (axis.in_words(measured.len()))
+            }
+            div class=(class) {
+                @for (index, system) in measured { (by_clients(view, index, system, &axis, canvas).write()) }
+            }
+            (at_the_peak(view).write())
+        }
+    }
+}
+
+/// All figures that are drawn against clients, of every run, as their intervals hold them all; microseconds.
+fn drawn(view: &View) -> impl Iterator<Item = f64> {
+    let mixes = view.systems.iter().flat_map(|system| system.runs.iter().flatten());
+    mixes.flat_map(|mix| DRAWN.iter().map(|(_, figure)| figure(&mix.latency))).filter_map(drawable)
+}
+
+fn by_clients(view: &View, index: usize, system: &SystemView, axis: &Axis, canvas: Canvas) -> Figure {
+    let series: Vec<Series> = DRAWN
+        .iter()
+        .enumerate()
+        .map(|(number, (name, figure))| Series {
+            label: (*name).to_owned(),
+            style: system.style.variant(number),
+            points: system.mixes.iter().map(|mix| point(name, system, mix, *figure, &axis.unit)).collect(),
+        })
+        .collect();
+    let chart = LineChart {
+        id: format!("latency-{index}"),
+        title: format!("Latency percentiles of {} against virtual clients", system.label),
+        description: growth(system),
+        across: Across::Clients(view.clients.clone()),
+        upward: axis.upward(),
+        series,
+    };
+    Figure {
+        id: format!("latency-{index}"),
+        heading: system.label.clone(),
+        caption: growth(system),
+        legend: legend(&chart, canvas),
+        drawing: (!chart.is_empty()).then(|| both(&chart, canvas)),
+        tables: vec![table(view, system)],
+    }
+}
+
+fn point(
+    name: &str,
+    system: &SystemView,
+    mix: &MixResult,
+    figure: fn(&LatencyRecord) -> f64,
+    unit: &Unit,
+) -> Point {
+    let value = drawable(figure(&mix.latency));
+    let scaled = |ends: Ends| Ends { low: ends.low / unit.microseconds, high: ends.high / unit.microseconds };
+    Point {
+        across: mix.clients as f64,
+        value: value.map(|value| value / unit.microseconds),
+        words: value.map(|value| {
+            format!("{name}, {}: {} ms", words::clients(mix.clients), number::milliseconds(value))
+        }),
+        lower_bound: is_lower_bound(mix),
+        interval: interval::of_runs(system.runs_of(mix), &|run| Some(figure(&run.latency)), false)
+            .map(scaled),
+    }
+}
+
+/// What the curves of a system say, in a sentence.
+fn growth(system: &SystemView) -> String {
+    let told = |mix: &MixResult| {
+        format!("{} with {}", number::latency(mix.latency.p50_us), words::clients(mix.clients))
+    };
+    match (system.mixes.first(), system.mixes.last()) {
+        (Some(first), Some(last)) if first.clients != last.clients => {
+            format!(
+                "Median {}, {}; p99 there {}.",
+                told(first),
+                told(last),
+                number::latency(last.latency.p99_us)
+            )
+        }
+        (Some(only), _) => format!("Median {}; p99 {}.", told(only), number::latency(only.latency.p99_us)),
+        _ => String::new(),
+    }
+}
+
+fn table(view: &View, system: &SystemView) -> Table {
+    let columns: Vec<String> = std::iter::once("Clients".to_owned())
+        .chain(TABLED.iter().map(|(name, _)| (*name).to_owned()))
+        .collect();
+    let rows = system
+        .mixes
+        .iter()
+        .map(|mix| {
+            let cells = TABLED.iter().map(|(_, figure)| number::milliseconds(figure(&mix.latency))).collect();
+            Row::new(view.mix_label(&super::view::MixKey::of(mix)), cells).strong(system.is_peak(mix))
+        })
+        .collect();
+    Table {
+        caption: format!("Latency of {}, milliseconds", system.label),
+        columns,
+        parts: vec![Part { heading: None, rows }],
+        ..Table::default()
+    }
+}
+
+/// The distribution of every system at its peak.
+fn at_the_peak(view: &View) -> Figure {
+    let peaks: Vec<(&SystemView, &MixResult)> =
+        view.systems.iter().filter_map(|system| Some((system, system.peak?))).collect();
+    let values = peaks.iter().flat_map(|(_, peak)| curve(&peak.latency).into_iter().map(|(_, value)| value));
+    let medians = peaks.iter().filter_map(|(_, peak)| drawable(peak.latency.p50_us));
+    let axis = Axis::of_figures(values, medians.fold(f64::INFINITY, f64::min), 6);
+    let count = peaks.iter().map(|(_, peak)| peak.latency.count).max().unwrap_or(1);
+    let chart = LineChart {
+        id: "percentiles".to_owned(),
+        title: "Latency by percentile at the peak".to_owned(),
+        description: tails(&peaks),
+        across: Across::Percentiles(NinesScale::for_count(count)),
+        upward: axis.upward(),
+        series: peaks.iter().map(|(system, peak)| distribution(system, peak, &axis.unit)).collect(),
+    };
+    Figure {
+        id: "percentiles".to_owned(),
+        heading: "The whole distribution at the peak".to_owned(),
+        caption: format!(
+            "How long the answers took, each system at the mix of its highest rate: read off how many percent came \
+             within how long. The slowest tenth, hundredth and thousandth get as much room as all the rest{}. {}",
+            if axis.is_logarithmic() { ", and the latencies are spaced by powers of ten" } else { "" },
+            tails(&peaks)
+        ),
+        legend: legend(&chart, Canvas::WIDE),
+        drawing: (!chart.is_empty()).then(|| both(&chart, Canvas::WIDE)),
+        tables: vec![peak_table(&peaks)],
+    }
+}
+
+fn distribution(system: &SystemView, peak: &MixResult, unit: &Unit) -> Series {
+    let latency = &peak.latency;
+    let bare = |(across, value): (f64, f64)| Point {
+        across,
+        value: Some(value / unit.microseconds),
+        words: None,
+        lower_bound: false,
+        interval: None,
+    };
+    let mut points: Vec<Point> = curve(latency).into_iter().map(bare).collect();
+    for (percentile, (name, figure)) in MARKED {
+        let Some(value) = drawable(figure(latency)) else { continue };
+        let across = if percentile < 100.0 { percentile } else { place_of_largest(latency) };
+        let words = format!(
+            "{}, {}, {name}: {} ms",
+            system.label,
+            words::clients(peak.clients),
+            number::milliseconds(value)
+        );
+        points.push(Point {
+            across,
+            value: Some(value / unit.microseconds),
+            words: Some(words),
+            lower_bound: is_lower_bound(peak),
+            interval: None,
+        });
+    }
+    points.sort_by(|a, b| {
+        a.across.total_cmp(&b.across).then(a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))
+    });
+    Series { label: system.label.clone(), style: system.style, points }
+}
+
+/// The points of the curve that can be drawn, with the largest value at its own place.
+fn curve(latency: &LatencyRecord) -> Vec<(f64, f64)> {
+    let end = place_of_largest(latency);
+    latency
+        .curve
+        .iter()
+        .filter(|(percentile, value)| percentile.is_finite() && drawable(*value).is_some())
+        .map(|&(percentile, value)| (percentile.clamp(0.0, end), value))
+        .collect()
+}
+
+/// The percentile at which the largest of the values is drawn; 100 % itself lies at infinity.
+fn place_of_largest(latency: &LatencyRecord) -> f64 {
+    100.0 * (1.0 - 1.0 / latency.count.max(2) as f64)
+}
+
+fn tails(peaks: &[(&SystemView, &MixResult)]) -> String {
+    let told: Vec<String> = peaks
+        .iter()
+        .map(|(system, peak)| {
+            format!(
+                "{}: {} with {}",
+                system.label,
+                number::latency(peak.latency.p99_us),
+                words::clients(peak.clients)
+            )
+        })
+        .collect();
+    if told.is_empty() { String::new() } else { format!("99 % came within \u{2013} {}.", told.join("; ")) }
+}
+
+fn peak_table(peaks: &[(&SystemView, &MixResult)]) -> Table {
+    let columns: Vec<String> =
+        ["System".to_owned(), "Clients".to_owned(), "Answers".to_owned(), "smallest".to_owned()]
+            .into_iter()
+            .chain(MARKED.iter().map(|(_, (name, _))| (*name).to_owned()))
+            .collect();
+    let rows = peaks
+        .iter()
+        .map(|(system, peak)| {
+            let latency = &peak.latency;
+            let mut cells = vec![
+                number::count(peak.clients),
+                number::count(latency.count),
+                number::milliseconds(latency.min_us),
+            ];
+            cells.extend(MARKED.iter().map(|(_, (_, figure))| number::milliseconds(figure(latency))));
+            Row::new(system.label.clone(), cells)
+        })
+        .collect();
+    Table {
+        caption: "Latency at the peak, milliseconds; every figure is the latency that so many percent did not exceed"
+            .to_owned(),
+        columns,
+        words: vec![0],
+        parts: vec![Part { heading: None, rows }],
+        ..Table::default()
+    }
+}
+
+/// The vertical axis of latencies, shared by all drawings that are to be compared.
+struct Axis {
+    scale: ValueScale,
+    unit: Unit,
+}
+
+impl Axis {
+    /// One that holds all the figures, microseconds, with about as many ticks; the quickest median decides with the largest of them
+    /// how they are spaced.
+    fn of_figures(figures: impl Iterator<Item = f64>, quickest_us: f64, ticks: usize) -> Axis {
+        let (mut smallest, mut largest) = (f64::INFINITY, 0.0);
+        for figure in figures.filter(|figure| *figure > 0.0) {
+            (smallest, largest) = (f64::min(smallest, figure), f64::max(largest, figure));
+        }
+        let unit = Unit::for_largest(largest);
+        let (low, high) = (smallest / unit.microseconds, largest / unit.microseconds);
+        let scale = if quickest_us > 0.0 && largest > SPREAD_FOR_LOGARITHM * quickest_us {
+            ValueScale::logarithmic(low, high)
+        } else {
+            ValueScale::from_zero(high, ticks)
+        };
+        Axis { scale, unit }
+    }
+
+    fn is_logarithmic(&self) -> bool {
+        matches!(self.scale, ValueScale::Logarithmic { .. })
+    }
+
+    fn upward(&self) -> Upward {
+        let kind = if self.is_logarithmic() { " (log scale)" } else { "" };
+        Upward { scale: self.scale.clone(), unit: format!("{}{kind}", self.unit.name), second: None }
+    }
+
+    /// What has to be known of it to read so many drawings.
+    fn in_words(&self, drawings: usize) -> String {
+        let mut words = String::new();
+        if self.is_logarithmic() {
+            words.push_str(
+                "Latencies are spaced by powers of ten, so that the quick can be read beside the slow: the same distance \
+                 upwards is the same factor. ",
+            );
+        }
+        if drawings > 1 {
+            words.push_str("All drawings have the same scale.");
+        }
+        words
+    }
+}
+
+/// The unit of a latency axis.
+struct Unit {
+    name: &'static str,
+    microseconds: f64,
+}
+
+impl Unit {
+    fn for_largest(microseconds: f64) -> Unit {
+        match microseconds {
+            largest if largest < 1000.0 => Unit { name: "µs", microseconds: 1.0 },
+            largest if largest < 10_000_000.0 => Unit { name: "ms", microseconds: 1000.0 },
+            _ => Unit { name: "s", microseconds: 1_000_000.0 },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quick_is_not_flat_beside_the_slow() {
+        // A static file in 0.1 ms and CGI in 30 ms.
+        let axis = Axis::of_figures([100.0, 250.0, 8_000.0, 30_000.0].into_iter(), 100.0, 5);
+        assert!(axis.is_logarithmic() && axis.upward().unit == "ms (log scale)");
+        let height = |microseconds: f64| axis.scale.position(microseconds / axis.unit.microseconds);
+        assert!(height(250.0) - height(100.0) > 0.1, "{}", height(250.0) - height(100.0));
+        assert!(axis.in_words(2).ends_with("All drawings have the same scale."));
+        // What is of one kind is drawn from zero, so that heights are proportions.
+        let axis = Axis::of_figures([100.0, 250.0].into_iter(), 100.0, 5);
+        assert_eq!((axis.is_logarithmic(), axis.upward().unit.as_str()), (false, "µs"));
+        assert_eq!(axis.in_words(1), "");
+        // Nothing at all gives an axis too.
+        assert!(!Axis::of_figures(std::iter::empty(), f64::INFINITY, 5).is_logarithmic());
+    }
+}

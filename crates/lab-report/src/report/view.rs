@@ -1,0 +1,232 @@
+//! The result as the report looks at it: every system, and each of its interfaces where several were measured, with a name
+//! that no other has and looks of its own, its mixes in the order of their clients, and its peak.
+
+use super::scale::ClientScale;
+use super::style::Style;
+use super::words;
+use super::{Source, number};
+use crate::planning::Plan;
+use touchstone_lab::peaks::peak_of;
+use touchstone_lab::result::{InterfaceRecord, MixResult, ResultFile, SystemResult};
+use touchstone_lab::series;
+
+/// The most characters of a system's name in the report's text; the whole of it stands among the systems.
+const LABEL_LIMIT: usize = 60;
+
+/// Everything that the sections need.
+pub(super) struct View<'a> {
+    /// What was measured.
+    pub(super) result: &'a ResultFile,
+    /// The runs that it came from.
+    pub(super) sources: &'a [Source],
+    /// What each system is planned from.
+    pub(super) plans: &'a [Plan],
+    /// The systems, in the result's order; where several interfaces were measured, an entry for each.
+    pub(super) systems: Vec<SystemView<'a>>,
+    /// The numbers of clients of all mixes.
+    pub(super) clients: ClientScale,
+    /// The systems' names in the report, in the result's order.
+    labels: Vec<String>,
+}
+
+/// One system, or one interface of it.
+pub(super) struct SystemView<'a> {
+    /// What it did.
+    pub(super) system: &'a SystemResult,
+    /// The interface, where several were measured.
+    pub(super) interface: Option<&'a InterfaceRecord>,
+    /// Whether it is the first entry of its system: what is told once a system is told there.
+    pub(super) is_first: bool,
+    /// The system's name in the report.
+    pub(super) system_label: String,
+    /// Its name in the report, with the interface's where there are several.
+    pub(super) label: String,
+    /// Its looks in every chart.
+    pub(super) style: Style,
+    /// Its mixes by rising numbers of clients; of a mix that was run several times the run of the median rate, so that all
+    /// its figures are of one run.
+    pub(super) mixes: Vec<&'a MixResult>,
+    /// Every run of each of them, in the order of `mixes`.
+    pub(super) runs: Vec<Vec<&'a MixResult>>,
+    /// The mix with its highest rate.
+    pub(super) peak: Option<&'a MixResult>,
+    /// What is planned from it; absent where nothing was measured, and of the limit.
+    pub(super) plan: Option<&'a Plan>,
+}
+
+impl<'a> View<'a> {
+    /// Looks at a result.
+    pub(super) fn new(result: &'a ResultFile, sources: &'a [Source], plans: &'a [Plan]) -> View<'a> {
+        let labels = unique_labels(result);
+        let mut rivals = 0;
+        let mut systems: Vec<SystemView> = Vec::new();
+        for (system, system_label) in result.systems.iter().zip(&labels) {
+            for (index, series) in series::of_system(result, system).into_iter().enumerate() {
+                let style = if system.is_limit {
+                    Style::of_limit()
+                } else {
+                    rivals += 1;
+                    Style::of_system(rivals - 1)
+                };
+                let label = match series.interface {
+                    // First what differs most: a chart has little room for names.
+                    Some(interface) => {
+                        format!("{}, {system_label}", words::line(&interface.title, LABEL_LIMIT))
+                    }
+                    None => system_label.clone(),
+                };
+                let plan = plans.iter().find(|plan| plan.system == series.title && !system.is_limit);
+                let interface = series.mixes.first().map_or("", |mix| mix.interface.as_str());
+                let runs = runs_of(system.mixes.iter().filter(|mix| mix.interface == interface));
+                let mixes: Vec<&MixResult> = runs.iter().filter_map(|runs| median_run(runs)).collect();
+                let peak = peak_of(mixes.iter().copied());
+                systems.push(SystemView {
+                    system,
+                    interface: series.interface,
+                    is_first: index == 0,
+                    system_label: system_label.clone(),
+                    label,
+                    style,
+                    mixes,
+                    runs,
+                    peak,
+                    plan,
+                });
+            }
+        }
+        let clients =
+            ClientScale::new(result.systems.iter().flat_map(|system| &system.mixes).map(|mix| mix.clients));
+        View { result, sources, plans, systems, clients, labels }
+    }
+
+    /// Each system once.
+    pub(super) fn each_system(&self) -> impl Iterator<Item = &SystemView<'a>> {
+        self.systems.iter().filter(|system| system.is_first)
+    }
+
+    /// The name in the report of a system that is named as in the result.
+    pub(super) fn system_label(&self, name: &str) -> &str {
+        let place = self.result.systems.iter().position(|system| system.name == name);
+        place.and_then(|place| self.labels.get(place)).map_or("unnamed", String::as_str)
+    }
+
+    /// The mixes of all systems, each once, by rising numbers of clients.
+    pub(super) fn mix_keys(&self) -> Vec<MixKey> {
+        let mut keys: Vec<MixKey> =
+            self.systems.iter().flat_map(|system| system.mixes.iter().map(|mix| MixKey::of(mix))).collect();
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+
+    /// How a mix is called in a table: by its number of clients, where that says which it is.
+    pub(super) fn mix_label(&self, key: &MixKey) -> String {
+        let others = |other: &&MixKey| other.clients == key.clients && other.name != key.name;
+        if self.mix_keys().iter().any(|other| others(&other)) {
+            format!("{} ({})", number::count(key.clients), words::line(&key.name, LABEL_LIMIT))
+        } else {
+            number::count(key.clients)
+        }
+    }
+
+    /// True when some curve holds figures that are only lower bounds.
+    pub(super) fn has_lower_bounds(&self) -> bool {
+        self.systems.iter().any(|system| system.mixes.iter().any(|mix| is_lower_bound(mix)))
+    }
+
+    /// The most runs of a mix.
+    pub(super) fn most_runs(&self) -> usize {
+        self.systems.iter().flat_map(|system| &system.runs).map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// The first limit that was measured.
+    pub(super) fn limit(&self) -> Option<&SystemView<'a>> {
+        self.systems.iter().find(|system| system.system.is_limit && system.peak.is_some())
+    }
+}
+
+impl<'a> SystemView<'a> {
+    /// Its figures of a mix.
+    pub(super) fn mix(&self, key: &MixKey) -> Option<&'a MixResult> {
+        self.mixes.iter().find(|mix| MixKey::of(mix) == *key).copied()
+    }
+
+    /// Every run of a mix of it.
+    pub(super) fn runs_of(&self, mix: &MixResult) -> &[&'a MixResult] {
+        let place = self.mixes.iter().position(|own| std::ptr::eq(*own, mix));
+        place.and_then(|place| self.runs.get(place)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a mix is its peak.
+    pub(super) fn is_peak(&self, mix: &MixResult) -> bool {
+        self.peak.is_some_and(|peak| std::ptr::eq(peak, mix))
+    }
+}
+
+/// The mixes by rising numbers of clients, the runs of each together.
+fn runs_of<'a>(mixes: impl Iterator<Item = &'a MixResult>) -> Vec<Vec<&'a MixResult>> {
+    let mut runs: Vec<Vec<&MixResult>> = Vec::new();
+    for mix in mixes {
+        match runs.iter_mut().find(|runs| MixKey::of(runs[0]) == MixKey::of(mix)) {
+            Some(runs) => runs.push(mix),
+            None => runs.push(vec![mix]),
+        }
+    }
+    runs.sort_by_key(|runs| runs[0].clients);
+    runs
+}
+
+/// The run of the median rate, of an even number the lower of the two; one that was cut short only where no other is there.
+fn median_run<'a>(runs: &[&'a MixResult]) -> Option<&'a MixResult> {
+    let of = |complete: bool| {
+        let mut runs: Vec<&MixResult> = runs.iter().copied().filter(|mix| mix.complete == complete).collect();
+        runs.sort_by(|left, right| left.requests_per_second.total_cmp(&right.requests_per_second));
+        runs.get(runs.len().saturating_sub(1) / 2).copied()
+    };
+    of(true).or_else(|| of(false))
+}
+
+/// Which mix: the number of its clients, and its name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct MixKey {
+    /// Virtual clients.
+    pub(super) clients: u64,
+    /// The mix's name.
+    pub(super) name: String,
+}
+
+impl MixKey {
+    /// The key of a mix.
+    pub(super) fn of(mix: &MixResult) -> MixKey {
+        MixKey { clients: mix.clients, name: mix.name.clone() }
+    }
+}
+
+/// Whether a mix's rate is only a lower bound: the load engine set it, or the mix was cut short.
+pub(super) fn is_lower_bound(mix: &MixResult) -> bool {
+    mix.generator_saturated.is_some() || !mix.complete
+}
+
+/// A figure that can be drawn: finite and not negative.
+pub(super) fn drawable(value: f64) -> Option<f64> {
+    (value.is_finite() && value >= 0.0).then_some(value)
+}
+
+fn unique_labels(result: &ResultFile) -> Vec<String> {
+    let mut labels: Vec<String> = Vec::with_capacity(result.systems.len());
+    for system in &result.systems {
+        let title = if system.title.trim().is_empty() { &system.name } else { &system.title };
+        let mut label = words::line(title, LABEL_LIMIT);
+        if label.is_empty() {
+            label = "unnamed".to_owned();
+        }
+        let mut number = 2;
+        let plain = label.clone();
+        while labels.contains(&label) {
+            label = format!("{plain} #{number}");
+            number += 1;
+        }
+        labels.push(label);
+    }
+    labels
+}

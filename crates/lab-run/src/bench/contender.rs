@@ -1,0 +1,484 @@
+//! A system under test in a run: started (or reached), checked, warmed, watched and at last stopped.
+
+use super::BenchError;
+use super::ask::{Problem, Question, REQUEST_TIME_LIMIT};
+use super::certificate::Certificate;
+use super::entrant::{Entrant, EntrantKind, PartState};
+use super::origin::Origin;
+use super::prepare::Prepared;
+use crate::probe;
+use crate::remote::Session;
+use crate::system::companion::SocketDirectory;
+use crate::system::launch::{Ground, Launched, TlsGround, launch};
+use crate::system::process::SystemProcess;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use touchstone_lab::capability::TLS;
+use touchstone_lab::result::{ConfigurationFile, OriginResult, SystemResult};
+use touchstone_lab::suite::{Drive, Lengths, Mix, Suite};
+use touchstone_load::Target;
+
+/// How long a system may take until it answers, with more than that it is not ready (503): on a busy machine Java and what it
+/// compiles take their time.
+const START_TIME_LIMIT: Duration = Duration::from_secs(120);
+/// How long a system that answers may go on answering something else than the file that was asked for.
+const WRONG_ANSWER_TIME_LIMIT: Duration = Duration::from_secs(3);
+/// The most requests of a class that are made with TLS before anything is measured.
+const SECURE_ASKED_MAX: u64 = 20;
+/// The longest answer that is read where nobody knows its length.
+const ORIGIN_BYTES_MAX: u64 = 16 << 20;
+
+/// A system under test that is ready to be measured. Dropping it stops what was started.
+#[derive(Debug)]
+pub(super) struct Contender {
+    pub(super) entrant: Entrant,
+    pub(super) target: Target,
+    /// Its port with TLS, where the suite asks for one.
+    tls_target: Option<Target>,
+    /// Where it stands among all systems that were named.
+    pub(super) place: usize,
+    command: Vec<String>,
+    configuration: Vec<ConfigurationFile>,
+    runs: Runs,
+}
+
+/// Where it runs.
+#[derive(Debug)]
+enum Runs {
+    /// It was started here, with its origin where it has one.
+    Here { launched: Box<Launched>, origin: Option<Box<Origin>> },
+    /// It was started on another machine.
+    There(Session),
+    /// It ran already.
+    Already,
+}
+
+impl Contender {
+    /// Starts the system unless it runs already, waits until it answers, and asks once for everything. A part of the suite,
+    /// other than the first, that it does not answer rightly is skipped.
+    pub(super) fn start(
+        entrant: Entrant,
+        place: usize,
+        prepared: &Prepared,
+        interrupt: &AtomicBool,
+    ) -> Result<Contender, BenchError> {
+        let mut contender = match &entrant.kind {
+            EntrantKind::Running { .. } => Contender {
+                target: entrant.target(),
+                entrant,
+                tls_target: None,
+                place,
+                command: Vec::new(),
+                configuration: Vec::new(),
+                runs: Runs::Already,
+            },
+            EntrantKind::Started { .. } => {
+                start_here(entrant, place, prepared).map_err(BenchError::Refused)?
+            }
+            EntrantKind::Remote { .. } => {
+                start_there(entrant, place, prepared).map_err(BenchError::Refused)?
+            }
+        };
+        for part in 0..prepared.suite.parts.len() {
+            if contender.entrant.parts[part] != PartState::Runs {
+                continue;
+            }
+            let asked = contender
+                .wait_until_ready(prepared, part, interrupt)
+                .and_then(|()| contender.warm(prepared, part, interrupt));
+            match asked {
+                Ok(()) => {}
+                Err(Refusal::Part(problem)) if part > 0 => {
+                    let reason = format!("{} {problem}", contender.entrant.title);
+                    contender.entrant.parts[part] = PartState::Skipped(reason);
+                }
+                Err(Refusal::Part(problem) | Refusal::System(problem)) => {
+                    return Err(contender.refusal(&problem));
+                }
+                Err(Refusal::Interrupted(error)) => return Err(error),
+            }
+        }
+        Ok(contender)
+    }
+
+    /// The processes that the monitor watches, with all that descend from them.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        match &self.entrant.kind {
+            EntrantKind::Running { pid, .. } => pid.iter().copied().collect(),
+            EntrantKind::Started { .. } | EntrantKind::Remote { .. } => {
+                self.processes().map(SystemProcess::pid).collect()
+            }
+        }
+    }
+
+    /// The way to the probe that watches it, where it runs on another machine.
+    pub(super) fn session(&self) -> Option<Session> {
+        match &self.runs {
+            Runs::There(session) => Some(session.clone()),
+            Runs::Here { .. } | Runs::Already => None,
+        }
+    }
+
+    /// The processors that it was given; empty where it was not started here.
+    pub(super) fn cpus(&self) -> &[usize] {
+        &self.entrant.cpus
+    }
+
+    /// Whether a part of the suite is measured on it.
+    pub(super) fn runs(&self, part: usize) -> bool {
+        self.entrant.parts[part] == PartState::Runs
+    }
+
+    /// Whether the kernel adds the processor time of programs of these capabilities to none of its processes.
+    pub(super) fn does_not_count(&self, needs: &[&str]) -> bool {
+        match &self.entrant.kind {
+            EntrantKind::Running { .. } | EntrantKind::Remote { .. } => false,
+            EntrantKind::Started { definition, .. } => {
+                definition.uncounted.iter().any(|uncounted| needs.contains(&uncounted.as_str()))
+            }
+        }
+    }
+
+    /// Set before the paths of the workload.
+    pub(super) fn path_prefix(&self) -> &str {
+        match &self.entrant.kind {
+            EntrantKind::Running { url, .. } => &url.path_prefix,
+            EntrantKind::Started { .. } | EntrantKind::Remote { .. } => "",
+        }
+    }
+
+    /// How it ended, if it did.
+    pub(super) fn has_ended(&mut self) -> Option<String> {
+        match &mut self.runs {
+            Runs::Here { launched, origin } => {
+                if let Some(end) = launched.process.has_ended() {
+                    return Some(end.to_string());
+                }
+                let origin = origin.iter_mut().map(|origin| &mut origin.process);
+                let mut beside = launched.companions.iter_mut().chain(origin);
+                let ended = beside.find_map(|companion| companion.has_ended().map(str::to_string));
+                ended.map(|end| format!("a program beside it: {end}"))
+            }
+            Runs::There(session) => session.has_ended(),
+            Runs::Already => {
+                let EntrantKind::Running { pid, .. } = &self.entrant.kind else { return None };
+                let pid = (*pid)?;
+                (!Path::new(&format!("/proc/{pid}")).exists()).then(|| format!("process {pid} is gone"))
+            }
+        }
+    }
+
+    /// The end of what it printed.
+    pub(super) fn last_words(&self) -> Option<String> {
+        match &self.runs {
+            Runs::Here { launched, .. } => launched.process.last_words(),
+            Runs::There(session) => session.last_words(),
+            Runs::Already => None,
+        }
+    }
+
+    /// Whether it was started for this run.
+    fn was_started(&self) -> bool {
+        !matches!(self.runs, Runs::Already)
+    }
+
+    /// Asks it to end, without waiting.
+    pub(super) fn ask_to_end(&self) {
+        self.processes().for_each(SystemProcess::ask_to_end);
+    }
+
+    /// Ends it, if it was started for this run.
+    pub(super) fn stop(&mut self) {
+        match &mut self.runs {
+            Runs::Here { launched, origin } => {
+                let origin = origin.iter_mut().map(|origin| &mut origin.process);
+                let beside = launched.companions.iter_mut().chain(origin);
+                std::iter::once(&mut launched.process).chain(beside).for_each(SystemProcess::stop);
+            }
+            Runs::There(session) => session.stop(),
+            Runs::Already => {}
+        }
+    }
+
+    fn own_origin(&mut self) -> Option<&mut Origin> {
+        match &mut self.runs {
+            Runs::Here { origin, .. } => origin.as_deref_mut(),
+            Runs::There(_) | Runs::Already => None,
+        }
+    }
+
+    /// Its origin, where it accelerates one, as far as it was measured.
+    pub(super) fn origin(&self) -> Option<OriginResult> {
+        match &self.runs {
+            Runs::Here { origin, .. } => origin.as_ref().map(|origin| origin.result.clone()),
+            Runs::There(_) | Runs::Already => None,
+        }
+    }
+
+    /// A mix begins.
+    pub(super) fn begin_mix(&mut self) {
+        self.own_origin().into_iter().for_each(Origin::begin);
+    }
+
+    /// A mix has ended: where there is an origin, its processor time is kept, and everything is asked for once to see how much
+    /// of each class is stored.
+    pub(super) fn end_mix(
+        &mut self,
+        prepared: &Prepared,
+        part: usize,
+        (mix, run): (&Mix, u64),
+        requests: u64,
+    ) {
+        let Target { address, host, .. } = self.target.clone();
+        let Some(origin) = self.own_origin() else { return };
+        origin.end(mix, run, requests);
+        for class in &prepared.suite.parts[part].workload.classes {
+            for number in 0..class.requests() {
+                let path = class.path(number);
+                let length = class.body_bytes(number).unwrap_or(ORIGIN_BYTES_MAX) as usize;
+                let answer = probe::get(address, &host, &path, length, REQUEST_TIME_LIMIT);
+                origin.count(&class.name, answer.is_ok_and(|answer| answer.status == 200 && answer.hit));
+            }
+        }
+    }
+
+    fn processes(&self) -> impl Iterator<Item = &SystemProcess> {
+        let here = match &self.runs {
+            Runs::Here { launched, origin } => Some((launched, origin)),
+            Runs::There(_) | Runs::Already => None,
+        };
+        here.into_iter().flat_map(|(launched, origin)| {
+            let origin = origin.iter().map(|origin| &origin.process);
+            std::iter::once(&launched.process).chain(&launched.companions).chain(origin)
+        })
+    }
+
+    /// Its part of the result, before anything was measured.
+    pub(super) fn empty_result(&self, suite: &Suite) -> SystemResult {
+        SystemResult {
+            command: self.command.clone(),
+            cpus: self.entrant.cpus.clone(),
+            machine: match &self.entrant.kind {
+                EntrantKind::Remote { found, .. } => Some(found.machine.clone()),
+                EntrantKind::Started { .. } | EntrantKind::Running { .. } => None,
+            },
+            configuration: self.configuration.clone(),
+            origin: self.origin(),
+            ..not_measured(&self.entrant, suite)
+        }
+    }
+
+    /// Asks for the first thing of a part until it is answered rightly.
+    fn wait_until_ready(
+        &mut self,
+        prepared: &Prepared,
+        part: usize,
+        interrupt: &AtomicBool,
+    ) -> Result<(), Refusal> {
+        let started = Instant::now();
+        let mut first_answer = None;
+        loop {
+            check_interrupt(interrupt, &self.entrant.title)?;
+            let problem = match self.ask(prepared, part, 0, 0) {
+                Ok(()) => return Ok(()),
+                Err(problem) => problem,
+            };
+            if let Some(end) = self.has_ended() {
+                let when = if part == 0 { "at once" } else { "while it was asked" };
+                return Err(Refusal::System(format!("ended {when} ({end})")));
+            }
+            if problem.answered {
+                let first = *first_answer.get_or_insert_with(Instant::now);
+                if first.elapsed() > WRONG_ANSWER_TIME_LIMIT || !self.was_started() {
+                    return Err(Refusal::Part(problem.text));
+                }
+            } else if started.elapsed() > START_TIME_LIMIT || !self.was_started() {
+                return Err(Refusal::Part(problem.text));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Asks once for everything of a part: the server's caches are warm, and every answer was looked at.
+    fn warm(&mut self, prepared: &Prepared, part: usize, interrupt: &AtomicBool) -> Result<(), Refusal> {
+        for (index, class) in prepared.suite.parts[part].workload.classes.iter().enumerate() {
+            // Of what takes a handshake each, a sample is looked at.
+            let most = if class.endpoint.is_secure { SECURE_ASKED_MAX } else { u64::MAX };
+            let step = class.requests().div_ceil(most).max(1);
+            for number in (0..class.requests()).step_by(step as usize) {
+                check_interrupt(interrupt, &self.entrant.title)?;
+                self.ask(prepared, part, index, number).map_err(|problem| Refusal::Part(problem.text))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for one thing of the workload and says what is wrong with the answer.
+    fn ask(&self, prepared: &Prepared, part: usize, class: usize, number: u64) -> Result<(), Problem> {
+        let limit_bytes = self.entrant.is_limit.then(|| limit_body_bytes(prepared));
+        // What was started here was given the tree; another server may have one of the same shape.
+        let is_comparable = self.was_started() && !self.entrant.is_limit;
+        let drive = self.drive(&prepared.placement.load, 0);
+        Question { prepared, drive, part, class, number, limit_bytes, is_comparable }.ask()
+    }
+
+    /// How it is loaded, whatever the suite.
+    pub(super) fn drive<'d>(&'d self, cores: &'d [usize], seed: u64) -> Drive<'d> {
+        Drive {
+            target: self.target.clone(),
+            tls_target: self.tls_target.clone(),
+            path_prefix: self.path_prefix(),
+            cores,
+            seed,
+            lengths: match self.entrant.is_limit {
+                true => Lengths::Unchecked,
+                // The files that were made are those of what was started here.
+                false if self.was_started() => Lengths::OfTree,
+                false => Lengths::Stated,
+            },
+        }
+    }
+
+    /// Why it cannot be measured, with what it printed or what to do.
+    fn refusal(&self, problem: &str) -> BenchError {
+        let title = &self.entrant.title;
+        if !self.was_started() {
+            return BenchError::Refused(format!(
+                "{title} {problem}. The workload's files must be served there (`touchstone suites NAME --tree DIR` \
+                 writes them), and the programs of its interfaces at their paths."
+            ));
+        }
+        let words = match self.last_words() {
+            Some(words) => format!(" Its last words:\n{words}"),
+            None => " It printed nothing.".to_string(),
+        };
+        BenchError::Refused(format!("{title} {problem}.{words}"))
+    }
+}
+
+/// Why a part of the suite, or all of it, cannot be measured.
+enum Refusal {
+    /// The part was not answered rightly.
+    Part(String),
+    /// The system ended.
+    System(String),
+    /// The run was interrupted.
+    Interrupted(BenchError),
+}
+
+impl From<BenchError> for Refusal {
+    fn from(error: BenchError) -> Refusal {
+        Refusal::Interrupted(error)
+    }
+}
+
+/// The result of a system of which nothing was measured.
+pub(super) fn not_measured(entrant: &Entrant, suite: &Suite) -> SystemResult {
+    SystemResult {
+        name: entrant.name.clone(),
+        title: entrant.title.clone(),
+        is_limit: entrant.is_limit,
+        command: Vec::new(),
+        cpus: Vec::new(),
+        machine: None,
+        configuration: Vec::new(),
+        mixes: Vec::new(),
+        loads: Vec::new(),
+        peaks: Vec::new(),
+        search: Vec::new(),
+        skipped: entrant.skipped(suite),
+        origin: None,
+        last_words: None,
+    }
+}
+
+/// The body that the kernel's limit answers with: the workload's mean.
+fn limit_body_bytes(prepared: &Prepared) -> u64 {
+    prepared.suite.first_part().workload.mean_body_bytes().round() as u64
+}
+
+/// Starts a system here, after its origin where it has one.
+fn start_here(entrant: Entrant, place: usize, prepared: &Prepared) -> Result<Contender, String> {
+    let EntrantKind::Started { definition, installed, port, tls_port } = &entrant.kind else {
+        return Err("only a system that is defined can be started".to_string());
+    };
+    let directory = prepared.directory.system_directory(&entrant.name).map_err(|error| error.to_string())?;
+    let user = prepared.user.as_ref();
+    let sockets = SocketDirectory::make(user)
+        .map_err(|error| format!("{}: a directory for its sockets cannot be made: {error}", entrant.title))?;
+    let needs = entrant.needs(&prepared.suite);
+    let certificate = needs.contains(&TLS).then(|| Certificate::make(sockets.path(), user)).transpose();
+    let certificate =
+        certificate.map_err(|error| format!("{}: its certificate cannot be made: {error}", entrant.title))?;
+    let mut ground = Ground {
+        tree: &prepared.tree,
+        tls: certificate.as_ref().map(|certificate| TlsGround {
+            port: *tls_port,
+            certificate: &certificate.file,
+            certificate_key: &certificate.key_file,
+        }),
+        programs: &prepared.programs.directory,
+        jars: prepared.programs.jars.as_deref(),
+        directory: &directory,
+        address: Ipv4Addr::LOCALHOST.into(),
+        port: *port,
+        origin_port: 0,
+        cpus: &entrant.cpus,
+        user,
+        mean_body_bytes: limit_body_bytes(prepared),
+        needs: &needs,
+    };
+    let start_origin = |name: &String| Origin::start(name, &entrant.name, &ground, prepared);
+    let origin = definition.origin.as_ref().map(start_origin).transpose()?;
+    ground.origin_port = origin.as_ref().map_or(0, |origin| origin.port);
+    let launched = launch(definition, installed, sockets, &ground)
+        .map_err(|problem| format!("{}: {problem}", entrant.title))?;
+    let mut configuration = launched.configuration.clone();
+    configuration.extend(origin.iter().flat_map(|origin| origin.configuration.clone()));
+    let tls_target = certificate.map(|certificate| {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *tls_port));
+        Target { tls: Some(certificate.tls_target()), ..Target::plain(address, &address.to_string()) }
+    });
+    Ok(Contender {
+        target: entrant.target(),
+        tls_target,
+        place,
+        command: launched.command.clone(),
+        configuration,
+        runs: Runs::Here { launched: Box::new(launched), origin: origin.map(Box::new) },
+        entrant,
+    })
+}
+
+/// Starts a system on another machine.
+fn start_there(entrant: Entrant, place: usize, prepared: &Prepared) -> Result<Contender, String> {
+    let EntrantKind::Remote { session, found, .. } = &entrant.kind else {
+        return Err("only a system on another machine is started there".to_string());
+    };
+    let session = session.clone();
+    let needs = entrant.needs(&prepared.suite);
+    let (tree, programs) = (&prepared.tree, &prepared.programs.directory);
+    let (command, configuration) = session
+        .start(found, tree, programs, &needs, limit_body_bytes(prepared))
+        .map_err(|problem| format!("{}: {problem}", entrant.title))?;
+    Ok(Contender {
+        target: entrant.target(),
+        tls_target: None,
+        place,
+        command,
+        configuration,
+        runs: Runs::There(session),
+        entrant,
+    })
+}
+
+fn check_interrupt(interrupt: &AtomicBool, title: &str) -> Result<(), BenchError> {
+    if interrupt.load(Ordering::Relaxed) {
+        return Err(BenchError::Failed(format!(
+            "interrupted while {title} was started; nothing was measured"
+        )));
+    }
+    Ok(())
+}

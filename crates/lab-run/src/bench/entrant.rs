@@ -1,0 +1,429 @@
+//! The systems of a run: found by their names, told which parts of the suite they can do, and given their ports.
+
+use super::port::HeldPort;
+use super::{Options, origin};
+use crate::placement::Placement;
+use crate::programs::{self, Programs};
+use crate::remote::{Found, Host, Session};
+use crate::system::url::SystemUrl;
+use crate::system::{Definition, Installed};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use touchstone_lab::result::SkippedInterface;
+use touchstone_lab::speedup;
+use touchstone_lab::suite::{Part, Suite};
+use touchstone_load::Target;
+
+/// A system that will be measured.
+#[derive(Debug, Clone)]
+pub struct Entrant {
+    /// Its name, unlike any other's: one that is named twice gets a number.
+    pub name: String,
+    /// Its name for people, with its version.
+    pub title: String,
+    /// True for the kernel's limit.
+    pub is_limit: bool,
+    /// Whether and how it is started.
+    pub kind: EntrantKind,
+    /// The processors that it gets; empty: it runs already, on its own.
+    pub cpus: Vec<usize>,
+    /// What becomes of each part of the suite on it.
+    pub parts: Vec<PartState>,
+}
+
+/// What becomes of a part of the suite on a system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartState {
+    /// It is measured.
+    Runs,
+    /// It cannot be measured, for this reason: a sentence without its full stop.
+    Skipped(String),
+    /// It is not asked for: it would be compared with nothing.
+    NotAsked,
+}
+
+/// Whether and how a system is started.
+#[derive(Debug, Clone)]
+pub enum EntrantKind {
+    /// It is started here.
+    Started {
+        /// How.
+        definition: Box<Definition>,
+        /// What.
+        installed: Installed,
+        /// On which port of 127.0.0.1.
+        port: u16,
+        /// And on which with TLS; 0 where the suite asks for none.
+        tls_port: u16,
+    },
+    /// It is started on another machine, over ssh.
+    Remote {
+        /// The way to the probe there.
+        session: Session,
+        /// What was found there.
+        found: Box<Found>,
+        /// How it is started.
+        definition: Box<Definition>,
+    },
+    /// It runs already.
+    Running {
+        /// Where.
+        url: SystemUrl,
+        /// Its process on this machine, if it is to be watched.
+        pid: Option<u32>,
+    },
+}
+
+/// What the options name.
+pub(super) struct Entered {
+    /// The systems, with what they can do of the suite.
+    pub(super) entrants: Vec<Entrant>,
+    /// The programs that the suite takes.
+    pub(super) programs: Programs,
+    /// The systems' ports, so that nobody else gets one before its system is started.
+    pub(super) held_ports: Vec<HeldPort>,
+}
+
+/// The systems that the options name, with what running them takes.
+pub(super) fn enter(options: &Options, suite: &Suite, placement: &Placement) -> Result<Entered, String> {
+    let entrants = entrants(options, placement)?;
+    let mut entrants = on_processors(entrants, &options.processors, placement)?;
+    let programs = needed_programs(suite, &entrants);
+    for entrant in &mut entrants {
+        entrant.parts = part_states(suite, entrant, &programs);
+    }
+    refuse_if_nothing_runs(&entrants)?;
+    let secure = suite.parts.iter().any(|part| part.workload.endpoints().any_secure());
+    let held_ports = give_ports(&mut entrants, options.port, secure)?;
+    Ok(Entered { entrants, programs, held_ports })
+}
+
+impl Entrant {
+    /// Whether it shares this machine with the load engine.
+    pub fn is_on_this_machine(&self) -> bool {
+        match &self.kind {
+            EntrantKind::Started { .. } => true,
+            EntrantKind::Remote { found, .. } => crate::system::url::is_own_address(found.address),
+            EntrantKind::Running { url, .. } => url.is_this_machine(),
+        }
+    }
+
+    /// Whether any part of the suite is measured on it.
+    pub fn runs(&self) -> bool {
+        self.parts.contains(&PartState::Runs)
+    }
+
+    /// The parts that are not measured on it, as the result file records them.
+    pub fn skipped(&self, suite: &Suite) -> Vec<SkippedInterface> {
+        let skipped = |(part, state): (&Part, &PartState)| match state {
+            PartState::Skipped(reason) => {
+                Some(SkippedInterface { interface: part.name().to_string(), reason: reason.clone() })
+            }
+            PartState::Runs | PartState::NotAsked => None,
+        };
+        suite.parts.iter().zip(&self.parts).filter_map(skipped).collect()
+    }
+
+    /// The capabilities that the parts need that are measured on it, each once.
+    pub fn needs<'s>(&self, suite: &'s Suite) -> Vec<&'s str> {
+        let runs = suite.parts.iter().zip(&self.parts).filter(|(_, state)| **state == PartState::Runs);
+        let mut needs: Vec<&str> = runs.flat_map(|(part, _)| part.needs()).collect();
+        needs.sort_unstable();
+        needs.dedup();
+        needs
+    }
+
+    /// Where the load goes.
+    pub fn target(&self) -> Target {
+        match &self.kind {
+            EntrantKind::Started { port, .. } => {
+                let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+                Target::plain(address, &address.to_string())
+            }
+            EntrantKind::Remote { found, .. } => {
+                let address = SocketAddr::from((found.address, found.port));
+                Target::plain(address, &address.to_string())
+            }
+            EntrantKind::Running { url, .. } => url.target.clone(),
+        }
+    }
+
+    /// How it is started, where it is.
+    fn definition(&self) -> Option<&Definition> {
+        match &self.kind {
+            EntrantKind::Started { definition, .. } | EntrantKind::Remote { definition, .. } => {
+                Some(definition)
+            }
+            EntrantKind::Running { .. } => None,
+        }
+    }
+}
+
+fn entrants(options: &Options, placement: &Placement) -> Result<Vec<Entrant>, String> {
+    let own = ["touchstone".to_string()];
+    let words = if options.systems.is_empty() { &own[..] } else { &options.systems[..] };
+    let is_url = |word: &&String| !Host::looks_like(word) && SystemUrl::looks_like(word);
+    let urls = words.iter().filter(is_url).count();
+    if let Some(pid) = options.pid {
+        check_pid(pid, urls)?;
+    }
+    let mut entrants: Vec<Entrant> = Vec::with_capacity(words.len());
+    for word in words {
+        let mut entrant = if Host::looks_like(word) {
+            remote(word, options, placement)?
+        } else if SystemUrl::looks_like(word) {
+            running(word, options.pid)?
+        } else {
+            to_be_started(word)?
+        };
+        let before = entrants.iter().filter(|other| same_system(&other.name, &entrant.name)).count();
+        if before > 0 {
+            entrant.name = format!("{}#{}", entrant.name, before + 1);
+            entrant.title = format!("{} ({})", entrant.title, before + 1);
+        }
+        entrants.push(entrant);
+    }
+    Ok(entrants)
+}
+
+/// Gives the entrants their processors: all that systems get or, where numbers of them are named, each entrant once with the first
+/// so many.
+fn on_processors(
+    entrants: Vec<Entrant>,
+    numbers: &[usize],
+    placement: &Placement,
+) -> Result<Vec<Entrant>, String> {
+    let started = |entrant: &Entrant| matches!(entrant.kind, EntrantKind::Started { .. });
+    if numbers.len() < 2 {
+        let with_all = |entrant: Entrant| match started(&entrant) {
+            true => Entrant { cpus: placement.system.clone(), ..entrant },
+            false => entrant,
+        };
+        return Ok(entrants.into_iter().map(with_all).collect());
+    }
+    let mut placed = Vec::new();
+    for entrant in entrants {
+        if !started(&entrant) {
+            return Err(format!(
+                "{} runs already: it cannot be given one number of processors after the other (--cores)",
+                entrant.name
+            ));
+        }
+        for &number in numbers {
+            let cpus = placement.system.get(..number).filter(|cpus| !cpus.is_empty());
+            let cpus = cpus.ok_or_else(|| format!("--cores: {number} processors cannot be had"))?;
+            let of = if number == 1 { "1 processor".to_string() } else { format!("{number} processors") };
+            placed.push(Entrant {
+                name: speedup::name_on(&entrant.name, number),
+                title: format!("{}, {of}", entrant.title),
+                cpus: cpus.to_vec(),
+                ..entrant.clone()
+            });
+        }
+    }
+    Ok(placed)
+}
+
+/// Whether a name is this one, or this one with a number.
+fn same_system(name: &str, base: &str) -> bool {
+    name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
+}
+
+fn check_pid(pid: u32, urls: usize) -> Result<(), String> {
+    if urls != 1 {
+        return Err("--pid names the process of one system that is given by its URL".to_string());
+    }
+    if !Path::new(&format!("/proc/{pid}")).exists() {
+        return Err(format!("--pid {pid}: there is no such process on this machine"));
+    }
+    Ok(())
+}
+
+fn running(url: &str, pid: Option<u32>) -> Result<Entrant, String> {
+    let url = SystemUrl::parse(url)?;
+    if pid.is_some() && !url.is_this_machine() {
+        return Err(format!("--pid: {} is not an address of this machine", url.url));
+    }
+    Ok(Entrant {
+        name: url.url.clone(),
+        title: url.url.clone(),
+        is_limit: false,
+        kind: EntrantKind::Running { url, pid },
+        cpus: Vec::new(),
+        parts: Vec::new(),
+    })
+}
+
+/// A system on another machine: this program is brought there as its probe, and looks for it.
+fn remote(word: &str, options: &Options, placement: &Placement) -> Result<Entrant, String> {
+    let (host, name) = Host::parse(word)?;
+    let definition = Definition::find(&name)?;
+    let session = Session::open(&options.ssh, &host)?;
+    // Where the other machine is this one, its processors are shared out like those of systems that are started here.
+    let cpus = host.is_this_machine().then(|| placement.system.clone());
+    let found = session.find(&name, &Definition::text_of(&name)?, cpus)?;
+    Ok(Entrant {
+        name: format!("{}@{}", definition.name, host.name),
+        title: format!("{} on {}", found.title, host.name),
+        is_limit: definition.is_limit,
+        cpus: found.cpus.clone(),
+        kind: EntrantKind::Remote { session, found: Box::new(found), definition: Box::new(definition) },
+        parts: Vec::new(),
+    })
+}
+
+fn to_be_started(word: &str) -> Result<Entrant, String> {
+    let definition = Definition::find(word)?;
+    let installed = definition
+        .installed()
+        .ok_or_else(|| format!("{} is not installed; {}", definition.name, definition.how_to_install()))?;
+    if let Some(name) = &definition.origin {
+        origin::find(name, &definition.name)?;
+    }
+    Ok(Entrant {
+        name: definition.name.clone(),
+        title: definition.title_with(installed.version.as_deref()),
+        is_limit: definition.is_limit,
+        kind: EntrantKind::Started { definition: Box::new(definition), installed, port: 0, tls_port: 0 },
+        cpus: Vec::new(),
+        parts: Vec::new(),
+    })
+}
+
+/// Finds or builds the programs that the suite's interfaces call on the systems that are started here.
+fn needed_programs(suite: &Suite, entrants: &[Entrant]) -> Programs {
+    let can = |part: &&Part| {
+        let has_it = |definition: &Definition| definition.lacks(&part.needs(), "").is_none();
+        entrants.iter().filter_map(Entrant::definition).any(has_it)
+    };
+    let mut names: Vec<&str> = suite.parts.iter().filter(can).flat_map(Part::programs).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() { Programs::default() } else { programs::prepare(&names) }
+}
+
+/// What becomes of each part of the suite on a system, as far as it is known before it is started.
+fn part_states(suite: &Suite, entrant: &Entrant, programs: &Programs) -> Vec<PartState> {
+    let Some(definition) = entrant.definition() else {
+        // What runs already is asked, and then its answers tell.
+        let state = |part| match &entrant.kind {
+            EntrantKind::Running { url, .. } => {
+                no_address(part, url).map_or(PartState::Runs, PartState::Skipped)
+            }
+            _ => PartState::Runs,
+        };
+        return suite.parts.iter().map(state).collect();
+    };
+    if definition.is_limit && suite.parts.iter().any(|part| part.workload.endpoints().any_secure()) {
+        let reason = format!("{} is without TLS, which the suite asks for", entrant.title);
+        return vec![PartState::Skipped(reason); suite.parts.len()];
+    }
+    if definition.is_limit {
+        // It answers anything with the same bytes, so it is only held against what the others are held against.
+        let state = |index| if index == 0 { PartState::Runs } else { PartState::NotAsked };
+        return (0..suite.parts.len()).map(state).collect();
+    }
+    let state = |part: &Part| {
+        let reason =
+            definition.lacks(&part.needs(), &entrant.title).or_else(|| missing_program(part, programs));
+        reason.map_or(PartState::Runs, PartState::Skipped)
+    };
+    let mut states: Vec<PartState> = suite.parts.iter().map(state).collect();
+    if let PartState::Skipped(reason) = states[0].clone() {
+        states.fill(PartState::Skipped(reason));
+    } else if suite.compares_interfaces() && !states[1..].contains(&PartState::Runs) {
+        states[0] = PartState::NotAsked;
+    }
+    states
+}
+
+/// Why a part cannot be asked of a system that runs already: it is known by one URL, with TLS or without.
+fn no_address(part: &Part, url: &SystemUrl) -> Option<String> {
+    let endpoints = part.workload.endpoints();
+    match (endpoints.any_secure(), endpoints.all_secure(), url.target.tls.is_some()) {
+        (true, false, _) => Some(format!(
+            "the suite asks for some things with TLS and for some without, and {} is one address: only a system that is \
+             started here has both",
+            url.url
+        )),
+        (true, true, false) => {
+            Some(format!("the suite asks with TLS: name the system by https:// and not by {}", url.url))
+        }
+        _ => None,
+    }
+}
+
+fn missing_program(part: &Part, programs: &Programs) -> Option<String> {
+    let (_, reason) = programs.missing.iter().find(|(name, _)| part.programs().contains(&name.as_str()))?;
+    let title = part.interface.as_ref().map_or("the suite's program", |interface| &interface.title);
+    Some(format!("{title}: {reason}"))
+}
+
+/// At least one system must have something to measure.
+fn refuse_if_nothing_runs(entrants: &[Entrant]) -> Result<(), String> {
+    if entrants.iter().any(Entrant::runs) {
+        return Ok(());
+    }
+    let mut reasons: Vec<&str> = Vec::new();
+    for state in entrants.iter().flat_map(|entrant| &entrant.parts) {
+        if let PartState::Skipped(reason) = state
+            && !reasons.contains(&reason.as_str())
+        {
+            reasons.push(reason);
+        }
+    }
+    Err(format!("nothing can be measured: {}", reasons.join("; ")))
+}
+
+/// Finds a free port for every system that is started, and a second one for TLS where the suite asks for that.
+fn give_ports(entrants: &mut [Entrant], first: Option<u16>, secure: bool) -> Result<Vec<HeldPort>, String> {
+    let mut held = Vec::new();
+    let mut next = first;
+    for entrant in entrants {
+        let EntrantKind::Started { port, tls_port, .. } = &mut entrant.kind else { continue };
+        for port in [port, tls_port].into_iter().take(if secure { 2 } else { 1 }) {
+            let free = next.map_or_else(HeldPort::any, HeldPort::named).map_err(|error| match next {
+                Some(port) => format!(
+                    "port {port} of 127.0.0.1 cannot be had for {} ({error}); name another with --port",
+                    entrant.name
+                ),
+                None => format!("no port of 127.0.0.1 is free for {}: {error}", entrant.name),
+            })?;
+            *port = free.number();
+            held.push(free);
+            next = match next {
+                Some(65535) => return Err("--port is too high for the systems that follow".to_string()),
+                Some(port) => Some(port + 1),
+                None => None,
+            };
+        }
+    }
+    Ok(held)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// The definition of a system with these capabilities, whose executable is there.
+    pub(crate) fn system(place: &Path, name: &str, capabilities: &str) -> String {
+        let text = format!(
+            "name = \"{name}\"\ntitle = \"{name}\"\ndescription = \"for tests\"\nexecutables = [\"/bin/sh\"]\n\
+             command = [\"{{executable}}\", \"{{port}}\"]\ncapabilities = [{capabilities}]\n"
+        );
+        let path = place.join(format!("{name}.toml"));
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_built_is_a_reason() {
+        let suite = Suite::find("spice-cgi").unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let entrant = to_be_started(&system(place.path(), "all", "\"files\", \"cgi\"")).unwrap();
+        let missing = [("cgi".to_string(), "there is no cc".to_string())].into();
+        let programs = Programs { missing, ..Programs::default() };
+        let states = part_states(&suite, &entrant, &programs);
+        assert_eq!(states, [PartState::NotAsked, PartState::Skipped("CGI: there is no cc".to_string())]);
+    }
+}

@@ -1,0 +1,89 @@
+//! What a bench run says of itself while it goes on, for whoever shows it.
+
+use super::generator::LoadMachine;
+use crate::monitor::Latest;
+use hdrhistogram::Histogram;
+use touchstone_lab::result::MixResult;
+
+/// Shows a run.
+pub trait Observer {
+    /// Something happened.
+    fn event(&mut self, event: Event<'_>);
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// A system is being started, checked and warmed.
+    Starting {
+        /// Its name for people.
+        system: &'a str,
+    },
+    /// It answers as it should.
+    Ready {
+        /// Its name for people.
+        system: &'a str,
+    },
+    /// An interface will not be measured on a system, or a system not at all.
+    Skipped {
+        /// Why not, as a sentence without its full stop.
+        reason: &'a str,
+    },
+    /// A mix begins on a system.
+    MixStarted(Turn<'a>),
+    /// A mix goes on; comes a few times a second.
+    Tick(Tick<'a>),
+    /// How the machines are that make the load, where there are several; comes with each tick.
+    LoadMachines(&'a [LoadMachine]),
+    /// A mix has ended on a system.
+    MixFinished {
+        /// Its name for people.
+        system: &'a str,
+        /// What was measured.
+        result: &'a MixResult,
+    },
+}
+
+/// Which mix on which system.
+#[derive(Debug, Clone, Copy)]
+pub struct Turn<'a> {
+    /// The system's name for people, with the interface's where there are several.
+    pub system: &'a str,
+    /// The mix's name.
+    pub mix: &'a str,
+    /// Virtual clients.
+    pub clients: usize,
+    /// Whether it is one of the mixes; what comes before them, a warm-up or a search, counts nowhere.
+    pub is_counted: bool,
+    /// Its place in the whole run, from 1.
+    pub number: usize,
+    /// All turns of the run: mixes times systems, times the interfaces of each.
+    pub of: usize,
+}
+
+/// How a mix goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Tick<'a> {
+    /// Which one.
+    pub turn: Turn<'a>,
+    /// Valid answers a second, lately.
+    pub requests_per_second: f64,
+    /// Errors so far.
+    pub errors: u64,
+    /// Bytes received a second, lately.
+    pub bytes_per_second: f64,
+    /// Latencies of the last second or two, nanoseconds; absent before the first answers.
+    pub latency_ns: Option<&'a Histogram<u32>>,
+    /// What the monitor saw last.
+    pub monitor: Latest,
+    /// Seconds since the mix began.
+    pub elapsed_s: f64,
+    /// The mix's whole length, its ramp up and its ramp down, seconds.
+    pub length_s: f64,
+    /// Ramp up, seconds, not counted.
+    pub ramp_up_s: f64,
+    /// Ramp down, seconds, not counted.
+    pub ramp_down_s: f64,
+    /// Seconds until the end of the whole run.
+    pub seconds_left: f64,
+}

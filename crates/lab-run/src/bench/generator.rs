@@ -1,0 +1,86 @@
+//! Who makes the load of a mix: the load engine on this machine, or many load machines under one controller. A bench does not
+//! know which; it prepares, lets the load run, and takes an outcome.
+
+use std::sync::atomic::AtomicBool;
+use touchstone_lab::recording::Recording;
+use touchstone_lab::result::FleetUse;
+use touchstone_load::{Outcome, Plan, PlanError, Progress};
+
+/// Makes the load of one mix after the other.
+pub trait LoadGenerator: Sync {
+    /// Makes everything ready, and returns when the mix begins: what follows is to be run at once. Preparing ends with an error
+    /// when `interrupt` becomes true.
+    fn prepare<'a>(
+        &'a self,
+        plan: &'a Plan,
+        interrupt: &AtomicBool,
+    ) -> Result<Box<dyn PreparedLoad + 'a>, PlanError>;
+
+    /// How the machines are that make the load, to be shown while a mix goes on; none where it is this machine alone.
+    fn machines(&self) -> Vec<LoadMachine>;
+}
+
+/// A mix that is ready.
+pub trait PreparedLoad: Sync {
+    /// Carries it out, as [`touchstone_load::run`] does.
+    fn run(&self, progress: &Progress) -> Result<Generated, PlanError>;
+}
+
+/// What a mix's load brought back.
+#[derive(Debug, Clone)]
+pub struct Generated {
+    /// What was measured.
+    pub outcome: Outcome,
+    /// The load machines, where there are several.
+    pub fleet: Option<FleetUse>,
+    /// What was seen of the system's own machine, where somebody watched it there.
+    pub recording: Option<Recording>,
+    /// Why the figures prove nothing: the load was not what the plan says.
+    pub invalid: Option<String>,
+}
+
+/// A machine that makes load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadMachine {
+    /// Its name.
+    pub name: String,
+    /// What it does, in a word or two.
+    pub state: String,
+    /// Valid answers a second, lately.
+    pub requests_per_second: f64,
+    /// Errors in this mix so far.
+    pub errors: u64,
+    /// How busy its processors are, 0 to 1.
+    pub cpu_share: f64,
+    /// How far its clock is ahead of this machine's, microseconds.
+    pub clock_offset_us: Option<f64>,
+    /// How exactly that is known, microseconds.
+    pub clock_bound_us: Option<f64>,
+}
+
+/// The load engine on this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OneMachine;
+
+struct OwnEngine<'a>(&'a Plan);
+
+impl LoadGenerator for OneMachine {
+    fn prepare<'a>(
+        &'a self,
+        plan: &'a Plan,
+        _interrupt: &AtomicBool,
+    ) -> Result<Box<dyn PreparedLoad + 'a>, PlanError> {
+        Ok(Box::new(OwnEngine(plan)))
+    }
+
+    fn machines(&self) -> Vec<LoadMachine> {
+        Vec::new()
+    }
+}
+
+impl PreparedLoad for OwnEngine<'_> {
+    fn run(&self, progress: &Progress) -> Result<Generated, PlanError> {
+        let outcome = touchstone_load::run(self.0, progress)?;
+        Ok(Generated { outcome, fleet: None, recording: None, invalid: None })
+    }
+}

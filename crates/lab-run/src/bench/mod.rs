@@ -1,0 +1,498 @@
+//! A bench run: a suite on one or more systems under test, on one machine.
+//!
+//! Everything that can be refused is refused before anything starts ([`prepare`]): names, packages, ports,
+//! descriptors, the place for the result. Then all systems are started, checked and warmed, and the mixes run in blocks, one for
+//! each run of the suite; within a block, for each mix, the systems take turns, with each interface of the suite, in an order
+//! that rotates, so that noise falls on all alike. A system that dies,
+//! or an interrupt, ends the run; what was measured until then is kept and marked.
+
+mod ask;
+mod certificate;
+mod contender;
+mod entrant;
+mod event;
+mod generator;
+mod interrupt;
+mod measure;
+mod origin;
+mod port;
+mod prepare;
+mod record;
+mod search;
+mod warm_up;
+mod warnings;
+
+pub use entrant::{Entrant, EntrantKind, PartState};
+pub use event::{Event, Observer, Tick, Turn};
+pub use generator::{Generated, LoadGenerator, LoadMachine, OneMachine, PreparedLoad};
+pub use interrupt::interrupt_on_signals;
+pub use prepare::{Prepared, prepare};
+
+use crate::placement::{self, Wishes};
+use contender::Contender;
+use measure::{Ending, Measured, Measurement};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use touchstone_lab::derived;
+use touchstone_lab::output::{LoggedHistogram, ResultDirectory};
+use touchstone_lab::raw::{RawLabels, RawMix, RawPlace};
+use touchstone_lab::result::{MixResult, ResultFile, RunStatus, SCHEMA_VERSION, SystemResult};
+use touchstone_lab::spice;
+use touchstone_lab::suite::Mix;
+
+/// What to run, as the command line says it.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// A built-in suite's name or a suite file's path.
+    pub suite: String,
+    /// Systems by name, path of a definition, or URL; empty: `touchstone`.
+    pub systems: Vec<String>,
+    /// The short form.
+    pub quick: bool,
+    /// How often each mix is run on each system; absent: three times, once in the short form.
+    pub runs: Option<u64>,
+    /// The time within which 95 of 100 answers must come for a load to be useful.
+    pub p95: Option<Duration>,
+    /// Whether the loads are searched for instead of taken from the suite.
+    pub search: bool,
+    /// The command that reaches other machines, with its options.
+    pub ssh: Vec<String>,
+    /// Each system is measured on each of these numbers of processors; empty: once, on those of `placement`.
+    pub processors: Vec<usize>,
+    /// The directory for the result; absent: one below `results/`, named by the time and the suite.
+    pub output: Option<PathBuf>,
+    /// These numbers of clients instead of the suite's mixes.
+    pub clients: Option<Vec<usize>>,
+    /// Another length for all mixes.
+    pub length: Option<Duration>,
+    /// Another ramp up for all mixes.
+    pub ramp_up: Option<Duration>,
+    /// Another ramp down for all mixes.
+    pub ramp_down: Option<Duration>,
+    /// Another time for which each system is loaded before its first mix.
+    pub warm_up: Option<Duration>,
+    /// Which processors go to whom.
+    pub placement: Wishes,
+    /// The port of the first system that is started, the next ones follow; absent: any that are free.
+    pub port: Option<u16>,
+    /// The process of the system that is named by a URL of this machine, so that it can be watched.
+    pub pid: Option<u32>,
+    /// Where the metrics of the systems' machine are read from, where it is not this one.
+    pub exporter: Option<String>,
+    /// Seed of the choice of requests.
+    pub seed: u64,
+    /// Writes the report; absent: none is written.
+    pub report: Option<WriteReport>,
+    /// The words of the command line, for the record.
+    pub command_line: Vec<String>,
+}
+
+/// Writes the report of a result into its directory and gives its path. Reports stand above this module.
+pub type WriteReport = fn(&ResultFile, &Path) -> std::io::Result<PathBuf>;
+
+/// Why there is no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BenchError {
+    /// It could not start: bad words, configuration or surroundings.
+    Refused(String),
+    /// It started, and the result could not be kept, or it was interrupted before anything was measured.
+    Failed(String),
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BenchError::Refused(message) | BenchError::Failed(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {}
+
+/// A run that left a result.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// What was measured.
+    pub result: ResultFile,
+    /// The result directory.
+    pub directory: PathBuf,
+    /// The report, where one was written.
+    pub report: Option<PathBuf>,
+}
+
+/// Runs a suite from its options to its report, with the load of this machine. `interrupt` ends it early when it becomes true.
+pub fn run(
+    options: Options,
+    observer: &mut dyn Observer,
+    interrupt: &AtomicBool,
+) -> Result<Finished, BenchError> {
+    run_with(&OneMachine, options, observer, interrupt)
+}
+
+/// The same with the load of another generator.
+pub fn run_with(
+    generator: &dyn LoadGenerator,
+    options: Options,
+    observer: &mut dyn Observer,
+    interrupt: &AtomicBool,
+) -> Result<Finished, BenchError> {
+    let prepared = prepare(options).map_err(BenchError::Refused)?;
+    let directory = prepared.directory.clone();
+    // From here on this thread, and whatever it starts that is not the server, keeps to the load engine's processors.
+    let pin = PinnedThread::to(&prepared.placement.load);
+    let finished = Run::start(prepared, generator, observer, interrupt).and_then(|run| run.carry_out());
+    drop(pin);
+    if finished.is_err() {
+        directory.remove_if_empty();
+    }
+    finished
+}
+
+/// A run under way.
+struct Run<'a> {
+    prepared: Prepared,
+    contenders: Vec<Contender>,
+    systems: Vec<SystemResult>,
+    histograms: Vec<LoggedHistogram>,
+    warnings: Vec<String>,
+    started_at: OffsetDateTime,
+    generator: &'a dyn LoadGenerator,
+    observer: &'a mut dyn Observer,
+    interrupt: &'a AtomicBool,
+}
+
+impl<'a> Run<'a> {
+    /// Starts, checks and warms every system.
+    fn start(
+        mut prepared: Prepared,
+        generator: &'a dyn LoadGenerator,
+        observer: &'a mut dyn Observer,
+        interrupt: &'a AtomicBool,
+    ) -> Result<Run<'a>, BenchError> {
+        let started_at = OffsetDateTime::now_utc();
+        let entrants = std::mem::take(&mut prepared.entrants);
+        let mut systems: Vec<SystemResult> =
+            entrants.iter().map(|entrant| contender::not_measured(entrant, &prepared.suite)).collect();
+        let mut contenders = Vec::with_capacity(entrants.len());
+        for (place, entrant) in entrants.into_iter().enumerate() {
+            if entrant.runs() {
+                observer.event(Event::Starting { system: &entrant.title });
+                prepared.let_go_of_port(&entrant);
+                let contender = Contender::start(entrant, place, &prepared, interrupt)?;
+                observer.event(Event::Ready { system: &contender.entrant.title });
+                systems[place] = contender.empty_result(&prepared.suite);
+                contenders.push(contender);
+            }
+            for skipped in &systems[place].skipped {
+                observer.event(Event::Skipped { reason: &skipped.reason });
+            }
+        }
+        let warnings = std::mem::take(&mut prepared.warnings);
+        let histograms = Vec::new();
+        Ok(Run {
+            prepared,
+            contenders,
+            systems,
+            histograms,
+            warnings,
+            started_at,
+            generator,
+            observer,
+            interrupt,
+        })
+    }
+
+    fn carry_out(mut self) -> Result<Finished, BenchError> {
+        let begun = self.warm_up().and_then(|()| if self.prepared.search { self.search() } else { Ok(()) });
+        let status = match begun {
+            Ok(()) => self.run_mixes(),
+            Err(reason) => RunStatus::Incomplete(reason),
+        };
+        self.stop_systems();
+        let mut result = self.result(status);
+        derived::make(&mut result);
+        let directory = &self.prepared.directory;
+        directory
+            .write(&result, &self.histograms)
+            .map_err(|error| BenchError::Failed(unwritable(directory, &error)))?;
+        let written = self.prepared.report.map(|write| write(&result, directory.path())).transpose();
+        let report = written.map_err(|error| BenchError::Failed(unwritable(directory, &error)))?;
+        Ok(Finished { result, directory: directory.path().to_path_buf(), report })
+    }
+
+    /// One load on a part of a system that is none of the mixes; its `place` is its number and of how many it is one. An error is
+    /// the reason why the run ends here.
+    fn load_apart(
+        &mut self,
+        (contender, part): (usize, usize),
+        mix: &Mix,
+        title: &str,
+        (number, of): (usize, usize),
+        after: Duration,
+    ) -> Result<Measured, String> {
+        let prepared = &self.prepared;
+        let contender = &mut self.contenders[contender];
+        let drive = contender.drive(&prepared.placement.load, prepared.seed);
+        let measurement = Measurement {
+            plan: prepared.suite.plan(&prepared.suite.parts[part], mix, &drive),
+            pids: contender.pids(),
+            period: Duration::from_millis(500),
+            exporter: prepared.exporter.clone(),
+            session: contender.session(),
+            turn: event::Turn {
+                system: title,
+                mix: &mix.name,
+                clients: mix.clients,
+                is_counted: false,
+                number,
+                of,
+            },
+            seconds_after: after.as_secs_f64(),
+        };
+        let measured = measurement.take(self.generator, contender, self.observer, self.interrupt)?;
+        if self.interrupt.load(Ordering::Relaxed) {
+            return Err(format!("it was interrupted in the {title}"));
+        }
+        match measured.ending {
+            Ending::SystemDied(end) => Err(format!("it ended in the {title} ({end})")),
+            Ending::LoadFailed(reason) => Err(format!("the load of the {title} failed: {reason}")),
+            Ending::Whole | Ending::Interrupted => Ok(measured),
+        }
+    }
+
+    /// Runs every mix on every system in turns; says how it ended.
+    fn run_mixes(&mut self) -> RunStatus {
+        let turns = self.turns();
+        for number in 0..turns.len() {
+            if let Err(reason) = self.run_turn(&turns, number) {
+                return RunStatus::Incomplete(reason);
+            }
+            // Kept on disk as far as it is: nothing is lost if this process is killed.
+            let so_far = self.result(RunStatus::Incomplete("the run was still going on".to_string()));
+            if let Err(error) = self.prepared.directory.write(&so_far, &self.histograms) {
+                return RunStatus::Incomplete(unwritable(&self.prepared.directory, &error));
+            }
+        }
+        RunStatus::Complete
+    }
+
+    /// What is measured when. Each run is a block. In it, within a mix each part has its turn, and within a part each system; the
+    /// order rotates, so that each is first, second and last equally often.
+    fn turns(&self) -> Vec<PlannedTurn> {
+        let (parts, count) = (self.prepared.suite.parts.len(), self.contenders.len());
+        let mut turns = Vec::new();
+        for run in 0..self.prepared.method.runs as usize {
+            for mix in 0..self.prepared.mixes.len() {
+                for offset in 0..parts {
+                    let part = (run + mix + offset) % parts;
+                    for place in 0..count {
+                        let contender = (run + mix + offset + place) % count;
+                        if self.contenders[contender].runs(part) {
+                            turns.push(PlannedTurn { run, mix, part, contender });
+                        }
+                    }
+                }
+            }
+        }
+        turns
+    }
+
+    /// The choice of requests: the same for every system, another one for every mix and run.
+    fn seed(&self, run: usize, mix: usize) -> u64 {
+        self.prepared.seed.wrapping_add((run * self.prepared.mixes.len() + mix) as u64)
+    }
+
+    /// One mix of one part on one system. An error is the reason why the run ends here.
+    fn run_turn(&mut self, turns: &[PlannedTurn], number: usize) -> Result<(), String> {
+        let turn = turns[number];
+        let title = self.title(turn.contender, turn.part);
+        let mix = self.prepared.mixes[turn.mix].clone();
+        let seed = self.seed(turn.run, turn.mix);
+        let contender = &mut self.contenders[turn.contender];
+        if self.interrupt.load(Ordering::Relaxed) {
+            return Err(format!("it was interrupted before the mix {} on {title}", mix.name));
+        }
+        if let Some(end) = contender.has_ended() {
+            return Err(format!("{title} ended before the mix {} ({end})", mix.name));
+        }
+        let prepared = &self.prepared;
+        let drive = contender.drive(&prepared.placement.load, seed);
+        let later = turns[number + 1..].iter();
+        let measurement = Measurement {
+            plan: prepared.suite.plan(&prepared.suite.parts[turn.part], &mix, &drive),
+            pids: contender.pids(),
+            period: if prepared.quick { Duration::from_millis(500) } else { Duration::from_secs(1) },
+            exporter: prepared.exporter.clone(),
+            session: contender.session(),
+            turn: event::Turn {
+                system: &title,
+                mix: &mix.name,
+                clients: mix.clients,
+                is_counted: true,
+                number: number + 1,
+                of: turns.len(),
+            },
+            seconds_after: later.map(|turn| prepared.mixes[turn.mix].length_s).sum(),
+        };
+        let contender = &mut self.contenders[turn.contender];
+        contender.begin_mix();
+        let measured = measurement.take(self.generator, contender, self.observer, self.interrupt)?;
+        let run = turn.run as u64 + 1;
+        contender.end_mix(&self.prepared, turn.part, (&mix, run), measured.outcome.total_requests);
+        self.keep(turn, &title, &mix, measured)
+    }
+
+    /// The name for people of a part of the suite on a system.
+    fn title(&self, contender: usize, part: usize) -> String {
+        let system = &self.contenders[contender].entrant.title;
+        match &self.prepared.suite.parts[part].interface {
+            Some(interface) => format!("{system}, {}", interface.title),
+            None => system.clone(),
+        }
+    }
+
+    /// Keeps what a turn measured; an error is the reason why the run ends here.
+    fn keep(&mut self, turn: PlannedTurn, title: &str, mix: &Mix, measured: Measured) -> Result<(), String> {
+        let contender = &self.contenders[turn.contender];
+        let part = &self.prepared.suite.parts[turn.part];
+        // Where other machines made the load, this one's processors had no part in it.
+        let load_cpus = match measured.fleet {
+            None => &self.prepared.placement.load[..],
+            Some(_) => &[],
+        };
+        let place = record::Place {
+            interface: part.name(),
+            run: turn.run as u64 + 1,
+            load_cpus,
+            cpus: contender.cpus(),
+            uncounted: contender.does_not_count(&part.needs()),
+        };
+        let result = record::mix_result(mix, &place, &measured);
+        for warning in &measured.outcome.warnings {
+            // What is so whatever the system was said before the first mix.
+            if !self.warnings.contains(warning) {
+                warnings::add(&mut self.warnings, warnings::of_the_engine(title, mix, warning));
+            }
+        }
+        // What was measured itself, so that anybody can compute every figure again (`touchstone verify`).
+        let place = RawPlace {
+            system: &contender.entrant.name,
+            labels: RawLabels::of(&result),
+            row: self.systems[contender.place].mixes.len(),
+            mix: &mix.name,
+            load_cpus,
+            cpus: contender.cpus(),
+            fleet: measured.fleet.as_ref(),
+        };
+        let raw = RawMix::of(&place, &measured.outcome, &measured.recording);
+        let kept = self.prepared.directory.append_raw(&raw);
+        kept.map_err(|error| unwritable(&self.prepared.directory, &error))?;
+        let run = if turn.run == 0 { String::new() } else { format!("run{}", turn.run + 1) };
+        let names = [&contender.entrant.name, part.name(), &mix.name, &run];
+        let tag: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        self.histograms.push(LoggedHistogram {
+            tag: tag.join("/"),
+            window_start: measured.window_start,
+            window: measured.outcome.window,
+            latency_ns: measured.outcome.latency_ns,
+        });
+        self.observer.event(Event::MixFinished { system: title, result: &result });
+        let unanswered = nothing_answered(&result);
+        let system = &mut self.systems[contender.place];
+        system.mixes.push(result);
+        system.origin = contender.origin();
+        match measured.ending {
+            Ending::SystemDied(end) => {
+                system.last_words = contender.last_words();
+                Err(format!("{title} ended in the mix {} ({end})", mix.name))
+            }
+            Ending::Interrupted => Err(format!("it was interrupted in the mix {} on {title}", mix.name)),
+            Ending::LoadFailed(reason) => {
+                Err(format!("the mix {} on {title} is not valid: {reason}", mix.name))
+            }
+            Ending::Whole if unanswered => {
+                system.last_words = contender.last_words();
+                Err(format!("{title} gave no valid answer in the mix {}", mix.name))
+            }
+            Ending::Whole => Ok(()),
+        }
+    }
+
+    /// Ends all systems: first all are asked, then each is waited for.
+    fn stop_systems(&mut self) {
+        self.contenders.iter().for_each(Contender::ask_to_end);
+        self.contenders.iter_mut().for_each(Contender::stop);
+    }
+
+    fn result(&self, status: RunStatus) -> ResultFile {
+        let prepared = &self.prepared;
+        let rfc3339 = |time: OffsetDateTime| {
+            time.replace_nanosecond(0).unwrap_or(time).format(&Rfc3339).unwrap_or_default()
+        };
+        let mut result = ResultFile {
+            schema_version: SCHEMA_VERSION,
+            tool: prepared.tool.clone(),
+            started_at: rfc3339(self.started_at),
+            finished_at: rfc3339(OffsetDateTime::now_utc()),
+            command_line: prepared.command_line.clone(),
+            status,
+            suite: prepared.suite.record(prepared.quick, prepared.seed),
+            method: prepared.method,
+            machine: prepared.machine.clone(),
+            systems: self.systems.clone(),
+            spice: Vec::new(),
+            comparisons: Vec::new(),
+            speedups: Vec::new(),
+            warnings: self.warnings.clone(),
+        };
+        result.spice = spice::rows(&result);
+        for warning in warnings::of(&result) {
+            warnings::add(&mut result.warnings, warning);
+        }
+        result
+    }
+}
+
+/// One run of one mix of one part of the suite on one system, by their places.
+#[derive(Debug, Clone, Copy)]
+struct PlannedTurn {
+    run: usize,
+    mix: usize,
+    part: usize,
+    contender: usize,
+}
+
+/// The calling thread on some processors, and back where it was when this is dropped.
+struct PinnedThread {
+    before: Option<Vec<usize>>,
+}
+
+impl PinnedThread {
+    fn to(cpus: &[usize]) -> PinnedThread {
+        let before = placement::allowed().ok();
+        // Where it cannot be pinned the run goes on: the engine's threads pin themselves, or say why they cannot.
+        let _ = placement::pin_this_thread(cpus);
+        PinnedThread { before }
+    }
+}
+
+impl Drop for PinnedThread {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = placement::pin_this_thread(before);
+        }
+    }
+}
+
+fn nothing_answered(result: &MixResult) -> bool {
+    result.complete && result.requests == 0 && result.errors.total() > 0
+}
+
+fn unwritable(directory: &ResultDirectory, error: &std::io::Error) -> String {
+    let place: &Path = directory.path();
+    format!("the result could not be written to {}: {error}", place.display())
+}

@@ -1,0 +1,42 @@
+//! What comes before the first mix: each system is loaded for a while with everything that will be asked of it, and nothing of
+//! that counts. A program whose machine compiles it while it runs, as Java's does, is measured as it is from then on; without
+//! this the first mixes of a short run would tell how fast it compiles.
+//!
+//! All systems get the same, whether they need it or not. TechEmpower's rounds begin so, too.
+
+use super::Run;
+use std::time::Duration;
+use touchstone_lab::suite::Mix;
+
+impl Run<'_> {
+    /// Loads each part of every system, with as many clients as the heaviest mix has. An error is the reason why the run ends
+    /// here.
+    pub(super) fn warm_up(&mut self) -> Result<(), String> {
+        let length_s = self.prepared.method.warm_up_s;
+        let heaviest = self.prepared.mixes.iter().max_by_key(|mix| mix.clients);
+        let Some(heaviest) = heaviest.filter(|_| length_s > 0.0) else { return Ok(()) };
+        // Nobody waits between requests: the more is asked, the sooner all is compiled.
+        let mix = Mix {
+            ramp_up_s: 0.0,
+            length_s,
+            ramp_down_s: 0.0,
+            delay_s: 0.0,
+            think_time_s: 0.0,
+            ..heaviest.clone()
+        };
+        let parts = 0..self.prepared.suite.parts.len();
+        let of_contender = |contender| parts.clone().map(move |part| (contender, part));
+        let turns: Vec<(usize, usize)> = (0..self.contenders.len())
+            .flat_map(of_contender)
+            .filter(|(contender, part)| self.contenders[*contender].runs(*part))
+            .collect();
+        let mixes_s: f64 = self.turns().iter().map(|turn| self.prepared.mixes[turn.mix].length_s).sum();
+        for (number, &(contender, part)) in turns.iter().enumerate() {
+            let title = format!("warm-up of {}", self.title(contender, part));
+            let left_s = mixes_s + (turns.len() - number - 1) as f64 * length_s;
+            let place = (number + 1, turns.len());
+            self.load_apart((contender, part), &mix, &title, place, Duration::from_secs_f64(left_s))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! What a reader must know before trusting a figure: signs in the figures themselves, a sentence each.
+
+use touchstone_lab::figures::{clients, count, percent, significant};
+use touchstone_lab::peaks;
+use touchstone_lab::result::{MixResult, ResultFile, SuiteRecord, SystemResult};
+use touchstone_lab::series::{self, Series};
+use touchstone_lab::statistics::taint::STOOD_STILL;
+use touchstone_lab::suite::Mix;
+
+/// How much of a processor's time the hypervisor may take before it is said.
+const STEAL_TOLERANCE: f64 = 0.05;
+
+/// The warnings that follow from what was measured.
+pub(super) fn of(result: &ResultFile) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if result.machine.same_host {
+        warnings.push("Load and server shared one machine: the figures are indicative.".to_string());
+    }
+    for system in &result.systems {
+        for series in series::of_system(result, system) {
+            warnings.extend(saturation(&series));
+            warnings
+                .extend(series.mixes.iter().filter_map(|mix| littles_law(&series.title, &result.suite, mix)));
+            warnings.extend(series.mixes.iter().filter_map(|mix| stood_still(&series.title, mix)));
+            warnings.extend(series.mixes.iter().filter_map(|mix| steal(&series.title, mix)));
+            warnings.extend(of_processors(&series));
+        }
+        warnings.extend(other_work(system));
+        for series in series::of_system(result, system) {
+            warnings.extend(series.mixes.iter().filter_map(|mix| errors(&series.title, mix)));
+        }
+    }
+    warnings
+}
+
+/// Adds a warning unless it is there already.
+pub(super) fn add(warnings: &mut Vec<String>, warning: String) {
+    if !warnings.contains(&warning) {
+        warnings.push(warning);
+    }
+}
+
+/// What the load engine had to say of a mix.
+pub(super) fn of_the_engine(title: &str, mix: &Mix, warning: &str) -> String {
+    format!("{title}, {}: {}.", clients(mix.clients as u64), warning.trim_end_matches('.'))
+}
+
+fn saturation(series: &Series<'_>) -> Option<String> {
+    let saturated: Vec<&MixResult> =
+        series.mixes.iter().copied().filter(|mix| mix.generator_saturated.is_some()).collect();
+    let sign = saturated.first()?.generator_saturated.as_deref()?.trim_end_matches('.');
+    let numbers: Vec<String> = saturated.iter().map(|mix| count(mix.clients)).collect();
+    Some(format!(
+        "{}: the load engine was at its own limit with {} client{} ({sign}); these rates are a lower bound.",
+        series.title,
+        touchstone_lab::figures::list(&numbers),
+        if numbers == ["1"] { "" } else { "s" }
+    ))
+}
+
+/// In a closed loop, clients = rate x (latency + think time); where that is not so, something was not counted.
+fn littles_law(title: &str, suite: &SuiteRecord, mix: &MixResult) -> Option<String> {
+    if !mix.complete || mix.requests == 0 {
+        return None;
+    }
+    let implied = mix.littles_law_clients + mix.requests_per_second * suite.think_s_per_request(mix);
+    let off = (implied / mix.clients as f64 - 1.0).abs();
+    (off > suite.littles_law_tolerance(mix)).then(|| {
+        format!(
+            "{}, {}: by Little's law rate and latency imply {} clients ({} off).",
+            title,
+            clients(mix.clients),
+            significant(implied),
+            percent(off)
+        )
+    })
+}
+
+fn stood_still(title: &str, mix: &MixResult) -> Option<String> {
+    let sign = mix.taint.iter().find(|sign| sign.what == STOOD_STILL)?;
+    Some(format!(
+        "{}, {}: the load engine stood still for {} s; its machine slept, or somebody had stopped it. Measure this again.",
+        title,
+        clients(mix.clients),
+        significant(sign.worst)
+    ))
+}
+
+fn steal(title: &str, mix: &MixResult) -> Option<String> {
+    let worst = mix.machine.as_ref()?.cpus.iter().max_by(|left, right| left.steal.total_cmp(&right.steal))?;
+    (worst.steal > STEAL_TOLERANCE).then(|| {
+        format!(
+            "{}, {}: the hypervisor took {} of processor {}'s time.",
+            title,
+            clients(mix.clients),
+            percent(worst.steal),
+            worst.cpu
+        )
+    })
+}
+
+/// Said once a system and interface.
+fn of_processors(series: &Series<'_>) -> Option<String> {
+    let counted_so = |mix: &&MixResult| mix.server.as_ref().is_some_and(|server| server.of_processors);
+    series.mixes.iter().copied().find(counted_so)?;
+    Some(format!(
+        "{}: the kernel adds the time of these programs to no process, so the processor time is the time that the \
+         system's processors were busy.",
+        series.title
+    ))
+}
+
+/// Said once a system, with the worst mix.
+fn other_work(system: &SystemResult) -> Option<String> {
+    // Where programs are counted by the processors that they kept busy, whatever else ran there is in it already.
+    let counted = |mix: &&MixResult| mix.server.as_ref().is_none_or(|server| !server.of_processors);
+    let used = |mix: &MixResult| peaks::other_work_cpus(mix).unwrap_or(0.0);
+    let mixes = system.mixes.iter().filter(counted);
+    let worst = mixes.max_by(|left, right| used(left).total_cmp(&used(right)))?;
+    (used(worst) >= peaks::OTHER_WORK_CPUS).then(|| {
+        format!(
+            "{}: other work used up to {} processors of this machine while it was measured.",
+            system.title,
+            significant(used(worst))
+        )
+    })
+}
+
+fn errors(title: &str, mix: &MixResult) -> Option<String> {
+    let errors = &mix.errors;
+    let kinds = [
+        (errors.connect, "could not connect"),
+        (errors.reset, "broke off"),
+        (errors.timeout, "came too late"),
+        (errors.short_body, "had a body of the wrong length"),
+        (errors.bad_status, "had a bad status"),
+        (errors.malformed, "were not HTTP"),
+        (errors.tls, "failed in TLS"),
+        (errors.wrong_body, "had a wrong body"),
+    ];
+    let named: Vec<String> = kinds
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, kind)| format!("{} {kind}", count(*number)))
+        .collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "{}, {}: requests failed: {}.",
+            title,
+            clients(mix.clients),
+            touchstone_lab::figures::list(&named)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use touchstone_lab::sample;
+    use touchstone_lab::statistics::taint::{EngineSecond, signs};
+
+    #[test]
+    fn a_sound_result_has_only_the_warning_of_the_shared_machine() {
+        let mut result = sample::result();
+        assert_eq!(of(&result), ["Load and server shared one machine: the figures are indicative."]);
+        result.machine.same_host = false;
+        assert!(of(&result).is_empty());
+    }
+
+    #[test]
+    fn every_sign_is_said_with_its_place() {
+        let mut result = sample::result();
+        result.machine.same_host = false;
+        let mixes = &mut result.systems[1].mixes;
+        mixes[0].littles_law_clients = 0.9;
+        mixes[1].machine.as_mut().unwrap().cpus[1].steal = 0.08;
+        (mixes[0].load.user_s, mixes[0].load.system_s) = (0.0, 0.0);
+        mixes[1].errors.timeout = 2;
+        mixes[1].errors.reset = 1500;
+        mixes[1].generator_saturated = Some("a thread was busy.".into());
+        mixes[2].generator_saturated = Some("a thread was busy.".into());
+        let expected = [
+            "nginx 1.22.1: the load engine was at its own limit with 4 and 16 clients (a thread was busy); these rates \
+             are a lower bound.",
+            "nginx 1.22.1, 1 client: by Little's law rate and latency imply 0.900 clients (10 % off).",
+            "nginx 1.22.1, 4 clients: the hypervisor took 8.0 % of processor 1's time.",
+            "nginx 1.22.1: other work used up to 0.440 processors of this machine while it was measured.",
+            "nginx 1.22.1, 4 clients: requests failed: 1,500 broke off and 2 came too late.",
+        ];
+        assert_eq!(of(&result), expected);
+    }
+
+    #[test]
+    fn an_engine_that_stood_still_is_told() {
+        let mut result = sample::result();
+        let second = EngineSecond { stood_still_s: Some(9.0), ..EngineSecond::default() };
+        result.systems[0].mixes[1].taint = signs(&[second]);
+        let found = of(&result);
+        assert!(
+            found.iter().any(|warning| warning.contains("4 clients: the load engine stood still for 9.00 s")),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn interfaces_are_named_where_there_are_several() {
+        let mut result = sample::spice();
+        result.machine.same_host = false;
+        let cgi = result.systems[0].mixes.iter_mut().filter(|mix| mix.interface == "cgi");
+        for mix in cgi {
+            mix.server.as_mut().unwrap().of_processors = true;
+            mix.errors.bad_status = 1;
+        }
+        let found = of(&result);
+        let begins = |text: &str| found.iter().filter(|warning| warning.starts_with(text)).count();
+        assert_eq!(begins("touchstone 0.1.0, CGI: the kernel adds the time"), 1);
+        assert_eq!(begins("touchstone 0.1.0, CGI, 4 clients: requests failed: 1 had a bad status."), 1);
+    }
+
+    #[test]
+    fn think_time_belongs_to_littles_law() {
+        let mut result = sample::result();
+        result.machine.same_host = false;
+        let mix = &mut result.systems[0].mixes[1];
+        mix.think_time_s = 1.0;
+        mix.requests_per_second = 3.9;
+        mix.littles_law_clients = 0.1;
+        assert!(of(&result).is_empty());
+        result.systems[0].mixes[1].think_time_s = 0.5;
+        assert_eq!(of(&result).len(), 1);
+        result.systems[0].mixes[1].complete = false;
+        assert!(of(&result).is_empty());
+    }
+}

@@ -1,0 +1,235 @@
+//! Reads the definition of a system under test from TOML, strictly.
+
+use super::companion::Companion;
+use super::{Definition, template};
+use touchstone_lab::capability;
+use touchstone_lab::definition::{DefinitionError, Document, Located, Table};
+use touchstone_lab::result::ConfigurationFile;
+
+/// Reads a system's TOML text; `file` names it in messages.
+pub(super) fn definition(file: &str, text: &str) -> Result<Definition, DefinitionError> {
+    let document = Document::new(file, text);
+    let parsed = document.parse()?;
+    let root = document.root(&parsed);
+    let name = root.required_string("name")?;
+    if !is_name(&name.value) {
+        let rule = "a system's name has letters, digits, `.`, `-` and `_`, and does not begin with a dot";
+        return Err(root.error_at(&name, rule));
+    }
+    let command = root.required("command", root.strings("command")?)?;
+    check_command(&root, &command)?;
+    let executables = root.required("executables", root.strings("executables")?)?;
+    if executables.value.is_empty() {
+        return Err(root.error_at(&executables, "`executables` names no executable"));
+    }
+    let strings = |key| Ok(root.strings(key)?.map_or_else(Vec::new, |list| list.value));
+    let capabilities = capabilities(&root)?;
+    let definition = Definition {
+        name: name.value,
+        title: root.required_string("title")?.value,
+        description: root.required_string("description")?.value,
+        package: root.string("package")?.map(|package| package.value),
+        executables: executables.value,
+        version_arguments: strings("version_arguments")?,
+        version_after: root.string("version_after")?.map_or_else(String::new, |text| text.value),
+        command: command.value,
+        environment: environment(&root)?,
+        files: files(&root)?,
+        companions: companions(&root, &capabilities)?,
+        uncounted: uncounted(&root, &capabilities)?,
+        capabilities,
+        origin: root.string("origin")?.map(|origin| origin.value),
+        is_limit: root.boolean("is_limit")?.is_some_and(|flag| flag.value),
+    };
+    root.finish()?;
+    Ok(definition)
+}
+
+fn check_command(root: &Table<'_>, command: &Located<Vec<String>>) -> Result<(), DefinitionError> {
+    if command.value.is_empty() {
+        return Err(root.error_at(command, "`command` is empty; it begins with \"{executable}\""));
+    }
+    command.value.iter().try_for_each(|word| check_template(root, command, word))
+}
+
+fn check_template<T>(table: &Table<'_>, place: &Located<T>, template: &str) -> Result<(), DefinitionError> {
+    template::problem(template).map_or(Ok(()), |problem| Err(table.error_at(place, problem)))
+}
+
+fn environment(root: &Table<'_>) -> Result<Vec<(String, String)>, DefinitionError> {
+    let variables = root.texts_by_name("environment")?;
+    for (name, template) in &variables {
+        if let Some(problem) = template::problem(template) {
+            return Err(root.error(format!("[environment] {name}: {problem}")));
+        }
+    }
+    Ok(variables)
+}
+
+fn files(root: &Table<'_>) -> Result<Vec<ConfigurationFile>, DefinitionError> {
+    let mut files: Vec<ConfigurationFile> = Vec::new();
+    for table in root.tables("file")? {
+        let name = table.required_string("name")?;
+        if !is_name(&name.value) || files.iter().any(|file| file.name == name.value) {
+            return Err(table.error_at(&name, "a file's name is one plain word, and no two files share it"));
+        }
+        let template = table.required_string("template")?;
+        check_template(&table, &template, &template.value)?;
+        table.finish()?;
+        files.push(ConfigurationFile { name: name.value, text: template.value });
+    }
+    Ok(files)
+}
+
+fn capabilities(root: &Table<'_>) -> Result<Vec<String>, DefinitionError> {
+    let capabilities = root.required("capabilities", root.strings("capabilities")?)?;
+    match capabilities.value.iter().find(|capability| !capability::is_known(capability)) {
+        Some(unknown) => {
+            let known: Vec<&str> = capability::names().collect();
+            let message = format!("there is no capability `{unknown}`; known: {}", known.join(", "));
+            Err(root.error_at(&capabilities, message))
+        }
+        None => Ok(capabilities.value),
+    }
+}
+
+fn companions(root: &Table<'_>, capabilities: &[String]) -> Result<Vec<Companion>, DefinitionError> {
+    let mut companions: Vec<Companion> = Vec::new();
+    for table in root.tables("companion")? {
+        let needs = table.required_string("needs")?;
+        check_own_capability(&table, &needs, &needs.value, capabilities)?;
+        let socket = table.required_string("socket")?;
+        if !is_name(&socket.value) || companions.iter().any(|other| other.socket == socket.value) {
+            return Err(
+                table.error_at(&socket, "a socket's name is one plain word, and no two companions share it")
+            );
+        }
+        let command = table.required("command", table.strings("command")?)?;
+        if command.value.is_empty() {
+            return Err(table.error_at(&command, "`command` is empty"));
+        }
+        command.value.iter().try_for_each(|word| check_template(&table, &command, word))?;
+        table.finish()?;
+        companions.push(Companion { needs: needs.value, socket: socket.value, command: command.value });
+    }
+    Ok(companions)
+}
+
+fn uncounted(root: &Table<'_>, capabilities: &[String]) -> Result<Vec<String>, DefinitionError> {
+    let Some(uncounted) = root.strings("uncounted")? else { return Ok(Vec::new()) };
+    for name in &uncounted.value {
+        check_own_capability(root, &uncounted, name, capabilities)?;
+    }
+    Ok(uncounted.value)
+}
+
+fn check_own_capability<T>(
+    table: &Table<'_>,
+    place: &Located<T>,
+    name: &str,
+    capabilities: &[String],
+) -> Result<(), DefinitionError> {
+    if capabilities.iter().any(|capability| capability == name) {
+        return Ok(());
+    }
+    Err(table.error_at(place, format!("`{name}` is not among the system's `capabilities`")))
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    name.len() <= 100 && name.chars().all(allowed) && !name.starts_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GOOD: &str = r#"name = "tiny"
+title = "tiny {version}"
+description = "For tests"
+executables = ["tiny"]
+command = ["{executable}", "--port", "{port}"]
+capabilities = ["files"]
+[environment]
+PORT = "{port}"
+[[file]]
+name = "tiny.conf"
+template = "listen {port}; events { }"
+"#;
+
+    #[test]
+    fn a_good_definition_is_read() {
+        let tiny = definition("tiny.toml", GOOD).unwrap();
+        assert_eq!(tiny.command, ["{executable}", "--port", "{port}"]);
+        assert_eq!(tiny.environment, [("PORT".to_string(), "{port}".to_string())]);
+        assert_eq!((tiny.files.len(), tiny.is_limit, tiny.package), (1, false, None));
+        let with = "[[companion]]\nneeds = \"files\"\nsocket = \"a\"\ncommand = [\"{programs}/a\"]\n[[file]]";
+        let tiny = definition("tiny.toml", &GOOD.replacen("[[file]]", with, 1)).unwrap();
+        assert_eq!((tiny.companions.len(), tiny.companions[0].socket.as_str()), (1, "a"));
+    }
+
+    #[test]
+    fn bad_definitions_are_refused_with_the_place_and_the_reason() {
+        let cases = [
+            ("titl = 1\n", "title = \"tiny {version}\"\n", "tiny.toml:1:1: the top level needs `title`"),
+            (
+                "pakage = \"x\"\ntitle",
+                "title",
+                "tiny.toml:2:1: unknown key `pakage` in the top level; did you mean `package`?",
+            ),
+            (
+                "\"{prot}\"]",
+                "\"{port}\"]",
+                "tiny.toml:5:11: there is no placeholder {prot}; did you mean {port}?",
+            ),
+            (
+                "capabilities = [\"cgj\"]",
+                "capabilities = [\"files\"]",
+                "tiny.toml:6:16: there is no capability `cgj`; known: files, includes, cgi",
+            ),
+            (
+                "executables = []",
+                "executables = [\"tiny\"]",
+                "tiny.toml:4:15: `executables` names no executable",
+            ),
+            ("name = \"../x\"", "name = \"tiny.conf\"", "tiny.toml:10:8: a file's name is one plain word"),
+            (
+                "uncounted = [\"cgi\"]\n[environment]",
+                "[environment]",
+                "tiny.toml:7:13: `cgi` is not among the system's `capabilities`",
+            ),
+            (
+                "[[companion]]\nneeds = \"fastcgi\"\nsocket = \"a\"\ncommand = [\"a\"]\n[[file]]",
+                "[[file]]",
+                "tiny.toml:10:9: `fastcgi` is not among the system's `capabilities`",
+            ),
+            (
+                "[[companion]]\nneeds = \"files\"\nsocket = \"a/b\"\ncommand = [\"a\"]\n[[file]]",
+                "[[file]]",
+                "tiny.toml:11:10: a socket's name is one plain word",
+            ),
+            ("listen {?cgi};", "listen {port};", "tiny.toml:11:12: the part {?cgi} has no {/cgi}"),
+            (
+                "listen {prot};",
+                "listen {port};",
+                "tiny.toml:11:12: there is no placeholder {prot}; did you mean {port}?",
+            ),
+        ];
+        for (to, from, expected) in cases {
+            assert!(GOOD.contains(from), "{from}");
+            let text = GOOD.replacen(from, to, 1);
+            let message = definition("tiny.toml", &text).unwrap_err().to_string();
+            assert!(message.starts_with(expected), "{message} for {to}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_damage_to_a_good_definition_makes_the_reader_panic(at in 0..GOOD.len(), put in "[\\x20-\\x7e\\n]{0,8}") {
+            let mut text = GOOD.to_string();
+            text.replace_range(at..(at + 1), &put);
+            let _ = definition("any.toml", &text);
+        }
+    }
+}

@@ -1,9 +1,0 @@
-//! No text of metrics makes the reader of exporters panic.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-use touchstone_lab::monitor::exporter;
-
-fuzz_target!(|text: &str| {
-    let _ = exporter::snapshot(text, std::time::Duration::ZERO);
-});
