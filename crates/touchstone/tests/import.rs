@@ -78,6 +78,19 @@ fn a_log_becomes_a_suite_that_runs_on_files_of_the_same_sizes() {
     assert_clean(&result);
     let mean = result["suite"]["mean_body_bytes"].as_f64().unwrap();
     assert!((mean - 2000.0).abs() < 1e-6, "{mean}");
+    assert!(
+        text(&output.stdout).trim_end().ends_with("--quick --sut touchstone"),
+        "{}",
+        text(&output.stdout)
+    );
+    // What is no file takes a server that answers it, and the command that is proposed must not be refused
+    // for it.
+    let queries = place.path().join("queries.log");
+    fs::write(&queries, line("/search?q=a", 1000)).unwrap();
+    let other = place.path().join("queries.toml").display().to_string();
+    let output = touchstone(&["import", "log", &queries.display().to_string(), "--output", &other]);
+    let told = text(&output.stdout);
+    assert!(told.trim_end().ends_with("--quick --sut http://127.0.0.1:8080"), "{told}");
     // It is not written over.
     let again = touchstone(&["import", "log", &log, "--output", &suite]);
     assert_eq!(again.status.code(), Some(2));

@@ -69,11 +69,12 @@ pub fn read(file: &str, text: &str, wishes: &Wishes) -> Result<Recording, Import
     }
     let mut recording = Recording { origin: wishes.origin.clone(), ..Recording::default() };
     let mut left_out = LeftOut::default();
-    let (mut times, mut pages, mut of_http2) = (Vec::new(), Vec::new(), 0);
+    let (mut times, mut pages, mut of_http2, mut secrets) = (Vec::new(), Vec::new(), 0, 0);
     for (number, entry) in entries.iter().enumerate() {
         match request(entry, &mut recording.origin, wishes) {
             Err(reason) => left_out.note(reason, number + 1),
             Ok(request) => {
+                secrets += usize::from(!wishes.with_secrets && has_secrets(entry));
                 let version =
                     entry.pointer("/request/httpVersion").and_then(Value::as_str).unwrap_or_default();
                 of_http2 += usize::from(
@@ -91,6 +92,12 @@ pub fn read(file: &str, text: &str, wishes: &Wishes) -> Result<Recording, Import
         let message =
             format!("there is no request in it that can be taken over: {}", recording.notes.join("; "));
         return Err(ImportError::new(file, 0, message));
+    }
+    if secrets > 0 {
+        recording.notes.push(format!(
+            "left out: cookies and credentials of {secrets} requests, which may be answered otherwise \
+             without them (--with-secrets takes them over)"
+        ));
     }
     recording.is_http2 = of_http2 * 2 > recording.requests.len();
     let first = times.iter().flatten().min().copied();
@@ -230,6 +237,15 @@ fn fields(entry: &Value, with_secrets: bool) -> Vec<String> {
     fields.into_iter().flatten().filter_map(field).collect()
 }
 
+/// Whether an entry has fields that are left out because they say who somebody is.
+fn has_secrets(entry: &Value) -> bool {
+    let fields = entry.pointer("/request/headers").and_then(Value::as_array);
+    fields.into_iter().flatten().any(|field| {
+        let text = |key: &str| field.get(key).and_then(Value::as_str).unwrap_or_default();
+        taken_over(text("name"), text("value"), true) && !taken_over(text("name"), text("value"), false)
+    })
+}
+
 /// Whether a field, by its name, says who somebody is.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
@@ -282,14 +298,16 @@ mod tests {
                 "left out: 1 requests that were not answered (the first is entry 5)",
                 "left out: 1 requests to other servers than https://www.example (the first is entry 3)",
                 "left out: 1 requests without a URL of http or https (the first is entry 4)",
+                "left out: cookies and credentials of 1 requests, which may be answered otherwise without \
+                 them (--with-secrets takes them over)",
             ]
         );
         let wishes = Wishes { origin: Some("https://cdn.example".to_string()), with_secrets: false };
         assert_eq!(read("x.har", GOOD, &wishes).unwrap().requests[0].path, "/x.js");
         let wishes = Wishes { origin: None, with_secrets: true };
-        assert!(
-            read("x.har", GOOD, &wishes).unwrap().requests[0].headers.contains(&"Cookie: id=1".to_string())
-        );
+        let all = read("x.har", GOOD, &wishes).unwrap();
+        assert!(all.requests[0].headers.contains(&"Cookie: id=1".to_string()));
+        assert!(all.notes.iter().all(|note| !note.contains("credentials")), "{:?}", all.notes);
     }
 
     #[test]

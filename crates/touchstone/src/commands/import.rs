@@ -3,12 +3,16 @@
 use super::print::print;
 use crate::exit::Exit;
 use std::path::{Path, PathBuf};
+use touchstone_lab::capability::OWN_REQUESTS;
 use touchstone_lab::import::suite_text::{Form, SuiteWishes, suite_name};
 use touchstone_lab::import::{
     LogFormat, Recording, access_log, curl, file_text, filelist, har, suite_text, url_list,
 };
 use touchstone_lab::suite::Suite;
 use touchstone_load::HttpUrl;
+
+/// The URL in a command that is proposed, where the server is not known.
+const EXAMPLE_URL: &str = "http://127.0.0.1:8080";
 
 /// The arguments of `touchstone import`.
 #[derive(clap::Args)]
@@ -113,12 +117,20 @@ fn import(arguments: &Arguments) -> Result<Exit, String> {
         (Form::Session, _) => format!(" in their order, with {thought_s:.1} s of think time"),
         (Form::Mix, _) => format!(", {different} different ones"),
     };
+    // A system that is started here has the files of a suite, and answers nothing else.
+    let needs_server = suite.first_part().needs().contains(&OWN_REQUESTS);
+    let (with, system) = match &recording.origin {
+        Some(origin) => ("with", origin.as_str()),
+        None if needs_server => {
+            ("against the server that answers these requests, by its URL, such as", EXAMPLE_URL)
+        }
+        None => ("with", "touchstone"),
+    };
     print(&format!(
-        "{}: {} requests{what}. Run it with: touchstone bench {} --quick --sut {}",
+        "{}: {} requests{what}. Run it {with}: touchstone bench {} --quick --sut {system}",
         path.display(),
         recording.requests.len(),
         as_argument(path),
-        recording.origin.as_deref().unwrap_or("touchstone"),
     ));
     Ok(Exit::Done)
 }
