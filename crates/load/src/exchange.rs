@@ -5,6 +5,7 @@ use crate::arrivals::Arrival;
 use crate::client::{ClientState, Page, Phase};
 use crate::clock::now_ns;
 use crate::engine::{Engine, Pacing};
+use crate::failure::Failure;
 use crate::outcome::ErrorKind;
 use crate::plan::{ConnectionUse, HttpVersion, TimeSpread};
 use crate::record::AnswerNote;
@@ -133,12 +134,13 @@ impl Engine<'_> {
         let request = self.clients[connection.first_client].request;
         let has_layers = connection.layers.is_some();
         let request_bytes = if has_layers { usize::MAX } else { self.shared.requests[request].bytes.len() };
-        let Ok(socket) = new_socket(target.address, self.shared.plan.connections, request_bytes) else {
-            return self.fail_connection(index, ErrorKind::Connect);
+        let socket = match new_socket(target.address, self.shared.plan.connections, request_bytes) {
+            Ok(socket) => socket,
+            Err(error) => return self.fail_connection(index, Failure::system(ErrorKind::Connect, error)),
         };
         match connect(&socket, &target.address) {
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
-            Err(_) => return self.fail_connection(index, ErrorKind::Connect),
+            Err(error) => return self.fail_connection(index, Failure::system(ErrorKind::Connect, error)),
         }
         connection.connect_returned_ns = crate::clock::now_ns();
         connection.phase = Phase::Connecting;
@@ -173,12 +175,18 @@ impl Engine<'_> {
             (Some(wanted), Some(hasher)) => hasher.finalize().as_slice() == wanted,
             _ => true,
         };
-        if !expected.has_status(answer.status) {
-            self.record.failed(index, expected.class, ErrorKind::BadStatus, now_ns);
+        self.record.has_status(answer.status, now_ns);
+        let failure = if !expected.has_status(answer.status) {
+            Some(Failure::status(answer.status))
         } else if expected.body_bytes.is_some_and(|bytes| bytes != answer.body_bytes) {
-            self.record.failed(index, expected.class, ErrorKind::ShortBody, now_ns);
+            Some(ErrorKind::ShortBody.into())
         } else if !has_right_hash {
-            self.record.failed(index, expected.class, ErrorKind::WrongBody, now_ns);
+            Some(ErrorKind::WrongBody.into())
+        } else {
+            None
+        };
+        if let Some(failure) = failure {
+            self.record.failed(index, client.request, expected.class, failure, now_ns);
         } else {
             let note = AnswerNote {
                 intended_ns: client.started_ns,
@@ -195,33 +203,34 @@ impl Engine<'_> {
     }
 
     /// Ends the request that is under way as failed, and its connection with it unless other requests are on it.
-    pub(crate) fn fail(&mut self, index: usize, kind: ErrorKind) {
+    pub(crate) fn fail(&mut self, index: usize, failure: impl Into<Failure>) {
         let connection = self.clients[index].connection;
         if self.connections[connection].layers.is_some() {
-            self.abandon_layered(index, kind);
+            self.abandon_layered(index, failure.into());
         } else {
             self.connections[connection].close();
-            self.end_failed(index, kind);
+            self.end_failed(index, failure);
         }
     }
 
     /// Ends everything that is under way on a connection.
-    pub(crate) fn fail_connection(&mut self, connection: usize, kind: ErrorKind) {
+    pub(crate) fn fail_connection(&mut self, connection: usize, failure: impl Into<Failure>) {
         if self.connections[connection].layers.is_some() {
-            self.fail_layered(connection, kind);
+            self.fail_layered(connection, failure);
         } else {
             let client = self.connections[connection].first_client;
-            self.fail(client, kind);
+            self.fail(client, failure);
         }
     }
 
     /// The request has failed; its connection is seen to.
-    pub(crate) fn end_failed(&mut self, index: usize, kind: ErrorKind) {
-        let now_ns = now_ns();
+    pub(crate) fn end_failed(&mut self, index: usize, failure: impl Into<Failure>) {
+        let (now_ns, failure) = (now_ns(), failure.into());
         self.now_ns = now_ns;
-        let class = self.shared.requests[self.clients[index].request].expected.class;
-        self.record.failed(index, class, kind, now_ns);
-        let pause_ns = match kind {
+        let request = self.clients[index].request;
+        let class = self.shared.requests[request].expected.class;
+        self.record.failed(index, request, class, failure, now_ns);
+        let pause_ns = match failure.kind {
             ErrorKind::Connect | ErrorKind::Reset | ErrorKind::Tls => PAUSE_AFTER_ERROR_NS,
             _ => 0,
         };

@@ -89,6 +89,7 @@ impl Engine<'_> {
         if self.now_ns >= self.hand_over_ns {
             self.hand_over_ns = self.now_ns + HAND_OVER_NS;
             progress.recent.hand_over(self.thread, &self.record);
+            progress.standings.hand_over(self.thread, &self.record, self.now_ns);
         }
     }
 }

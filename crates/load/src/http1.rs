@@ -5,6 +5,7 @@ use crate::answer::{AtEnd, Malformed};
 use crate::client::{ClientState, Phase};
 use crate::clock::now_ns;
 use crate::engine::Engine;
+use crate::failure::Failure;
 use crate::outcome::ErrorKind;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -79,7 +80,9 @@ impl Engine<'_> {
             }
             Err(Errno::AGAIN) if connection.phase == Phase::Open => self.await_writable(index),
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) if connection.phase == Phase::Connecting => self.fail(client, ErrorKind::Connect),
+            Err(error) if connection.phase == Phase::Connecting => {
+                self.fail(client, Failure::system(ErrorKind::Connect, error));
+            }
             Err(_) => self.plain_broken(index),
         }
     }
@@ -153,8 +156,10 @@ impl Engine<'_> {
                 client.state = if sent == length { ClientState::Receiving } else { ClientState::Sending };
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(Errno::CONNRESET | Errno::PIPE) => return self.fail(client, ErrorKind::Reset),
-            Err(_) => return self.fail(client, ErrorKind::Connect),
+            Err(error @ (Errno::CONNRESET | Errno::PIPE)) => {
+                return self.fail(client, Failure::system(ErrorKind::Reset, error));
+            }
+            Err(error) => return self.fail(client, Failure::system(ErrorKind::Connect, error)),
         }
         // Registered after the send: a socket that is registered for output while it can be written brings an event
         // that says nothing.

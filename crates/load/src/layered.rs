@@ -8,6 +8,7 @@ use crate::body::BodySink;
 use crate::client::{ClientState, Layers, Phase};
 use crate::clock::now_ns;
 use crate::engine::Engine;
+use crate::failure::Failure;
 use crate::h2::{Broken, Http2, StreamEvent};
 use crate::http1::RECEIVES_AT_ONCE;
 use crate::outcome::ErrorKind;
@@ -157,8 +158,8 @@ impl Engine<'_> {
                 Ok(sent) => layers.sent += sent,
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return self.await_writable_layered(index),
-                Err(_) if connection.phase == Phase::Connecting => {
-                    return self.fail_layered(index, ErrorKind::Connect);
+                Err(error) if connection.phase == Phase::Connecting => {
+                    return self.fail_layered(index, Failure::system(ErrorKind::Connect, error));
                 }
                 Err(_) => return self.layered_ended(index),
             }
@@ -217,8 +218,8 @@ impl Engine<'_> {
                 Ok((received, _)) => received,
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => continue,
-                Err(_) if connection.phase == Phase::Connecting => {
-                    return self.fail_layered(index, ErrorKind::Connect);
+                Err(error) if connection.phase == Phase::Connecting => {
+                    return self.fail_layered(index, Failure::system(ErrorKind::Connect, error));
                 }
                 Err(_) => return self.layered_ended(index),
             };

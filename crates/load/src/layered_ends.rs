@@ -4,6 +4,7 @@ use crate::answer::AtEnd;
 use crate::client::{ClientState, Phase};
 use crate::clock::now_ns;
 use crate::engine::Engine;
+use crate::failure::Failure;
 use crate::outcome::ErrorKind;
 use crate::tls::TlsFailure;
 
@@ -49,7 +50,8 @@ impl Engine<'_> {
     }
 
     /// Ends all that is under way on a connection, or waits for it, as failed.
-    pub(crate) fn fail_layered(&mut self, index: usize, kind: ErrorKind) {
+    pub(crate) fn fail_layered(&mut self, index: usize, failure: impl Into<Failure>) {
+        let failure = failure.into();
         let group = self.group(index);
         self.connections[index].close();
         self.layers(index).waiting.clear();
@@ -58,7 +60,7 @@ impl Engine<'_> {
         };
         let victims: Vec<usize> = group.filter(is_on_it).collect();
         for client in victims {
-            self.end_failed(client, kind);
+            self.end_failed(client, failure);
         }
     }
 
@@ -68,7 +70,7 @@ impl Engine<'_> {
     }
 
     /// Gives one request up; those of others on the connection go on.
-    pub(crate) fn abandon_layered(&mut self, client: usize, kind: ErrorKind) {
+    pub(crate) fn abandon_layered(&mut self, client: usize, failure: Failure) {
         let index = self.clients[client].connection;
         let connection = &mut self.connections[index];
         let slot = client - connection.first_client;
@@ -89,6 +91,6 @@ impl Engine<'_> {
             _ if !is_open && !nobody_waits => {}
             _ => connection.close(),
         }
-        self.end_failed(client, kind);
+        self.end_failed(client, failure);
     }
 }

@@ -16,6 +16,7 @@ mod curve;
 mod engine;
 mod exchange;
 mod export;
+mod failure;
 #[doc(hidden)]
 pub mod fuzzing;
 mod h2;
@@ -27,6 +28,7 @@ mod layered;
 mod layered_ends;
 mod machine;
 mod merge;
+mod named_certificate;
 mod outcome;
 mod parts;
 mod plan;
@@ -40,6 +42,7 @@ mod run;
 mod socket;
 mod start;
 mod target;
+mod threshold;
 mod timers;
 mod tls;
 mod tls_setup;
@@ -53,6 +56,7 @@ pub use check::{
 };
 pub use curve::Stage;
 pub use export::{interval_log, percentile_text};
+pub use failure::ErrorReason;
 pub use machine::allowed_cores;
 pub use merge::{MachineOutcome, MergeError, merge};
 pub use outcome::{
@@ -66,5 +70,6 @@ pub use plan::{
 pub use portion::Portion;
 pub use recent::RecentLatency;
 pub use run::{Ready, run};
-pub use target::{Target, TlsTarget, TlsVersions, Trust};
+pub use target::{ClientCertificate, Target, TlsTarget, TlsVersions, Trust};
+pub use threshold::{Standing, Standings, Threshold, Unit, Verdict};
 pub use url::{HttpUrl, MAXIMUM_URL_BYTES, UrlError};

@@ -1,5 +1,6 @@
 //! The outcomes of a plan's portions become the outcome of the plan: counts and histograms by addition, nothing averaged.
 
+use crate::failure::merge_told;
 use crate::outcome::{ClientOutcome, Interval, Outcome, Saturation};
 use crate::plan::Plan;
 use crate::portion::Portion;
@@ -75,7 +76,9 @@ impl Outcome {
             add(&mut sum.latency_ns, &class.latency_ns)?;
         }
         self.requests_by_class = self.classes.iter().map(|class| class.requests).collect();
+        other.statuses.iter().for_each(|(status, count)| *self.statuses.entry(*status).or_default() += count);
         self.errors.add(&other.errors);
+        merge_told(&mut self.error_reasons, other.error_reasons);
         self.bytes += other.bytes;
         self.body_bytes += other.body_bytes;
         self.connections += other.connections;

@@ -1,7 +1,9 @@
 //! What a run measured.
 
+use crate::failure::ErrorReason;
 use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Failed requests by kind. A failed request counts in no rate, no byte figure and no latency.
@@ -36,6 +38,22 @@ pub(crate) enum ErrorKind {
     Malformed,
     Tls,
     WrongBody,
+}
+
+impl ErrorKind {
+    /// The kind as it stands in [`ErrorCounts::by_kind`].
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Connect => "connect",
+            ErrorKind::Reset => "reset",
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::ShortBody => "short_body",
+            ErrorKind::BadStatus => "bad_status",
+            ErrorKind::Malformed => "malformed",
+            ErrorKind::Tls => "tls",
+            ErrorKind::WrongBody => "wrong_body",
+        }
+    }
 }
 
 impl ErrorCounts {
@@ -224,6 +242,8 @@ pub struct Outcome {
     pub requests_by_class: Vec<u64>,
     /// The same with more figures.
     pub classes: Vec<ClassOutcome>,
+    /// Complete answers by their status, those that count as errors included.
+    pub statuses: BTreeMap<u16, u64>,
     /// Failed requests.
     pub errors: ErrorCounts,
     /// Bytes received, heads included.
@@ -264,6 +284,8 @@ pub struct Outcome {
     pub total_errors: u64,
     /// The errors of the whole run by kind; their sum is `total_errors`.
     pub total_errors_by_kind: ErrorCounts,
+    /// The errors of the whole run by their reason, the most frequent first.
+    pub error_reasons: Vec<ErrorReason>,
     /// The first error of TLS, in words.
     pub tls_error: Option<String>,
     /// Connections made in the whole run.

@@ -274,6 +274,8 @@ pub struct Progress {
     pub bytes: AtomicU64,
     /// The latencies of the last second or two.
     pub recent: crate::recent::RecentLatency,
+    /// All figures so far, where the caller wants them.
+    pub standings: crate::threshold::Standings,
     /// Set by the caller to end the run: what was measured is kept and marked interrupted.
     pub stop: AtomicBool,
 }

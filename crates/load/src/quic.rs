@@ -4,6 +4,7 @@ use crate::body::BodySink;
 use crate::client::Phase;
 use crate::clock::now_ns;
 use crate::engine::Engine;
+use crate::failure::Failure;
 use crate::h3::{Change, Http3};
 use crate::outcome::ErrorKind;
 use crate::tls::TlsFailure;
@@ -35,7 +36,10 @@ impl Engine<'_> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(family, SocketType::DGRAM, flags, Some(ipproto::UDP))
             .and_then(|socket| connect(&socket, &target.address).map(|()| socket));
-        let Ok(socket) = socket else { return self.fail_layered(index, ErrorKind::Connect) };
+        let socket = match socket {
+            Ok(socket) => socket,
+            Err(error) => return self.fail_layered(index, Failure::system(ErrorKind::Connect, error)),
+        };
         let interest = EventFlags::IN | EventFlags::ET;
         if epoll::add(&self.epoll, &socket, EventData::new_u64(connection.mark(index)), interest).is_err() {
             return self.fail_layered(index, ErrorKind::Connect);
@@ -56,8 +60,8 @@ impl Engine<'_> {
                 Err(Errno::AGAIN) => return self.drive_quic(index),
                 Err(Errno::INTR) => continue,
                 // Nobody is there.
-                Err(_) if connection.phase != Phase::Open => {
-                    return self.fail_layered(index, ErrorKind::Connect);
+                Err(error) if connection.phase != Phase::Open => {
+                    return self.fail_layered(index, Failure::system(ErrorKind::Connect, error));
                 }
                 Err(_) => return self.layered_ended(index),
             };

@@ -160,6 +160,9 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
     record.finish_intervals();
     let warnings = [warnings, signs_of_the_server(shared.plan, &record)].concat();
     let window = times.window();
+    let statuses = record.answers_by_status();
+    let error_reasons =
+        std::mem::take(&mut record.reasons).told(shared.plan, times.start_ns, record.tls_error.as_deref());
     let lateness = |at_ns: u64| Duration::from_nanos(at_ns.saturating_sub(shared.times.start_ns));
     Outcome {
         window,
@@ -167,7 +170,9 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         requests: record.requests,
         requests_by_class: record.classes.iter().map(|class| class.requests).collect(),
         classes: record.classes,
+        statuses,
         errors: record.errors,
+        error_reasons,
         bytes: record.bytes,
         body_bytes: record.body_bytes,
         started: record.started,

@@ -35,6 +35,26 @@ pub struct TlsTarget {
     pub versions: TlsVersions,
     /// The share of connections that take up an earlier session, 0 to 1. The rest make full handshakes.
     pub resumption_share: f64,
+    /// What is shown to servers that ask for a certificate of the client.
+    pub client_certificate: Option<ClientCertificate>,
+}
+
+/// A certificate of the client.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientCertificate {
+    /// The certificate and those between it and its authority, PEM.
+    #[serde(with = "crate::wire::bytes")]
+    pub chain: Vec<u8>,
+    /// Its key, PEM.
+    #[serde(with = "crate::wire::bytes")]
+    pub key: Vec<u8>,
+}
+
+/// Without the key.
+impl std::fmt::Debug for ClientCertificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientCertificate").finish_non_exhaustive()
+    }
 }
 
 impl TlsTarget {
@@ -45,6 +65,7 @@ impl TlsTarget {
             trust: Trust::System,
             versions: TlsVersions::Both,
             resumption_share: 1.0,
+            client_certificate: None,
         }
     }
 }

@@ -4,12 +4,13 @@
 //! A connection is told beforehand whether it is to resume. Both kinds keep the sessions that the server gives; only one
 //! kind takes them. So the share of resumed handshakes can be commanded, and is counted as it really was.
 
-use crate::target::{TlsTarget, TlsVersions, Trust};
+use crate::named_certificate::named_certificates;
+use crate::target::{ClientCertificate, TlsTarget, TlsVersions, Trust};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     ClientConfig, DigitallySignedStruct, NamedGroup, RootCertStore, SignatureScheme, SupportedProtocolVersion,
 };
@@ -40,11 +41,19 @@ impl TlsBase {
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| format!("TLS cannot be made ready: {error}"))?;
-        let builder = match roots(&target.trust)? {
-            Some(roots) => builder.with_root_certificates(roots),
-            None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
+        let verifier: Arc<dyn ServerCertVerifier> = match roots(&target.trust)? {
+            Some(roots) => named_certificates(&target.trust, roots, provider)?,
+            None => Arc::new(AnyCertificate(provider)),
         };
-        let mut config = builder.with_no_client_auth();
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+        let mut config = match &target.client_certificate {
+            None => builder.with_no_client_auth(),
+            Some(own) => {
+                let (chain, key) = own_certificate(own)?;
+                let config = builder.with_client_auth_cert(chain, key);
+                config.map_err(|error| format!("the client certificate cannot be used: {error}"))?
+            }
+        };
         config.alpn_protocols = vec![protocol.to_vec()];
         Ok(TlsBase { name, config, share: target.resumption_share })
     }
@@ -89,6 +98,19 @@ impl TlsSetup {
         let config = if resumes { &self.resuming } else { &self.full };
         (config.clone(), self.name.clone())
     }
+}
+
+/// The chain and the key that the client shows.
+fn own_certificate(
+    own: &ClientCertificate,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+    let chain = CertificateDer::pem_slice_iter(&own.chain).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|error| format!("the client certificate cannot be read: {error}"))?;
+    if chain.is_empty() {
+        return Err("the file of the client certificate holds none (PEM)".to_string());
+    }
+    let key = PrivateKeyDer::from_pem_slice(&own.key);
+    Ok((chain, key.map_err(|error| format!("the key of the client certificate cannot be read: {error}"))?))
 }
 
 /// A name as it can stand in a certificate.

@@ -174,6 +174,47 @@ fn a_certificate_is_held_against_name_and_authority() {
     }
 }
 
+/// A certificate of its own and its key, beside the tree.
+fn write_self_signed(tree: &Tree, name: &str, is_ca: IsCa) {
+    let mut parameters = CertificateParams::new([name.to_string()]).expect("a good name");
+    parameters.is_ca = is_ca;
+    let key = KeyPair::generate().expect("a key");
+    let certificate = parameters.self_signed(&key).expect("a certificate");
+    for (ending, text) in [("pem", certificate.pem()), ("key", key.serialize_pem())] {
+        std::fs::write(tree.beside(&format!("{name}.{ending}")), text).expect("the directory can be written");
+    }
+}
+
+#[test]
+fn a_self_signed_server_and_one_that_asks_for_a_certificate_are_loaded() {
+    let tree = Tree::standard();
+    // As most tools make it: also an authority's.
+    write_self_signed(&tree, "own.example", IsCa::Ca(rcgen::BasicConstraints::Unconstrained));
+    write_self_signed(&tree, "client.example", IsCa::NoCa);
+    let text = |name: &str| tree.beside(name).to_str().expect("the path is text").to_string();
+    let [own, own_key, client, client_key] =
+        ["own.example.pem", "own.example.key", "client.example.pem", "client.example.key"].map(text);
+    let config = format!(
+        "[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\ncertificate = {own:?}\nkey = {own_key:?}\n\
+         client_authorities = {client:?}\n",
+        tree.root()
+    );
+    let file = tree.beside("touchstone.toml");
+    std::fs::write(&file, config).expect("the directory can be written");
+    let server = Server::start(["--config", file.to_str().expect("the path is text")]);
+    let address = server.address().to_string();
+    for version in [&[][..], &["--http2"], &["--tls", "1.2"]] {
+        let fixed = ["https://own.example/", "--connect-to", &address, "--ca", &own, "--requests", "20"];
+        let shown = ["--cert", &client, "--key", &client_key];
+        let value = json(&[&fixed[..], &shown, version].concat());
+        assert_eq!((number(&value, "/errors"), number(&value, "/requests")), (0.0, 20.0), "{value:#}");
+        let value = json(&[&fixed[..], version].concat());
+        assert_eq!(number(&value, "/requests"), 0.0, "without a certificate: {value:#}");
+    }
+    let output = load(&["https://own.example/", "--connect-to", &address, "--ca", &own, "--cert", &own]);
+    assert_eq!(output.status.code(), Some(2), "a certificate without its key: {:?}", error_lines(&output));
+}
+
 #[test]
 fn http_2_without_tls_is_known_beforehand() {
     let tree = Tree::standard();

@@ -2,18 +2,21 @@
 //!
 //! Nothing is shared between threads and nothing is averaged: counts and histograms are merged by addition only.
 
+use crate::failure::{Failure, Reasons};
 use crate::outcome::{
-    ArrivalsOutcome, ClassOutcome, ClientOutcome, ErrorCounts, ErrorKind, HandshakeCounts, Interval, LATE,
-    StageOutcome,
+    ArrivalsOutcome, ClassOutcome, ClientOutcome, ErrorCounts, HandshakeCounts, Interval, LATE, StageOutcome,
 };
 use crate::plan::Plan;
 use hdrhistogram::{Counter, Histogram};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The most intervals of a time line. A run of up to an hour has one each second; in a longer one each is longer.
 const MAXIMUM_INTERVALS: u64 = 3600;
 /// Latencies up to this are recorded without any resizing of a histogram.
 const USUAL_LATENCY_NS: u64 = 10_000_000_000;
+/// Statuses are of three digits.
+const STATUSES: usize = 1000;
 
 /// When the run is, on the monotonic clock.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +88,10 @@ pub(crate) struct Record {
     pub(crate) times: Times,
     pub(crate) requests: u64,
     pub(crate) classes: Vec<ClassOutcome>,
+    /// Complete answers, at the place of their status.
+    statuses: Box<[u64; STATUSES]>,
     pub(crate) errors: ErrorCounts,
+    pub(crate) reasons: Reasons,
     pub(crate) bytes: u64,
     pub(crate) body_bytes: u64,
     pub(crate) started: u64,
@@ -124,7 +130,9 @@ impl Record {
             times,
             requests: 0,
             classes: (0..classes).map(|_| no_class()).collect(),
+            statuses: Box::new([0; STATUSES]),
             errors: ErrorCounts::default(),
+            reasons: Reasons::default(),
             bytes: 0,
             body_bytes: 0,
             started: 0,
@@ -197,6 +205,19 @@ impl Record {
         }
     }
 
+    /// A complete answer has come, valid or not.
+    pub(crate) fn has_status(&mut self, status: u16, at_ns: u64) {
+        if self.times.counts(at_ns) {
+            self.statuses[usize::from(status).min(STATUSES - 1)] += 1;
+        }
+    }
+
+    /// The statuses that answers had, with their numbers.
+    pub(crate) fn answers_by_status(&self) -> BTreeMap<u16, u64> {
+        let numbered = self.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
+        numbered.map(|(status, count)| (status as u16, *count)).collect()
+    }
+
     /// A valid answer ended.
     pub(crate) fn answered(&mut self, client: usize, answer: &AnswerNote) {
         self.total_requests += 1;
@@ -261,9 +282,18 @@ impl Record {
         (stage < self.stages.len()).then_some(stage)
     }
 
-    /// A request failed.
-    pub(crate) fn failed(&mut self, client: usize, class: usize, kind: ErrorKind, at_ns: u64) {
+    /// A request of the plan failed.
+    pub(crate) fn failed(
+        &mut self,
+        client: usize,
+        request: usize,
+        class: usize,
+        failure: Failure,
+        at_ns: u64,
+    ) {
+        let kind = failure.kind;
         self.total_errors.count(kind);
+        self.reasons.note(failure, request, at_ns);
         self.last_ended_ns = at_ns;
         if let Some(stage) = self.stage_at(at_ns) {
             self.stages[stage].errors += 1;
@@ -287,7 +317,9 @@ impl Record {
             sum.bytes += class.bytes;
             add(&mut sum.latency_ns, &class.latency_ns);
         }
+        self.statuses.iter_mut().zip(other.statuses.iter()).for_each(|(sum, count)| *sum += count);
         self.errors.add(&other.errors);
+        self.reasons.merge(&other.reasons);
         self.bytes += other.bytes;
         self.body_bytes += other.body_bytes;
         self.started += other.started;

@@ -3,13 +3,13 @@
 use super::Finished;
 use serde_json::{Value, json};
 use touchstone_load::{
-    Arrivals, ArrivalsOutcome, ClassOutcome, ClientOutcome, ConnectionUse, ErrorCounts, Interval, Outcome,
-    Plan, PlannedRequest, Saturation, StageOutcome, TimeSpread, TimeSummary,
+    Arrivals, ArrivalsOutcome, ClassOutcome, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason,
+    Interval, Outcome, Plan, PlannedRequest, Saturation, StageOutcome, TimeSpread, TimeSummary, Verdict,
 };
 
 /// Everything that is printed.
 pub(super) fn of(finished: &Finished) -> Value {
-    let Finished { subject, plan, outcome, per_client, per_url, .. } = finished;
+    let Finished { subject, plan, outcome, verdicts, aborted_by, per_client, per_url, .. } = finished;
     let mut value = json!({
         "url": subject,
         "address": plan.target.address.to_string(),
@@ -20,6 +20,9 @@ pub(super) fn of(finished: &Finished) -> Value {
         "requests": outcome.total_requests,
         "errors": outcome.total_errors,
         "errors_by_kind": errors(&outcome.total_errors_by_kind),
+        "error_reasons": outcome.error_reasons.iter().map(reason).collect::<Vec<_>>(),
+        "thresholds": verdicts.iter().map(threshold).collect::<Vec<_>>(),
+        "aborted_by": aborted_by.as_ref().map(threshold),
         "connections": outcome.total_connections,
         "retries": outcome.total_retries,
         "window": counted(outcome),
@@ -162,9 +165,35 @@ fn counted(outcome: &Outcome) -> Value {
         "requests": outcome.requests,
         "errors": outcome.errors.total(),
         "errors_by_kind": errors(&outcome.errors),
+        "answers_by_status": by_status(outcome),
         "connections": outcome.connections,
         "bytes": outcome.bytes,
         "body_bytes": outcome.body_bytes,
+    })
+}
+
+fn by_status(outcome: &Outcome) -> Value {
+    outcome.statuses.iter().map(|(status, count)| (status.to_string(), json!(count))).collect()
+}
+
+fn reason(reason: &ErrorReason) -> Value {
+    json!({
+        "kind": reason.kind,
+        "reason": reason.reason,
+        "count": reason.count,
+        "first_at_s": reason.first_at_s,
+        "first_request": reason.first_request,
+    })
+}
+
+fn threshold(verdict: &Verdict) -> Value {
+    json!({
+        "threshold": verdict.threshold,
+        "kept": verdict.is_kept,
+        "measured": verdict.measured,
+        "limit": verdict.limit,
+        "unit": verdict.unit.name(),
+        "words": verdict.words,
     })
 }
 

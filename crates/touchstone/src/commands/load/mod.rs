@@ -4,20 +4,24 @@ mod json;
 mod planned;
 mod progress;
 mod replay;
+mod summary;
 mod text;
+mod thresholds;
 mod url_list;
 mod values;
 
 use super::bench::duration;
 use super::print::{print, print_for_reading};
 use crate::exit::Exit;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use thresholds::Thresholds;
 use touchstone_lab::import::LogFormat;
 use touchstone_lab_run::bench::interrupt_on_signals;
 use touchstone_load::{
-    DEFAULT_RECEIVE_BUFFER_BYTES, Outcome, Plan, Progress, Stage, interval_log, percentile_text,
-    run as run_plan,
+    DEFAULT_RECEIVE_BUFFER_BYTES, Outcome, Plan, Progress, Stage, Threshold, Verdict, interval_log,
+    percentile_text, run as run_plan,
 };
 use values::{
     ByteCount, Statuses, Varying, byte_count, share, stages, statuses, varying_number, varying_time,
@@ -29,7 +33,8 @@ use values::{
 /// requests arrive at that rate instead, however the server answers, and latencies count from the moment at which a
 /// request was due. Ctrl-C ends a run early: what was measured is printed.
 ///
-/// Exit code 0 when there was an answer, 1 when there was none, 2 when the load could not start.
+/// Exit code 0 when there was an answer, 1 when there was none, 2 when the load could not start, 3 when a
+/// threshold was missed.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// What to load: http://HOST[:PORT][/PATH], or https://
@@ -180,9 +185,17 @@ pub struct Arguments {
     #[arg(long, help_heading = "TLS")]
     insecure: bool,
 
-    /// Trust these certificate authorities (PEM) in place of the system's
+    /// Trust these certificate authorities (PEM) in place of the system's; also the server's own certificate
     #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = "TLS")]
     ca: Option<PathBuf>,
+
+    /// A certificate (PEM) for servers that ask their clients for one
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    cert: Option<PathBuf>,
+
+    /// Its key (PEM) [default: in the same file]
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
+    key: Option<PathBuf>,
 
     /// The name to ask for (SNI), which the certificate must have [default: the URL's host]
     #[arg(long, value_name = "NAME", help_heading = "TLS")]
@@ -203,6 +216,16 @@ pub struct Arguments {
     /// Exactly these processors for the engine threads, for example 1 or 0,2-3
     #[arg(long, value_name = "LIST", conflicts_with = "cores", help_heading = "Engine")]
     pin: Option<String>,
+
+    /// The run fails (exit code 3) where this is true: p99>200ms, errors>0.1%, rate<1000, p99{/basket}>1s;
+    /// repeat for more
+    #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse, help_heading = "Thresholds")]
+    fail_if: Vec<Threshold>,
+
+    /// The same, looked at while the load runs, after its first counted second: the run ends as soon as it is
+    /// true
+    #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse, help_heading = "Thresholds")]
+    abort_if: Vec<Threshold>,
 
     /// Print a row for each client
     #[arg(long, help_heading = "Output")]
@@ -227,6 +250,14 @@ pub struct Arguments {
     /// Write the whole curve of latency percentiles as text that HdrHistogram's plotter reads (.hgrm)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     percentiles: Option<PathBuf>,
+
+    /// Write the thresholds as test cases (JUnit XML), for continuous integration
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    junit: Option<PathBuf>,
+
+    /// Append a summary in Markdown, as GitHub shows it: --markdown "$GITHUB_STEP_SUMMARY"
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    markdown: Option<PathBuf>,
 }
 
 /// The phases of a run as they are given.
@@ -239,6 +270,10 @@ struct Finished {
     subject: String,
     plan: Plan,
     outcome: Outcome,
+    /// How each threshold came out.
+    verdicts: Vec<Verdict>,
+    /// What ended the run before its time.
+    aborted_by: Option<Verdict>,
     started: SystemTime,
     per_client: bool,
     per_url: bool,
@@ -247,7 +282,9 @@ struct Finished {
 
 /// Loads the URL and prints the figures.
 pub fn run(arguments: Arguments) -> Exit {
-    let (subject, plan) = match planned::plan(&arguments) {
+    let planned = planned::plan(&arguments)
+        .and_then(|(subject, plan)| Ok((subject, Thresholds::of(&arguments, &plan)?, plan)));
+    let (subject, thresholds, plan) = match planned {
         Ok(planned) => planned,
         Err(message) => return refuse(&message),
     };
@@ -256,14 +293,18 @@ pub fn run(arguments: Arguments) -> Exit {
         Err(error) => return refuse(&format!("signals cannot be handled: {error}")),
     };
     let (progress, started) = (Progress::default(), SystemTime::now());
-    let outcome = progress::shown_while(&plan, &progress, &interrupt, || run_plan(&plan, &progress));
+    let watch = thresholds.watch(&progress);
+    let outcome = progress::shown_while(&plan, &progress, &interrupt, &watch, || run_plan(&plan, &progress));
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => return refuse(&error.0),
     };
     let answered = outcome.total_requests > 0;
+    let (aborted_by, verdicts) = (watch.into_verdict(), thresholds.judge(&outcome));
+    let is_kept = aborted_by.is_none() && verdicts.iter().all(|verdict| verdict.is_kept);
     let Arguments { json, per_client, per_url, timeline, .. } = arguments;
-    let finished = Finished { subject, plan, outcome, started, per_client, per_url, timeline };
+    let finished =
+        Finished { subject, plan, outcome, verdicts, aborted_by, started, per_client, per_url, timeline };
     if json {
         print(&format!("{:#}", json::of(&finished)));
     } else {
@@ -274,14 +315,31 @@ pub fn run(arguments: Arguments) -> Exit {
         arguments
             .percentiles
             .map(|path| write(&path, percentile_text(&finished.outcome.latency_ns).as_bytes())),
+        arguments.junit.map(|path| write(&path, summary::junit(&finished).as_bytes())),
+        arguments.markdown.map(|path| append(&path, summary::markdown(&finished).as_bytes())),
     ];
     let is_written = written.into_iter().flatten().all(|is_written| is_written);
-    if answered && is_written { Exit::Done } else { Exit::Failed }
+    thresholds::tell_missed(&finished);
+    match (is_written, is_kept, answered) {
+        (false, ..) => Exit::Failed,
+        (true, false, _) => Exit::ThresholdsNotMet,
+        (true, true, true) => Exit::Done,
+        (true, true, false) => Exit::Failed,
+    }
 }
 
 /// Writes a file of figures; says why not, if it cannot.
 fn write(path: &Path, bytes: &[u8]) -> bool {
-    let written = std::fs::write(path, bytes);
+    tell_written(path, std::fs::write(path, bytes))
+}
+
+/// Adds to a file, as steps of a workflow do to their summary.
+fn append(path: &Path, bytes: &[u8]) -> bool {
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    tell_written(path, file.and_then(|mut file| file.write_all(bytes)))
+}
+
+fn tell_written(path: &Path, written: std::io::Result<()>) -> bool {
     if let Err(error) = &written {
         eprintln!("touchstone load: {}: {error}", path.display());
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use touchstone_lab_run::placement::parse_list;
 use touchstone_load::{
-    Arrivals, ConnectionUse, HttpUrl, HttpVersion, Plan, PlannedRequest, Session, Target, TlsTarget,
-    TlsVersions, Trust, allowed_cores,
+    Arrivals, ClientCertificate, ConnectionUse, HttpUrl, HttpVersion, Plan, PlannedRequest, Session, Target,
+    TlsTarget, TlsVersions, Trust, allowed_cores,
 };
 
 /// How long a run goes on that ends with a number of requests and whose duration is not stated.
@@ -207,11 +207,20 @@ fn target(arguments: &Arguments, url: &HttpUrl, trust: &Trust) -> Result<Target,
         tls.trust = trust.clone();
         tls.versions = arguments.tls.unwrap_or(TlsVersions::Both);
         tls.resumption_share = arguments.resumption_share;
+        tls.client_certificate = client_certificate(arguments)?;
         if let Some(name) = &arguments.server_name {
             tls.server_name = name.clone();
         }
     }
     Ok(target)
+}
+
+/// The client's certificate and its key, which may stand in one file.
+fn client_certificate(arguments: &Arguments) -> Result<Option<ClientCertificate>, String> {
+    let Some(path) = &arguments.cert else { return Ok(None) };
+    let read = |path: &Path| read(path, 16 * 1024 * 1024);
+    let key = arguments.key.as_ref().unwrap_or(path);
+    Ok(Some(ClientCertificate { chain: read(path)?, key: read(key)? }))
 }
 
 fn trust(arguments: &Arguments) -> Result<Trust, String> {

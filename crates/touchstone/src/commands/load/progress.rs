@@ -1,9 +1,10 @@
 //! Progress while a load runs: a line that changes each second on a terminal, a plain line now and then elsewhere.
 
+use super::thresholds::Watch;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use touchstone_lab::figures::{count, rate};
+use touchstone_lab::figures::{count, milliseconds, rate};
 use touchstone_load::{Plan, Progress};
 
 /// How often a plain line is written where standard error is not a terminal.
@@ -16,11 +17,12 @@ pub(super) fn shown_while<T>(
     plan: &Plan,
     progress: &Progress,
     interrupt: &AtomicBool,
+    watch: &Watch<'_>,
     work: impl FnOnce() -> T,
 ) -> T {
     let finished = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let display = scope.spawn(|| show(plan, progress, interrupt, &finished));
+        let display = scope.spawn(|| show(plan, progress, interrupt, watch, &finished));
         let result = work();
         finished.store(true, Ordering::Relaxed);
         // The line is cleared before anything else is printed. A display that failed has nothing to say.
@@ -29,7 +31,7 @@ pub(super) fn shown_while<T>(
     })
 }
 
-fn show(plan: &Plan, progress: &Progress, interrupt: &AtomicBool, finished: &AtomicBool) {
+fn show(plan: &Plan, progress: &Progress, interrupt: &AtomicBool, watch: &Watch<'_>, finished: &AtomicBool) {
     let terminal = std::io::stderr().is_terminal();
     let each = if terminal { Duration::from_secs(1) } else { PLAIN_LINE_EACH };
     let start = Instant::now();
@@ -39,6 +41,7 @@ fn show(plan: &Plan, progress: &Progress, interrupt: &AtomicBool, finished: &Ato
         if interrupt.load(Ordering::Relaxed) {
             progress.stop.store(true, Ordering::Relaxed);
         }
+        watch.look(progress);
         if last.elapsed() < each {
             continue;
         }
@@ -64,8 +67,15 @@ fn line(elapsed: Duration, plan: &Plan, a_second: f64, progress: &Progress) -> S
         Some(limit) => format!("{} s, to {} requests", elapsed.as_secs(), count(limit)),
         None => format!("{} s of {} s", elapsed.as_secs(), plan.length.as_secs_f64()),
     };
+    let latency = match progress.recent.histogram() {
+        None => String::new(),
+        Some(recent) => {
+            let at = |quantile| milliseconds(recent.value_at_quantile(quantile) as f64 / 1e3);
+            format!(", p50 {} ms, p99 {} ms", at(0.5), at(0.99))
+        }
+    };
     format!(
-        "{state}: {} requests, {} a second now, {} errors",
+        "{state}: {} requests, {} a second now{latency}, {} errors",
         count(progress.requests.load(Ordering::Relaxed)),
         rate(a_second),
         count(progress.errors.load(Ordering::Relaxed))

@@ -3,14 +3,20 @@
 use super::Finished;
 use touchstone_lab::figures::{clients, count, milliseconds, percent, rate, significant};
 use touchstone_load::{
-    Arrivals, ClientOutcome, ConnectionUse, ErrorCounts, Outcome, Plan, Saturation, TimeSpread, TimeSummary,
+    Arrivals, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason, Outcome, Plan, Saturation, TimeSpread,
+    TimeSummary,
 };
+
+/// The most reasons of errors that are printed.
+const MOST_REASONS: usize = 10;
 
 /// Everything that is printed.
 pub(super) fn of(finished: &Finished) -> String {
     let Finished { subject, plan, outcome, per_client, per_url, timeline, .. } = finished;
     let mut text = format!("{subject}\n{}\n\n", what_was_done(plan, outcome));
     text += &totals(plan, outcome);
+    text += &reasons(outcome);
+    text += &thresholds(finished);
     text += &times(plan, outcome);
     text += &engine(outcome);
     text += &each_stage(outcome);
@@ -30,7 +36,7 @@ pub(super) fn of(finished: &Finished) -> String {
     text
 }
 
-fn what_was_done(plan: &Plan, outcome: &Outcome) -> String {
+pub(super) fn what_was_done(plan: &Plan, outcome: &Outcome) -> String {
     let connections = match plan.connections {
         _ if plan.session.is_some() => "with a connection for each session".to_string(),
         ConnectionUse::Kept if plan.streams > 1 => format!("with {} streams on a connection", plan.streams),
@@ -86,6 +92,9 @@ fn totals(plan: &Plan, outcome: &Outcome) -> String {
     let a_second = outcome.requests_per_second();
     let mut text = row("requests", count(outcome.requests), format!("{} a second", rate(a_second)));
     let megabits = outcome.bytes_per_second() * 8.0 / 1e6;
+    if outcome.statuses.len() > 1 || outcome.errors.bad_status > 0 {
+        text += &row("answers", count(outcome.statuses.values().sum()), by_status(outcome));
+    }
     text += &row("bytes", count(outcome.bytes), format!("{} Mbit/s, heads included", rate(megabits)));
     text += &row("errors", count(outcome.errors.total()), kinds(&outcome.errors));
     text += &row("connections", count(outcome.total_connections), retries(outcome));
@@ -126,6 +135,48 @@ fn totals(plan: &Plan, outcome: &Outcome) -> String {
             count(outcome.total_requests),
             format!("requests, with ramps and last answers; {errors}"),
         );
+    }
+    text
+}
+
+/// `200: 1,234, 503: 5`: the statuses of complete answers.
+fn by_status(outcome: &Outcome) -> String {
+    let statuses = outcome.statuses.iter();
+    statuses.map(|(status, number)| format!("{status}: {}", count(*number))).collect::<Vec<_>>().join(", ")
+}
+
+/// Why requests of the whole run failed, with the first of each reason.
+fn reasons(outcome: &Outcome) -> String {
+    if outcome.error_reasons.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{:>14}  reason (whole run)\n", "errors");
+    for reason in outcome.error_reasons.iter().take(MOST_REASONS) {
+        let ErrorReason { kind, reason, count: number, first_at_s, first_request } = reason;
+        text += &format!(
+            "{:>14}  {}: {reason}\n{:>14}  first after {} s: {first_request}\n",
+            count(*number),
+            kind.replace('_', " "),
+            "",
+            significant(*first_at_s),
+        );
+    }
+    match outcome.error_reasons.len().saturating_sub(MOST_REASONS) {
+        0 => {}
+        more => text += &format!("{:>14}  more reasons are in the JSON\n", count(more as u64)),
+    }
+    text
+}
+
+/// How each threshold came out.
+fn thresholds(finished: &Finished) -> String {
+    let mut text = String::new();
+    for verdict in &finished.verdicts {
+        let sign = if verdict.is_kept { "kept" } else { "MISSED" };
+        text += &format!("{}{sign:14}{verdict}\n", if text.is_empty() { "\n" } else { "" });
+    }
+    if let Some(verdict) = &finished.aborted_by {
+        text += &format!("\nENDED EARLY   by --abort-if {verdict}\n");
     }
     text
 }
@@ -186,6 +237,9 @@ fn engine(outcome: &Outcome) -> String {
         None => "no request ended".to_string(),
     };
     let verdict = match &outcome.saturation {
+        _ if outcome.total_requests + outcome.statuses.len() as u64 == 0 => {
+            "There was no answer: these are no figures of a server.".to_string()
+        }
         Saturation::Clear => "The engine had room: the figures are the server's.".to_string(),
         Saturation::Saturated(sign) => format!("The figures are a lower bound: {sign}."),
     };

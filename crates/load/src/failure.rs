@@ -1,0 +1,182 @@
+//! Why requests failed: each reason with its number and the first request that it befell.
+//!
+//! On the way of a failure only numbers are kept; they become words when the run is over.
+
+use crate::outcome::ErrorKind;
+use crate::plan::Plan;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+/// The most reasons that are told apart; what comes after them is told by its kind alone.
+const MAXIMUM_REASONS: usize = 64;
+/// The most characters of a path that are shown.
+const MAXIMUM_SHOWN: usize = 200;
+
+/// A failure on its way into the record: its kind and, where there is one, the status or the error number
+/// behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) kind: ErrorKind,
+    code: i32,
+}
+
+impl From<ErrorKind> for Failure {
+    fn from(kind: ErrorKind) -> Failure {
+        Failure { kind, code: 0 }
+    }
+}
+
+impl Failure {
+    pub(crate) fn status(status: u16) -> Failure {
+        Failure { kind: ErrorKind::BadStatus, code: i32::from(status) }
+    }
+
+    pub(crate) fn system(kind: ErrorKind, error: Errno) -> Failure {
+        Failure { kind, code: error.raw_os_error() }
+    }
+
+    fn words(self, tls_error: Option<&str>) -> String {
+        let system = || std::io::Error::from_raw_os_error(self.code).to_string();
+        match (self.kind, self.code) {
+            (ErrorKind::BadStatus, 1..) => format!("status {}", self.code),
+            (ErrorKind::Tls, _) => tls_error.unwrap_or("the handshake failed").to_string(),
+            (ErrorKind::Connect | ErrorKind::Reset, 1..) => system(),
+            (ErrorKind::Connect, _) => "no connection could be made".to_string(),
+            (ErrorKind::Reset, _) => "the server ended the connection or the stream".to_string(),
+            (ErrorKind::Timeout, _) => "no complete answer within the time limit".to_string(),
+            (ErrorKind::ShortBody, _) => "the body is not as long as it should be".to_string(),
+            (ErrorKind::BadStatus, _) => "other statuses".to_string(),
+            (ErrorKind::Malformed, _) => "the answer is not HTTP".to_string(),
+            (ErrorKind::WrongBody, _) => "the body has another hash".to_string(),
+        }
+    }
+}
+
+/// One reason as a thread notes it.
+#[derive(Debug, Clone)]
+struct Noted {
+    failure: Failure,
+    count: u64,
+    first_at_ns: u64,
+    first_request: usize,
+}
+
+/// The reasons of all failures of a run, ramps included.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reasons(Vec<Noted>);
+
+impl Reasons {
+    pub(crate) fn note(&mut self, failure: Failure, request: usize, at_ns: u64) {
+        self.add(&Noted { failure, count: 1, first_at_ns: at_ns, first_request: request });
+    }
+
+    fn add(&mut self, noted: &Noted) {
+        if let Some(known) = self.0.iter_mut().find(|known| known.failure == noted.failure) {
+            known.count += noted.count;
+            if noted.first_at_ns < known.first_at_ns {
+                (known.first_at_ns, known.first_request) = (noted.first_at_ns, noted.first_request);
+            }
+        } else if self.0.len() < MAXIMUM_REASONS || noted.failure.code == 0 {
+            self.0.push(noted.clone());
+        } else {
+            self.add(&Noted { failure: noted.failure.kind.into(), ..noted.clone() });
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Reasons) {
+        other.0.iter().for_each(|noted| self.add(noted));
+    }
+
+    /// The reasons in words, the most frequent first.
+    pub(crate) fn told(mut self, plan: &Plan, start_ns: u64, tls_error: Option<&str>) -> Vec<ErrorReason> {
+        self.0.sort_by_key(|noted| (std::cmp::Reverse(noted.count), noted.first_at_ns));
+        let told = |noted: &Noted| {
+            let request = &plan.requests[noted.first_request];
+            let mut first_request = format!("{} {}", request.method, request.path);
+            if let Some((end, _)) = first_request.char_indices().nth(MAXIMUM_SHOWN) {
+                first_request.truncate(end);
+                first_request.push_str("...");
+            }
+            ErrorReason {
+                kind: noted.failure.kind.name().to_string(),
+                reason: noted.failure.words(tls_error),
+                count: noted.count,
+                first_at_s: noted.first_at_ns.saturating_sub(start_ns) as f64 / 1e9,
+                first_request,
+            }
+        };
+        self.0.iter().map(told).collect()
+    }
+}
+
+/// Why requests failed, how many did, and the first of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ErrorReason {
+    /// The kind, by its name in [`crate::ErrorCounts::by_kind`].
+    pub kind: String,
+    /// The reason in words.
+    pub reason: String,
+    /// Failures of the whole run, ramps included.
+    pub count: u64,
+    /// When the first one was seen, seconds from the start of the run.
+    pub first_at_s: f64,
+    /// The first request that failed so: method and path.
+    pub first_request: String,
+}
+
+/// Adds another machine's reasons to those that are here.
+pub(crate) fn merge_told(sum: &mut Vec<ErrorReason>, other: Vec<ErrorReason>) {
+    for reason in other {
+        let same = |known: &&mut ErrorReason| (&known.kind, &known.reason) == (&reason.kind, &reason.reason);
+        match sum.iter_mut().find(same) {
+            None => sum.push(reason),
+            Some(known) => {
+                known.count += reason.count;
+                if reason.first_at_s < known.first_at_s {
+                    (known.first_at_s, known.first_request) = (reason.first_at_s, reason.first_request);
+                }
+            }
+        }
+    }
+    sum.sort_by_key(|reason| std::cmp::Reverse(reason.count));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::PlannedRequest;
+    use crate::target::Target;
+
+    fn plan() -> Plan {
+        let plan = Plan::of_one(Target::plain(([127, 0, 0, 1], 80).into(), "localhost"), "/");
+        Plan { requests: vec![PlannedRequest::get("/a"), PlannedRequest::get("/".repeat(900))], ..plan }
+    }
+
+    #[test]
+    fn each_reason_has_its_number_and_its_first_request() {
+        let (mut one, mut other) = (Reasons::default(), Reasons::default());
+        one.note(Failure::status(503), 1, 3_000_000_000);
+        other.note(Failure::status(503), 0, 2_000_000_000);
+        other.note(Failure::status(404), 0, 1_000_000_000);
+        other.note(Failure::system(ErrorKind::Connect, Errno::CONNREFUSED), 0, 1_500_000_000);
+        one.merge(&other);
+        let told = one.told(&plan(), 1_000_000_000, None);
+        assert_eq!((told[0].count, &told[0].reason[..], told[0].first_at_s), (2, "status 503", 1.0));
+        assert_eq!((&told[0].kind[..], &told[0].first_request[..]), ("bad_status", "GET /a"));
+        assert!(told[2].reason.contains("refused") && told[2].kind == "connect", "{told:?}");
+        let mut sum = told.clone();
+        merge_told(&mut sum, told);
+        assert_eq!(sum.iter().map(|reason| reason.count).collect::<Vec<_>>(), [4, 2, 2]);
+    }
+
+    #[test]
+    fn the_number_of_reasons_and_the_length_of_a_path_are_bounded() {
+        let mut reasons = Reasons::default();
+        (400..900).for_each(|status| reasons.note(Failure::status(status), 1, 5));
+        let told = reasons.told(&plan(), 0, None);
+        assert_eq!(told.len(), MAXIMUM_REASONS + 1);
+        assert_eq!(told.iter().map(|reason| reason.count).sum::<u64>(), 500);
+        assert_eq!((told[0].count, &told[0].reason[..]), (500 - MAXIMUM_REASONS as u64, "other statuses"));
+        assert!(told.iter().all(|reason| reason.first_request.len() <= MAXIMUM_SHOWN + 3));
+    }
+}

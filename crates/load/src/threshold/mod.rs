@@ -1,0 +1,511 @@
+//! Thresholds: what a run must not do, in words such as `p99>200ms`, and by how much it did.
+//!
+//! The same words serve at the end, on the outcome, and while the load runs, on what the threads hand over
+//! ([`Standings`]).
+
+use crate::outcome::{ClassOutcome, ErrorCounts, Outcome};
+use crate::plan::{Plan, PlannedRequest};
+use crate::record::{Record, add, small_histogram};
+use hdrhistogram::{Counter, Histogram};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// One threshold: the run fails where it is true.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Threshold {
+    text: String,
+    measure: Measure,
+    urls: Option<String>,
+    comparison: Comparison,
+    limit: f64,
+    unit: Unit,
+    /// The classes of the plan that `urls` names; `None`: the whole run.
+    classes: Option<Vec<usize>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Measure {
+    Time(Distribution, Figure),
+    /// All errors, or those of one kind (its place in [`ErrorCounts::by_kind`]).
+    Errors(Option<usize>),
+    Rate,
+    Requests,
+    Unsent,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Distribution {
+    Latency,
+    Service,
+    Connect,
+    Handshake,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Figure {
+    Least,
+    Mean,
+    Quantile(f64),
+    Most,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Comparison {
+    Above,
+    AtLeast,
+    Below,
+    AtMost,
+}
+
+/// What the figure of a threshold is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Microseconds.
+    Microseconds,
+    /// A share, 0 to 1.
+    Share,
+    /// Answers a second.
+    ASecond,
+    /// A number.
+    Count,
+}
+
+impl Unit {
+    /// The unit as it stands in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Microseconds => "us",
+            Unit::Share => "share",
+            Unit::ASecond => "per_second",
+            Unit::Count => "count",
+        }
+    }
+
+    fn words(self, value: f64) -> String {
+        match self {
+            Unit::Microseconds if value >= 1e6 => format!("{} s", short(value / 1e6)),
+            Unit::Microseconds if value >= 1e3 => format!("{} ms", short(value / 1e3)),
+            Unit::Microseconds => format!("{} us", short(value)),
+            Unit::Share => format!("{} %", short(value * 100.0)),
+            Unit::ASecond => format!("{} a second", short(value)),
+            Unit::Count => short(value),
+        }
+    }
+}
+
+/// Three significant digits, and all digits of a whole number.
+fn short(value: f64) -> String {
+    let before_point = value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
+    let decimals = (3 - before_point).clamp(0, 9) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+/// How a threshold came out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The threshold as it was given.
+    pub threshold: String,
+    /// Whether the run kept to it.
+    pub is_kept: bool,
+    /// The figure; `None`: nothing was measured, and the threshold counts as missed.
+    pub measured: Option<f64>,
+    /// The limit, in the same unit.
+    pub limit: f64,
+    /// The unit of both.
+    pub unit: Unit,
+    /// Figure, limit and distance in words.
+    pub words: String,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.threshold, self.words)
+    }
+}
+
+const FORM: &str = "write a threshold such as p99>200ms, errors>0.1%, rate<1000 or p99{/basket}>200ms";
+
+impl Threshold {
+    /// Reads `MEASURE[{URL}]` `>`, `>=`, `<` or `<=` `LIMIT`.
+    pub fn parse(text: &str) -> Result<Threshold, String> {
+        let bad = |reason: &str| format!("{text:?}: {reason}");
+        let end = match (text.find('{'), text.find('}')) {
+            (None, _) => 0,
+            (Some(open), Some(close)) if open < close => close,
+            _ => return Err(bad("a URL stands between { and }")),
+        };
+        let at = text[end..].find(['<', '>']).map(|at| at + end).ok_or_else(|| bad(FORM))?;
+        let (left, right) = (text[..at].trim(), &text[at..]);
+        let operators = [
+            (">=", Comparison::AtLeast),
+            ("<=", Comparison::AtMost),
+            (">", Comparison::Above),
+            ("<", Comparison::Below),
+        ];
+        let known =
+            operators.into_iter().find_map(|(sign, is)| right.strip_prefix(sign).map(|rest| (is, rest)));
+        let (comparison, limit) = known.ok_or_else(|| bad(FORM))?;
+        let (measure, urls) = match left.split_once('{') {
+            None => (left, None),
+            Some((measure, rest)) => {
+                let urls = rest.strip_suffix('}').ok_or_else(|| bad("after } comes <, <=, > or >="))?;
+                (measure.trim_end(), Some(urls.trim().to_string()))
+            }
+        };
+        let measure = self::measure(measure).map_err(|reason| bad(&reason))?;
+        if urls.is_some() && !has_urls(measure) {
+            return Err(bad("of a URL there are latencies, errors, rate and requests"));
+        }
+        let (limit, unit) = self::limit(limit.trim(), measure).map_err(|reason| bad(&reason))?;
+        Ok(Threshold { text: text.to_string(), measure, urls, comparison, limit, unit, classes: None })
+    }
+
+    /// Finds the URL of the threshold in the plan.
+    pub fn bind(mut self, plan: &Plan) -> Result<Threshold, String> {
+        if self.measure == Measure::Unsent && !plan.is_open() {
+            return Err(format!("{}: only an open load has requests that are due: give a rate", self.text));
+        }
+        let Some(urls) = &self.urls else { return Ok(self) };
+        let (mut inside, mut outside) = (Vec::new(), std::collections::HashSet::new());
+        for request in &plan.requests {
+            match is_named(urls, plan, request) {
+                true => inside.push(request.class),
+                false => _ = outside.insert(request.class),
+            }
+        }
+        inside.sort_unstable();
+        inside.dedup();
+        if inside.is_empty() {
+            return Err(format!("{}: no request has the URL {urls}", self.text));
+        }
+        if inside.iter().any(|class| outside.contains(class)) {
+            return Err(format!(
+                "{}: the figures of {urls} are not kept apart from those of others",
+                self.text
+            ));
+        }
+        // Where all are meant, the histogram of the whole run has more digits, and a single class has no
+        // other.
+        self.classes = (!outside.is_empty()).then_some(inside);
+        Ok(self)
+    }
+
+    /// Why the threshold can be looked at only when the run is over; `None`: it can be while it goes on.
+    pub fn only_at_the_end(&self) -> Option<String> {
+        let is_growing = matches!(self.measure, Measure::Requests | Measure::Errors(_))
+            && self.unit == Unit::Count
+            && matches!(self.comparison, Comparison::Below | Comparison::AtMost);
+        (is_growing || self.measure == Measure::Unsent)
+            .then(|| format!("{}: this is known only when the run is over: use --fail-if", self.text))
+    }
+
+    /// How a run that is over came out.
+    pub fn judge(&self, outcome: &Outcome) -> Verdict {
+        self.judge_figures(&Figures::of(outcome))
+    }
+
+    /// The same for a run that goes on; `None` as long as nothing was measured or the threshold is kept.
+    pub fn missed_so_far(&self, standing: &Standing) -> Option<Verdict> {
+        let verdict = self.judge_figures(&standing.figures());
+        (!verdict.is_kept && verdict.measured.is_some()).then_some(verdict)
+    }
+
+    fn judge_figures(&self, figures: &Figures<'_>) -> Verdict {
+        let measured = self.measured(figures);
+        let is_kept = measured.is_some_and(|measured| !match self.comparison {
+            Comparison::Above => measured > self.limit,
+            Comparison::AtLeast => measured >= self.limit,
+            Comparison::Below => measured < self.limit,
+            Comparison::AtMost => measured <= self.limit,
+        });
+        let words = self.words(measured, is_kept);
+        let (threshold, limit, unit) = (self.text.clone(), self.limit, self.unit);
+        Verdict { threshold, is_kept, measured, limit, unit, words }
+    }
+
+    fn words(&self, measured: Option<f64>, is_kept: bool) -> String {
+        let Some(measured) = measured else { return "nothing was measured".to_string() };
+        let figure = self.unit.words(measured);
+        if is_kept {
+            return figure;
+        }
+        let side = if measured < self.limit { "below" } else { "above" };
+        let distance = (measured - self.limit).abs();
+        let limit = self.unit.words(self.limit);
+        if distance == 0.0 {
+            return format!("{figure}, just at the limit");
+        }
+        let part = match self.limit {
+            0.0 => String::new(),
+            limit => format!(", {} %", short(distance / limit * 100.0)),
+        };
+        format!("{figure}, {} {side} {limit}{part}", self.unit.words(distance))
+    }
+
+    fn measured(&self, figures: &Figures<'_>) -> Option<f64> {
+        let of_classes = |count: fn(&ClassOutcome) -> u64| {
+            self.classes
+                .as_ref()
+                .map(|classes| classes.iter().map(|&class| count(&figures.classes[class])).sum())
+        };
+        let requests: u64 = of_classes(|class| class.requests).unwrap_or(figures.requests);
+        let errors: u64 = match self.measure {
+            Measure::Errors(Some(kind)) => figures.errors.by_kind()[kind].1,
+            _ => of_classes(|class| class.errors).unwrap_or_else(|| figures.errors.total()),
+        };
+        let share = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
+        match self.measure {
+            Measure::Time(distribution, figure) => match (&self.classes, distribution) {
+                (Some(classes), _) => {
+                    let mut all = small_histogram();
+                    classes.iter().for_each(|&class| add(&mut all, &figures.classes[class].latency_ns));
+                    time_us(&all, figure)
+                }
+                (None, Distribution::Latency) => time_us(figures.latency_ns, figure),
+                (None, Distribution::Service) => time_us(figures.service_ns, figure),
+                (None, Distribution::Connect) => time_us(figures.connect_ns, figure),
+                (None, Distribution::Handshake) => time_us(figures.handshake_ns, figure),
+            },
+            Measure::Errors(_) if self.unit == Unit::Share => {
+                // Errors of one kind are a share of all requests, too.
+                let all = of_classes(|class| class.errors).unwrap_or_else(|| figures.errors.total());
+                share(errors, requests + all)
+            }
+            Measure::Errors(_) => Some(errors as f64),
+            Measure::Rate => {
+                (!figures.window.is_zero()).then(|| requests as f64 / figures.window.as_secs_f64())
+            }
+            Measure::Requests => Some(requests as f64),
+            Measure::Unsent if self.unit == Unit::Share => {
+                figures.unsent_and_due.and_then(|(unsent, due)| share(unsent, due))
+            }
+            Measure::Unsent => figures.unsent_and_due.map(|(unsent, _)| unsent as f64),
+        }
+    }
+}
+
+fn has_urls(measure: Measure) -> bool {
+    matches!(
+        measure,
+        Measure::Time(Distribution::Latency, _) | Measure::Errors(None) | Measure::Rate | Measure::Requests
+    )
+}
+
+fn measure(text: &str) -> Result<Measure, String> {
+    let kinds = ErrorCounts::default().by_kind();
+    match text {
+        "errors" => return Ok(Measure::Errors(None)),
+        "rate" => return Ok(Measure::Rate),
+        "requests" => return Ok(Measure::Requests),
+        "unsent" => return Ok(Measure::Unsent),
+        _ => {}
+    }
+    if let Some(kind) = kinds.iter().position(|(kind, _)| *kind == text) {
+        return Ok(Measure::Errors(Some(kind)));
+    }
+    let (distribution, figure) = match text.split_once('.') {
+        Some(("service", figure)) => (Distribution::Service, figure),
+        Some(("connect", figure)) => (Distribution::Connect, figure),
+        Some(("handshake", figure)) => (Distribution::Handshake, figure),
+        Some(("latency", figure)) => (Distribution::Latency, figure),
+        _ => (Distribution::Latency, text),
+    };
+    let quantile = || figure.strip_prefix('p')?.parse::<f64>().ok().filter(|p| *p > 0.0 && *p < 100.0);
+    let figure = match figure {
+        "min" => Figure::Least,
+        "mean" => Figure::Mean,
+        "max" => Figure::Most,
+        _ => Figure::Quantile(quantile().ok_or_else(|| {
+            let kinds: Vec<_> = kinds.iter().map(|(kind, _)| *kind).collect();
+            format!(
+                "{text:?} is no measure: they are p50, p99.9 and the like, min, mean, max (of latency, or \
+                 service.p99, connect.p99, handshake.p99), errors, {}, rate, requests, unsent",
+                kinds.join(", ")
+            )
+        })?),
+    };
+    Ok(Measure::Time(distribution, figure))
+}
+
+fn limit(text: &str, measure: Measure) -> Result<(f64, Unit), String> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (digits, unit) = text.split_at(unit_at);
+    let number = digits.parse::<f64>().map_err(|_| format!("{text:?} is no limit; {FORM}"))?;
+    let may_be_share = matches!(measure, Measure::Errors(_) | Measure::Unsent);
+    match (measure, unit.trim_start()) {
+        (Measure::Time(..), "us") => Ok((number, Unit::Microseconds)),
+        (Measure::Time(..), "ms") => Ok((number * 1e3, Unit::Microseconds)),
+        (Measure::Time(..), "s") => Ok((number * 1e6, Unit::Microseconds)),
+        (Measure::Time(..), "m") => Ok((number * 60e6, Unit::Microseconds)),
+        (Measure::Time(..), _) => Err(format!("{text:?} is no time: write 200ms, 1.5s or 800us")),
+        (_, "%") if may_be_share => Ok((number / 100.0, Unit::Share)),
+        (Measure::Rate, "" | "/s") => Ok((number, Unit::ASecond)),
+        (Measure::Rate, _) => Err(format!("{text:?} is no rate: write a number of answers a second")),
+        (_, "") => Ok((number, Unit::Count)),
+        (_, _) if may_be_share => Err(format!("{text:?}: write a number, or a share such as 0.1%")),
+        _ => Err(format!("{text:?}: write a number")),
+    }
+}
+
+/// Whether a threshold's `[METHOD ]PATH`, or `[METHOD ]URL`, names the request. A `*` at its end stands for
+/// any rest.
+fn is_named(urls: &str, plan: &Plan, request: &PlannedRequest) -> bool {
+    let (method, place) = match urls.split_once(' ') {
+        Some((method, place)) => (Some(method), place.trim_start()),
+        None => (None, urls),
+    };
+    let fits = |text: &str| match place.strip_suffix('*') {
+        Some(beginning) => text.starts_with(beginning),
+        None => text == place,
+    };
+    let whole = |target: &crate::target::Target| {
+        let scheme = if target.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{}", target.host, request.path)
+    };
+    method.is_none_or(|method| method == request.method)
+        && match place.contains("://") {
+            true => plan.targets().nth(request.target).is_some_and(|target| fits(&whole(target))),
+            false => fits(&request.path),
+        }
+}
+
+fn time_us<T: Counter>(histogram_ns: &Histogram<T>, figure: Figure) -> Option<f64> {
+    (!histogram_ns.is_empty()).then(|| match figure {
+        Figure::Least => histogram_ns.min() as f64 / 1e3,
+        Figure::Mean => histogram_ns.mean() / 1e3,
+        Figure::Quantile(percent) => histogram_ns.value_at_quantile(percent / 100.0) as f64 / 1e3,
+        Figure::Most => histogram_ns.max() as f64 / 1e3,
+    })
+}
+
+/// What thresholds look at.
+struct Figures<'a> {
+    window: Duration,
+    requests: u64,
+    errors: &'a ErrorCounts,
+    classes: &'a [ClassOutcome],
+    latency_ns: &'a Histogram<u64>,
+    service_ns: &'a Histogram<u64>,
+    connect_ns: &'a Histogram<u64>,
+    handshake_ns: &'a Histogram<u64>,
+    unsent_and_due: Option<(u64, u64)>,
+}
+
+impl Figures<'_> {
+    fn of(outcome: &Outcome) -> Figures<'_> {
+        Figures {
+            window: outcome.window,
+            requests: outcome.requests,
+            errors: &outcome.errors,
+            classes: &outcome.classes,
+            latency_ns: &outcome.latency_ns,
+            service_ns: &outcome.service_ns,
+            connect_ns: &outcome.connect_ns,
+            handshake_ns: &outcome.handshake_ns,
+            unsent_and_due: outcome.arrivals.as_ref().map(|arrivals| (arrivals.unsent(), arrivals.due)),
+        }
+    }
+}
+
+/// The figures of a run that goes on, between the ramps.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// The counted time so far.
+    pub window: Duration,
+    requests: u64,
+    errors: ErrorCounts,
+    classes: Vec<ClassOutcome>,
+    latency_ns: Histogram<u64>,
+    service_ns: Option<Histogram<u64>>,
+    connect_ns: Histogram<u64>,
+    handshake_ns: Histogram<u64>,
+}
+
+impl Standing {
+    fn of(record: &Record, now_ns: u64) -> Standing {
+        let times = &record.times;
+        let window_ns = now_ns.min(times.window_end_ns).saturating_sub(times.window_start_ns);
+        Standing {
+            window: Duration::from_nanos(window_ns),
+            requests: record.requests,
+            errors: record.errors.clone(),
+            classes: record.classes.clone(),
+            latency_ns: record.latency_ns.clone(),
+            service_ns: record.service_ns.clone(),
+            connect_ns: record.connect_ns.clone(),
+            handshake_ns: record.handshake_ns.clone(),
+        }
+    }
+
+    /// Adds another thread's. The time so far is that of the thread that handed over first, so that no rate
+    /// is too high.
+    fn take_in(&mut self, other: &Standing) {
+        self.window = self.window.max(other.window);
+        self.requests += other.requests;
+        self.errors.add(&other.errors);
+        for (sum, class) in self.classes.iter_mut().zip(&other.classes) {
+            sum.requests += class.requests;
+            sum.errors += class.errors;
+            add(&mut sum.latency_ns, &class.latency_ns);
+        }
+        add(&mut self.latency_ns, &other.latency_ns);
+        if let (Some(sum), Some(service)) = (&mut self.service_ns, &other.service_ns) {
+            add(sum, service);
+        }
+        add(&mut self.connect_ns, &other.connect_ns);
+        add(&mut self.handshake_ns, &other.handshake_ns);
+    }
+
+    fn figures(&self) -> Figures<'_> {
+        Figures {
+            window: self.window,
+            requests: self.requests,
+            errors: &self.errors,
+            classes: &self.classes,
+            latency_ns: &self.latency_ns,
+            service_ns: self.service_ns.as_ref().unwrap_or(&self.latency_ns),
+            connect_ns: &self.connect_ns,
+            handshake_ns: &self.handshake_ns,
+            unsent_and_due: None,
+        }
+    }
+}
+
+/// What the threads hand over while a run goes on, if it is wanted: copies of their whole histograms, a few
+/// times a second.
+#[derive(Debug, Default)]
+pub struct Standings {
+    /// Set by the caller before the run.
+    pub wanted: AtomicBool,
+    threads: Mutex<Vec<Option<Standing>>>,
+}
+
+impl Standings {
+    /// The figures of all threads together; `None` before the first handed any over.
+    pub fn sum(&self) -> Option<Standing> {
+        // Only whole figures are put in, so those that a thread left in a panic are as good as any.
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = threads.iter().flatten();
+        let mut sum = threads.next()?.clone();
+        threads.for_each(|other| sum.take_in(other));
+        Some(sum)
+    }
+
+    pub(crate) fn hand_over(&self, thread: usize, record: &Record, now_ns: u64) {
+        if !self.wanted.load(Ordering::Relaxed) {
+            return;
+        }
+        let own = Standing::of(record, now_ns);
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if threads.len() <= thread {
+            threads.resize_with(thread + 1, || None);
+        }
+        threads[thread] = Some(own);
+    }
+}
+
+#[cfg(test)]
+mod tests;
