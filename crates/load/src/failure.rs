@@ -2,10 +2,9 @@
 //!
 //! On the way of a failure only numbers are kept; they become words when the run is over.
 
-use crate::outcome::ErrorKind;
+use crate::outcome::{ErrorKind, ErrorReason};
 use crate::plan::Plan;
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
 /// The most reasons that are told apart; what comes after them is told by its kind alone.
 const MAXIMUM_REASONS: usize = 64;
@@ -107,21 +106,6 @@ impl Reasons {
         };
         self.0.iter().map(told).collect()
     }
-}
-
-/// Why requests failed, how many did, and the first of them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ErrorReason {
-    /// The kind, by its name in [`crate::ErrorCounts::by_kind`].
-    pub kind: String,
-    /// The reason in words.
-    pub reason: String,
-    /// Failures of the whole run, ramps included.
-    pub count: u64,
-    /// When the first one was seen, seconds from the start of the run.
-    pub first_at_s: f64,
-    /// The first request that failed so: method and path.
-    pub first_request: String,
 }
 
 /// Adds another machine's reasons to those that are here.

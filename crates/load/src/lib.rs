@@ -34,6 +34,7 @@ mod parts;
 mod plan;
 mod portion;
 mod priority;
+mod progress;
 mod quic;
 mod recent;
 mod record;
@@ -56,18 +57,19 @@ pub use check::{
 };
 pub use curve::Stage;
 pub use export::{interval_log, percentile_text};
-pub use failure::ErrorReason;
+
 pub use machine::allowed_cores;
 pub use merge::{MachineOutcome, MergeError, merge};
 pub use outcome::{
-    ArrivalsOutcome, ClassOutcome, ClientOutcome, EngineUse, ErrorCounts, HandshakeCounts, Interval, LATE,
-    Outcome, Saturation, StageOutcome, TimeSummary,
+    ArrivalsOutcome, ClassOutcome, ClientOutcome, EngineUse, ErrorCounts, ErrorReason, HandshakeCounts,
+    Interval, LATE, Outcome, Saturation, StageOutcome, TimeSummary,
 };
 pub use plan::{
     ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, HttpVersion, Plan, PlanError,
-    PlannedRequest, Progress, Recorded, Session, TimeSpread,
+    PlannedRequest, Recorded, Session, TimeSpread,
 };
 pub use portion::Portion;
+pub use progress::Progress;
 pub use recent::RecentLatency;
 pub use run::{Ready, run};
 pub use target::{ClientCertificate, Target, TlsTarget, TlsVersions, Trust};

@@ -1,10 +1,24 @@
 //! What a run measured.
 
-use crate::failure::ErrorReason;
 use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Why requests failed, how many did, and the first of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ErrorReason {
+    /// The kind, by its name in [`crate::ErrorCounts::by_kind`].
+    pub kind: String,
+    /// The reason in words.
+    pub reason: String,
+    /// Failures of the whole run, ramps included.
+    pub count: u64,
+    /// When the first one was seen, seconds from the start of the run.
+    pub first_at_s: f64,
+    /// The first request that failed so: method and path.
+    pub first_request: String,
+}
 
 /// Failed requests by kind. A failed request counts in no rate, no byte figure and no latency.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,6 @@ use crate::target::Target;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 /// Bytes asked for in one receive call unless the plan says otherwise: a whole answer of common size in one call.
@@ -261,23 +260,6 @@ impl Plan {
     pub(crate) fn client_stages(&self) -> Option<&[Stage]> {
         (!self.is_open() && !self.stages.is_empty()).then_some(&self.stages[..])
     }
-}
-
-/// Live counters of a run, shared with whoever shows progress; and the way to end it early.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Valid answers so far, ramps included.
-    pub requests: AtomicU64,
-    /// Errors so far, ramps included.
-    pub errors: AtomicU64,
-    /// Bytes received so far, ramps included.
-    pub bytes: AtomicU64,
-    /// The latencies of the last second or two.
-    pub recent: crate::recent::RecentLatency,
-    /// All figures so far, where the caller wants them.
-    pub standings: crate::threshold::Standings,
-    /// Set by the caller to end the run: what was measured is kept and marked interrupted.
-    pub stop: AtomicBool,
 }
 
 /// Why a plan cannot run.
