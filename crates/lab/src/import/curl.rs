@@ -2,7 +2,7 @@
 //! body. The options mean what they mean to curl 8; nothing is run, filled in or read from files.
 
 use super::form::form_encoded;
-use super::har::{is_secret, taken_over};
+use super::har::{is_field_value, is_secret, taken_over};
 use super::shell_words::words;
 use super::url_list::place_of;
 use super::{ImportError, RecordedRequest, Recording, is_method};
@@ -289,7 +289,7 @@ impl Command {
             Meaning::Head => self.is_head = true,
             Meaning::Get => self.is_get = true,
             Meaning::Http2 => self.is_http2 = true,
-            Meaning::Compressed => self.add_field("Accept-Encoding", "gzip, deflate, br"),
+            Meaning::Compressed => self.add_field("Accept-Encoding", "gzip, deflate, br")?,
             Meaning::Url => self.set_url(value)?,
             Meaning::UrlQuery => self.query.push(match value.strip_prefix('+') {
                 Some(as_it_is) => as_it_is.to_string(),
@@ -297,12 +297,12 @@ impl Command {
             }),
             Meaning::Method => self.method = Some(value.to_ascii_uppercase()),
             Meaning::Header => self.add_header(&value)?,
-            Meaning::Field(name) => self.add_field(name, &value),
-            Meaning::User => self.add_field("Authorization", &format!("Basic {}", STANDARD.encode(value))),
-            Meaning::Bearer => self.add_field("Authorization", &format!("Bearer {value}")),
+            Meaning::Field(name) => self.add_field(name, &value)?,
+            Meaning::User => self.add_field("Authorization", &format!("Basic {}", STANDARD.encode(value)))?,
+            Meaning::Bearer => self.add_field("Authorization", &format!("Bearer {value}"))?,
             // Without an equals sign it is the name of a file.
             Meaning::Cookie if !value.contains('=') => self.secrets += 1,
-            Meaning::Cookie => self.add_field("Cookie", &value),
+            Meaning::Cookie => self.add_field("Cookie", &value)?,
             Meaning::Json => {
                 self.is_json = true;
                 self.add_data("", &inline(option, value)?);
@@ -319,8 +319,14 @@ impl Command {
         Ok(())
     }
 
-    fn add_field(&mut self, name: &str, value: &str) {
+    fn add_field(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if !is_field_value(value) {
+            return Err(format!(
+                "{name}: a header field has no control characters, and this one has: {value:?}"
+            ));
+        }
         self.headers.push((name.to_string(), value.to_string()));
+        Ok(())
     }
 
     /// Pieces of data follow each other, those of JSON at once.
@@ -355,9 +361,9 @@ impl Command {
             Some((name, value)) if value.trim().is_empty() => {
                 self.removed.push(name.trim().to_ascii_lowercase());
             }
-            Some((name, value)) => self.add_field(name.trim(), value.trim()),
+            Some((name, value)) => self.add_field(name.trim(), value.trim())?,
             None => match header.strip_suffix(';') {
-                Some(name) => self.add_field(name.trim(), ""),
+                Some(name) => self.add_field(name.trim(), "")?,
                 None => return Err(format!("{header:?} is no header field: write \"name: value\"")),
             },
         }
@@ -395,7 +401,7 @@ impl Command {
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let host = match authority.rsplit_once('@') {
             Some((user, host)) => {
-                self.add_field("Authorization", &format!("Basic {}", STANDARD.encode(user)));
+                self.add_field("Authorization", &format!("Basic {}", STANDARD.encode(user)))?;
                 host
             }
             None => authority,
@@ -451,7 +457,7 @@ impl Command {
             add.push(("Accept", "application/json"));
         }
         for (name, value) in add {
-            self.add_field(name, value);
+            self.headers.push((name.to_string(), value.to_string()));
         }
     }
 }
@@ -505,6 +511,16 @@ mod tests {
         assert_eq!(one("curl -G -d q=1 --data-urlencode 'r=a b' http://h/s?t=0").path, "/s?t=0&q=1&r=a%20b");
         assert_eq!(one("curl -I http://h/").method, "HEAD");
         assert_eq!(one(r"curl http://h/ --data-raw $'a\nb\u0021\x21'").body.as_deref(), Some("a\nb!!"));
+    }
+
+    #[test]
+    fn a_field_with_control_characters_is_refused() {
+        for command in
+            ["curl http://h/ -A $'a\\x01b'", "curl http://h/ -H $'X: a\\nb'", "curl http://h/ -b $'a=\\x7f'"]
+        {
+            let error = read("a command", command, true).unwrap_err();
+            assert!(error.contains("control characters"), "{command}: {error}");
+        }
     }
 
     #[test]

@@ -262,7 +262,12 @@ pub(super) fn taken_over(name: &str, value: &str, with_secrets: bool) -> bool {
         && !FIELDS_LEFT_OUT.contains(&name.as_str())
         && (with_secrets || !is_secret(&name))
         && value.len() <= 8192
-        && value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
+        && is_field_value(value)
+}
+
+/// Whether a value has no control characters, which no header field may have (RFC 9110 section 5.5).
+pub(super) fn is_field_value(value: &str) -> bool {
+    value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
 }
 
 #[cfg(test)]
