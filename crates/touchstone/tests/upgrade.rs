@@ -332,11 +332,7 @@ fn downloads_over_http_2_go_on_through_reloads_and_upgrades() {
                 && let Some(piece) = runtime.block_on(stream.data())
             {
                 let piece = piece.expect("no stream is reset");
-                // After the last piece the server may close the connection: h2 asserts, when it is dropped, that no
-                // window update waits.
-                if !stream.is_end_stream() {
-                    stream.flow_control().release_capacity(piece.len()).expect("it was taken");
-                }
+                stream.flow_control().release_capacity(piece.len()).expect("it was taken");
                 taken.extend_from_slice(&piece);
             }
         }
@@ -362,8 +358,11 @@ fn downloads_over_http_2_go_on_through_reloads_and_upgrades() {
     for (_, taken) in &downloads {
         assert!(*taken == body, "{} bytes of {}", taken.len(), body.len());
     }
-    drop((connections, downloads));
-    // The client's own side of the connections ends where it is run.
+    // The server may have closed a connection before a window update of its last stream was sent. When the last
+    // handle of such a connection is dropped, h2 asserts that none waits: so the streams are not dropped.
+    std::mem::forget(downloads);
+    drop(connections);
+    // The sockets close with the tasks that have them.
     drop(runtime);
     assert_eq!(server.wait().code(), Some(0), "it ends with the last stream");
     stop_successor(&tree);

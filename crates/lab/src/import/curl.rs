@@ -519,7 +519,7 @@ mod tests {
             ["curl http://h/ -A $'a\\x01b'", "curl http://h/ -H $'X: a\\nb'", "curl http://h/ -b $'a=\\x7f'"]
         {
             let error = read("a command", command, true).unwrap_err();
-            assert!(error.contains("control characters"), "{command}: {error}");
+            assert!(error.to_string().contains("control characters"), "{command}: {error}");
         }
     }
 

@@ -206,8 +206,8 @@ fn an_answer_that_is_refused_is_named_in_the_log() {
         let tree = Tree::empty();
         let server = with_trial(&tree, trial, isolation);
         for (how, reason) in [
-            ("name", "GET /trial/answers of route 1 is refused: \"a b: c\" is no header field"),
-            ("late-name", "an answer is refused: \"a b: c\" is no header field"),
+            ("name", "GET /trial/answers of route 1 is refused: the header field \"a b\" is refused"),
+            ("late-name", "an answer is refused: the header field \"a b\" is refused"),
             ("status", "42 is no status"),
         ] {
             assert_eq!(server.get(&format!("/trial/answers?how={how}")).status, 502, "{how}");
