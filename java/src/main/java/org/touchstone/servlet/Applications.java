@@ -72,8 +72,6 @@ final class Applications {
     private final Map<String, Application.Fingerprint> changing = new HashMap<>();
     private final List<Replaced> replaced = new CopyOnWriteArrayList<>();
     private final QuietErrors errors;
-    /** Requests wait in the server for an application. */
-    private volatile boolean holdsRequests;
     private volatile boolean hasStopped;
 
     Applications(int id, Properties settings, StandardServer server) {
@@ -208,9 +206,8 @@ final class Applications {
     /** Once a second: time limits of requests, and what has changed on disk. Waits for no application. */
     private void tick() {
         protocol.tick();
-        if (holdsRequests) {
-            letGo();
-        }
+        // The server may have begun to hold a request after it was last told: so it is told every second.
+        Native.resume(id);
         for (Replaced old : replaced) {
             boolean isOver = old.isLate() || Host.requestsIn(this, old.context()).isEmpty();
             if (isOver && old.isEnding().compareAndSet(false, true)) {
@@ -545,14 +542,7 @@ final class Applications {
         synchronized (this) {
             notifyAll();
         }
-        if (holdsRequests) {
-            letGo();
-        }
-    }
-
-    /** Has the server ask again for requests that wait. */
-    private void letGo() {
-        holdsRequests = false;
+        // Requests that wait are asked for once more.
         Native.resume(id);
     }
 
@@ -583,7 +573,6 @@ final class Applications {
         if (application.state == Application.State.FAILED) {
             return Exchange.UNAVAILABLE;
         }
-        holdsRequests = true;
         return Exchange.WAITS;
     }
 
