@@ -1,18 +1,25 @@
-//! What a rule denies cannot be reached by writing its path in another way: raw request targets, written by
-//! hand,
-//! generated and mutated, go through the interfaces, and what arrives behind them is read by the parsers of
-//! others.
+//! What a rule denies cannot be reached by writing its path in another way: raw request targets, written by hand,
+//! generated and mutated, go through every interface and every version of HTTP, and what arrives is read by the parsers
+//! of others. The same for the lengths of bodies ([`framing`]).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod framing;
+mod http2;
+#[path = "../http3/client.rs"]
+#[allow(dead_code, reason = "the tests of HTTP/3 itself need more of it")]
+mod http3;
 mod parsers;
+mod recorders;
 #[path = "../support/mod.rs"]
 mod support;
 mod targets;
 
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 
+use http2::{End, Http2, Request};
+use recorders::Recorder;
+use serde_json::json;
 use support::{Client, Origin, Server, Tree, read_head};
 
 /// A server where `/admin/` is denied, and what `way` leads to answers all other paths.
@@ -119,29 +126,114 @@ fn a_rewritten_path_is_judged_again() {
     }
 }
 
+/// What reached the program of each target.
+fn recorded(recorder: &Recorder, targets: Vec<Vec<u8>>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let arrived = recorder.take().into_iter().map(|request| request.target);
+    targets.into_iter().zip(arrived).collect()
+}
+
 #[test]
-fn programs_are_told_what_was_judged() {
+fn programs_of_every_interface_are_told_what_was_judged() {
+    let tree = Tree::standard();
+    let targets = targets::all(600);
+    let mut all = Vec::new();
+    for recorder in Recorder::all(&tree) {
+        let server = server(&tree, "", &recorder.way);
+        let passed = passed(&server, &targets).into_iter().map(|(target, _)| target).collect::<Vec<_>>();
+        assert!(passed.len() > targets.len() / 10, "{}: only {}", recorder.name, passed.len());
+        all.extend(read_by_others(&recorder, recorded(&recorder, passed)));
+    }
+    assert_nothing_denied_is_reached(&all, "");
+}
+
+/// What the parsers of others are asked about. Two interfaces say themselves how their programs read a path: functions
+/// of NSAPI are given one that is decoded once, and a container cuts parameters off before it decodes.
+fn read_by_others(recorder: &Recorder, passed: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let read = match recorder.name {
+        "NSAPI" => |arrived: &[u8]| parsers::readings(Some(arrived)),
+        "AJP" => parsers::readings_of_container,
+        _ => return passed,
+    };
+    for (target, arrived) in passed {
+        for reading in read(&arrived) {
+            let is_denied = reading.starts_with("/admin/");
+            assert!(!is_denied, "{} is {reading:?} to {}", target.escape_ascii(), recorder.name);
+        }
+    }
+    Vec::new()
+}
+
+#[test]
+fn cgi_programs_are_told_what_was_judged() {
     let tree = Tree::empty();
-    let program = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s' \"$REQUEST_URI\"\n";
-    let file = tree.write("p", program);
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let server = Server::configured(
-        tree.around(),
-        &format!(
-            "{}[[site.route]]\npath = \"/p/admin/\"\ndeny = [\"0.0.0.0/0\"]\ncgi = {{}}\n\
-             [[site.route]]\npath = \"/p/\"\ncgi = {{}}\n",
-            tree.configuration("")
-        ),
-    );
+    let recorder = Recorder::cgi(&tree);
+    let routes = "[[site.route]]\npath = \"/p/admin/\"\ndeny = [\"0.0.0.0/0\"]\ncgi = {}\n\
+                  [[site.route]]\npath = \"/p/\"\ncgi = {}\n";
+    let server = Server::configured(tree.around(), &(tree.configuration("") + routes));
     let targets: Vec<Vec<u8>> =
         targets::all(300).iter().map(|target| [b"/p", &target[..]].concat()).collect();
-    let mut passed = passed(&server, &targets);
+    let passed = passed(&server, &targets).into_iter().map(|(target, _)| target).collect::<Vec<_>>();
     assert!(passed.len() > 30, "{}", passed.len());
+    let mut passed = recorded(&recorder, passed);
     passed.iter_mut().for_each(|(_, arrived)| {
         *arrived = arrived.strip_prefix(b"/p").unwrap().to_vec();
     });
     passed.retain(|(_, arrived)| !arrived.is_empty());
     assert_nothing_denied_is_reached(&passed, "");
+}
+
+#[test]
+fn http_2_targets_are_judged_alike() {
+    let tree = Tree::standard();
+    let targets = targets::all(1200);
+    let mut all = Vec::new();
+    for recorder in Recorder::all(&tree) {
+        let server = server(&tree, "", &recorder.way);
+        let mut client = None;
+        let mut passed = Vec::new();
+        for target in &targets {
+            let kept = client.get_or_insert_with(|| Http2::connect(server.address()));
+            let fields: http2::Lines<'_> =
+                vec![(b":method", b"GET"), (b":scheme", b"http"), (b":authority", b"a"), (b":path", target)];
+            let request = Request { fields, data: Vec::new(), trailers: Vec::new(), end: End::Stream };
+            match kept.ask(&request).map(|(status, _)| status) {
+                Some(200) => passed.push(target.clone()),
+                Some(301 | 400 | 403 | 404) => {}
+                None => client = None,
+                Some(status) => panic!("{status}: {}", target.escape_ascii()),
+            }
+        }
+        assert!(passed.len() > targets.len() / 10, "{}: only {}", recorder.name, passed.len());
+        all.extend(read_by_others(&recorder, recorded(&recorder, passed)));
+    }
+    assert_nothing_denied_is_reached(&all, "");
+}
+
+#[test]
+fn http_3_targets_are_judged_alike() {
+    let Some(mut client) = http3::Client::start() else { return };
+    let tree = Tree::standard();
+    let targets: Vec<Vec<u8>> = targets::all(600).into_iter().filter(|target| target.is_ascii()).collect();
+    let mut all = Vec::new();
+    for recorder in Recorder::all(&tree) {
+        let secure = "http3 = true\ndevelopment_certificate = true";
+        let server = server(&tree, secure, &recorder.way);
+        client.connect(recorder.name, &server);
+        let mut passed = Vec::new();
+        for target in &targets {
+            let path = std::str::from_utf8(target).unwrap();
+            let answers = client.requests(recorder.name, json!([{ "path": path }]));
+            match answers[0].status() {
+                200 => passed.push(target.clone()),
+                // 0: the stream was reset.
+                0 | 301 | 400 | 403 | 404 => {}
+                status => panic!("{status}: {path}"),
+            }
+        }
+        assert!(passed.len() > targets.len() / 10, "{}: only {}", recorder.name, passed.len());
+        all.extend(read_by_others(&recorder, recorded(&recorder, passed)));
+    }
+    assert_nothing_denied_is_reached(&all, "");
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn from_hexadecimal(text: &str) -> Vec<u8> {
+pub(crate) fn from_hexadecimal(text: &str) -> Vec<u8> {
     text.as_bytes()
         .chunks(2)
         .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
@@ -174,6 +174,17 @@ pub(crate) fn readings(path: Option<&[u8]>) -> Vec<String> {
         .flat_map(|text| [text.clone(), without_parameters(text)])
         .map(|text| resolved(&text))
         .collect()
+}
+
+/// What a servlet container makes of a target: it cuts parameters off, and then decodes (Servlet specification section
+/// 3.5).
+pub(crate) fn readings_of_container(target: &[u8]) -> Vec<String> {
+    let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+    let names = path
+        .split(|&byte| byte == b'/')
+        .map(|segment| decoded(segment.split(|&byte| byte == b';').next().unwrap_or_default()));
+    let path = String::from_utf8_lossy(&names.collect::<Vec<_>>().join(&b'/')).into_owned();
+    [path.replace('\\', "/"), path].iter().map(|path| resolved(path)).collect()
 }
 
 /// Without dot segments and empty ones; above the root there is nothing.
