@@ -280,11 +280,12 @@ impl<'a> Judged<'a> {
     }
 
     /// Whether an answer that was there before the request came has taken the place of `fetch`: one that is
-    /// certainly stored.
-    fn is_replaced(&self, fetch: &Fetch) -> bool {
+    /// certainly stored. Where the origin has confirmed `fetch` since then, either may be the newest.
+    fn is_replaced(&self, fetch: &'a Fetch) -> bool {
         let language = speaks_german(self.maker(fetch));
         self.record.fetches.iter().any(|newer| {
             let ended = newer.ended.filter(|ended| *ended < self.asked.began);
+            let is_confirmed = || self.renewals(fetch).any(|renewal| renewal.ended >= newer.ended);
             newer.path == fetch.path
                 && (newer.status, newer.is_head, newer.was_cut) == (200, false, false)
                 && fetch.ended.is_some_and(|before| before < newer.began)
@@ -293,6 +294,7 @@ impl<'a> Judged<'a> {
                 && self.may_be_stored(newer).is_ok()
                 && Word(newer.resource.cache_control).lifetime().is_some_and(|lifetime| lifetime > 0)
                 && ended.is_some_and(|ended| self.was_kept(newer, ended))
+                && !is_confirmed()
         })
     }
 

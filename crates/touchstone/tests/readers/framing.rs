@@ -1,6 +1,6 @@
-//! The length of a request over every version of HTTP, with a recording program of every protocol behind the server:
-//! exactly one request arrives, with the body that was judged, or none does (RFC 9112 section 11.2, RFC 9113 section
-//! 8.1.1, RFC 9114 section 4.1.2).
+//! The length of a request over every version of HTTP, with a recording program of every protocol behind the
+//! server: exactly one request arrives, with the body that was judged, or none does (RFC 9112 section 11.2,
+//! RFC 9113 section 8.1.1, RFC 9114 section 4.1.2).
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ const SMUGGLED: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 enum Arrives {
     /// One request with this body.
     Body(&'static [u8]),
-    /// The same, or nothing: bytes beyond the length that was told may come when the request has been passed on.
+    /// The same, or nothing: bytes beyond the length that was told may come when the request has been passed
+    /// on.
     AtMost(&'static [u8]),
     Nothing,
 }
@@ -160,7 +161,8 @@ fn rig(tree: &Tree, recorder: Recorder, path: &str, prefix: &'static str) -> Rig
     let text = format!(
         "[server]\ncores = 1\n\
          [[site]]\nlisten = [\"127.0.0.2:0\"]\nroot = {root:?}\n{route}\
-         [[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {root:?}\nhttp3 = true\ndevelopment_certificate = true\n{route}"
+         [[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {root:?}\nhttp3 = true\n\
+         development_certificate = true\n{route}"
     );
     Rig { recorder, server: Server::configured(tree.around(), &text), prefix, cases: Vec::new() }
 }

@@ -1,6 +1,6 @@
-//! What a rule denies cannot be reached by writing its path in another way: raw request targets, written by hand,
-//! generated and mutated, go through every interface and every version of HTTP, and what arrives is read by the parsers
-//! of others. The same for the lengths of bodies ([`framing`]).
+//! What a rule denies cannot be reached by writing its path in another way: raw request targets, written by
+//! hand, generated and mutated, go through every interface and every version of HTTP, and what arrives is
+//! read by the parsers of others. The same for the lengths of bodies ([`framing`]).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -146,8 +146,9 @@ fn programs_of_every_interface_are_told_what_was_judged() {
     assert_nothing_denied_is_reached(&all, "");
 }
 
-/// What the parsers of others are asked about. Two interfaces say themselves how their programs read a path: functions
-/// of NSAPI are given one that is decoded once, and a container cuts parameters off before it decodes.
+/// What the parsers of others are asked about. Two interfaces say themselves how their programs read a path:
+/// functions of NSAPI are given one that is decoded once, and a container cuts parameters off before it
+/// decodes.
 fn read_by_others(recorder: &Recorder, passed: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let read = match recorder.name {
         "NSAPI" => |arrived: &[u8]| parsers::readings(Some(arrived)),

@@ -176,8 +176,8 @@ pub(crate) fn readings(path: Option<&[u8]>) -> Vec<String> {
         .collect()
 }
 
-/// What a servlet container makes of a target: it cuts parameters off, and then decodes (Servlet specification section
-/// 3.5).
+/// What a servlet container makes of a target: it cuts parameters off, and then decodes (Servlet
+/// specification section 3.5).
 pub(crate) fn readings_of_container(target: &[u8]) -> Vec<String> {
     let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
     let names = path

@@ -1,5 +1,5 @@
-//! Programs behind the server that record each request as it reaches them, one for each protocol: where the server and
-//! a program disagree about a target or the length of a body, it shows here.
+//! Programs behind the server that record each request as it reaches them, one for each protocol: where the
+//! server and a program disagree about a target or the length of a body, it shows here.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -117,7 +117,8 @@ impl Recorder {
     pub(crate) fn cgi(tree: &Tree) -> Recorder {
         let record = tree.beside("cgi-requests");
         let program = format!(
-            "#!/bin/sh\nbody=$(od -An -v -tx1 | tr -d ' \\n')\nprintf '%s %s.\\n' \"$REQUEST_URI\" \"$body\" >> {}\n\
+            "#!/bin/sh\nbody=$(od -An -v -tx1 | tr -d ' \\n')\n\
+             printf '%s %s.\\n' \"$REQUEST_URI\" \"$body\" >> {}\n\
              printf 'Content-Type: text/plain\\n\\n%s' \"$REQUEST_URI\"\n",
             record.display()
         );
