@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::abi::{Pblock, Request, Session};
-use crate::conf::{self, Client, Needed, Parameters, Place, Stage, parameter};
+use crate::conf::expression::Template;
+use crate::conf::{self, Branch, Client, Needed, Parameters, Place, Stage, parameter};
+use crate::evaluate::Evaluation;
 use crate::functions::Function;
 use crate::pattern::Pattern;
 use crate::pblock;
@@ -12,6 +14,9 @@ use crate::pblock;
 pub struct Directive {
     function: &'static Function,
     block: *mut Pblock,
+    branch: Option<Arc<Branch>>,
+    /// Where parameters have variables in them: all of them, and which these are.
+    templates: Option<(Parameters, Vec<(usize, Template)>)>,
     client: Option<Arc<ClientRules>>,
     method: Option<Pattern>,
     media_type: Option<Pattern>,
@@ -46,6 +51,9 @@ impl Directive {
         Ok(Directive {
             function,
             block: permanent_block(&with_stage(directive)),
+            branch: directive.branch.clone(),
+            templates: (!directive.templates.is_empty())
+                .then(|| (with_stage(directive), directive.templates.clone())),
             client,
             method: pattern("method")?,
             media_type: pattern("type")?,
@@ -61,9 +69,23 @@ impl Directive {
         self.function
     }
 
-    /// Its parameters.
-    pub fn block(&self) -> *mut Pblock {
-        self.block
+    /// The `<If>`, `<ElseIf>` or `<Else>` that it stands in.
+    pub fn branch(&self) -> Option<&Branch> {
+        self.branch.as_deref()
+    }
+
+    /// Its parameters, those with variables as they are for this request: then the block is of the current pool.
+    ///
+    /// # Safety
+    /// The evaluation is of a request that lives.
+    pub unsafe fn block(&self, evaluation: impl FnOnce() -> Evaluation) -> Result<*mut Pblock, String> {
+        let Some((parameters, templates)) = &self.templates else { return Ok(self.block) };
+        let mut evaluation = evaluation();
+        let mut parameters = parameters.clone();
+        for (at, template) in templates {
+            parameters[*at].1 = evaluation.text(template)?;
+        }
+        Ok(block_of(&parameters))
     }
 
     /// Whether it is for this request.
@@ -124,17 +146,22 @@ fn with_stage(directive: &conf::Directive) -> Parameters {
 /// A block that lasts for good.
 pub fn permanent_block(parameters: &Parameters) -> *mut Pblock {
     let before = crate::memory::set_current_pool(std::ptr::null_mut());
-    // SAFETY: the block is new, and from the heap since no pool is current.
-    let block = unsafe {
+    let block = block_of(parameters);
+    crate::memory::set_current_pool(before);
+    block
+}
+
+/// A block of the current pool; of the heap where there is none.
+fn block_of(parameters: &Parameters) -> *mut Pblock {
+    // SAFETY: the block is new.
+    unsafe {
         let block = pblock::pblock_create((parameters.len() as i32).clamp(1, 32));
         // What is inserted last is found first, so of two values of a name the first counts.
         for (name, value) in parameters.iter().rev() {
             pblock::insert(block, name, value);
         }
         block
-    };
-    crate::memory::set_current_pool(before);
-    block
+    }
 }
 
 /// `<Client>`, ready to be compared.

@@ -14,6 +14,7 @@ use crate::abi::{ConfGlobals, LOG_INFORM, LOG_WARN, REQ_ABORTED};
 use crate::conf::magnus::{Setting, kept_elsewhere, read_magnus, setting};
 use crate::conf::media_types::read_media_types;
 use crate::conf::objects::read_objects;
+use crate::conf::templates::find_templates;
 use crate::conf::{self, Configuration, Init, Parameters, Place, Problem, Stage, parameter};
 use crate::current;
 use crate::directive::{ClientRules, Directive, permanent_block};
@@ -595,6 +596,7 @@ fn read(settings: &Settings) -> (Configuration, Vec<Problem>) {
     problems.extend(read_types(settings, &mut configuration));
     problems.extend(refused_lines(&configuration));
     name_document_root(settings, &mut configuration);
+    problems.extend(find_templates(&mut configuration));
     (configuration, problems)
 }
 
@@ -609,7 +611,8 @@ fn refused_lines(configuration: &Configuration) -> Vec<Problem> {
     let root = root_object_name(configuration).as_bytes();
     let is_named = |name: &[u8]| {
         let directives = configuration.objects.iter().flat_map(|object| &object.directives);
-        let names = |value: Option<&[u8]>| value == Some(name);
+        // One with a variable in it may lead to any of them.
+        let names = |value: Option<&[u8]>| value.is_some_and(|value| value == name || value.contains(&b'$'));
         name == root || directives.into_iter().any(|line| names(parameter(&line.parameters, "name")))
     };
     let is_reached =
@@ -711,7 +714,8 @@ fn load_modules(init: &Init) -> Option<&[u8]> {
     matches!(name, b"load-modules" | b"load_modules").then(|| parameter(&init.parameters, "shlib")).flatten()
 }
 
-fn text_path(bytes: &[u8]) -> PathBuf {
+/// A path as bytes.
+pub fn text_path(bytes: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
 }

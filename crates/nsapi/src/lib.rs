@@ -24,6 +24,7 @@ mod current;
 mod directive;
 mod ending;
 mod engine;
+mod evaluate;
 mod exchange;
 mod functions;
 mod handle;

@@ -11,10 +11,11 @@ use crate::abi::{
     ATTRIBUTE_RESTARTED, LOG_FAILURE, LOG_MISCONFIG, Pblock, REQ_ABORTED, REQ_EXIT, REQ_NOACTION,
     REQ_PROCEED, REQ_RESTART, REQ_TOOBUSY, Request, Session,
 };
-use crate::conf::Stage;
+use crate::conf::{Branch, Condition, Stage};
 use crate::connection::Outcome;
 use crate::directive::Directive;
 use crate::engine::Engine;
+use crate::evaluate::{Evaluation, Groups};
 use crate::exchange::Exchange;
 use crate::pblock;
 
@@ -32,6 +33,8 @@ pub struct Pipeline {
     at_directive: usize,
     has_path: bool,
     restarts: usize,
+    /// The conditions that have been evaluated: which one, whether it is so, and what its regular expression has found.
+    decisions: Vec<(*const Condition, bool, Groups)>,
     /// What the Service function has left to the server.
     pub delegated: Option<crate::connection::Delegated>,
     outcome: Outcome,
@@ -83,6 +86,7 @@ impl Pipeline {
             at_directive: 0,
             has_path: false,
             restarts: 0,
+            decisions: Vec::new(),
             delegated: None,
             outcome: Outcome::Answered,
         }
@@ -97,6 +101,7 @@ impl Pipeline {
         self.at_directive = 0;
         self.has_path = false;
         self.restarts = 0;
+        self.decisions.clear();
         self.delegated = None;
         self.outcome = Outcome::Answered;
     }
@@ -502,6 +507,12 @@ impl Way<'_> {
             if !directive.applies(self.session, self.request) {
                 return Ok(REQ_NOACTION);
             }
+            let branch = directive.branch();
+            match branch.map_or(Ok(true), |branch| self.takes(branch)) {
+                Ok(true) => {}
+                Ok(false) => return Ok(REQ_NOACTION),
+                Err(message) => return Ok(self.cannot_evaluate(&message)),
+            }
             let function = directive.function();
             if self.on == On::Core && !function.runs_on_core(self.exchange()) {
                 return Err(NeedsWorker);
@@ -509,8 +520,62 @@ impl Way<'_> {
             if self.on == On::Worker {
                 self.exchange().begin_function(function);
             }
-            Ok(function.call(directive.block(), self.session, self.request))
+            let evaluation = || {
+                let condition = branch.and_then(|branch| branch.condition.as_ref());
+                let known = condition.and_then(|condition| self.decision(Arc::as_ptr(condition)));
+                Evaluation::new(
+                    self.session,
+                    self.request,
+                    known.map(|(_, groups)| groups).unwrap_or_default(),
+                )
+            };
+            match directive.block(evaluation) {
+                Ok(block) => Ok(function.call(block, self.session, self.request)),
+                Err(message) => Ok(self.cannot_evaluate(&message)),
+            }
         }
+    }
+
+    /// Whether the directives of an `<If>`, `<ElseIf>` or `<Else>` are for this request.
+    fn takes(&mut self, branch: &Branch) -> Result<bool, String> {
+        if let Some(parent) = &branch.parent
+            && !self.takes(parent)?
+        {
+            return Ok(false);
+        }
+        for condition in &branch.earlier {
+            if self.holds(condition)? {
+                return Ok(false);
+            }
+        }
+        branch.condition.as_ref().map_or(Ok(true), |condition| self.holds(condition))
+    }
+
+    /// Whether a condition is so; it is evaluated once a request.
+    fn holds(&mut self, condition: &Arc<Condition>) -> Result<bool, String> {
+        let key = Arc::as_ptr(condition);
+        if let Some((holds, _)) = self.decision(key) {
+            return Ok(holds);
+        }
+        // SAFETY: session and request are those of the exchange, or of a request made from it.
+        let mut evaluation = unsafe { Evaluation::new(self.session, self.request, Groups::default()) };
+        let holds = evaluation
+            .is_true(&condition.expression)
+            .map_err(|message| format!("{}: {message}", condition.place))?;
+        self.pipeline().decisions.push((key, holds, evaluation.into_groups()));
+        Ok(holds)
+    }
+
+    fn decision(&self, key: *const Condition) -> Option<(bool, Groups)> {
+        let decisions = &self.pipeline().decisions;
+        decisions.iter().find(|(known, ..)| *known == key).map(|(_, holds, groups)| (*holds, groups.clone()))
+    }
+
+    /// A condition that cannot be evaluated may be one that closes something: the request fails.
+    fn cannot_evaluate(&mut self, message: &str) -> c_int {
+        self.engine.log(LOG_MISCONFIG, message);
+        self.set_status(500);
+        REQ_ABORTED
     }
 
     /// No Service directive is for this request: 405 where another method would do, else 501 or 404.
@@ -518,8 +583,9 @@ impl Way<'_> {
         let mut allowed: Vec<&[u8]> = Vec::new();
         for index in self.pipeline().objects.clone() {
             for directive in self.engine.directives(index, Stage::Service) {
+                let is_taken = directive.branch().is_none_or(|branch| self.takes(branch).unwrap_or_default());
                 // SAFETY: session and request live.
-                if unsafe { directive.applies_but_for_method(self.session, self.request) } {
+                if is_taken && unsafe { directive.applies_but_for_method(self.session, self.request) } {
                     for method in [&b"GET"[..], b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS"] {
                         if directive.takes_method(method) && !allowed.contains(&method) {
                             allowed.push(method);

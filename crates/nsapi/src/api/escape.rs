@@ -58,7 +58,8 @@ pub unsafe extern "C" fn util_uri_unescape(str: *mut c_char) {
     }
 }
 
-fn unescape(text: &[u8]) -> Vec<u8> {
+/// Takes escapes out, but for that of NUL.
+pub fn unescape(text: &[u8]) -> Vec<u8> {
     let digit =
         |byte: Option<&u8>| byte.and_then(|byte| (*byte as char).to_digit(16)).map(|digit| digit as u8);
     let mut out = Vec::with_capacity(text.len());
@@ -80,7 +81,28 @@ fn unescape(text: &[u8]) -> Vec<u8> {
 }
 
 pub unsafe extern "C" fn util_uri_escape(to: *mut c_char, from: *const c_char) -> *mut c_char {
-    escape(to, from, |byte| byte.is_ascii_alphanumeric() || b"-_.~/!*'(),:@&=+$;".contains(&byte))
+    escape(to, from, is_path_byte)
+}
+
+fn is_path_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_.~/!*'(),:@&=+$;".contains(&byte)
+}
+
+/// A path with escapes for what may not stand in one.
+pub fn escaped_path(path: &[u8]) -> Vec<u8> {
+    escaped(path, is_path_byte)
+}
+
+fn escaped(text: &[u8], stays: impl Fn(u8) -> bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    for byte in text {
+        if stays(*byte) {
+            out.push(*byte);
+        } else {
+            out.extend_from_slice(format!("%{byte:02x}").as_bytes());
+        }
+    }
+    out
 }
 
 /// As `util_uri_escape`, but for an address as a whole: its `?`, `#` and `%` stay.
@@ -89,14 +111,7 @@ pub unsafe extern "C" fn util_url_escape(to: *mut c_char, from: *const c_char) -
 }
 
 unsafe fn escape(to: *mut c_char, from: *const c_char, stays: impl Fn(u8) -> bool) -> *mut c_char {
-    let mut out = Vec::new();
-    for byte in bytes(from) {
-        if stays(*byte) {
-            out.push(*byte);
-        } else {
-            out.extend_from_slice(format!("%{byte:02x}").as_bytes());
-        }
-    }
+    let out = escaped(bytes(from), stays);
     if to.is_null() {
         return memory::text(&out);
     }

@@ -2,7 +2,7 @@
 //!
 //! `insert-vars="name=value"` adds, `set-vars=` puts in the place of what is there, `remove-vars="name"` takes out; the same
 //! for `client`, `reqpb`, `headers` and `srvhdrs`. `error="403"` sets a status, `abort=true` ends the request with it,
-//! `noaction=true` has the stage go on.
+//! `noaction=true` has the stage go on. `$name="value"` sets a variable of one's own, which lines and conditions find as `$name`.
 
 use std::ffi::c_int;
 
@@ -28,6 +28,10 @@ pub unsafe extern "C" fn set_variable(
     pblock::for_each(block, |name, value| changes.push((name, value)));
     // Blocks of directives are filled from their last parameter on.
     for (parameter, value) in changes.into_iter().rev() {
+        if parameter.len() > 1 && parameter[0] == b'$' {
+            pblock::set((*request).vars, parameter, value);
+            continue;
+        }
         let Some(dash) = parameter.iter().position(|byte| *byte == b'-') else { continue };
         let (what, of) = (&parameter[..dash], &parameter[dash + 1..]);
         let Some((_, target)) = blocks.iter().find(|(name, _)| *name == of) else { continue };

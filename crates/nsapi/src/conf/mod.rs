@@ -1,14 +1,17 @@
 //! obj.conf and magnus.conf, read as they are: from text to directives, without input and output.
 
+pub(crate) mod expression;
 pub mod lines;
 pub mod magnus;
 pub mod media_types;
 pub mod objects;
 pub(crate) mod parameters;
+pub(crate) mod templates;
 
 use std::fmt;
 use std::sync::Arc;
 
+use self::expression::{Expression, Template};
 pub use self::parameters::{Parameters, parameter};
 
 /// Where something stands.
@@ -106,6 +109,26 @@ pub enum Needed {
     None,
 }
 
+/// The condition of an `<If>` or `<ElseIf>`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// Where it stands.
+    pub place: Place,
+    /// What must be so.
+    pub expression: Expression,
+}
+
+/// `<If>`, `<ElseIf>` or `<Else>`: for which requests the directives in it are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Branch {
+    /// Its condition; `<Else>` has none.
+    pub condition: Option<Arc<Condition>>,
+    /// Those of the `<If>` and the `<ElseIf>` before it, none of which may be so.
+    pub earlier: Vec<Arc<Condition>>,
+    /// The one that it stands in.
+    pub parent: Option<Arc<Branch>>,
+}
+
 /// A line of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Directive {
@@ -117,6 +140,10 @@ pub struct Directive {
     pub parameters: Parameters,
     /// The `<Client>` that it stands in, if any.
     pub client: Option<Arc<Client>>,
+    /// The `<If>`, `<ElseIf>` or `<Else>` that it stands in, if any.
+    pub branch: Option<Arc<Branch>>,
+    /// Parameters with variables in their values, by their places.
+    pub templates: Vec<(usize, Template)>,
 }
 
 /// An `Init` line.

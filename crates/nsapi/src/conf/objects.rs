@@ -2,21 +2,29 @@
 
 use std::sync::Arc;
 
+use super::expression::Expression;
 use super::lines::{Line, logical_lines};
 use super::parameters::parse_parameters;
 use super::{
-    Client, Configuration, Directive, Init, Needed, Object, Parameters, Place, Problem, Stage, parameter,
+    Branch, Client, Condition, Configuration, Directive, Init, Needed, Object, Parameters, Place, Problem,
+    Stage, parameter,
 };
 use crate::pattern::Pattern;
 
 /// Stages of newer servers that this one has no use for.
 const UNUSED_STAGES: [&str; 6] = ["Route", "DNS", "Connect", "Filter", "Input", "Output"];
 
+/// How deep `<If>` and `<Client>` may stand within each other.
+const DEEPEST: usize = 32;
+
+/// How many `<ElseIf>` may follow an `<If>`.
+const MOST_ALTERNATIVES: usize = 1_000;
+
 /// Reads an obj.conf and adds what it holds. Everything that is wrong is named; the rest is read nevertheless.
 pub fn read_objects(file: &Arc<str>, text: &[u8], configuration: &mut Configuration) -> Vec<Problem> {
     let mut problems = Vec::new();
     let lines = logical_lines(file, text, &mut problems);
-    let mut reader = Reader { configuration, problems, object: None, client: None };
+    let mut reader = Reader { configuration, problems, object: None, open: Vec::new(), ended: None };
     for line in &lines {
         reader.line(line);
     }
@@ -28,7 +36,31 @@ struct Reader<'a> {
     configuration: &'a mut Configuration,
     problems: Vec<Problem>,
     object: Option<Object>,
-    client: Option<(Place, Arc<Client>)>,
+    /// What of the object has begun and not ended, the innermost last.
+    open: Vec<Open>,
+    /// The `<If>` or `<ElseIf>` that ended on the line before.
+    ended: Option<Arc<Branch>>,
+}
+
+/// A part of an object.
+struct Open {
+    place: Place,
+    part: Part,
+}
+
+enum Part {
+    Client(Arc<Client>),
+    /// With the stage of the directives in it.
+    Branch(Arc<Branch>, Option<Stage>),
+}
+
+impl Part {
+    fn name(&self) -> &'static str {
+        match self {
+            Part::Client(_) => "<Client>",
+            Part::Branch(..) => "<If>, <ElseIf> or <Else>",
+        }
+    }
 }
 
 impl Reader<'_> {
@@ -40,6 +72,7 @@ impl Reader<'_> {
             }
             return;
         }
+        self.ended = None;
         let (word, rest) = first_word(&line.text);
         if word.eq_ignore_ascii_case(b"Init") {
             let parameters = self.parameters(&line.place, rest);
@@ -59,12 +92,44 @@ impl Reader<'_> {
             return;
         };
         let parameters = self.parameters(&line.place, rest);
-        let client = self.client.as_ref().map(|(_, client)| client.clone());
+        self.one_stage_only(&line.place, stage);
+        let (client, branch, place) = (self.client(), self.branch(), line.place.clone());
+        let directive = Directive { stage, place, parameters, client, branch, templates: Vec::new() };
         match &mut self.object {
-            Some(object) => {
-                object.directives.push(Directive { stage, place: line.place.clone(), parameters, client });
-            }
+            Some(object) => object.directives.push(directive),
             None => self.problem(&line.place, format!("{name} stands in no <Object>")),
+        }
+    }
+
+    fn client(&self) -> Option<Arc<Client>> {
+        self.open.iter().rev().find_map(|open| match &open.part {
+            Part::Client(client) => Some(client.clone()),
+            Part::Branch(..) => None,
+        })
+    }
+
+    fn branch(&self) -> Option<Arc<Branch>> {
+        self.open.iter().rev().find_map(|open| match &open.part {
+            Part::Branch(branch, _) => Some(branch.clone()),
+            Part::Client(_) => None,
+        })
+    }
+
+    /// A condition is evaluated once a request, so it must be clear at which stage.
+    fn one_stage_only(&mut self, place: &Place, stage: Stage) {
+        let mut other = None;
+        for open in &mut self.open {
+            if let Part::Branch(_, first) = &mut open.part
+                && *first.get_or_insert(stage) != stage
+            {
+                other = *first;
+            }
+        }
+        if let Some(other) = other {
+            let (stage, other) = (stage.name(), other.name());
+            let message =
+                format!("an <If> holds directives of one stage: put {stage} into another than {other}");
+            self.problem(place, message);
         }
     }
 
@@ -89,29 +154,100 @@ impl Reader<'_> {
 
     fn tag(&mut self, place: &Place, tag: &[u8]) {
         let (word, rest) = first_word(tag);
+        let ended = self.ended.take();
         match word.to_ascii_lowercase().as_slice() {
             b"object" => self.begin_object(place, rest),
-            b"/object" => match (self.object.take(), self.client.take()) {
-                (_, Some(_)) => self.problem(place, "a <Client> does not end before its <Object>"),
-                (Some(object), None) => self.configuration.objects.push(object),
-                (None, None) => self.problem(place, "</Object> has no <Object> before it"),
-            },
+            b"/object" => self.end_object(place),
             b"client" => self.begin_client(place, rest),
             b"/client" => {
-                if self.client.take().is_none() {
-                    self.problem(place, "</Client> has no <Client> before it");
-                }
+                self.end_part(place, "</Client>", |part| matches!(part, Part::Client(_)));
             }
-            b"if" | b"elseif" | b"else" | b"/if" | b"/elseif" | b"/else" => {
-                self.problem(
-                    place,
-                    "<If> is not supported: <Client> or a route of the site can say the same",
-                );
+            b"if" => self.begin_branch(place, rest, Vec::new()),
+            word @ (b"elseif" | b"else") => match ended.as_deref() {
+                Some(Branch { condition: Some(condition), earlier, .. }) => {
+                    let earlier = earlier.iter().chain([condition]).cloned().collect::<Vec<_>>();
+                    match (word, rest) {
+                        (b"elseif", _) => self.begin_branch(place, rest, earlier),
+                        (_, b"") => self.open_branch(place, None, earlier),
+                        _ => self.problem(place, "an <Else> has no condition: <ElseIf> has one"),
+                    }
+                }
+                _ => self
+                    .problem(place, "an <ElseIf> or <Else> follows the end of an <If> or <ElseIf> at once"),
+            },
+            b"/if" | b"/elseif" | b"/else" => {
+                let part =
+                    self.end_part(place, "the end of an <If>", |part| matches!(part, Part::Branch(..)));
+                if let Some(Part::Branch(branch, _)) = part {
+                    self.ended = Some(branch);
+                }
             }
             other => {
                 let name = String::from_utf8_lossy(other).into_owned();
-                self.problem(place, format!("<{name}> is not known: <Object> and <Client> are"));
+                self.problem(place, format!("<{name}> is not known: <Object>, <Client> and <If> are"));
             }
+        }
+    }
+
+    fn end_object(&mut self, place: &Place) {
+        let open = self.open.drain(..).next_back();
+        match (self.object.take(), open) {
+            (_, Some(open)) => {
+                let message = format!("a {} does not end before its <Object>", open.part.name());
+                self.problem(place, message);
+            }
+            (Some(object), None) => self.configuration.objects.push(object),
+            (None, None) => self.problem(place, "</Object> has no <Object> before it"),
+        }
+    }
+
+    /// Ends the innermost part, where it is one of these.
+    fn end_part(&mut self, place: &Place, tag: &str, is_one: impl FnOnce(&Part) -> bool) -> Option<Part> {
+        match self.open.pop() {
+            Some(open) if is_one(&open.part) => Some(open.part),
+            Some(open) => {
+                let message = format!("the {} at {} does not end before {tag}", open.part.name(), open.place);
+                self.problem(place, message);
+                None
+            }
+            None => {
+                self.problem(place, format!("{tag} has nothing before it that it ends"));
+                None
+            }
+        }
+    }
+
+    fn begin_branch(&mut self, place: &Place, condition: &[u8], earlier: Vec<Arc<Condition>>) {
+        if earlier.len() > MOST_ALTERNATIVES {
+            self.problem(place, format!("more than {MOST_ALTERNATIVES} <ElseIf> follow an <If>"));
+            return;
+        }
+        let expression = Expression::parse(condition).unwrap_or_else(|message| {
+            self.problem(place, format!("the condition is wrong: {message}"));
+            Expression::Number(0.0)
+        });
+        let condition = Arc::new(Condition { place: place.clone(), expression });
+        self.open_branch(place, Some(condition), earlier);
+    }
+
+    fn open_branch(
+        &mut self,
+        place: &Place,
+        condition: Option<Arc<Condition>>,
+        earlier: Vec<Arc<Condition>>,
+    ) {
+        let branch = Arc::new(Branch { condition, earlier, parent: self.branch() });
+        self.open_part(place, Part::Branch(branch, None));
+    }
+
+    fn open_part(&mut self, place: &Place, part: Part) {
+        if self.object.is_none() {
+            self.problem(place, format!("{} stands in no <Object>", part.name()));
+        }
+        if self.open.len() == DEEPEST {
+            self.problem(place, format!("more than {DEEPEST} <If> and <Client> stand within each other"));
+        } else {
+            self.open.push(Open { place: place.clone(), part });
         }
     }
 
@@ -145,10 +281,7 @@ impl Reader<'_> {
 
     fn begin_client(&mut self, place: &Place, rest: &[u8]) {
         let mut conditions = self.parameters(place, rest);
-        if self.object.is_none() {
-            self.problem(place, "<Client> stands in no <Object>");
-        }
-        if self.client.is_some() {
+        if self.client().is_some() {
             self.problem(place, "a <Client> begins before the one above it ends");
         }
         let needed = match parameter(&conditions, "match") {
@@ -162,7 +295,7 @@ impl Reader<'_> {
             }
         };
         conditions.retain(|(name, _)| name != b"match");
-        self.client = Some((place.clone(), Arc::new(Client { conditions, needed })));
+        self.open_part(place, Part::Client(Arc::new(Client { conditions, needed })));
     }
 
     fn parameters(&mut self, place: &Place, text: &[u8]) -> Parameters {
@@ -173,8 +306,8 @@ impl Reader<'_> {
     }
 
     fn end(&mut self) {
-        if let Some((place, _)) = self.client.take() {
-            self.problem(&place, "this <Client> does not end");
+        for open in std::mem::take(&mut self.open) {
+            self.problem(&open.place, format!("this {} does not end", open.part.name()));
         }
         if let Some(object) = self.object.take() {
             self.problem(&object.place, "this <Object> does not end");
@@ -187,7 +320,7 @@ impl Reader<'_> {
 }
 
 /// The first word and what follows it.
-pub(super) fn first_word(text: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn first_word(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
     (&text[..end], text[end..].trim_ascii())
 }
@@ -239,7 +372,26 @@ mod tests {
             ("<Object>\n</Object>", "obj.conf:1: an <Object> needs a name or a ppath"),
             ("<Object ppath=\"(a\">\n</Object>", "obj.conf:1: the pattern of ppath is wrong"),
             ("<Object name=a>\nService fn=\"x\n</Object>", "obj.conf:2: a '\"' has no partner"),
-            ("<Object name=a>\n<If $uri>\n</Object>", "obj.conf:2: <If> is not supported"),
+            ("<Object name=a>\n<If $uri>\n</Object>", "obj.conf:3: a <If>, <ElseIf> or <Else> does not end"),
+            (
+                "<Object name=a>\n<If $uri =>\n</If>\n</Object>",
+                "obj.conf:2: the condition is wrong: something",
+            ),
+            (
+                "<Object name=a>\n<If 1>\n<Client ip=*>\n</If>\n</Object>",
+                "obj.conf:4: the <Client> at obj.conf:3",
+            ),
+            ("<Object name=a>\n<Else>\n</Else>\n</Object>", "obj.conf:2: an <ElseIf> or <Else> follows"),
+            (
+                "<Object name=a>\n<If 1>\n</If>\nService fn=x\n<Else>",
+                "obj.conf:5: an <ElseIf> or <Else> follows",
+            ),
+            ("<Object name=a>\n<If 1>\n</If>\n<Else 1>", "obj.conf:4: an <Else> has no condition"),
+            (
+                "<Object name=a>\n<If 1>\nService fn=x\nError fn=x",
+                "obj.conf:4: an <If> holds directives of one",
+            ),
+            ("<If 1>\n</If>", "obj.conf:1: <If>, <ElseIf> or <Else> stands in no <Object>"),
             ("<Object name=a>\n<Client ip=1>\n</Object>", "obj.conf:3: a <Client> does not end"),
             ("</Object>", "obj.conf:1: </Object> has no <Object>"),
             ("<Object name=a>\n</Object>\n<Object name=a>\n</Object>", "obj.conf:3: there is an <Object>"),
@@ -251,6 +403,43 @@ mod tests {
         }
         let (_, problems) = read(&format!("<Object name=a>\nService fn={}\n</Object>", "x".repeat(20_000)));
         assert!(problems[0].contains("longer than 16384 bytes"), "{problems:?}");
+    }
+
+    #[test]
+    fn conditions_stand_within_and_after_each_other() {
+        let (configuration, problems) = read(
+            "<Object name=a>\n<If not $internal\n  and $uri =~ \"^/a/(.*)$\">\n<Client ip=127.*>\n\
+             NameTrans fn=rewrite path=/$1\n</Client>\n<If $ip = 1*>\n NameTrans fn=x\n</If>\n</If>\n\
+             <ElseIf $query>\nNameTrans fn=y\n</ElseIf>\n# a comment\n<Else>\nNameTrans fn=z\n</Else>\n\
+             NameTrans fn=w\n</Object>\n"
+                .replace("1*>", "'1*'>")
+                .as_str(),
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        let directives = &configuration.objects[0].directives;
+        let shape: Vec<_> = directives
+            .iter()
+            .map(|directive| {
+                let branch = directive.branch.as_deref();
+                let depth = |branch: &Branch| 1 + usize::from(branch.parent.is_some());
+                (
+                    branch.map_or(0, depth),
+                    branch.map_or(0, |branch| branch.earlier.len()),
+                    branch.is_some_and(|branch| branch.condition.is_some()),
+                    directive.client.is_some(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            shape,
+            [
+                (1, 0, true, true),
+                (2, 0, true, false),
+                (1, 1, true, false),
+                (1, 2, false, false),
+                (0, 0, false, false)
+            ]
+        );
     }
 
     #[test]
@@ -281,6 +470,7 @@ mod tests {
             words in proptest::collection::vec(
                 prop_oneof![
                     Just("<Object name=a>"), Just("</Object>"), Just("<Client ip=*>"), Just("</Client>"),
+                    Just("<If 1>"), Just("</If>"), Just("<ElseIf $uri>"), Just("<Else>"), Just("</Else>"),
                     Just("Service"), Just(" fn=x"), Just("\n"), Just("\n "), Just("\""), Just("#"), Just("Init"),
                 ],
                 0..40,

@@ -1,0 +1,551 @@
+//! Expressions of version 7, evaluated for a request: conditions, and texts with variables in them.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use crate::abi::{
+    ATTRIBUTE_CHUNKED, ATTRIBUTE_INTERNAL, ATTRIBUTE_KEEP_ALIVE, ATTRIBUTE_RESTARTED, Pblock, Request,
+    Session,
+};
+use crate::api::escape::{escaped_path, unescape};
+use crate::conf::expression::{
+    Expression, Function, LiteralRegex, Operator, Piece, Template, Variable, regular_expression,
+};
+use crate::engine::text_path;
+use crate::memory::bytes;
+use crate::pattern::Pattern;
+use crate::pblock;
+
+/// What the regular expression that matched last has found: `$&` first, then `$1` and so on.
+pub type Groups = Arc<Vec<Vec<u8>>>;
+
+/// The longest text that an expression makes, in bytes.
+const LONGEST_TEXT_BYTES: usize = 64 * 1024;
+
+/// The longest file that `lookup` reads, in bytes.
+const LONGEST_TABLE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Expressions of one request.
+pub struct Evaluation {
+    session: *mut Session,
+    request: *mut Request,
+    groups: Groups,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Value {
+    Undefined,
+    Text(Vec<u8>),
+    Number(f64),
+    /// One of the variables that say yes or no.
+    Flag(bool),
+}
+
+impl Evaluation {
+    /// One for a request, with what a regular expression has found before.
+    ///
+    /// # Safety
+    /// Session and request are ones, and live as long as this.
+    pub unsafe fn new(session: *mut Session, request: *mut Request, groups: Groups) -> Evaluation {
+        Evaluation { session, request, groups }
+    }
+
+    /// What the last regular expression has found.
+    pub fn into_groups(self) -> Groups {
+        self.groups
+    }
+
+    /// Whether an expression is so.
+    pub fn is_true(&mut self, expression: &Expression) -> Result<bool, String> {
+        Ok(self.value(expression)?.is_true())
+    }
+
+    /// A text with the values of its variables.
+    pub fn text(&mut self, template: &Template) -> Result<Vec<u8>, String> {
+        let mut text = Vec::new();
+        for piece in &template.0 {
+            match piece {
+                Piece::Literal(literal) => text.extend_from_slice(literal),
+                Piece::Value(expression) => text.extend_from_slice(&self.value(expression)?.text()),
+            }
+        }
+        bounded(text)
+    }
+
+    fn value(&mut self, expression: &Expression) -> Result<Value, String> {
+        Ok(match expression {
+            Expression::Text(template) => Value::Text(self.text(template)?),
+            Expression::Number(number) => Value::Number(*number),
+            Expression::Variable(variable) => self.variable(variable),
+            Expression::Defined(variable) => Value::Flag(self.variable(variable) != Value::Undefined),
+            Expression::Not(inner) => Value::Flag(!self.is_true(inner)?),
+            Expression::Negative(inner) => Value::Number(-self.value(inner)?.number()),
+            Expression::File(test, path) => Value::Flag(file_test(*test, &self.value(path)?.text())),
+            Expression::Regex(left, LiteralRegex(regex), is_match) => {
+                let left = self.value(left)?;
+                Value::Flag(self.matches(&left, regex) == *is_match)
+            }
+            Expression::Binary(operator, left, right) => self.binary(*operator, left, right)?,
+            Expression::Call(function, arguments) => {
+                let values: Result<Vec<Value>, String> =
+                    arguments.iter().map(|argument| self.value(argument)).collect();
+                call(*function, &values?)?
+            }
+        })
+    }
+
+    fn matches(&mut self, value: &Value, regex: &regex::bytes::Regex) -> bool {
+        for text in value.texts() {
+            if let Some(found) = regex.captures(&text) {
+                let group = |group: Option<regex::bytes::Match>| {
+                    group.map(|group| group.as_bytes().to_vec()).unwrap_or_default()
+                };
+                self.groups = Arc::new(found.iter().take(10).map(group).collect());
+                return true;
+            }
+        }
+        false
+    }
+
+    fn binary(&mut self, operator: Operator, left: &Expression, right: &Expression) -> Result<Value, String> {
+        match operator {
+            Operator::And => return Ok(Value::Flag(self.is_true(left)? && self.is_true(right)?)),
+            Operator::Or => return Ok(Value::Flag(self.is_true(left)? || self.is_true(right)?)),
+            _ => {}
+        }
+        let (left, right) = (self.value(left)?, self.value(right)?);
+        let numbers = || (left.number(), right.number());
+        let texts = || (left.text(), right.text());
+        let equal = || left.texts().iter().any(|text| right.texts().contains(text));
+        Ok(Value::Flag(match operator {
+            Operator::Plus => return Ok(Value::Number(left.number() + right.number())),
+            Operator::Minus => return Ok(Value::Number(left.number() - right.number())),
+            Operator::Joined => return bounded([left.text(), right.text()].concat()).map(Value::Text),
+            Operator::Xor => left.is_true() != right.is_true(),
+            Operator::NumberEqual => left.number() == right.number(),
+            Operator::Equal => equal(),
+            Operator::NotEqual => !equal(),
+            Operator::Less => numbers().0 < numbers().1,
+            Operator::AtMost => numbers().0 <= numbers().1,
+            Operator::Greater => numbers().0 > numbers().1,
+            Operator::AtLeast => numbers().0 >= numbers().1,
+            Operator::TextLess => texts().0 < texts().1,
+            Operator::TextAtMost => texts().0 <= texts().1,
+            Operator::TextGreater => texts().0 > texts().1,
+            Operator::TextAtLeast => texts().0 >= texts().1,
+            Operator::Wildcard => wildcard(&left, &right)?,
+            Operator::NoWildcard => !wildcard(&left, &right)?,
+            Operator::Matches | Operator::MatchesNot => {
+                let regex = regular_expression(&right.text())?;
+                self.matches(&left, &regex) == (operator == Operator::Matches)
+            }
+            Operator::And | Operator::Or => return Err("the operator is not known".to_string()),
+        }))
+    }
+
+    fn variable(&self, variable: &Variable) -> Value {
+        // SAFETY: session and request live, and their blocks are ones.
+        unsafe {
+            let (session, request) = (&*self.session, &*self.request);
+            match variable {
+                Variable::Group(number) => {
+                    self.groups.get(*number).map_or(Value::Undefined, |group| Value::Text(group.clone()))
+                }
+                Variable::Own(name) => of(request.vars, &[b"$", name.as_slice()].concat()),
+                Variable::Entry(map, key) => match *map {
+                    "client" => of(session.client, key),
+                    "cookie" => cookie(request, key),
+                    "env" => self.environment(key),
+                    "headers" => of(request.headers, &key.to_ascii_lowercase()),
+                    "reqpb" => of(request.reqpb, key),
+                    "srvhdrs" => of(request.srvhdrs, &key.to_ascii_lowercase()),
+                    _ => of(request.vars, key),
+                },
+                Variable::Predefined(name) => self.predefined(name, session, request),
+            }
+        }
+    }
+
+    unsafe fn predefined(&self, name: &str, session: &Session, request: &Request) -> Value {
+        let attribute = |bit| Value::Flag(request.rq_attr & bit != 0);
+        let status = || pblock::find(request.srvhdrs, b"status").unwrap_or_default();
+        let engine = crate::engine::current();
+        match name {
+            "auth_group" => of(request.vars, b"auth-group"),
+            "auth_type" => of(request.vars, b"auth-type"),
+            "auth_user" => of(request.vars, b"auth-user"),
+            "browser" => of(request.headers, b"user-agent").or_empty(),
+            "referer" => of(request.headers, b"referer").or_empty(),
+            "chunked" => attribute(ATTRIBUTE_CHUNKED),
+            "internal" => attribute(ATTRIBUTE_INTERNAL),
+            "keep_alive" => attribute(ATTRIBUTE_KEEP_ALIVE),
+            "restarted" => attribute(ATTRIBUTE_RESTARTED),
+            "security" => Value::Flag(session.ssl != 0),
+            "senthdrs" => Value::Flag(request.senthdrs != 0),
+            "code" => Value::Text(status().get(..3).unwrap_or_default().to_vec()),
+            "reason" => Value::Text(status().get(4..).unwrap_or_default().to_vec()),
+            "dns" => match crate::api::session::session_dns_lookup(self.session, 0) {
+                name if name.is_null() => Value::Undefined,
+                name => Value::Text(bytes(name).to_vec()),
+            },
+            "ip" => of(session.client, b"ip"),
+            "keysize" => of(session.client, b"keysize"),
+            "secret_keysize" => of(session.client, b"secret-keysize"),
+            "id" => engine
+                .map_or(Value::Undefined, |engine| Value::Text(bytes(engine.globals().server_id).to_vec())),
+            "docroot" => {
+                engine.map_or(Value::Undefined, |engine| Value::Text(engine.document_root().to_vec()))
+            }
+            "method" => of(request.reqpb, b"method"),
+            "protocol" => of(request.reqpb, b"protocol"),
+            "query" => of(request.reqpb, b"query"),
+            "uri" => of(request.reqpb, b"uri"),
+            "name" => of(request.vars, b"name"),
+            "ppath" => of(request.vars, b"ppath"),
+            // Until NameTrans is done there is only what it has made so far.
+            "path" => match of(request.vars, b"path") {
+                Value::Undefined => of(request.vars, b"ppath"),
+                path => path,
+            },
+            "path_info" => of(request.vars, b"path-info"),
+            "type" => of(request.srvhdrs, b"content-type"),
+            "urlhost" => Value::Text(bytes(request.hostname).to_vec()),
+            "server_url" => Value::Text(server_url(session, request)),
+            "url" => {
+                let uri = pblock::find(request.reqpb, b"uri").unwrap_or_default();
+                let query = pblock::find(request.reqpb, b"query");
+                let mut url = [server_url(session, request).as_slice(), &escaped_path(uri)].concat();
+                query.iter().for_each(|query| url.extend_from_slice(&[b"?", *query].concat()));
+                Value::Text(url)
+            }
+            time => time_value(time),
+        }
+    }
+
+    /// What a program would find in its environment.
+    unsafe fn environment(&self, name: &[u8]) -> Value {
+        let request = &*self.request;
+        let text = |value: Value| value.or_empty();
+        match name {
+            b"REMOTE_ADDR" => of((*self.session).client, b"ip"),
+            b"REMOTE_USER" => of(request.vars, b"auth-user"),
+            b"AUTH_TYPE" => of(request.vars, b"auth-type"),
+            b"REQUEST_METHOD" => of(request.reqpb, b"method"),
+            b"SERVER_PROTOCOL" => of(request.reqpb, b"protocol"),
+            b"QUERY_STRING" => text(of(request.reqpb, b"query")),
+            b"PATH_INFO" => of(request.vars, b"path-info"),
+            b"CONTENT_TYPE" => of(request.headers, b"content-type"),
+            b"CONTENT_LENGTH" => of(request.headers, b"content-length"),
+            b"SERVER_NAME" => Value::Text(bytes(request.hostname).to_vec()),
+            b"HTTPS" => Value::Text(if (*self.session).ssl != 0 { b"ON".to_vec() } else { b"OFF".to_vec() }),
+            _ => match name.strip_prefix(b"HTTP_") {
+                Some(field) => {
+                    let dash = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+                    of(request.headers, &field.iter().map(dash).collect::<Vec<u8>>())
+                }
+                None => std::env::var_os(text_path(name))
+                    .map_or(Value::Undefined, |value| Value::Text(value.into_encoded_bytes())),
+            },
+        }
+    }
+}
+
+impl Value {
+    fn is_true(&self) -> bool {
+        match self {
+            Value::Undefined => false,
+            Value::Text(text) => !text.is_empty() && text != b"0",
+            Value::Number(number) => *number != 0.0,
+            Value::Flag(is_so) => *is_so,
+        }
+    }
+
+    fn text(&self) -> Vec<u8> {
+        match self {
+            Value::Undefined => Vec::new(),
+            Value::Text(text) => text.clone(),
+            Value::Number(number) => number.to_string().into_bytes(),
+            Value::Flag(is_so) => {
+                if *is_so {
+                    b"true".to_vec()
+                } else {
+                    b"false".to_vec()
+                }
+            }
+        }
+    }
+
+    /// The texts of which one is enough: those of `<Client>` for what says yes or no.
+    fn texts(&self) -> Vec<Vec<u8>> {
+        match self {
+            Value::Flag(true) => [&b"true"[..], b"on", b"yes", b"1"].map(<[u8]>::to_vec).to_vec(),
+            Value::Flag(false) => [&b"false"[..], b"off", b"no", b"0", b""].map(<[u8]>::to_vec).to_vec(),
+            value => vec![value.text()],
+        }
+    }
+
+    fn number(&self) -> f64 {
+        match self {
+            Value::Number(number) => *number,
+            Value::Flag(is_so) => f64::from(u8::from(*is_so)),
+            Value::Undefined => 0.0,
+            Value::Text(text) => String::from_utf8_lossy(text).trim().parse().unwrap_or(0.0),
+        }
+    }
+
+    fn or_empty(self) -> Value {
+        if self == Value::Undefined { Value::Text(Vec::new()) } else { self }
+    }
+}
+
+unsafe fn of(block: *const Pblock, name: &[u8]) -> Value {
+    pblock::find(block, name).map_or(Value::Undefined, |value| Value::Text(value.to_vec()))
+}
+
+unsafe fn cookie(request: &Request, name: &[u8]) -> Value {
+    let cookies = pblock::find(request.headers, b"cookie").unwrap_or_default();
+    let pairs = cookies.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    let value = |pair: &[u8]| pair.strip_prefix(name)?.strip_prefix(b"=").map(<[u8]>::to_vec);
+    pairs.into_iter().find_map(value).map_or(Value::Undefined, Value::Text)
+}
+
+unsafe fn server_url(session: &Session, request: &Request) -> Vec<u8> {
+    let scheme: &[u8] = if session.ssl != 0 { b"https://" } else { b"http://" };
+    let host = pblock::find(request.headers, b"host").unwrap_or_else(|| bytes(request.hostname));
+    [scheme, host].concat()
+}
+
+fn bounded(text: Vec<u8>) -> Result<Vec<u8>, String> {
+    if text.len() > LONGEST_TEXT_BYTES {
+        return Err(format!("an expression makes a text longer than {LONGEST_TEXT_BYTES} bytes"));
+    }
+    if text.contains(&0) {
+        return Err("an expression makes a text with a NUL byte".to_string());
+    }
+    Ok(text)
+}
+
+fn wildcard(text: &Value, pattern: &Value) -> Result<bool, String> {
+    let pattern = pattern.text();
+    let read = Pattern::new(&pattern);
+    let read = read
+        .map_err(|error| format!("the pattern {:?} is wrong: {error}", String::from_utf8_lossy(&pattern)))?;
+    Ok(text.texts().iter().any(|text| read.matches_any_case(text)))
+}
+
+fn file_test(test: u8, path: &[u8]) -> bool {
+    let path = text_path(path);
+    let metadata = if test == b'l' { path.symlink_metadata() } else { path.metadata() };
+    let Ok(metadata) = metadata else { return false };
+    match test {
+        b'd' => metadata.is_dir(),
+        b'f' => metadata.is_file(),
+        b'l' => metadata.is_symlink(),
+        b's' => metadata.len() > 0,
+        b'r' => rustix::fs::access(&path, rustix::fs::Access::READ_OK).is_ok(),
+        _ => true,
+    }
+}
+
+fn call(function: Function, arguments: &[Value]) -> Result<Value, String> {
+    let text = |at: usize| arguments.get(at).map(Value::text).unwrap_or_default();
+    let metadata = || text_path(&text(0)).metadata().ok();
+    let time = |of: fn(&std::fs::Metadata) -> i64| {
+        metadata().map_or(Value::Undefined, |metadata| Value::Number(of(&metadata) as f64))
+    };
+    Ok(match function {
+        Function::AccessTime => time(|metadata| metadata.atime()),
+        Function::ChangeTime => time(|metadata| metadata.ctime()),
+        Function::ModificationTime => time(|metadata| metadata.mtime()),
+        Function::Owner => metadata().map_or(Value::Undefined, |metadata| owner(metadata.uid())),
+        Function::LowerCase => Value::Text(text(0).to_ascii_lowercase()),
+        Function::UpperCase => Value::Text(text(0).to_ascii_uppercase()),
+        Function::Length => Value::Number(text(0).len() as f64),
+        Function::Escape => Value::Text(escaped_path(&text(0))),
+        Function::Unescape => Value::Text(bounded(unescape(&text(0)))?),
+        Function::HttpDate => {
+            let seconds = arguments.first().map_or(0.0, Value::number) as i64;
+            Value::Text(touchstone_http::date::format_imf_fixdate(seconds).to_vec())
+        }
+        Function::Choose => {
+            let choices = text(0);
+            let choices: Vec<&[u8]> = choices.split(|byte| *byte == b'|').collect();
+            let mut random = [0; 8];
+            crate::api::md5::fill_random(&mut random);
+            Value::Text(choices[(u64::from_le_bytes(random) % choices.len() as u64) as usize].to_vec())
+        }
+        Function::Lookup => match lookup(&text_path(&text(0)), &text(1))? {
+            Some(found) => Value::Text(found),
+            None => arguments.get(2).cloned().unwrap_or(Value::Undefined),
+        },
+        Function::Uuid => {
+            let mut random = [0; 16];
+            crate::api::md5::fill_random(&mut random);
+            random[6] = random[6] & 0x0f | 0x40;
+            random[8] = random[8] & 0x3f | 0x80;
+            let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+            let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+            Value::Text(parts.join("-").into_bytes())
+        }
+    })
+}
+
+fn owner(uid: u32) -> Value {
+    let mut entry = std::mem::MaybeUninit::<libc::passwd>::zeroed();
+    let mut space = [0; 4_096];
+    let mut found = std::ptr::null_mut();
+    // SAFETY: all are valid for the call, and the name is copied while `space` lives.
+    unsafe {
+        libc::getpwuid_r(uid, entry.as_mut_ptr(), space.as_mut_ptr(), space.len(), &raw mut found);
+        match found.is_null() {
+            true => Value::Text(uid.to_string().into_bytes()),
+            false => Value::Text(bytes((*found).pw_name).to_vec()),
+        }
+    }
+}
+
+/// A file of `lookup`, as it was when it was read.
+struct Table {
+    state: (u64, Option<SystemTime>),
+    values: HashMap<Vec<u8>, Vec<u8>>,
+}
+
+/// The value of a name in a file of lines with a name, white space and a value. The file is read again when it has changed.
+fn lookup(path: &Path, name: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    static TABLES: Mutex<Option<HashMap<PathBuf, Table>>> = Mutex::new(None);
+    let failed = |error: &dyn std::fmt::Display| format!("lookup of {}: {error}", path.display());
+    let metadata = path.metadata().map_err(|error| failed(&error))?;
+    let state = (metadata.len(), metadata.modified().ok());
+    let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    let tables = tables.get_or_insert_default();
+    if tables.get(path).is_none_or(|table| table.state != state) {
+        if metadata.len() > LONGEST_TABLE_BYTES || !metadata.is_file() {
+            return Err(failed(&format!("it is no file of at most {LONGEST_TABLE_BYTES} bytes")));
+        }
+        let text = std::fs::read(path).map_err(|error| failed(&error))?;
+        let values = text.split(|byte| *byte == b'\n').filter_map(|line| {
+            let (name, value) = crate::conf::objects::first_word(line.trim_ascii());
+            (!name.is_empty() && name[0] != b'#').then(|| (name.to_vec(), value.to_vec()))
+        });
+        // The path may be made of what a client sends: not more of them are kept than a configuration would name.
+        if tables.len() >= 64 {
+            tables.clear();
+        }
+        tables.insert(path.to_path_buf(), Table { state, values: values.collect() });
+    }
+    Ok(tables.get(path).and_then(|table| table.values.get(name).cloned()))
+}
+
+/// `$time` and its parts, of the local time.
+fn time_value(name: &str) -> Value {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: both are valid for the call; an all-zero structure is a value, too.
+    let local = unsafe {
+        libc::localtime_r(&(now as libc::time_t), local.as_mut_ptr());
+        local.assume_init()
+    };
+    let two = |number: c_int| Value::Text(format!("{number:02}").into_bytes());
+    match name {
+        "time_day" => two(local.tm_mday),
+        "time_hour" => two(local.tm_hour),
+        "time_min" => two(local.tm_min),
+        "time_mon" => two(local.tm_mon + 1),
+        "time_sec" => two(local.tm_sec),
+        "time_wday" => Value::Number(f64::from(local.tm_wday)),
+        "time_year" => Value::Number(f64::from(local.tm_year + 1900)),
+        _ => Value::Number(now as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Evaluates an expression for a request of `/docs/Report.html?a=1`.
+    fn evaluate(text: &str) -> Result<Value, String> {
+        let expression = Expression::parse(text.as_bytes())?;
+        // SAFETY: the structures are all zero but for blocks, which are ones and live as long as they.
+        unsafe {
+            let mut session: Session = std::mem::zeroed();
+            let mut request: Request = std::mem::zeroed();
+            for block in [&mut request.vars, &mut request.reqpb, &mut request.headers, &mut request.srvhdrs] {
+                *block = pblock::pblock_create(4);
+            }
+            session.client = pblock::pblock_create(4);
+            pblock::set(request.reqpb, b"uri", b"/docs/Report.html");
+            pblock::set(request.reqpb, b"query", b"a=1");
+            pblock::set(request.headers, b"cookie", b"x=1; session=abc");
+            pblock::set(request.headers, b"user-agent", b"Mozilla/5");
+            pblock::set(request.vars, b"ppath", b"/docs/Report.html");
+            pblock::set(request.vars, b"$mine", b"own");
+            pblock::set(session.client, b"ip", b"192.0.2.1");
+            let mut evaluation = Evaluation::new(&raw mut session, &raw mut request, Groups::default());
+            evaluation.value(&expression)
+        }
+    }
+
+    #[test]
+    fn expressions_are_evaluated_as_perl_would() {
+        for (text, expected) in [
+            ("$uri = '*.HTML'", true),
+            ("uri = '/docs/*'", true),
+            ("$uri != '*.html'", false),
+            ("$uri eq '/docs/report.html'", false),
+            ("$uri =~ '^/docs/(.*)\\.html$' and $1 eq 'Report'", true),
+            ("$uri =~ \"^/docs/(.*)\\\\.html$\" and \"<$1>\" eq '<Report>' and $& eq $uri", true),
+            ("$uri !~ '(?i)REPORT'", false),
+            ("$uri =~ ('Rep' . 'ort') and not $uri =~ ('REP' . 'ORT')", true),
+            ("not $internal and $query", true),
+            ("not ($query or $internal)", false),
+            ("! $query || 0", false),
+            ("$internal = 'off' and $internal eq 'false'", true),
+            ("1 + 2 == 3 && 010 == 8 and 0x10 == 16", true),
+            ("'a' . 1 + 0 eq 'a1'", false),
+            ("7 - 2 - 1 == 4 and -1 < 0 and 2.5 > 2", true),
+            ("'b' gt 'a' and 'a' le 'a' and not 'a' lt 'a'", true),
+            ("1 xor 1", false),
+            ("$cookie{'session'} eq 'abc' and not defined $cookie{'y'}", true),
+            ("$headers{'User-Agent'} = 'mozilla*' and $browser =~ 'Mozilla'", true),
+            ("$env{'HTTP_USER_AGENT'} eq $browser and $env{REMOTE_ADDR} eq $ip", true),
+            ("defined $mine and \"${mine}ed\" eq 'owned'", true),
+            ("$path eq $ppath", true),
+            ("lc('ABC') eq 'abc' and uc('a') eq 'A' and length('four') == 4", true),
+            ("escape('/a b') eq '/a%20b' and unescape('%41') eq 'A'", true),
+            ("httpdate(0) eq 'Thu, 01 Jan 1970 00:00:00 GMT'", true),
+            ("choose('x|x') eq 'x' and length(uuid()) == 36", true),
+            ("-d '/' and -e '/' and not -f '/' and not -e '/not/there'", true),
+            ("$time > 1000000 and $time_year >= 2024", true),
+            ("''", false),
+            ("'0'", false),
+            ("'00'", true),
+            ("\"$$uri\" eq '$uri' and \"$(1 + 1)\" == 2", true),
+            ("mtime('/not/there') == 0 and owner('/') ne ''", true),
+        ] {
+            assert_eq!(evaluate(text).map(|value| value.is_true()), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_evaluated_is_an_error() {
+        assert!(evaluate("$uri =~ \"($query\"").unwrap_err().contains("regular expression"));
+        assert!(evaluate("$uri = \"($query\"").unwrap_err().contains("pattern"));
+        assert!(evaluate("lookup('/not/there', 'a') eq 'b'").unwrap_err().contains("/not/there"));
+        assert!(evaluate("unescape('%00')").is_ok(), "a NUL stays escaped");
+    }
+
+    #[test]
+    fn tables_are_read_again_when_they_change() {
+        let path = std::env::temp_dir().join(format!("touchstone-lookup-{}", std::process::id()));
+        let ask = || evaluate(&format!("lookup('{}', $uri, 'none')", path.display())).unwrap().text();
+        std::fs::write(&path, "# names\n/docs/Report.html \t /new place\n").unwrap();
+        assert_eq!(ask(), b"/new place");
+        std::fs::write(&path, "/other /new\n").unwrap();
+        assert_eq!(ask(), b"none");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
