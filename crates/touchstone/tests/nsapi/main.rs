@@ -4,6 +4,7 @@
 mod support;
 
 mod answers;
+mod conditions;
 mod delegates;
 mod endings;
 mod idioms;
