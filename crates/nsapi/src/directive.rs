@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::abi::{Pblock, Request, Session};
 use crate::conf::expression::Template;
 use crate::conf::{self, Branch, Client, Needed, Parameters, Place, Stage, parameter};
-use crate::evaluate::Evaluation;
 use crate::functions::Function;
 use crate::pattern::Pattern;
 use crate::pblock;
@@ -74,17 +73,14 @@ impl Directive {
         self.branch.as_deref()
     }
 
-    /// Its parameters, those with variables as they are for this request: then the block is of the current pool.
-    ///
-    /// # Safety
-    /// The evaluation is of a request that lives.
-    pub unsafe fn block(&self, evaluation: impl FnOnce() -> Evaluation) -> Result<*mut Pblock, String> {
+    /// Its parameters, for a request that fills those with variables: then the block is of the current pool.
+    pub fn block<E>(
+        &self,
+        fill: impl FnOnce(&[(usize, Template)], &mut Parameters) -> Result<(), E>,
+    ) -> Result<*mut Pblock, E> {
         let Some((parameters, templates)) = &self.templates else { return Ok(self.block) };
-        let mut evaluation = evaluation();
         let mut parameters = parameters.clone();
-        for (at, template) in templates {
-            parameters[*at].1 = evaluation.text(template)?;
-        }
+        fill(templates, &mut parameters)?;
         Ok(block_of(&parameters))
     }
 

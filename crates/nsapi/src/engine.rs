@@ -64,6 +64,8 @@ pub struct Engine {
     /// Made when the Init functions have run.
     program: OnceLock<Program>,
     document_root: Vec<u8>,
+    /// Where relative paths of the files begin.
+    directory: PathBuf,
     root_object: Vec<u8>,
     settings: Vec<Setting>,
     globals: GlobalTexts,
@@ -166,6 +168,7 @@ impl Engine {
             functions: Functions::new(),
             program: OnceLock::new(),
             document_root: document_root.trim_end_matches('/').as_bytes().to_vec(),
+            directory: settings.directory.clone(),
             root_object: object.as_bytes().to_vec(),
             settings: magnus.clone(),
             globals: GlobalTexts {
@@ -376,6 +379,11 @@ impl Engine {
     /// Where files are that no NameTrans function has found a place for; empty: nowhere.
     pub fn document_root(&self) -> &[u8] {
         &self.document_root
+    }
+
+    /// Where relative paths of obj.conf and magnus.conf begin.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// A setting of magnus.conf.

@@ -24,7 +24,6 @@ mod current;
 mod directive;
 mod ending;
 mod engine;
-mod evaluate;
 mod exchange;
 mod functions;
 mod handle;

@@ -11,11 +11,11 @@ use crate::abi::{
     ATTRIBUTE_RESTARTED, LOG_FAILURE, LOG_MISCONFIG, Pblock, REQ_ABORTED, REQ_EXIT, REQ_NOACTION,
     REQ_PROCEED, REQ_RESTART, REQ_TOOBUSY, Request, Session,
 };
+use crate::api::evaluate::{Evaluation, Groups};
 use crate::conf::{Branch, Condition, Stage};
 use crate::connection::Outcome;
 use crate::directive::Directive;
 use crate::engine::Engine;
-use crate::evaluate::{Evaluation, Groups};
 use crate::exchange::Exchange;
 use crate::pblock;
 
@@ -520,16 +520,17 @@ impl Way<'_> {
             if self.on == On::Worker {
                 self.exchange().begin_function(function);
             }
-            let evaluation = || {
+            let block = directive.block(|templates, parameters| {
                 let condition = branch.and_then(|branch| branch.condition.as_ref());
                 let known = condition.and_then(|condition| self.decision(Arc::as_ptr(condition)));
-                Evaluation::new(
-                    self.session,
-                    self.request,
-                    known.map(|(_, groups)| groups).unwrap_or_default(),
-                )
-            };
-            match directive.block(evaluation) {
+                let groups = known.map(|(_, groups)| groups).unwrap_or_default();
+                let mut evaluation = Evaluation::new(self.session, self.request, groups);
+                templates.iter().try_for_each(|(at, template)| {
+                    parameters[*at].1 = evaluation.text(template)?;
+                    Ok::<(), String>(())
+                })
+            });
+            match block {
                 Ok(block) => Ok(function.call(block, self.session, self.request)),
                 Err(message) => Ok(self.cannot_evaluate(&message)),
             }

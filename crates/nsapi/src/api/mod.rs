@@ -8,6 +8,7 @@ pub mod cookie;
 pub mod dispatch;
 pub mod env;
 pub mod escape;
+pub mod evaluate;
 pub mod files;
 pub mod log;
 pub mod md5;

@@ -2,12 +2,14 @@
 //!
 //! `insert-vars="name=value"` adds, `set-vars=` puts in the place of what is there, `remove-vars="name"` takes out; the same
 //! for `client`, `reqpb`, `headers` and `srvhdrs`. `error="403"` sets a status, `abort=true` ends the request with it,
-//! `noaction=true` has the stage go on. `$name="value"` sets a variable of one's own, which lines and conditions find as `$name`.
+//! `noaction=true` has the stage go on. `$name="value"` sets a variable of one's own, which lines and conditions find as `$name`,
+//! and `$headers{'name'}="value"` an entry.
 
 use std::ffi::c_int;
 
 use crate::abi::{Pblock, REQ_ABORTED, REQ_NOACTION, REQ_PROCEED, Request, Session};
 use crate::api::protocol::set_status;
+use crate::conf::expression::Variable;
 use crate::engine::is_true;
 use crate::pblock;
 
@@ -28,8 +30,19 @@ pub unsafe extern "C" fn set_variable(
     pblock::for_each(block, |name, value| changes.push((name, value)));
     // Blocks of directives are filled from their last parameter on.
     for (parameter, value) in changes.into_iter().rev() {
-        if parameter.len() > 1 && parameter[0] == b'$' {
-            pblock::set((*request).vars, parameter, value);
+        if parameter.first() == Some(&b'$') {
+            match crate::conf::templates::set_variable(parameter) {
+                Some(Variable::Entry(map, name)) => {
+                    let target = blocks.iter().find(|(known, _)| *known == map.as_bytes());
+                    let is_field = matches!(map, "headers" | "srvhdrs");
+                    let name = if is_field { name.to_ascii_lowercase() } else { name };
+                    target.map(|(_, target)| pblock::set(*target, &name, value));
+                }
+                Some(Variable::Own(name)) => {
+                    pblock::set((*request).vars, &[b"$", name.as_slice()].concat(), value);
+                }
+                _ => {}
+            }
             continue;
         }
         let Some(dash) = parameter.iter().position(|byte| *byte == b'-') else { continue };

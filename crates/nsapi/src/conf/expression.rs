@@ -1,8 +1,8 @@
 //! The expressions of version 7: what `<If>` and `<ElseIf>` compare, and texts with variables in them.
 //!
-//! An expression is of literals (`'as it is'`, `"with $uri in it"`, `42`), variables (`$uri`, `$headers{'referer'}`), functions
-//! (`lc($uri)`) and operators, whose order is that of Perl. It is read when the configuration is; what it cannot be is named
-//! then.
+//! An expression is of literals (`'as it is'`, `"with $uri in it"`, `42`), variables (`$uri`,
+//! `$headers{'referer'}`), functions (`lc($uri)`) and operators, in the order of version 7. It is read
+//! when the configuration is; what it cannot be is named then.
 
 use regex::bytes::Regex;
 
@@ -15,7 +15,7 @@ pub enum Expression {
     /// A text, perhaps with variables in it.
     Text(Template),
     /// A number.
-    Number(f64),
+    Number(i64),
     /// A variable.
     Variable(Variable),
     /// A function with its arguments.
@@ -30,6 +30,8 @@ pub enum Expression {
     File(u8, Box<Expression>),
     /// Two with an operator between them.
     Binary(Operator, Box<Expression>, Box<Expression>),
+    /// `a ? b : c`
+    Choice(Box<Expression>, Box<Expression>, Box<Expression>),
     /// `=~` and `!~` with a literal.
     Regex(Box<Expression>, LiteralRegex, bool),
 }
@@ -58,7 +60,7 @@ pub enum Variable {
 }
 
 /// The variables that the server knows.
-pub const PREDEFINED: [&str; 39] = [
+pub const PREDEFINED: [&str; 38] = [
     "auth_group",
     "auth_type",
     "auth_user",
@@ -72,7 +74,6 @@ pub const PREDEFINED: [&str; 39] = [
     "keep_alive",
     "keysize",
     "method",
-    "name",
     "path",
     "path_info",
     "ppath",
@@ -145,6 +146,7 @@ pub enum Operator {
     Xor,
     And,
     NumberEqual,
+    NumberNotEqual,
     Equal,
     NotEqual,
     Less,
@@ -158,41 +160,53 @@ pub enum Operator {
     Plus,
     Minus,
     Joined,
+    Times,
+    Divided,
+    Modulo,
     Wildcard,
-    NoWildcard,
     Matches,
     MatchesNot,
 }
 
 /// Operators as they are written, with how strongly they bind.
-const OPERATORS: [(&str, Operator, u8); 23] = [
+const OPERATORS: [(&str, Operator, u8); 27] = [
     ("or", Operator::Or, 1),
     ("xor", Operator::Xor, 1),
     ("and", Operator::And, 2),
-    ("||", Operator::Or, 4),
-    ("&&", Operator::And, 5),
-    ("==", Operator::NumberEqual, 6),
-    ("eq", Operator::Equal, 6),
-    ("ne", Operator::NotEqual, 6),
-    ("<=", Operator::AtMost, 7),
-    (">=", Operator::AtLeast, 7),
-    ("<", Operator::Less, 7),
-    (">", Operator::Greater, 7),
-    ("le", Operator::TextAtMost, 7),
-    ("ge", Operator::TextAtLeast, 7),
-    ("lt", Operator::TextLess, 7),
-    ("gt", Operator::TextGreater, 7),
-    ("+", Operator::Plus, 8),
-    ("-", Operator::Minus, 8),
-    (".", Operator::Joined, 8),
-    ("=~", Operator::Matches, 9),
-    ("!~", Operator::MatchesNot, 9),
-    ("!=", Operator::NoWildcard, 9),
-    ("=", Operator::Wildcard, 9),
+    ("||", Operator::Or, 5),
+    ("&&", Operator::And, 6),
+    ("^", Operator::Xor, 7),
+    ("==", Operator::NumberEqual, 8),
+    ("!=", Operator::NumberNotEqual, 8),
+    ("eq", Operator::Equal, 8),
+    ("ne", Operator::NotEqual, 8),
+    ("<=", Operator::AtMost, 9),
+    (">=", Operator::AtLeast, 9),
+    ("<", Operator::Less, 9),
+    (">", Operator::Greater, 9),
+    ("le", Operator::TextAtMost, 9),
+    ("ge", Operator::TextAtLeast, 9),
+    ("lt", Operator::TextLess, 9),
+    ("gt", Operator::TextGreater, 9),
+    ("+", Operator::Plus, 11),
+    ("-", Operator::Minus, 11),
+    (".", Operator::Joined, 11),
+    ("*", Operator::Times, 12),
+    ("/", Operator::Divided, 12),
+    ("%", Operator::Modulo, 12),
+    ("=~", Operator::Matches, 13),
+    ("!~", Operator::MatchesNot, 13),
+    ("=", Operator::Wildcard, 13),
 ];
 
 /// How strongly `not` binds.
 const NOT_BINDS: u8 = 3;
+
+/// How strongly `? :` binds.
+const CHOICE_BINDS: u8 = 4;
+
+/// What `-f` and the like take binds at least so strongly: `-f $docroot . '/a'` asks for the whole path.
+const FILE_TEST_TAKES: u8 = 11;
 
 /// A text of pieces.
 #[derive(Debug, Clone, PartialEq)]
@@ -236,13 +250,16 @@ impl Expression {
                 left.for_each_variable(each);
                 right.for_each_variable(each);
             }
+            Expression::Choice(condition, left, right) => {
+                [condition, left, right].into_iter().for_each(|one| one.for_each_variable(each));
+            }
         }
     }
 }
 
 impl Template {
-    /// Reads a text: `$uri`, `${uri}`, `$headers{'referer'}` and `$(lc($uri))` stand for their values, `$$` and `\$` for `$`.
-    /// A `$` with nothing known behind it is itself.
+    /// Reads a text: `$uri`, `${uri}`, `$headers{'referer'}` and `$(lc($uri))` stand for their values,
+    /// `$$` and `\$` for `$`. A `$` with nothing known behind it is itself.
     pub fn parse(text: &[u8]) -> Result<Template, String> {
         Reader { text, position: 0, depth: 0 }.template(None)
     }
@@ -337,11 +354,19 @@ impl Reader<'_> {
     fn binary(&mut self, at_least: u8) -> Result<Expression, String> {
         self.deeper(|reader| {
             let mut left = reader.operand(at_least)?;
-            while let Some((operator, binds)) = reader.operator(at_least) {
-                let right = reader.binary(binds + 1)?;
-                left = combined(operator, left, right)?;
+            loop {
+                if let Some((operator, binds)) = reader.operator(at_least) {
+                    let right = reader.binary(binds + 1)?;
+                    left = combined(operator, left, right)?;
+                } else if at_least <= CHOICE_BINDS && reader.take(b"?") {
+                    let when_so = reader.binary(0)?;
+                    reader.expect(b':')?;
+                    let otherwise = reader.binary(CHOICE_BINDS)?;
+                    left = Expression::Choice(Box::new(left), Box::new(when_so), Box::new(otherwise));
+                } else {
+                    return Ok(left);
+                }
             }
-            Ok(left)
         })
     }
 
@@ -372,7 +397,7 @@ impl Reader<'_> {
             (Some(sign @ (b'-' | b'+')), _) => {
                 self.position += 1;
                 let inner = Box::new(self.deeper(Reader::primary)?);
-                let zero = Box::new(Expression::Number(0.0));
+                let zero = Box::new(Expression::Number(0));
                 Ok(match sign {
                     b'-' => Expression::Negative(inner),
                     _ => Expression::Binary(Operator::Plus, zero, inner),
@@ -413,7 +438,7 @@ impl Reader<'_> {
             return Err(format!("{:?} is not known: {reason}", shown(self.rest())));
         }
         self.position += 2;
-        let path = self.deeper(Reader::primary)?;
+        let path = self.binary(FILE_TEST_TAKES)?;
         Ok(Expression::File(test, Box::new(path)))
     }
 
@@ -423,15 +448,13 @@ impl Reader<'_> {
         let length = self.rest().iter().position(|byte| !is_part(byte)).unwrap_or(self.rest().len());
         self.position += length;
         let text = String::from_utf8_lossy(&self.text[begin..self.position]).into_owned();
-        let of_base = |digits: &str, base| u32::from_str_radix(digits, base).ok().map(f64::from);
+        let of_base = |digits: &str, base| i64::from_str_radix(digits, base).ok();
         let number = match text.strip_prefix("0x") {
             Some(digits) => of_base(digits, 16),
-            None if text.len() > 1 && text.starts_with('0') && !text.contains('.') => of_base(&text, 8),
-            None => {
-                text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
-            }
+            None if text.len() > 1 && text.starts_with('0') => of_base(&text, 8),
+            None => of_base(&text, 10),
         };
-        number.map(Expression::Number).ok_or(format!("{text:?} is no number"))
+        number.map(Expression::Number).ok_or(format!("{text:?} is no integer"))
     }
 
     /// A function, `defined`, or a variable of the server without its `$`.
@@ -623,11 +646,23 @@ fn combined(operator: Operator, left: Expression, right: Expression) -> Result<E
         let regex = regular_expression(text)?;
         return Ok(Expression::Regex(Box::new(left), LiteralRegex(regex), operator == Operator::Matches));
     }
-    if let (Operator::Wildcard | Operator::NoWildcard, Expression::Text(template)) = (operator, &right)
+    if let (Operator::Wildcard, Expression::Text(template)) = (operator, &right)
         && let Some(text) = template.literal()
     {
         crate::pattern::Pattern::new(text)
             .map_err(|error| format!("the pattern {:?} is wrong: {error}", shown(text)))?;
+    }
+    if let Operator::NumberEqual | Operator::NumberNotEqual = operator {
+        for side in [&left, &right] {
+            // As numbers, all such texts are 0: what looks like a comparison would always or never be so.
+            if let Expression::Text(template) = side
+                && let Some(text) = template.literal()
+                && !text.iter().any(u8::is_ascii_digit)
+            {
+                let text = shown(text);
+                return Err(format!("== and != compare numbers: eq, ne or = compare with {text:?}"));
+            }
+        }
     }
     Ok(Expression::Binary(operator, Box::new(left), Box::new(right)))
 }
@@ -665,7 +700,11 @@ mod tests {
             ("external('a')", "not supported"),
             ("someone = 'a'", "neither a function nor a variable"),
             ("$ eq 'a'", "no name behind it"),
-            ("1x", "is no number"),
+            ("1x", "is no integer"),
+            ("1.5", "is no integer"),
+            ("$uri != '/a'", "compare numbers"),
+            ("'on' == $internal", "compare numbers"),
+            ("1 ? 2", "':' is missing"),
             ("defined 'a'", "needs a variable"),
         ] {
             let error = Expression::parse(text.as_bytes()).expect_err(text);
@@ -697,11 +736,11 @@ mod tests {
         #[test]
         fn no_expression_of_the_right_words_panics(
             words in proptest::collection::vec(
-                prop_oneof![
-                    Just("$uri "), Just("'a' "), Just("\"$1 "), Just("\" "), Just("("), Just(")"), Just("not "),
-                    Just("and "), Just("=~ "), Just("= "), Just("-d "), Just("$headers{"), Just("}"), Just("lc("),
-                    Just(", "), Just("7 "), Just("- "), Just("$("), Just("! "), Just("defined "),
-                ],
+                proptest::sample::select(vec![
+                    "$uri ", "'a' ", "\"$1 ", "\" ", "(", ")", "not ", "and ", "=~ ", "= ", "-d ",
+                    "$headers{", "}", "lc(", ", ", "7 ", "- ", "$(", "! ", "defined ", "? ", ": ", "% ",
+                    "!= ",
+                ]),
                 0..40,
             ),
         ) {

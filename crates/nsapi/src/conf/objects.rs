@@ -224,7 +224,7 @@ impl Reader<'_> {
         }
         let expression = Expression::parse(condition).unwrap_or_else(|message| {
             self.problem(place, format!("the condition is wrong: {message}"));
-            Expression::Number(0.0)
+            Expression::Number(0)
         });
         let condition = Arc::new(Condition { place: place.clone(), expression });
         self.open_branch(place, Some(condition), earlier);

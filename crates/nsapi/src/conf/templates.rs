@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::expression::{Template, Variable};
-use super::{Branch, Condition, Configuration, Directive, Problem, parameter};
+use super::expression::{Expression, Piece, Template, Variable};
+use super::{Branch, Condition, Configuration, Directive, Problem, Stage, parameter};
+
+/// Maps whose entries `set-variable` sets.
+pub const SETTABLE_MAPS: [&str; 5] = ["client", "headers", "reqpb", "srvhdrs", "vars"];
 
 /// Finds the parameters with variables in them, and names the variables that there are not.
 ///
-/// A line outside of `<If>` with a `$` that is no variable stays as it is: files of older servers have it in patterns.
+/// A line outside of `<If>` with a `$` that is no variable stays as it is: files of older servers have it in
+/// patterns.
 pub fn find_templates(configuration: &mut Configuration) -> Vec<Problem> {
     let own = own_variables(configuration);
     let mut problems = Vec::new();
@@ -23,29 +27,60 @@ pub fn find_templates(configuration: &mut Configuration) -> Vec<Problem> {
             }
             branch = one.parent.clone();
         }
-        for (at, (name, value)) in directive.parameters.iter().enumerate() {
-            match template_of(value, directive, &own) {
-                Ok(Some(template)) => directive.templates.push((at, template)),
-                Ok(None) => {}
-                Err(message) => {
-                    let name = String::from_utf8_lossy(name);
-                    let message = format!("the value of {name} is wrong: {message}");
-                    problems.push(Problem { place: directive.place.clone(), message });
-                }
-            }
-        }
+        problems.extend(fill(directive, &own));
     }
     problems
+}
+
+/// Finds what a directive's parameters are made of.
+fn fill(directive: &mut Directive, own: &BTreeSet<Vec<u8>>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut literals = Vec::new();
+    for (at, (name, value)) in directive.parameters.iter().enumerate() {
+        let shown = String::from_utf8_lossy(name);
+        match template_of(name, value, directive, own) {
+            Ok(Some(template)) => match template.literal() {
+                Some(text) => literals.push((at, text.to_vec())),
+                None => directive.templates.push((at, template)),
+            },
+            Ok(None) => {}
+            Err(message) => problems.push(format!("the value of {shown} is wrong: {message}")),
+        }
+        if is_setting(directive) && name.starts_with(b"$") && set_variable(name).is_none() {
+            let maps = SETTABLE_MAPS.join(", ");
+            problems.push(format!(
+                "{shown} cannot be set: variables of one's own can, and entries of {maps} as $vars{{'name'}}"
+            ));
+        }
+    }
+    for (at, text) in literals {
+        directive.parameters[at].1 = text;
+    }
+    problems.into_iter().map(|message| Problem { place: directive.place.clone(), message }).collect()
+}
+
+fn is_setting(directive: &Directive) -> bool {
+    matches!(parameter(&directive.parameters, "fn"), Some(b"set-variable" | b"set_variable"))
+}
+
+/// The variable that a parameter of `set-variable` names.
+pub fn set_variable(name: &[u8]) -> Option<Variable> {
+    match <[Piece; 1]>::try_from(Template::parse(name).ok()?.0).ok()? {
+        [Piece::Value(Expression::Variable(variable))] => match variable {
+            Variable::Own(_) => Some(variable),
+            Variable::Entry(map, _) if SETTABLE_MAPS.contains(&map) => Some(variable),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// The names that `set-variable` lines give a value.
 fn own_variables(configuration: &Configuration) -> BTreeSet<Vec<u8>> {
     let directives = configuration.objects.iter().flat_map(|object| &object.directives);
-    let setting = directives.filter(|directive| {
-        matches!(parameter(&directive.parameters, "fn"), Some(b"set-variable" | b"set_variable"))
-    });
-    let names = setting.flat_map(|directive| &directive.parameters);
-    names.filter_map(|(name, _)| name.strip_prefix(b"$").map(<[u8]>::to_vec)).collect()
+    let names = directives.filter(|directive| is_setting(directive)).flat_map(|line| &line.parameters);
+    let own = names.filter(|(name, _)| name.starts_with(b"$")).filter_map(|(name, _)| set_variable(name));
+    own.filter_map(|variable| if let Variable::Own(name) = variable { Some(name) } else { None }).collect()
 }
 
 fn unknown_in(condition: &Condition, own: &BTreeSet<Vec<u8>>) -> Option<Problem> {
@@ -65,6 +100,7 @@ fn no_variable(name: &[u8]) -> String {
 }
 
 fn template_of(
+    name: &[u8],
     value: &[u8],
     directive: &Directive,
     own: &BTreeSet<Vec<u8>>,
@@ -90,7 +126,27 @@ fn template_of(
     match wrong {
         Some(message) if must_fit => Err(message),
         Some(_) => Ok(None),
-        None if template.literal().is_some() && directive.branch.is_none() => Ok(None),
+        None if template.literal().is_none() && chooses(name, directive.stage) => match must_fit {
+            true => Err("it chooses the line, and has no variables: <If> compares them".to_string()),
+            false => Ok(None),
+        },
+        // Patterns have `\$`, so only `$$` is taken for a `$` where version 7 need not be meant.
+        None if template.literal().is_some()
+            && directive.branch.is_none()
+            && !value.windows(2).any(|two| two == b"$$") =>
+        {
+            Ok(None)
+        }
         None => Ok(Some(template)),
+    }
+}
+
+/// Whether a parameter says for which requests its line is, or what it calls.
+fn chooses(name: &[u8], stage: Stage) -> bool {
+    match name {
+        b"fn" => true,
+        b"method" | b"type" | b"query" => stage == Stage::Service,
+        b"code" | b"reason" => stage == Stage::Error,
+        _ => false,
     }
 }

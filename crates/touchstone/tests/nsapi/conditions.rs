@@ -4,10 +4,15 @@ use super::*;
 
 const OBJ_CONF: &str = r#"
 <Object name="default">
-AuthTrans fn="set-variable" $area="shop" noaction="true"
+AuthTrans fn="set-variable" $area="shop" $headers{'X-Area'}="in-$uri" noaction="true"
 <If not $internal
     and $uri =~ "^/old/(.*)$">
 NameTrans fn="redirect" url="http://new.test/$1?from=$(uc($method))&area=${area}"
+</If>
+NameTrans fn="redirect" from="/price" url="http://new.test/$$5?$headers{'x-area'}"
+NameTrans fn="redirect" from="/strange" url="http://new.test/$$5?$nothing&$uri$"
+<If $uri = "/table/*">
+NameTrans fn="redirect" url="http://new.test$(lookup('moved.conf', $uri, '/'))"
 </If>
 <If $path eq "/">
   <If $browser =~ "MSIE">
@@ -30,6 +35,7 @@ PathCheck fn="deny-existence"
 <If $headers{'x-type'} and -f $path>
 ObjectType fn="force-type" type="$headers{'x-type'}"
 </If>
+ObjectType fn="set-variable" $srvhdrs{'X-Copy'}="$(unescape($query))" noaction="true"
 ObjectType fn="type-by-extension"
 Service fn="send-file" method="(GET|HEAD)"
 </Object>
@@ -48,13 +54,23 @@ fn conditions_choose_lines_and_fill_their_parameters() {
     }
     let server = Server::configured(&root, CONFIG);
     let ask = |path: &str, fields: &str| {
-        server.connect().ask(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
+        server.connect().ask(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
     };
     let answer = ask("/old/a/b", "");
     assert_eq!(
         (answer.status, answer.field("location")),
         (302, Some("http://new.test/a/b?from=GET&area=shop"))
     );
+    tree.write("moved.conf", b"# from to\n/table/a /there\n");
+    for (path, location) in [
+        ("/price", "http://new.test/$5?in-/price"),
+        ("/strange", "http://new.test/$$5?$nothing&$uri$"),
+        ("/table/a", "http://new.test/there"),
+        ("/table/b", "http://new.test/"),
+    ] {
+        let answer = ask(path, "");
+        assert_eq!((answer.status, answer.field("location")), (302, Some(location)), "{path}");
+    }
     for (browser, file) in [("MSIE 6", "msie.html"), ("mozilla/5.0", "mozilla5.html"), ("x", "other.html")] {
         assert_eq!(text(&ask("/", &format!("User-Agent: {browser}\r\n")).body), file);
     }
@@ -62,6 +78,15 @@ fn conditions_choose_lines_and_fill_their_parameters() {
     assert_eq!(ask("/closed/a.html", "Cookie: other=1; key=open\r\n").status, 200);
     assert_eq!(ask("/plain.html", "X-Type: text/own\r\n").field("content-type"), Some("text/own"));
     assert_eq!(ask("/plain.html", "").field("content-type"), Some("text/html"));
+    // Nothing of the request becomes another field.
+    for (query, copy) in [("a%20b", Some("a b")), ("a%0d%0aX-New:%201", None)] {
+        let answer = ask(&format!("/plain.html?{query}"), "");
+        assert_eq!(
+            (answer.status, answer.field("x-copy"), answer.field("x-new")),
+            (200, copy, None),
+            "{query}"
+        );
+    }
     // What cannot be judged is not let through.
     assert_eq!(ask("/broken/a.html?a", "").status, 500);
 }
@@ -79,6 +104,13 @@ fn conditions_that_cannot_be_are_named_before_the_start() {
             "<If $uri>\n</If>\n<Else>\nNameTrans fn=redirect url=/$1\n</Else>",
             "stand within <If> and <ElseIf>",
         ),
+        (
+            "<If $uri>\nService fn=send-file method=\"$method\"\n</If>",
+            "it chooses the line, and has no variables",
+        ),
+        ("PathCheck fn=set-variable $uri=/a", "$uri cannot be set"),
+        ("PathCheck fn=set-variable $cookie{'a'}=b", "cannot be set"),
+        ("<If $uri != '/a'>\nPathCheck fn=find-index\n</If>", "compare numbers"),
         ("<If -U $uri>\nPathCheck fn=find-index\n</If>", "-U is not supported"),
         ("<If $uri =~ '(?=a)'>\nPathCheck fn=find-index\n</If>", "is not understood"),
     ] {

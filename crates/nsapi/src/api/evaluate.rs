@@ -40,7 +40,7 @@ pub struct Evaluation {
 enum Value {
     Undefined,
     Text(Vec<u8>),
-    Number(f64),
+    Number(i64),
     /// One of the variables that say yes or no.
     Flag(bool),
 }
@@ -83,11 +83,15 @@ impl Evaluation {
             Expression::Variable(variable) => self.variable(variable),
             Expression::Defined(variable) => Value::Flag(self.variable(variable) != Value::Undefined),
             Expression::Not(inner) => Value::Flag(!self.is_true(inner)?),
-            Expression::Negative(inner) => Value::Number(-self.value(inner)?.number()),
-            Expression::File(test, path) => Value::Flag(file_test(*test, &self.value(path)?.text())),
+            Expression::Negative(inner) => Value::Number(self.value(inner)?.number().saturating_neg()),
+            Expression::File(test, path) => file_test(*test, &self.value(path)?.text()),
             Expression::Regex(left, LiteralRegex(regex), is_match) => {
                 let left = self.value(left)?;
                 Value::Flag(self.matches(&left, regex) == *is_match)
+            }
+            Expression::Choice(condition, left, right) => {
+                let chosen = if self.is_true(condition)? { left } else { right };
+                self.value(chosen)?
             }
             Expression::Binary(operator, left, right) => self.binary(*operator, left, right)?,
             Expression::Call(function, arguments) => {
@@ -122,11 +126,22 @@ impl Evaluation {
         let texts = || (left.text(), right.text());
         let equal = || left.texts().iter().any(|text| right.texts().contains(text));
         Ok(Value::Flag(match operator {
-            Operator::Plus => return Ok(Value::Number(left.number() + right.number())),
-            Operator::Minus => return Ok(Value::Number(left.number() - right.number())),
+            Operator::Plus => return Ok(Value::Number(left.number().saturating_add(right.number()))),
+            Operator::Minus => return Ok(Value::Number(left.number().saturating_sub(right.number()))),
+            Operator::Times => return Ok(Value::Number(left.number().saturating_mul(right.number()))),
+            Operator::Divided | Operator::Modulo => {
+                let (dividend, divisor) = numbers();
+                let result = match operator {
+                    Operator::Divided => dividend.checked_div(divisor),
+                    _ => dividend.checked_rem(divisor),
+                };
+                let wrong = || format!("{dividend} cannot be divided by {divisor}");
+                return result.map(Value::Number).ok_or_else(wrong);
+            }
             Operator::Joined => return bounded([left.text(), right.text()].concat()).map(Value::Text),
             Operator::Xor => left.is_true() != right.is_true(),
             Operator::NumberEqual => left.number() == right.number(),
+            Operator::NumberNotEqual => left.number() != right.number(),
             Operator::Equal => equal(),
             Operator::NotEqual => !equal(),
             Operator::Less => numbers().0 < numbers().1,
@@ -138,7 +153,6 @@ impl Evaluation {
             Operator::TextGreater => texts().0 > texts().1,
             Operator::TextAtLeast => texts().0 >= texts().1,
             Operator::Wildcard => wildcard(&left, &right)?,
-            Operator::NoWildcard => !wildcard(&left, &right)?,
             Operator::Matches | Operator::MatchesNot => {
                 let regex = regular_expression(&right.text())?;
                 self.matches(&left, &regex) == (operator == Operator::Matches)
@@ -204,13 +218,13 @@ impl Evaluation {
             "protocol" => of(request.reqpb, b"protocol"),
             "query" => of(request.reqpb, b"query"),
             "uri" => of(request.reqpb, b"uri"),
-            "name" => of(request.vars, b"name"),
             "ppath" => of(request.vars, b"ppath"),
-            // Until NameTrans is done there is only what it has made so far.
-            "path" => match of(request.vars, b"path") {
-                Value::Undefined => of(request.vars, b"ppath"),
-                path => path,
-            },
+            // Until NameTrans is done there is only what it has made so far, or what was asked for.
+            "path" => [(request.vars, &b"path"[..]), (request.vars, b"ppath"), (request.reqpb, b"uri")]
+                .into_iter()
+                .map(|(block, name)| of(block, name))
+                .find(|path| *path != Value::Undefined)
+                .unwrap_or(Value::Undefined),
             "path_info" => of(request.vars, b"path-info"),
             "type" => of(request.srvhdrs, b"content-type"),
             "urlhost" => Value::Text(bytes(request.hostname).to_vec()),
@@ -259,7 +273,7 @@ impl Value {
         match self {
             Value::Undefined => false,
             Value::Text(text) => !text.is_empty() && text != b"0",
-            Value::Number(number) => *number != 0.0,
+            Value::Number(number) => *number != 0,
             Value::Flag(is_so) => *is_so,
         }
     }
@@ -269,13 +283,7 @@ impl Value {
             Value::Undefined => Vec::new(),
             Value::Text(text) => text.clone(),
             Value::Number(number) => number.to_string().into_bytes(),
-            Value::Flag(is_so) => {
-                if *is_so {
-                    b"true".to_vec()
-                } else {
-                    b"false".to_vec()
-                }
-            }
+            Value::Flag(is_so) => if *is_so { b"1" } else { b"0" }.to_vec(),
         }
     }
 
@@ -288,12 +296,21 @@ impl Value {
         }
     }
 
-    fn number(&self) -> f64 {
+    /// A text is the integer that it begins with.
+    fn number(&self) -> i64 {
         match self {
             Value::Number(number) => *number,
-            Value::Flag(is_so) => f64::from(u8::from(*is_so)),
-            Value::Undefined => 0.0,
-            Value::Text(text) => String::from_utf8_lossy(text).trim().parse().unwrap_or(0.0),
+            Value::Flag(is_so) => i64::from(*is_so),
+            Value::Undefined => 0,
+            Value::Text(text) => {
+                let text = text.trim_ascii_start();
+                let sign = usize::from(text.first().is_some_and(|byte| b"+-".contains(byte)));
+                let digits = text[sign..].iter().take_while(|byte| byte.is_ascii_digit());
+                let magnitude = digits.fold(0_i64, |number, digit| {
+                    number.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
+                });
+                if text.first() == Some(&b'-') { -magnitude } else { magnitude }
+            }
         }
     }
 
@@ -334,28 +351,32 @@ fn wildcard(text: &Value, pattern: &Value) -> Result<bool, String> {
     let read = Pattern::new(&pattern);
     let read = read
         .map_err(|error| format!("the pattern {:?} is wrong: {error}", String::from_utf8_lossy(&pattern)))?;
-    Ok(text.texts().iter().any(|text| read.matches_any_case(text)))
+    Ok(match text {
+        Value::Flag(_) => text.texts().iter().any(|text| read.matches_any_case(text)),
+        _ => read.matches(&text.text()),
+    })
 }
 
-fn file_test(test: u8, path: &[u8]) -> bool {
+/// `-s` is the length of the file, the others say yes or no.
+fn file_test(test: u8, path: &[u8]) -> Value {
     let path = text_path(path);
     let metadata = if test == b'l' { path.symlink_metadata() } else { path.metadata() };
-    let Ok(metadata) = metadata else { return false };
-    match test {
+    let Ok(metadata) = metadata else { return Value::Flag(false) };
+    Value::Flag(match test {
         b'd' => metadata.is_dir(),
         b'f' => metadata.is_file(),
         b'l' => metadata.is_symlink(),
-        b's' => metadata.len() > 0,
+        b's' => return Value::Number(i64::try_from(metadata.len()).unwrap_or(i64::MAX)),
         b'r' => rustix::fs::access(&path, rustix::fs::Access::READ_OK).is_ok(),
         _ => true,
-    }
+    })
 }
 
 fn call(function: Function, arguments: &[Value]) -> Result<Value, String> {
     let text = |at: usize| arguments.get(at).map(Value::text).unwrap_or_default();
     let metadata = || text_path(&text(0)).metadata().ok();
     let time = |of: fn(&std::fs::Metadata) -> i64| {
-        metadata().map_or(Value::Undefined, |metadata| Value::Number(of(&metadata) as f64))
+        metadata().map_or(Value::Undefined, |metadata| Value::Number(of(&metadata)))
     };
     Ok(match function {
         Function::AccessTime => time(|metadata| metadata.atime()),
@@ -364,11 +385,11 @@ fn call(function: Function, arguments: &[Value]) -> Result<Value, String> {
         Function::Owner => metadata().map_or(Value::Undefined, |metadata| owner(metadata.uid())),
         Function::LowerCase => Value::Text(text(0).to_ascii_lowercase()),
         Function::UpperCase => Value::Text(text(0).to_ascii_uppercase()),
-        Function::Length => Value::Number(text(0).len() as f64),
+        Function::Length => Value::Number(text(0).len() as i64),
         Function::Escape => Value::Text(escaped_path(&text(0))),
         Function::Unescape => Value::Text(bounded(unescape(&text(0)))?),
         Function::HttpDate => {
-            let seconds = arguments.first().map_or(0.0, Value::number) as i64;
+            let seconds = arguments.first().map_or(0, Value::number);
             Value::Text(touchstone_http::date::format_imf_fixdate(seconds).to_vec())
         }
         Function::Choose => {
@@ -378,7 +399,7 @@ fn call(function: Function, arguments: &[Value]) -> Result<Value, String> {
             crate::api::md5::fill_random(&mut random);
             Value::Text(choices[(u64::from_le_bytes(random) % choices.len() as u64) as usize].to_vec())
         }
-        Function::Lookup => match lookup(&text_path(&text(0)), &text(1))? {
+        Function::Lookup => match lookup(&in_directory(&text(0)), &text(1))? {
             Some(found) => Value::Text(found),
             None => arguments.get(2).cloned().unwrap_or(Value::Undefined),
         },
@@ -408,13 +429,20 @@ fn owner(uid: u32) -> Value {
     }
 }
 
+/// A path that is relative begins where those of obj.conf do.
+fn in_directory(path: &[u8]) -> PathBuf {
+    let path = text_path(path);
+    crate::engine::current().map_or(path.clone(), |engine| engine.directory().join(&path))
+}
+
 /// A file of `lookup`, as it was when it was read.
 struct Table {
     state: (u64, Option<SystemTime>),
     values: HashMap<Vec<u8>, Vec<u8>>,
 }
 
-/// The value of a name in a file of lines with a name, white space and a value. The file is read again when it has changed.
+/// The value of a name in a file of lines with a name, white space and a value. The file is read again
+/// when it has changed.
 fn lookup(path: &Path, name: &[u8]) -> Result<Option<Vec<u8>>, String> {
     static TABLES: Mutex<Option<HashMap<PathBuf, Table>>> = Mutex::new(None);
     let failed = |error: &dyn std::fmt::Display| format!("lookup of {}: {error}", path.display());
@@ -431,7 +459,7 @@ fn lookup(path: &Path, name: &[u8]) -> Result<Option<Vec<u8>>, String> {
             let (name, value) = crate::conf::objects::first_word(line.trim_ascii());
             (!name.is_empty() && name[0] != b'#').then(|| (name.to_vec(), value.to_vec()))
         });
-        // The path may be made of what a client sends: not more of them are kept than a configuration would name.
+        // The path may be made of what a client sends: not more are kept than a configuration would name.
         if tables.len() >= 64 {
             tables.clear();
         }
@@ -456,15 +484,16 @@ fn time_value(name: &str) -> Value {
         "time_min" => two(local.tm_min),
         "time_mon" => two(local.tm_mon + 1),
         "time_sec" => two(local.tm_sec),
-        "time_wday" => Value::Number(f64::from(local.tm_wday)),
-        "time_year" => Value::Number(f64::from(local.tm_year + 1900)),
-        _ => Value::Number(now as f64),
+        "time_wday" => Value::Number(i64::from(local.tm_wday)),
+        "time_year" => Value::Number(i64::from(local.tm_year) + 1900),
+        _ => Value::Number(now as i64),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     /// Evaluates an expression for a request of `/docs/Report.html?a=1`.
     fn evaluate(text: &str) -> Result<Value, String> {
@@ -492,9 +521,9 @@ mod tests {
     #[test]
     fn expressions_are_evaluated_as_perl_would() {
         for (text, expected) in [
-            ("$uri = '*.HTML'", true),
+            ("$uri = '*.HTML'", false),
+            ("$uri = '*.html'", true),
             ("uri = '/docs/*'", true),
-            ("$uri != '*.html'", false),
             ("$uri eq '/docs/report.html'", false),
             ("$uri =~ '^/docs/(.*)\\.html$' and $1 eq 'Report'", true),
             ("$uri =~ \"^/docs/(.*)\\\\.html$\" and \"<$1>\" eq '<Report>' and $& eq $uri", true),
@@ -503,14 +532,21 @@ mod tests {
             ("not $internal and $query", true),
             ("not ($query or $internal)", false),
             ("! $query || 0", false),
-            ("$internal = 'off' and $internal eq 'false'", true),
+            ("$internal = 'off' and $internal = 'FALSE' and $internal eq '0'", true),
             ("1 + 2 == 3 && 010 == 8 and 0x10 == 16", true),
             ("'a' . 1 + 0 eq 'a1'", false),
-            ("7 - 2 - 1 == 4 and -1 < 0 and 2.5 > 2", true),
+            ("7 - 2 - 1 == 4 and -1 < 0 and 7 / 2 == 3 and 7 % 4 * 2 == 6", true),
+            ("1 != 2 and not 2 != 2 and '12ab' == 12 and ' -3' + 1 == -2", true),
+            ("1 ^ 1 || 1 ^ 0", true),
+            ("1 ? 0 : 1", false),
+            ("0 ? 0 : '' ? 0 : $uri eq 'x' ? 0 : 'last'", true),
+            ("-d '/' . 'not/there' or -d '/not/there' . '/..' . 'x'", false),
+            ("-s '/proc/self/exe' > 1000 and not -s '/not/there'", true),
+            ("\"$internal\" eq '0'", true),
             ("'b' gt 'a' and 'a' le 'a' and not 'a' lt 'a'", true),
             ("1 xor 1", false),
             ("$cookie{'session'} eq 'abc' and not defined $cookie{'y'}", true),
-            ("$headers{'User-Agent'} = 'mozilla*' and $browser =~ 'Mozilla'", true),
+            ("$headers{'User-Agent'} = 'Mozilla*' and $browser =~ 'Mozilla'", true),
             ("$env{'HTTP_USER_AGENT'} eq $browser and $env{REMOTE_ADDR} eq $ip", true),
             ("defined $mine and \"${mine}ed\" eq 'owned'", true),
             ("$path eq $ppath", true),
@@ -536,6 +572,58 @@ mod tests {
         assert!(evaluate("$uri = \"($query\"").unwrap_err().contains("pattern"));
         assert!(evaluate("lookup('/not/there', 'a') eq 'b'").unwrap_err().contains("/not/there"));
         assert!(evaluate("unescape('%00')").is_ok(), "a NUL stays escaped");
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_those_of_integers(a in -1000_i64..1000, b in -1000_i64..1000, c in -1000_i64..1000) {
+            // Below additive and above matching operators, and from the left.
+            let text = format!("({a}) + ({b}) * ({c}) - ({b})");
+            prop_assert_eq!(evaluate(&text), Ok(Value::Number(a + b * c - b)));
+            prop_assert_eq!(evaluate(&format!("({a}) / ({b})")).ok(), a.checked_div(b).map(Value::Number));
+            prop_assert_eq!(evaluate(&format!("'{a}' - 0 == {a} and ({a}) % 7 + 0 == ({a} - ({a}) / 7 * 7)")),
+                Ok(Value::Flag(true)));
+            prop_assert_eq!(evaluate(&format!("({a}) < ({b})")), Ok(Value::Flag(a < b)));
+            prop_assert_eq!(evaluate(&format!("({a}) != ({b})")), Ok(Value::Flag(a != b)));
+            prop_assert_eq!(evaluate(&format!("({a}) > ({b}) ? ({a}) : ({b})")), Ok(Value::Number(a.max(b))));
+        }
+
+        #[test]
+        fn not_and_or_are_those_of_logic(a: bool, b: bool, c: bool) {
+            let [x, y, z] = [a, b, c].map(u8::from);
+            for (text, expected) in [
+                (format!("{x} or {y} and {z}"), a || b && c),
+                (format!("not {x} and {y} or {z}"), !a && b || c),
+                (format!("not ({x} and {y}) xor {z}"), !(a && b) ^ c),
+                (format!("! {x} || {y} && {z}"), !a || b && c),
+                (format!("{x} && {y} ^ {z}"), a && (b ^ c)),
+                (format!("not {x} || {y}"), !(a || b)),
+            ] {
+                prop_assert_eq!(evaluate(&text).map(|value| value.is_true()), Ok(expected), "{}", text);
+            }
+        }
+
+        #[test]
+        fn texts_are_compared_as_they_are(a in "[ -&(-\\[\\]-~]{0,8}", b in "[ -&(-\\[\\]-~]{0,8}") {
+            prop_assert_eq!(evaluate(&format!("'{a}' eq '{b}'")), Ok(Value::Flag(a == b)));
+            prop_assert_eq!(evaluate(&format!("'{a}' lt '{b}'")), Ok(Value::Flag(a < b)));
+            prop_assert_eq!(evaluate(&format!("'{a}' . '{b}'")), Ok(Value::Text([a, b].concat().into())));
+        }
+
+        #[test]
+        fn what_can_be_read_can_be_evaluated(
+            words in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "$uri ", "'a' ", "\"$1$& \" ", "(", ")", "not ", "and ", "or ", "=~ ", "= ", "-s ",
+                    "$headers{'cookie'} ", "lc(", "9223372036854775807 ", "- ", "+ ", "* ", "/ ", "% ",
+                    "! ", "defined ", "? ", ": ", "'(.)' ", "0 ", ". ", "httpdate(", "unescape(",
+                    "choose(", "$time ", "== ", "^ ",
+                ]),
+                0..24,
+            ),
+        ) {
+            let _ = evaluate(&words.concat());
+        }
     }
 
     #[test]
