@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use touchstone_http::forwarded::forwarded_is_https;
 use touchstone_http::path::PathRules;
 use touchstone_http::request::{Limits, Method, Parsed, RequestBody as Framing, RequestHead};
 
@@ -248,6 +249,17 @@ impl<'a> PlainGet<'a> {
         let (head, buffer) = (self.head, self.buffer);
         head.fields.iter().map(move |line| (line.name.of(buffer), line.value.of(buffer)))
     }
+
+    /// Whether the client asked over HTTPS, see [`Request::is_https`].
+    pub fn is_https(&self) -> bool {
+        let first = |name: &str| {
+            self.fields()
+                .find(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes()))
+                .map(|(_, value)| value)
+        };
+        let said = self.is_from_trusted_proxy.then(|| forwarded_is_https(first)).flatten();
+        said.unwrap_or(self.tls.is_some())
+    }
 }
 
 impl Request {
@@ -264,6 +276,12 @@ impl Request {
     /// The method.
     pub fn method(&self) -> Method {
         self.received.head.method
+    }
+
+    /// Whether the client asked over HTTPS: of this server, or of a proxy that is trusted and says so.
+    pub fn is_https(&self) -> bool {
+        let said = || forwarded_is_https(|name| self.received.values(name).next());
+        self.trusted_proxy.and_then(|_| said()).unwrap_or(self.tls.is_some())
     }
 
     /// The length of the body; `None`: not known before its end.

@@ -29,6 +29,8 @@ pub struct HostRequest<'a> {
     pub client: SocketAddr,
     /// The address that the client has reached.
     pub local: SocketAddr,
+    /// The client asked over HTTPS: of this server, or of a proxy that is trusted.
+    pub is_https: bool,
     /// Where the connection is TLS.
     pub tls: Option<TlsFacts<'a>>,
     /// Who the client is, where the server has asked for a password.

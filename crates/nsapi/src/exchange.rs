@@ -164,7 +164,7 @@ impl Exchange {
         request.os = (&raw mut self.pipeline).cast();
         self.globals = engine.globals();
         self.globals.port = c_int::from(asked.port);
-        self.globals.security_active = c_int::from(asked.tls.is_some());
+        self.globals.security_active = c_int::from(asked.is_https);
         self.globals.server_hostname = host;
         self.is_head = asked.method == b"HEAD";
         match &self.engine {

@@ -11,7 +11,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use touchstone_http::forwarded::forwarded_is_https;
 use touchstone_http::ip_text::IpText;
 use touchstone_http::request::{Expectation, RequestHead};
 use touchstone_interfaces::request::{PlainGet, Protocol, Request, TlsFacts};
@@ -53,6 +52,7 @@ pub struct Source<'a> {
     host: Option<&'a [u8]>,
     client: Option<SocketAddr>,
     is_from_trusted_proxy: bool,
+    is_https: bool,
     server: SocketAddr,
     tls: Option<&'a TlsFacts>,
     user: Option<&'a [u8]>,
@@ -69,6 +69,7 @@ impl<'a> From<&'a Request> for Source<'a> {
             host: request.host.as_deref(),
             client: request.client,
             is_from_trusted_proxy: request.trusted_proxy.is_some(),
+            is_https: request.is_https(),
             server: request.server,
             tls: request.tls.as_deref(),
             user: request.user.as_deref().map(str::as_bytes),
@@ -87,6 +88,7 @@ impl<'a> From<&PlainGet<'a>> for Source<'a> {
             host: get.host,
             client: get.client,
             is_from_trusted_proxy: get.is_from_trusted_proxy,
+            is_https: get.is_https(),
             server: get.server,
             tls: get.tls,
             user: get.user.map(str::as_bytes),
@@ -108,15 +110,6 @@ impl Source<'_> {
         self.fields().find(|(field, _)| self.is_from_trusted_proxy && is_it(field)).map(|(_, value)| value)
     }
 
-    /// Whether the client came over TLS, to this server or to a proxy that is trusted.
-    fn is_secure(&self) -> bool {
-        let is_tls = self.tls.is_some();
-        self.is_from_trusted_proxy
-            .then(|| forwarded_is_https(|name| self.said_by_proxy(name)))
-            .flatten()
-            .unwrap_or(is_tls)
-    }
-
     /// The port that the client has asked at a trusted proxy.
     fn port_at_proxy(&self) -> Option<u16> {
         let first = self.said_by_proxy("x-forwarded-port")?.split(|byte| *byte == b',').next()?;
@@ -129,7 +122,7 @@ pub fn write(out: &mut Vec<u8>, request: &Source<'_>, facts: Facts<'_>) {
     out.clear();
     let method = request.head.method_span.of(request.buffer);
     let is_set = |flag: u32, is: bool| if is { flag } else { 0 };
-    let is_secure = request.is_secure();
+    let is_secure = request.is_https;
     let flags = is_set(IS_SECURE, is_secure)
         | is_set(EXPECTS_CONTINUE, request.head.expectation != Expectation::None)
         | is_set(HAS_BODY, facts.has_body)

@@ -96,6 +96,31 @@ fn a_program_is_told_about_its_request() {
 }
 
 #[test]
+fn a_trusted_proxy_says_whether_the_client_came_over_https() {
+    for (proxies, is_trusted) in [("[proxies]\ntrusted = [\"127.0.0.1\"]\n", true), ("", false)] {
+        let tree = Tree::empty();
+        program(&tree, "cgi-bin/env", PRINT_ENVIRONMENT);
+        let route = "[[site.route]]\npath = \"/cgi-bin/\"\ncgi = {}\n";
+        let server = Server::configured(tree.around(), &(tree.configuration(proxies) + route));
+        for (host, field, is_https, port) in [
+            ("shop.example", "X-Forwarded-Proto: https", true, "443"),
+            ("shop.example:8443", "Forwarded: for=192.0.2.1;proto=https", true, "8443"),
+            ("shop.example:8080", "X-Forwarded-Proto: http", false, "8080"),
+        ] {
+            let answer =
+                server.connect().ask(format!("GET /cgi-bin/env HTTP/1.1\r\nHost: {host}\r\n{field}\r\n\r\n"));
+            let is_https = is_https && is_trusted;
+            assert_eq!(variable(&answer, "HTTPS").as_deref(), is_https.then_some("on"), "{field}");
+            let scheme = if is_https { "https" } else { "http" };
+            assert_eq!(variable(&answer, "REQUEST_SCHEME").as_deref(), Some(scheme), "{field}");
+            if is_trusted {
+                assert_eq!(variable(&answer, "SERVER_PORT").as_deref(), Some(port), "{field}");
+            }
+        }
+    }
+}
+
+#[test]
 fn credentials_are_passed_only_where_asked_for() {
     let tree = Tree::empty();
     program(&tree, "cgi-bin/env", PRINT_ENVIRONMENT);

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_http::date::parse_http_date;
-use touchstone_http::forwarded::forwarded_is_https;
 use touchstone_http::request::Method;
 use touchstone_http::target::normalise_path;
 use touchstone_interfaces::answer::{Answer, CacheResult, Part};
@@ -82,12 +81,6 @@ fn means_another_path(request: &Request) -> bool {
     normalise_path(&request.path_as_sent, &mut normal).is_err() || request.path != normal
 }
 
-/// Whether the client asked over TLS: of a proxy that is trusted, what that says of it.
-fn is_secure(request: &Request) -> bool {
-    let said = || forwarded_is_https(|name| request.received.values(name).next());
-    request.trusted_proxy.and_then(|_| said()).unwrap_or(request.tls.is_some())
-}
-
 /// Whether the server knows who the client is: what answers may make of it what it likes.
 fn is_known(request: &Request) -> bool {
     request.user.is_some() || request.tls.as_ref().is_some_and(|tls| !tls.client_certificates.is_empty())
@@ -153,7 +146,7 @@ impl AcceleratedOfCore {
     fn target<'a>(&self, request: &'a Request, path: &'a [u8], query: Option<&'a [u8]>) -> Target<'a> {
         Target {
             space: self.route.space,
-            is_secure: is_secure(request),
+            is_secure: request.is_https(),
             host: request.host.as_deref().unwrap_or_default(),
             path,
             query,
@@ -522,7 +515,7 @@ impl AcceleratedOfCore {
         let answer_fields = fields::FieldText(&answer.fields);
         let host = request.host.as_deref().unwrap_or_default();
         let own = answer_fields.first("content-location").and_then(|location| {
-            same_origin_target(location, is_secure(request), host, &request.path_as_sent)
+            same_origin_target(location, request.is_https(), host, &request.path_as_sent)
         });
         let names_itself = own.is_some_and(|(path, query)| {
             path == *request.path_as_sent && query.as_deref() == request.query.as_deref()
@@ -576,7 +569,7 @@ impl AcceleratedOfCore {
             let names_other = ["location", "content-location"];
             if names_other.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
                 && let Some((path, query)) =
-                    same_origin_target(value, is_secure(request), host, &request.path_as_sent)
+                    same_origin_target(value, request.is_https(), host, &request.path_as_sent)
             {
                 keys.push(key_of(&path, query.as_deref()));
             }

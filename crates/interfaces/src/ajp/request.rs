@@ -47,11 +47,11 @@ pub fn begin(request: &Request, uri: &[u8], settings: &Settings) -> RequestWrite
         server_name,
         // Where the kernel has chosen the port and the client does not name it, that of the scheme.
         server_port: match facts.server_port.unwrap_or(request.server.port()) {
-            0 if request.tls.is_some() => 443,
+            0 if facts.is_https => 443,
             0 => 80,
             port => port,
         },
-        is_tls: request.tls.is_some(),
+        is_tls: facts.is_https,
     });
     add_fields(request, settings, &mut writer);
     for (number, value) in

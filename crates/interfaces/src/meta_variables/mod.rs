@@ -59,6 +59,8 @@ pub struct RequestFacts<'a> {
     pub auth_type: Option<&'a str>,
     /// Length of the body; none: there is no body.
     pub content_length: Option<u64>,
+    /// The client asked over HTTPS: of this server, or of a proxy that is trusted.
+    pub is_https: bool,
     /// What is known of the TLS connection; none: there is none.
     pub tls: Option<TlsFacts<'a>>,
     /// What the logs call the request.
@@ -80,13 +82,13 @@ impl<'a> RequestFacts<'a> {
             request_uri: without_authority(request.received.target()),
             query: request.query.as_deref(),
             server_name: host,
-            // Where the kernel has chosen it, the client knows it.
-            server_port: host_port.filter(|_| request.server.port() == 0),
+            server_port: port_of_uri(host_port, request.server, request.is_https(), request.tls.is_some()),
             server_address: Some(request.server),
             remote: request.client,
             remote_user: request.user.as_deref(),
             auth_type: request.user.as_ref().map(|_| "Basic"),
             content_length: request.body_length().filter(|length| *length > 0),
+            is_https: request.is_https(),
             tls: request.tls.as_deref().map(TlsFacts::of),
             request_id: &request.id,
             page_variables: request.page_variables.as_deref().unwrap_or_default(),
@@ -103,15 +105,25 @@ impl<'a> RequestFacts<'a> {
             request_uri: get.target,
             query: get.query,
             server_name: host,
-            server_port: host_port.filter(|_| get.server.port() == 0),
+            server_port: port_of_uri(host_port, get.server, get.is_https(), get.tls.is_some()),
             server_address: Some(get.server),
             remote: get.client,
             remote_user: get.user,
             auth_type: get.user.map(|_| "Basic"),
+            is_https: get.is_https(),
             tls: get.tls.map(TlsFacts::of),
             request_id: get.id,
             ..RequestFacts::default()
         }
+    }
+}
+
+/// The port that the client asked, where it is not that of the address that the server was reached at: the kernel has
+/// chosen that one, or a proxy that the client spoke HTTPS with has another.
+fn port_of_uri(host_port: Option<u16>, server: SocketAddr, is_https: bool, is_tls: bool) -> Option<u16> {
+    match is_https == is_tls {
+        true => host_port.filter(|_| server.port() == 0),
+        false => host_port.or(Some(if is_https { 443 } else { 80 })),
     }
 }
 

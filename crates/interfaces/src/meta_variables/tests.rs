@@ -98,8 +98,13 @@ fn users_and_tls() {
         client_issuer: Some("CN=Authority"),
         client_serial: Some("0A"),
     };
-    let facts =
-        RequestFacts { remote_user: Some("ann"), auth_type: Some("Basic"), tls: Some(tls), ..facts() };
+    let facts = RequestFacts {
+        remote_user: Some("ann"),
+        auth_type: Some("Basic"),
+        is_https: true,
+        tls: Some(tls),
+        ..facts()
+    };
     let found = variables(&facts, &[]);
     for (name, value) in [
         ("HTTPS", "on"),

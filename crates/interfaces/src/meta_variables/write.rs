@@ -26,6 +26,9 @@ pub fn write_variables<'f, S: VariableSink>(
     writer.add_addresses(facts);
     writer.add_files(facts);
     writer.add_body(facts, fields.clone());
+    if facts.is_https {
+        writer.add("HTTPS", b"on");
+    }
     if let Some(tls) = &facts.tls {
         writer.add_tls(tls);
     }
@@ -41,7 +44,7 @@ impl<S: VariableSink> Writer<'_, S> {
         self.add("SERVER_PROTOCOL", facts.protocol.as_bytes());
         self.add("REQUEST_METHOD", facts.method);
         self.add("REQUEST_URI", facts.request_uri);
-        self.add("REQUEST_SCHEME", if facts.tls.is_some() { b"https" } else { b"http" });
+        self.add("REQUEST_SCHEME", if facts.is_https { b"https" } else { b"http" });
         // Section 4.1.7: always set, empty where there is no query.
         self.add("QUERY_STRING", facts.query.unwrap_or_default());
         self.add("SCRIPT_NAME", facts.script_name);
@@ -104,7 +107,6 @@ impl<S: VariableSink> Writer<'_, S> {
     }
 
     fn add_tls(&mut self, tls: &TlsFacts<'_>) {
-        self.add("HTTPS", b"on");
         self.add("SSL_PROTOCOL", tls.protocol.as_bytes());
         self.add("SSL_CIPHER", tls.cipher.as_bytes());
         if !tls.client_verify.is_empty() {

@@ -60,7 +60,7 @@ pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>
     let client = request.client.map(|client| client.ip().to_canonical());
     // What a field says counts only from a trusted proxy; its peer's address is then the last of the list.
     let peer = request.trusted_proxy.map(|proxy| proxy.to_canonical());
-    let scheme: &[u8] = if request.tls.is_some() { b"https" } else { b"http" };
+    let scheme: &[u8] = if request.is_https() { b"https" } else { b"http" };
     let mut add = |name: &str, values: &[&[u8]]| {
         lines.extend_from_slice(name.as_bytes());
         lines.extend_from_slice(b": ");
@@ -100,7 +100,11 @@ pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>
     }
     if rules.forwarded != Forward::Off {
         let before = former("forwarded", rules.forwarded);
-        let node = if before.is_empty() { client } else { peer };
+        // Each element is about one hop: the client's own, or the last one behind a list.
+        let (node, scheme) = match before.is_empty() {
+            true => (client, scheme),
+            false => (peer, if request.tls.is_some() { &b"https"[..] } else { b"http" }),
+        };
         add("Forwarded", &[&before, &forwarded_element(node, request.host.as_deref(), scheme)]);
     }
     if !rules.via.is_empty() {

@@ -480,6 +480,7 @@ fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>)
         port: request.server.port(),
         client: request.client.unwrap_or(NOBODY),
         local: request.server,
+        is_https: request.is_https(),
         tls: request.tls.as_deref().map(tls_facts),
         user: request.user.as_deref().map(str::as_bytes),
         keep_alive: true,
@@ -504,6 +505,7 @@ fn with_host_get<T>(request: &PlainGet<'_>, use_it: impl FnOnce(&HostRequest<'_>
         port: request.server.port(),
         client: request.client.unwrap_or(NOBODY),
         local: request.server,
+        is_https: request.is_https(),
         tls: request.tls.map(tls_facts),
         user: request.user.map(str::as_bytes),
         keep_alive: true,
@@ -520,7 +522,12 @@ const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Ad
 /// Parts the port from the host; who has named none asks for the address that the server was reached at.
 fn with_host_name<T>(asked: HostRequest<'_>, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
     let (name, port) = split_port(asked.host);
-    let port = port.unwrap_or(asked.port);
+    let port = port.unwrap_or(match asked.is_https == asked.tls.is_some() {
+        true => asked.port,
+        // What a trusted proxy listens at is not known otherwise.
+        false if asked.is_https => 443,
+        false => 80,
+    });
     if name.is_empty() {
         let address = asked.local.ip().to_string();
         return use_it(&HostRequest { host: address.as_bytes(), port, ..asked });

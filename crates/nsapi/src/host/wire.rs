@@ -95,6 +95,7 @@ pub struct OwnedRequest {
     has_body: bool,
     body_length: Option<u64>,
     now_unix_seconds: i64,
+    is_https: bool,
     tls: Option<OwnedTls>,
     user: Option<Vec<u8>>,
 }
@@ -116,6 +117,7 @@ impl OwnedRequest {
             has_body: asked.has_body,
             body_length: asked.body_length,
             now_unix_seconds: asked.now_unix_seconds,
+            is_https: asked.is_https,
             tls: asked
                 .tls
                 .map(|tls| (tls.key_bits, tls.client_subject.map(owned), tls.client_issuer.map(owned))),
@@ -144,6 +146,7 @@ impl OwnedRequest {
             port: self.port,
             client: self.client,
             local: self.local,
+            is_https: self.is_https,
             tls: self.tls.as_ref().map(|(key_bits, subject, issuer)| TlsFacts {
                 cipher,
                 key_bits: *key_bits,
@@ -171,8 +174,14 @@ impl OwnedRequest {
         }
         out.bytes(self.client.to_string().as_bytes());
         out.bytes(self.local.to_string().as_bytes());
-        let flags =
-            [self.is_http10, self.keep_alive, self.has_body, self.body_length.is_some(), self.tls.is_some()];
+        let flags = [
+            self.is_http10,
+            self.keep_alive,
+            self.has_body,
+            self.body_length.is_some(),
+            self.is_https,
+            self.tls.is_some(),
+        ];
         for number in flags.map(u64::from) {
             out.number(number);
         }
@@ -200,8 +209,8 @@ impl OwnedRequest {
         let address = |bytes: Vec<u8>| String::from_utf8(bytes).ok()?.parse().ok();
         let (client, local) = (address(input.bytes()?)?, address(input.bytes()?)?);
         let mut flag = || input.number().map(|number| number != 0);
-        let (is_http10, keep_alive, has_body, has_length, has_tls) =
-            (flag()?, flag()?, flag()?, flag()?, flag()?);
+        let (is_http10, keep_alive, has_body, has_length, is_https, has_tls) =
+            (flag()?, flag()?, flag()?, flag()?, flag()?, flag()?);
         let port = u16::try_from(input.number()?).ok()?;
         let length = input.number()?;
         let now_unix_seconds = input.number()? as i64;
@@ -219,6 +228,7 @@ impl OwnedRequest {
             has_body,
             body_length: has_length.then_some(length),
             now_unix_seconds,
+            is_https,
             tls: has_tls.then_some((key_bits, subject, issuer)),
             user,
         })
@@ -356,6 +366,7 @@ mod tests {
                 client: "[::1]:5".parse().unwrap(),
                 local: "127.0.0.1:80".parse().unwrap(),
                 port: 81, is_http10: false, keep_alive: true, now_unix_seconds: -1,
+                is_https: true,
                 tls: Some((256, None, Some(vec![1]))),
             };
             let encoded = request.encode();

@@ -82,7 +82,7 @@ impl Variables<'_> {
             "GATEWAY_INTERFACE" => text("CGI/1.1"),
             "HANDLER" => text("server-parsed"),
             "HTTP2" => text(if request.protocol == Protocol::Http2 { "on" } else { "off" }),
-            "HTTPS" => request.tls.as_ref().and_then(|_| text("on")),
+            "HTTPS" => request.is_https().then(|| text("on")).flatten(),
             "IPV6" => text(if client?.ip().to_canonical().is_ipv6() { "on" } else { "off" }),
             "IS_SUBREQ" => text("false"),
             "QUERY_STRING" => Some(request.query.as_deref().unwrap_or_default().to_vec()),
@@ -95,7 +95,7 @@ impl Variables<'_> {
                 Some([self.root.path().as_os_str().as_bytes(), self.file_path].concat())
             }
             "REQUEST_METHOD" => Some(request.received.method_text().to_vec()),
-            "REQUEST_SCHEME" => text(if request.tls.is_some() { "https" } else { "http" }),
+            "REQUEST_SCHEME" => text(if request.is_https() { "https" } else { "http" }),
             "REQUEST_LOG_ID" => (!request.id.is_empty()).then(|| request.id.as_bytes().to_vec()),
             "REQUEST_STATUS" => text("200"),
             "REQUEST_URI" => Some(request.path_and_query()),

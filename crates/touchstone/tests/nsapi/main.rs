@@ -173,7 +173,7 @@ fn stages_server(tree: &Tree, more: &str) -> Option<Server> {
         b"ServerName www.example.org\nInit fn=load-modules shlib=stages.so\n  funcs=stages-init,stages-auth,stages-name,stages-check,stages-service,stages-log,stages-crash\nInit fn=stages-init greeting=\"good day\"\nRqThrottle 512\n",
     );
     let config = format!(
-        "[error_log]\npath = \"stderr\"\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n[[site.route]]\n\
+        "[error_log]\npath = \"stderr\"\n[proxies]\ntrusted = [\"127.0.0.1\"]\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n[[site.route]]\n\
          nsapi = {{ obj_conf = \"obj.conf\", magnus_conf = \"magnus.conf\"{more} }}\n"
     );
     Some(Server::configured(&root, &config))
@@ -201,6 +201,9 @@ fn every_stage_runs_in_its_order() {
             "user=ann host=plug.example port=81 secure=0 ip=127.0.0.1 query=q=1 fields=2\n",
             "{more}"
         );
+        let forwarded = "GET /plugin/b HTTP/1.1\r\nHost: plug.example\r\nX-Forwarded-Proto: https\r\n\r\n";
+        let told = text(&client.ask(forwarded).body);
+        assert!(told.contains("host=plug.example port=443 secure=1 "), "{more}: {told}");
         assert_eq!(answer.field("x-greeting"), Some("good day"), "{more}");
         assert_eq!(answer.field("content-type"), Some("text/plain"), "{more}");
         let body = "x".repeat(100_000);
