@@ -22,15 +22,17 @@ fn main() {
     println!("cargo:exports={}", list.display());
 }
 
-/// The tables, and every function that the shim defines with EXPORT.
+/// The tables, and every function that the shim defines with EXPORT or FORWARD.
 fn dynamic_list(shim: &Path) -> String {
     let mut names: Vec<String> =
         ["__nsapi30_table", "__nsapi302_table", "__nsapi303_table"].map(String::from).to_vec();
     for file in ["variadic.c", "exports.c", "exit.c"] {
         let text = fs::read_to_string(shim.join(file)).expect("the shim is there");
-        for rest in text.split("\nEXPORT(").skip(1) {
-            let name = rest.split([',', ')']).nth(1).expect("EXPORT(type, name, ...)").trim();
-            names.push(name.to_string());
+        for macro_name in ["\nEXPORT(", "\nFORWARD("] {
+            for rest in text.split(macro_name).skip(1) {
+                let name = rest.split([',', ')']).nth(1).expect("EXPORT(type, name, ...)").trim();
+                names.push(name.to_string());
+            }
         }
     }
     format!("{{\n{}}};\n", names.iter().map(|name| format!("    {name};\n")).collect::<String>())

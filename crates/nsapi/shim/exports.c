@@ -7,6 +7,8 @@
 #include "nsapi.h"
 
 #define EXPORT(type, name, parameters) type name parameters
+#define FORWARD(type, name, parameters, arguments) \
+    type name parameters { return __nsapi30_table->f_##name arguments; }
 
 /* src/slots.rs */
 extern const void *const touchstone_nsapi30_slots[];
@@ -916,4 +918,89 @@ EXPORT(int, INTservact_fileinfo, (Session *sn, Request *rq))
 EXPORT(int, INTservact_service, (Session *sn, Request *rq))
 {
     return servact_service(sn, rq);
+}
+
+FORWARD(void, cinfo_init, (void), ())
+FORWARD(void, cinfo_terminate, (void), ())
+FORWARD(int, conf_getboolean, (const char *name, int otherwise), (name, otherwise))
+FORWARD(int, conf_getboundedinteger,
+        (const char *name, int least, int most, int otherwise),
+        (name, least, most, otherwise))
+FORWARD(const char *, conf_getfilename, (void), ())
+FORWARD(int, conf_getinteger, (const char *name, int otherwise), (name, otherwise))
+FORWARD(const char *, conf_getstring, (const char *name, const char *otherwise), (name, otherwise))
+FORWARD(COUNTING_SEMAPHORE, cs_init, (int initial_count), (initial_count))
+FORWARD(int, cs_release, (COUNTING_SEMAPHORE cs), (cs))
+FORWARD(void, cs_terminate, (COUNTING_SEMAPHORE cs), (cs))
+FORWARD(int, cs_trywait, (COUNTING_SEMAPHORE cs), (cs))
+FORWARD(int, cs_wait, (COUNTING_SEMAPHORE cs), (cs))
+FORWARD(int, dir_create_all, (char *path), (path))
+FORWARD(SYS_FILE, ereport_getfd, (void), ())
+FORWARD(char *, ereport_init,
+        (const char *file, const char *email, struct passwd *user, const char *version, int restart),
+        (file, email, user, version, restart))
+FORWARD(void, ereport_terminate, (void), ())
+FORWARD(int, file_are_files_distinct, (SYS_FILE one, SYS_FILE other), (one, other))
+FORWARD(char *, file_canonicalize_path, (const char *path), (path))
+FORWARD(int, file_is_path_abs, (const char *path), (path))
+FORWARD(int, file_setinherit, (SYS_FILE fd, int inherit), (fd, inherit))
+FORWARD(void, filebuf_close_buffer, (filebuf_t *buf, int unmap), (buf, unmap))
+FORWARD(filebuf_t *, filebuf_create,
+        (SYS_FILE fd, char *mapped, int mapped_length, int size),
+        (fd, mapped, mapped_length, size))
+FORWARD(int, filebuf_next, (filebuf_t *buf, int advance), (buf, advance))
+FORWARD(void, func_init, (struct FuncStruct *functions), (functions))
+FORWARD(int, func_set_native_thread_flag, (char *name, int flags), (name, flags))
+FORWARD(void, http_set_keepalive_timeout, (int seconds), (seconds))
+FORWARD(int, internal_request, (Request *rq), (rq))
+FORWARD(SYS_NETFD, net_accept, (SYS_NETFD sd, struct sockaddr *address, int *length), (sd, address, length))
+FORWARD(int, net_bind, (SYS_NETFD sd, const struct sockaddr *address, int length), (sd, address, length))
+FORWARD(SYS_NETFD, net_create_listener, (const char *address, int port), (address, port))
+FORWARD(SYS_NETFD, net_dup2, (SYS_NETFD sd, int os_fd), (sd, os_fd))
+FORWARD(int, net_getpeername, (SYS_NETFD sd, struct sockaddr *address, int *length), (sd, address, length))
+FORWARD(int, net_getsockopt,
+        (SYS_NETFD sd, int level, int name, void *value, int *length),
+        (sd, level, name, value, length))
+FORWARD(int, net_ioctl, (SYS_NETFD sd, int tag, void *result), (sd, tag, result))
+FORWARD(int, net_listen, (SYS_NETFD sd, int backlog), (sd, backlog))
+FORWARD(int, net_native_handle, (SYS_NETFD sd), (sd))
+FORWARD(int, net_select,
+        (int count, fd_set *readable, fd_set *writable, fd_set *failed, struct timeval *timeout),
+        (count, readable, writable, failed, timeout))
+FORWARD(int, net_setsockopt,
+        (SYS_NETFD sd, int level, int name, const void *value, int length),
+        (sd, level, name, value, length))
+FORWARD(int, net_socketpair, (SYS_NETFD *pair), (pair))
+FORWARD(void, servssl_init, (void), ())
+FORWARD(Session *, session_alloc, (SYS_NETFD csd, struct sockaddr_in *address), (csd, address))
+FORWARD(Session *, session_create, (SYS_NETFD csd, struct sockaddr_in *address), (csd, address))
+FORWARD(Session *, session_fill, (Session *sn), (sn))
+FORWARD(void, session_free, (Session *sn), (sn))
+FORWARD(shmem_s *, shmem_alloc, (char *name, int size, int expose), (name, size, expose))
+FORWARD(void, shmem_free, (shmem_s *region), (region))
+FORWARD(int, system_nocoredumps, (void), ())
+FORWARD(void, systhread_init, (char *name), (name))
+FORWARD(void, systhread_set_default_stacksize, (unsigned long size), (size))
+FORWARD(void, systhread_terminate, (SYS_THREAD thread), (thread))
+FORWARD(void, systhread_timerset, (int microseconds), (microseconds))
+FORWARD(int, vs_alloc_slot, (void), ())
+FORWARD(void *, vs_get_acllist, (const VirtualServer *vs), (vs))
+FORWARD(void *, vs_get_data, (const VirtualServer *vs, int slot), (vs, slot))
+FORWARD(char *, vs_get_mime_type, (const VirtualServer *vs, const char *uri), (vs, uri))
+FORWARD(int, vs_register_cb, (VSInitFunc *init, VSDestroyFunc *destroy), (init, destroy))
+FORWARD(void *, vs_set_data, (const VirtualServer *vs, int *slot, void *data), (vs, slot, data))
+FORWARD(char *, vs_substitute_vars, (const VirtualServer *vs, const char *str), (vs, str))
+FORWARD(char *, vs_translate_uri, (const VirtualServer *vs, const char *uri), (vs, uri))
+
+#undef util_strcasecmp
+#undef util_strncasecmp
+
+EXPORT(int, util_strcasecmp, (const char *one, const char *other))
+{
+    return strcasecmp(one, other);
+}
+
+EXPORT(int, util_strncasecmp, (const char *one, const char *other, int length))
+{
+    return length <= 0 ? 0 : strncasecmp(one, other, (size_t)length);
 }

@@ -10,7 +10,7 @@
 /* src/api/log.rs */
 extern int touchstone_nsapi_log(int degree, const char *function, Session *sn, Request *rq, const char *text);
 
-int log_error_v(int degree, const char *function, Session *sn, Request *rq, const char *format, va_list arguments)
+EXPORT(int, log_error_v, (int degree, const char *function, Session *sn, Request *rq, const char *format, va_list arguments))
 {
     char text[MAX_ERROR_LEN];
     vsnprintf(text, sizeof text, format, arguments);
@@ -27,7 +27,7 @@ EXPORT(int, log_error, (int degree, const char *function, Session *sn, Request *
     return answer;
 }
 
-int ereport_v(int degree, const char *format, va_list arguments)
+EXPORT(int, ereport_v, (int degree, const char *format, va_list arguments))
 {
     return log_error_v(degree, NULL, NULL, NULL, format, arguments);
 }
@@ -52,7 +52,7 @@ EXPORT(int, log_ereport, (int degree, const char *format, ...))
     return answer;
 }
 
-int util_vsnprintf(char *str, int size, const char *format, va_list arguments)
+EXPORT(int, util_vsnprintf, (char *str, int size, const char *format, va_list arguments))
 {
     /* Answers with the bytes that are there, not with those that there would be as vsnprintf does. */
     int length;
@@ -74,7 +74,7 @@ EXPORT(int, util_snprintf, (char *str, int size, const char *format, ...))
     return length;
 }
 
-int util_vsprintf(char *str, const char *format, va_list arguments)
+EXPORT(int, util_vsprintf, (char *str, const char *format, va_list arguments))
 {
     return vsprintf(str, format, arguments);
 }

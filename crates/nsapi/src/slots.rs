@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use crate::api::*;
 use crate::{current, engine, functions, memory, pblock};
 
-/// The functions of `shim/variadic.c`. Only their addresses are taken, so their types do not matter here.
+/// Functions of the shim. Only their addresses are taken, so their types do not matter here.
 mod shim {
     use std::ffi::c_void;
 
@@ -20,6 +20,8 @@ mod shim {
         pub fn log_error_v() -> *mut c_void;
         pub fn util_snprintf() -> *mut c_void;
         pub fn util_sprintf() -> *mut c_void;
+        pub fn util_strcasecmp() -> *mut c_void;
+        pub fn util_strncasecmp() -> *mut c_void;
         pub fn util_vsnprintf() -> *mut c_void;
         pub fn util_vsprintf() -> *mut c_void;
     }
@@ -256,8 +258,8 @@ table! {
         util_strerror = time::util_strerror;
         util_gmtime = time::util_gmtime;
         util_asctime = time::util_asctime;
-        util_strcasecmp = dispatch::not_on_unix;
-        util_strncasecmp = dispatch::not_on_unix;
+        util_strcasecmp = shim::util_strcasecmp;
+        util_strncasecmp = shim::util_strncasecmp;
         util_can_exec = files::util_can_exec;
         util_getpwnam = files::util_getpwnam;
         util_waitpid = files::util_waitpid;
@@ -413,5 +415,27 @@ mod tests {
         assert_eq!(names_in_header("nsapi302_dispatch_s"), NAMES_302);
         assert_eq!(names_in_header("nsapi303_dispatch_s"), NAMES_303);
         install();
+    }
+
+    #[test]
+    fn plain_names_that_are_missing_are_documented() {
+        let shim = [include_str!("../shim/exports.c"), include_str!("../shim/variadic.c")].concat();
+        let docs = include_str!("../../../docs/nsapi.md");
+        let documented = docs.split("Under plain names").nth(1).unwrap().split("\n## ").next().unwrap();
+        let names: Vec<&str> = documented.split('`').skip(1).step_by(2).collect();
+        let is_documented = |name: &str| {
+            names.iter().any(|known| match known.strip_suffix('*') {
+                Some(begin) => name.starts_with(begin),
+                None => *known == name,
+            })
+        };
+        for name in NAMES_30.iter().chain(&NAMES_302).chain(&NAMES_303) {
+            let is_exported = shim.contains(&format!(", {name}, ")) || shim.contains(&format!(", {name},\n"));
+            assert!(
+                is_exported || is_documented(name),
+                "{name} is neither exported nor documented as missing"
+            );
+            assert!(!is_exported || names.iter().all(|known| known != name), "{name} is exported");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::{Server, Tree, skipped};
-use crate::{compile, text};
+use crate::{compile, compile_text, text};
 
 const OBJ_CONF: &str = "\
 <Object name=default>
@@ -195,4 +195,45 @@ fn the_header_is_one_for_cpp_as_well() {
     let server = Server::configured(&root, config);
     let answer = server.connect().ask("GET / HTTP/1.1\r\nHost: c.example\r\n\r\n");
     assert_eq!((answer.status, text(&answer.body).as_str()), (200, "c.example"));
+}
+
+/// As plug-ins of the time before the tables did it: without `nsapi.h`, by plain names.
+const WITHOUT_HEADER: &str = r#"
+extern void *session_alloc(void *, void *), *session_fill(void *), *cs_init(int);
+extern void session_free(void *), cs_terminate(void *), protocol_status(void *, void *, int, char *);
+extern int cs_trywait(void *), cs_release(void *), util_strcasecmp(char *, char *);
+extern int util_strncasecmp(char *, char *, int), net_write(void *, char *, int);
+extern int protocol_start_response(void *, void *);
+
+struct session { void *client; void *csd; };
+
+int plain_service(void *pb, struct session *sn, void *rq)
+{
+    void *count = cs_init(1);
+    void *session = session_fill(session_alloc(0, 0));
+    int right = session && cs_trywait(count) == 0 && cs_trywait(count) != 0 && cs_release(count) == 0
+        && util_strcasecmp("Abc", "aBC") == 0 && util_strncasecmp("Abx", "aBC", 2) == 0;
+    cs_terminate(count);
+    session_free(session);
+    protocol_status(sn, rq, 200, 0);
+    protocol_start_response(sn, rq);
+    net_write(sn->csd, right ? "right" : "wrong", 5);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_plugin_without_the_header_finds_the_functions_by_their_names() {
+    let tree = Tree::empty();
+    let root = tree.root();
+    if compile_text(&root, "plain", WITHOUT_HEADER).is_none() {
+        return;
+    }
+    let server = Server::configured(
+        &root,
+        "[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n[[site.route]]\n[site.route.nsapi]\n\
+         init = [\"fn=load-modules shlib=plain.so funcs=plain-service\"]\n\
+         directives = [\"Service fn=plain-service\"]\n",
+    );
+    assert_eq!(text(&server.get("/").body), "right");
 }
