@@ -9,8 +9,7 @@ use touchstone_interfaces::proxy::{
     OriginTls, Proxy, ProxySettings, RetryRules, Role, TimeLimits, Version,
 };
 
-use crate::config::{ProxyConfig, RouteConfig, SiteConfig};
-use crate::metrics::{route_name, site_name};
+use crate::config::{ProxyConfig, RouteConfig, SiteConfig, route_name, site_name};
 
 /// The interface of a route with `proxy`; the error says what is wrong, with the name of the key.
 pub fn open(config: &ProxyConfig, route: &RouteConfig, site: &SiteConfig) -> Result<Proxy, String> {

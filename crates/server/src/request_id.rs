@@ -6,7 +6,6 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::config::{AcceptRequestId, RequestIdConfig};
 use touchstone_http::request_view::RequestFields;
 
 /// The longest id that is taken from a request.
@@ -14,6 +13,30 @@ const LONGEST: usize = 128;
 
 /// The length of a UUID as text.
 const UUID_LENGTH: usize = 36;
+
+/// `[request_id]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestIdConfig {
+    /// The header field, in lower case.
+    pub field: String,
+    /// Whose ids are taken.
+    pub accept: AcceptRequestId,
+    /// Whether answers name it.
+    pub answer: bool,
+    /// Whether programs and origins get it.
+    pub forward: bool,
+}
+
+/// Whose request ids are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcceptRequestId {
+    /// None.
+    Never,
+    /// Those of the trusted proxies.
+    Proxies,
+    /// Those of every client.
+    Always,
+}
 
 /// The name of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use touchstone_interfaces::includes::PageCache;
 use crate::access::{AccessShared, ConnectionGate};
 use crate::acme::HttpChallenges;
 use crate::compression;
-use crate::config::{self, AccessConfig, Config, SiteConfig};
+use crate::config::{self, AccessConfig, Config, SiteConfig, names_of_sites};
 use crate::includes::SiteIncludes;
 use crate::log::error::ErrorLog;
 use crate::metrics::RouteTable;
@@ -176,7 +176,7 @@ impl Snapshot {
             (None, None)
         };
         let pages = PageCache::new(usize::try_from(config.cache.parsed_bytes).unwrap_or(usize::MAX));
-        let route_table = Arc::new(RouteTable::new(&config));
+        let route_table = Arc::new(RouteTable::new(names_of_sites(&config.sites)));
         Ok(Snapshot {
             config,
             sites,

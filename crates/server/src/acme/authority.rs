@@ -158,11 +158,11 @@ impl Authority {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ErrorLogConfig, LogDestination};
+    use crate::config::{ErrorLogConfig, LogDestination, LogLevel};
     use touchstone_tls::TlsShared;
 
     fn authority() -> Authority {
-        let off = ErrorLogConfig { destination: LogDestination::Off, ..ErrorLogConfig::default() };
+        let off = ErrorLogConfig { destination: LogDestination::Off, level: LogLevel::Info };
         let offers = Offers { http: Arc::default(), tls: TlsShared::new() };
         Authority::new(Arc::default(), offers, ErrorLog::start(&off).unwrap())
     }

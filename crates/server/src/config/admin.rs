@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::parse::Reader;
 use super::section::{Choice, Key, Kind, Section};
-use super::{Loaded, values};
+use super::{AcceptRequestId, Loaded, RequestIdConfig, values};
 use crate::access::Network;
 
 /// `[admin]`
@@ -35,39 +35,9 @@ pub enum AdminListen {
     Unix(PathBuf),
 }
 
-/// `[request_id]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestIdConfig {
-    /// The header field, in lower case.
-    pub field: String,
-    /// Whose ids are taken.
-    pub accept: AcceptRequestId,
-    /// Whether answers name it.
-    pub answer: bool,
-    /// Whether programs and origins get it.
-    pub forward: bool,
-}
-
-/// Whose request ids are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AcceptRequestId {
-    /// Nobody's.
-    Never,
-    /// Those of the trusted proxies.
-    Proxies,
-    /// Everybody's.
-    Always,
-}
-
 impl Default for AdminConfig {
     fn default() -> AdminConfig {
         ADMIN.defaults()
-    }
-}
-
-impl Default for RequestIdConfig {
-    fn default() -> RequestIdConfig {
-        REQUEST_ID.defaults()
     }
 }
 

@@ -22,6 +22,7 @@ mod include;
 mod includes;
 pub mod keys;
 mod kinds;
+mod names;
 mod nsapi;
 mod parse;
 mod problem;
@@ -37,12 +38,13 @@ mod values;
 pub use accelerator::AcceleratorConfig;
 pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, ProxiesConfig, RateLimitConfig};
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
-pub use admin::{AcceptRequestId, AdminConfig, AdminListen, RequestIdConfig};
+pub use admin::{AdminConfig, AdminListen};
 pub use ajp::{AjpConfig, Sessions};
 pub use cgi::{CgiConfig, parse_umask};
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use fastcgi::ProgramsConfig;
 pub use includes::{IncludesConfig, XBitHack};
+pub use names::{names_of_sites, route_name, site_name};
 pub use nsapi::NsapiConfig;
 pub use parse::{Loaded, load_file, load_server_section, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
@@ -54,7 +56,9 @@ pub use server::{ControlSocket, ServerConfig};
 pub use servlet::{JavaConfig, ServletConfig};
 pub use surroundings::check_surroundings;
 
+pub use crate::log::{AccessLogConfig, ErrorLogConfig, LogDestination, LogLevel};
 pub use crate::log_line::LineFormat as AccessLogFormat;
+pub use crate::request_id::{AcceptRequestId, RequestIdConfig};
 pub use touchstone_tls::{ClientCertificateMode, MaximumVersion, MinimumVersion};
 
 use std::collections::BTreeMap;
@@ -142,62 +146,6 @@ pub struct CacheConfig {
     pub file_bytes: u64,
     /// Most bytes of parsed pages.
     pub parsed_bytes: u64,
-}
-
-/// `[access_log]`
-#[derive(Debug, Clone, PartialEq)]
-pub struct AccessLogConfig {
-    /// Where the lines go.
-    pub destination: LogDestination,
-    /// Their form.
-    pub format: AccessLogFormat,
-}
-
-/// Where log lines go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LogDestination {
-    /// Nowhere.
-    Off,
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-    /// A file, made if missing, appended to, opened again on SIGUSR1.
-    File(PathBuf),
-}
-
-/// `[error_log]`
-#[derive(Debug, Clone, PartialEq)]
-pub struct ErrorLogConfig {
-    /// Where the lines go.
-    pub destination: LogDestination,
-    /// The least that is written.
-    pub level: LogLevel,
-}
-
-/// How much an event matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    /// For finding faults.
-    Debug,
-    /// Normal events: start, reload, stop.
-    Info,
-    /// Something was refused or lost, and the server goes on.
-    Warning,
-    /// Something that the operator must mend.
-    Error,
-}
-
-impl From<touchstone_interfaces::handler::Level> for LogLevel {
-    fn from(level: touchstone_interfaces::handler::Level) -> LogLevel {
-        use touchstone_interfaces::handler::Level;
-        match level {
-            Level::Error => LogLevel::Error,
-            Level::Warning => LogLevel::Warning,
-            Level::Information => LogLevel::Info,
-            Level::Debug => LogLevel::Debug,
-        }
-    }
 }
 
 /// `[[site]]`: hosts with their listeners and what answers them.
@@ -325,10 +273,10 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         limits: LimitsConfig::default(),
         cache: CacheConfig::default(),
         accelerator: AcceleratorConfig::default(),
-        access_log: AccessLogConfig::default(),
-        error_log: ErrorLogConfig::default(),
+        access_log: keys::ACCESS_LOG.defaults(),
+        error_log: keys::ERROR_LOG.defaults(),
         proxies: ProxiesConfig::default(),
-        request_id: RequestIdConfig::default(),
+        request_id: admin::REQUEST_ID.defaults(),
         admin: AdminConfig::default(),
         java: JavaConfig::default(),
         acme: AcmeConfig::default(),
@@ -380,17 +328,5 @@ impl Default for LimitsConfig {
 impl Default for CacheConfig {
     fn default() -> CacheConfig {
         keys::CACHE.defaults()
-    }
-}
-
-impl Default for AccessLogConfig {
-    fn default() -> AccessLogConfig {
-        keys::ACCESS_LOG.defaults()
-    }
-}
-
-impl Default for ErrorLogConfig {
-    fn default() -> ErrorLogConfig {
-        keys::ERROR_LOG.defaults()
     }
 }

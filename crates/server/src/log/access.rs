@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::settings::{AccessLogConfig, LogDestination};
 use super::writer::{Message, Output, Problems, Writer, count_lines};
-use crate::config::{AccessLogConfig, LogDestination};
 use crate::log_line::{LineFormat, LogClock, largest_line};
 
 pub use crate::log_line::{Record, TlsRecord};

@@ -9,7 +9,6 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::config::AccessLogFormat;
 
 /// What was said about problems.
 #[derive(Clone, Default)]
@@ -35,18 +34,18 @@ impl Said {
     }
 }
 
-fn config(path: &Path, format: AccessLogFormat) -> AccessLogConfig {
+fn config(path: &Path, format: LineFormat) -> AccessLogConfig {
     AccessLogConfig { destination: LogDestination::File(path.to_path_buf()), format }
 }
 
-fn start(path: &Path, format: AccessLogFormat) -> (AccessLog, Said) {
+fn start(path: &Path, format: LineFormat) -> (AccessLog, Said) {
     let said = Said::default();
     (AccessLog::start(&config(path, format), said.ear()).unwrap(), said)
 }
 
 const CLOCK_SECONDS: i64 = 1_795_168_800;
 
-fn line(format: AccessLogFormat, record: &Record<'_>) -> String {
+fn line(format: LineFormat, record: &Record<'_>) -> String {
     let mut line = Vec::new();
     format.append(&mut line, &LogClock::at(CLOCK_SECONDS, 123), record);
     assert!(line.len() <= largest_line(&format, record).unwrap_or(usize::MAX));
@@ -79,18 +78,18 @@ fn numbered<'a>(request_line: &'a [u8]) -> Record<'a> {
 #[test]
 fn common() {
     assert_eq!(
-        line(AccessLogFormat::Common, &usual()),
+        line(LineFormat::Common, &usual()),
         "127.0.0.1 - - [20/Nov/2026:10:00:00 +0000] \"GET /a.html?b=c HTTP/1.1\" 200 6250\n"
     );
     let record =
         Record { client: "::1", request_line: b"GET /\"\\\x1b\xe9 HTTP/1.1", status: 304, ..usual() };
     assert_eq!(
-        line(AccessLogFormat::Common, &Record { body_bytes: 0, ..record }),
+        line(LineFormat::Common, &Record { body_bytes: 0, ..record }),
         "::1 - - [20/Nov/2026:10:00:00 +0000] \"GET /\\\"\\\\\\x1b\\xe9 HTTP/1.1\" 304 -\n"
     );
     let record = Record { client: "::1", status: 408, body_bytes: u64::MAX, ..Record::default() };
     assert_eq!(
-        line(AccessLogFormat::Common, &record),
+        line(LineFormat::Common, &record),
         "::1 - - [20/Nov/2026:10:00:00 +0000] \"-\" 408 18446744073709551615\n"
     );
 }
@@ -98,13 +97,13 @@ fn common() {
 #[test]
 fn combined() {
     assert_eq!(
-        line(AccessLogFormat::Combined, &usual()),
+        line(LineFormat::Combined, &usual()),
         "127.0.0.1 - - [20/Nov/2026:10:00:00 +0000] \"GET /a.html?b=c HTTP/1.1\" 200 6250 \
          \"http://www.example.org/\" \"Mozilla/5.0 (X11; Linux x86_64)\"\n"
     );
     let record = Record { referer: None, user_agent: Some(b"a\"b\n"), body_bytes: 0, ..usual() };
     assert_eq!(
-        line(AccessLogFormat::Combined, &record),
+        line(LineFormat::Combined, &record),
         "127.0.0.1 - - [20/Nov/2026:10:00:00 +0000] \"GET /a.html?b=c HTTP/1.1\" 200 - \"-\" \"a\\\"b\\x0a\"\n"
     );
 }
@@ -112,17 +111,14 @@ fn combined() {
 #[test]
 fn json() {
     assert_eq!(
-        line(AccessLogFormat::Json, &usual()),
+        line(LineFormat::Json, &usual()),
         "{\"time\":\"2026-11-20T10:00:00.123Z\",\"client\":\"127.0.0.1\",\"user\":null,\"method\":\"GET\",\
          \"target\":\"/a.html?b=c\",\"version\":\"HTTP/1.1\",\"status\":200,\"body_bytes\":6250,\"duration_us\":48,\
          \"host\":\"www.example.org\",\"referer\":\"http://www.example.org/\",\
          \"user_agent\":\"Mozilla/5.0 (X11; Linux x86_64)\"}\n"
     );
     assert_eq!(
-        line(
-            AccessLogFormat::Json,
-            &Record { client: "::1", status: 400, body_bytes: 5, ..Record::default() }
-        ),
+        line(LineFormat::Json, &Record { client: "::1", status: 400, body_bytes: 5, ..Record::default() }),
         "{\"time\":\"2026-11-20T10:00:00.123Z\",\"client\":\"::1\",\"user\":null,\"method\":null,\"target\":null,\"version\":null,\
          \"status\":400,\"body_bytes\":5,\"duration_us\":0,\"host\":null,\"referer\":null,\"user_agent\":null}\n"
     );
@@ -155,12 +151,12 @@ proptest! {
             duration_us,
             ..Record::default()
         };
-        for format in [AccessLogFormat::Common, AccessLogFormat::Combined, AccessLogFormat::Json] {
+        for format in [LineFormat::Common, LineFormat::Combined, LineFormat::Json] {
             let text = line(format, &record);
             prop_assert!(text.ends_with('\n'));
             prop_assert!(!text[..text.len() - 1].contains(char::is_control));
         }
-        let read: Value = serde_json::from_str(&line(AccessLogFormat::Json, &record)).unwrap();
+        let read: Value = serde_json::from_str(&line(LineFormat::Json, &record)).unwrap();
         let lossy = |bytes: &[u8]| Value::from(String::from_utf8_lossy(bytes).into_owned());
         prop_assert_eq!(&read["target"], &lossy(&target));
         prop_assert_eq!(&read["host"], &host.as_deref().map_or(Value::Null, lossy));
@@ -176,7 +172,7 @@ proptest! {
 fn the_present_is_in_the_line() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
-    let (log, said) = start(&path, AccessLogFormat::Common);
+    let (log, said) = start(&path, LineFormat::Common);
     let mut buffer = log.core_buffer();
     assert!(buffer.is_on() && !buffer.wants_duration());
     let before = LogClock::now();
@@ -187,7 +183,7 @@ fn the_present_is_in_the_line() {
     let text = fs::read_to_string(&path).unwrap();
     let expected = [&before, &after].map(|clock| {
         let mut line = Vec::new();
-        AccessLogFormat::Common.append(&mut line, clock, &usual());
+        LineFormat::Common.append(&mut line, clock, &usual());
         String::from_utf8(line).unwrap()
     });
     assert!(expected.contains(&text), "{text}");
@@ -198,14 +194,14 @@ fn the_present_is_in_the_line() {
 fn off_writes_nothing_and_can_be_turned_on() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
-    let off = AccessLogConfig { destination: LogDestination::Off, format: AccessLogFormat::Json };
+    let off = AccessLogConfig { destination: LogDestination::Off, format: LineFormat::Json };
     let said = Said::default();
     let log = AccessLog::start(&off, said.ear()).unwrap();
     let mut buffer = log.core_buffer();
     assert!(!buffer.is_on() && !buffer.wants_duration());
     buffer.record(&usual());
     assert_eq!(buffer.lines.capacity(), 0);
-    log.reconfigure(&config(&path, AccessLogFormat::Json)).unwrap();
+    log.reconfigure(&config(&path, LineFormat::Json)).unwrap();
     assert!(buffer.is_on() && buffer.wants_duration());
     buffer.record(&usual());
     log.reconfigure(&off).unwrap();
@@ -220,13 +216,12 @@ fn off_writes_nothing_and_can_be_turned_on() {
 fn lines_go_to_the_destination_they_were_made_for() {
     let directory = tempfile::tempdir().unwrap();
     let [first, second] = ["first.log", "second.log"].map(|name| directory.path().join(name));
-    let (log, said) = start(&first, AccessLogFormat::Common);
+    let (log, said) = start(&first, LineFormat::Common);
     let mut buffer = log.core_buffer();
     buffer.record(&numbered(b"one"));
-    log.reconfigure(&config(&second, AccessLogFormat::Json)).unwrap();
+    log.reconfigure(&config(&second, LineFormat::Json)).unwrap();
     buffer.record(&numbered(b"two"));
-    let error =
-        log.reconfigure(&config(&directory.path().join("no/x.log"), AccessLogFormat::Common)).unwrap_err();
+    let error = log.reconfigure(&config(&directory.path().join("no/x.log"), LineFormat::Common)).unwrap_err();
     assert!(error.to_string().starts_with("access log: cannot open '"), "{error}");
     assert!(error.to_string().ends_with("/no/x.log': No such file or directory (os error 2)"), "{error}");
     buffer.record(&numbered(b"three"));
@@ -242,7 +237,7 @@ fn lines_go_to_the_destination_they_were_made_for() {
 fn a_renamed_file_is_left_after_reopen() {
     let directory = tempfile::tempdir().unwrap();
     let [path, renamed] = ["access.log", "access.log.1"].map(|name| directory.path().join(name));
-    let (log, said) = start(&path, AccessLogFormat::Common);
+    let (log, said) = start(&path, LineFormat::Common);
     let mut buffer = log.core_buffer();
     buffer.record(&numbered(b"one"));
     buffer.flush();
@@ -264,7 +259,7 @@ fn a_reopen_that_fails_keeps_the_old_file() {
     let directory = tempfile::tempdir().unwrap();
     let [inner, moved] = ["inner", "moved"].map(|name| directory.path().join(name));
     fs::create_dir(&inner).unwrap();
-    let (log, said) = start(&inner.join("access.log"), AccessLogFormat::Common);
+    let (log, said) = start(&inner.join("access.log"), LineFormat::Common);
     let mut buffer = log.core_buffer();
     fs::rename(&inner, &moved).unwrap();
     log.reopen();
@@ -285,7 +280,7 @@ fn a_reopen_that_fails_keeps_the_old_file() {
 fn a_file_that_cannot_be_opened_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("none/access.log");
-    let Err(error) = AccessLog::start(&config(&path, AccessLogFormat::Common), Said::default().ear()) else {
+    let Err(error) = AccessLog::start(&config(&path, LineFormat::Common), Said::default().ear()) else {
         panic!("started");
     };
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
@@ -296,7 +291,7 @@ fn a_file_that_cannot_be_opened_is_named() {
 
 #[test]
 fn a_full_disk_is_said_with_the_number_of_lines() {
-    let (log, said) = start(Path::new("/dev/full"), AccessLogFormat::Common);
+    let (log, said) = start(Path::new("/dev/full"), LineFormat::Common);
     let mut buffer = log.core_buffer();
     for _ in 0..5 {
         for _ in 0..100 {
@@ -328,7 +323,7 @@ fn what_a_stuck_writer_cannot_take_is_dropped_and_counted() {
     // Both ends, so that opening does not wait; nothing is read until all has been recorded.
     let mut pipe = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
 
-    let (log, said) = start(&path, AccessLogFormat::Combined);
+    let (log, said) = start(&path, LineFormat::Combined);
     let mut buffer = log.core_buffer();
     for _ in 0..LINES {
         buffer.record(&usual());
@@ -343,7 +338,7 @@ fn what_a_stuck_writer_cannot_take_is_dropped_and_counted() {
     assert_eq!(buffer.queued, queued);
     drop(buffer);
 
-    let line = line(AccessLogFormat::Combined, &usual());
+    let line = line(LineFormat::Combined, &usual());
     let reader = std::thread::spawn(move || {
         let mut text = vec![0; usize::try_from(LINES - lost).unwrap() * line.len()];
         pipe.read_exact(&mut text).unwrap();
@@ -365,7 +360,7 @@ fn many_cores_lose_nothing() {
     const LINES: usize = 10_000;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
-    let (log, said) = start(&path, AccessLogFormat::Combined);
+    let (log, said) = start(&path, LineFormat::Combined);
     let threads: Vec<_> = (0..CORES)
         .map(|core| {
             let mut buffer = log.core_buffer();
@@ -401,7 +396,7 @@ fn many_cores_lose_nothing() {
 fn a_line_longer_than_a_buffer_is_written_whole() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
-    let (log, said) = start(&path, AccessLogFormat::Json);
+    let (log, said) = start(&path, LineFormat::Json);
     let mut buffer = log.core_buffer();
     let target = vec![0xFF; 200_000];
     let record = Record { target: &target, ..usual() };
@@ -426,7 +421,7 @@ fn a_line_longer_than_a_buffer_is_written_whole() {
 fn a_core_that_comes_too_late_is_counted() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
-    let (log, said) = start(&path, AccessLogFormat::Common);
+    let (log, said) = start(&path, LineFormat::Common);
     let mut buffer = log.core_buffer();
     buffer.record(&usual());
     log.finish();
@@ -441,7 +436,7 @@ fn a_core_that_comes_too_late_is_counted() {
 fn buffers_come_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
-    let (log, _) = start(&path, AccessLogFormat::Combined);
+    let (log, _) = start(&path, LineFormat::Combined);
     let mut buffer = log.core_buffer();
     for _ in 0..20 {
         buffer.record(&usual());

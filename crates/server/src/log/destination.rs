@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, openat};
 
-use crate::config::LogDestination;
+use super::settings::LogDestination;
 
 /// Opens a destination; `None` where the log is off. An error names what could not be opened.
 pub(super) fn open(destination: &LogDestination) -> io::Result<Option<File>> {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::destination;
-use crate::config::{ErrorLogConfig, LogDestination, LogLevel};
+use super::settings::{ErrorLogConfig, LogDestination, LogLevel};
 use crate::log_line::LogClock;
 
 /// How many lines a second of one kind [`ErrorLog::limited`] lets through.

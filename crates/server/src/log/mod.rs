@@ -8,7 +8,9 @@ pub mod access;
 mod destination;
 pub mod error;
 mod message_lines;
+mod settings;
 mod writer;
 
 pub use crate::log_line::LogClock;
 pub use message_lines::message_lines;
+pub use settings::{AccessLogConfig, ErrorLogConfig, LogDestination, LogLevel};

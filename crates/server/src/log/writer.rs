@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use super::destination;
-use crate::config::LogDestination;
+use super::settings::LogDestination;
 
 /// How often problems are said, at most.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);

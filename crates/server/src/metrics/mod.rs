@@ -53,5 +53,5 @@ pub use origin_totals::{OriginTotals, origin_totals};
 pub use process::ProcessFacts;
 pub use registry::Metrics;
 pub use route_counts::{CLASSES, RouteCounts, RouteLabels};
-pub use route_table::{RouteTable, route_name, site_name};
+pub use route_table::{RouteTable, SiteNames};
 pub use totals::{CoreTotals, RouteTotals, Sample, Totals};
