@@ -63,9 +63,10 @@ targets! {
     "nsapi":
     obj_conf = "../../nsapi/fuzz/fuzz_targets/obj_conf.rs";
     pattern = "../../nsapi/fuzz/fuzz_targets/pattern.rs";
+    "observe":
+    log_line = "../../observe/fuzz/fuzz_targets/log_line.rs";
     "server":
     control = "../../server/fuzz/fuzz_targets/control.rs";
-    log_line = "../../server/fuzz/fuzz_targets/log_line.rs";
     proxy_protocol = "../../server/fuzz/fuzz_targets/proxy_protocol.rs";
     real_ip = "../../server/fuzz/fuzz_targets/real_ip.rs";
     "servlet":

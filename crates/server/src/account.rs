@@ -12,10 +12,10 @@ use touchstone_interfaces::request::{Protocol, TlsFacts};
 use crate::cache_lookup::HitOf;
 use crate::core::Hot;
 use crate::exchange::Progress;
-use crate::log::access::{Record, TlsRecord};
-use crate::metrics::{Answered, RouteTable};
-use crate::request_id::RequestId;
 use touchstone_http::request_view::HeadFields;
+use touchstone_observe::log::access::{Record, TlsRecord};
+use touchstone_observe::metrics::{Answered, RouteTable};
+use touchstone_observe::request_id::RequestId;
 
 /// Where a request came from.
 pub struct Origin<'a> {

@@ -22,13 +22,13 @@ use crate::config::LogLevel;
 use crate::deadline::Deadlines;
 use crate::handlers::Handlers;
 use crate::header_blocks::HeaderBlocks;
-use crate::log::access::CoreBuffer;
-use crate::log::error::ErrorLog;
-use crate::metrics::{CoreCounts, CoreMetrics, Metrics, Refused, Timeout};
-use crate::request_id::RequestIds;
 use crate::site::Snapshot;
 use crate::socket::Socket;
 use crate::transport::Transport;
+use touchstone_observe::log::access::CoreBuffer;
+use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::metrics::{CoreCounts, CoreMetrics, Metrics, Refused, Timeout};
+use touchstone_observe::request_id::RequestIds;
 use touchstone_tls::CiphertextBuffer;
 
 /// Received at once. A request head is far smaller; a body or a pipeline comes in a few pieces.

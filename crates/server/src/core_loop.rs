@@ -10,6 +10,9 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
+use touchstone_observe::log::access::CoreBuffer;
+use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::metrics::Metrics;
 
 use crate::calls::{Calls, CallsSeed};
 use crate::clock::{TICK, Ticker};
@@ -19,9 +22,6 @@ use crate::exchange::begin_early;
 use crate::heartbeat::Heartbeat;
 use crate::http3;
 use crate::listener::{Listener, ListenerSeed};
-use crate::log::access::CoreBuffer;
-use crate::log::error::ErrorLog;
-use crate::metrics::Metrics;
 use crate::session::CoreSessions;
 use crate::site::Snapshot;
 use crate::site_tls::log_notices;

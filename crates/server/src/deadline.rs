@@ -165,7 +165,8 @@ impl Deadlines {
         self.slots.borrow().len() - self.free.borrow().len()
     }
 
-    /// Expires what is due; gives how many connections are in each [state](crate::metrics::ConnectionState).
+    /// Expires what is due; gives how many connections are in each
+    /// [state](touchstone_observe::metrics::ConnectionState).
     pub fn sweep(&self, now_ms: u64) -> [u64; 4] {
         let mut states = [0; 4];
         for deadline in self.slots.borrow().iter().flatten() {

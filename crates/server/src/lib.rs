@@ -1,8 +1,9 @@
-//! The server: sites, listeners, connections, configuration and logs.
+//! The server: sites, listeners, connections and configuration.
 //!
 //! [`Server::bind`] checks and opens everything that can fail; [`Server::run`] then serves until a signal ends it.
 //! The way of a request: `listener` accepts, `connection` reads, parses and answers what the cache has,
-//! `static_files` answers the rest, `answer` is what it makes, [`log`] keeps the record.
+//! `static_files` answers the rest, `answer` is what it makes, [`touchstone_observe`]
+//! keeps the record.
 //! The life of the process: `server` starts it, `running` does what signals and [`control`] ask of it, `handover` makes
 //! another process its successor, `systemd` hears of all that.
 
@@ -39,9 +40,6 @@ mod inherited;
 mod interface;
 mod listener;
 mod listening;
-pub mod log;
-pub mod log_line;
-pub mod metrics;
 mod nsapi;
 mod on_disk;
 mod operator_view;
@@ -50,7 +48,6 @@ mod private_socket;
 mod privileges;
 mod programs;
 mod proxy;
-pub mod request_id;
 pub mod route;
 mod running;
 mod server;

@@ -12,13 +12,13 @@ use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket as RawSocket, Type};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
+use touchstone_observe::metrics::Refused;
 
 use crate::access::proxy_protocol::ProxySource;
 use crate::access::{Admission, ConnectionPermit, proxy_header};
 use crate::config::LogLevel;
 use crate::connection::{Connection, Next};
 use crate::core::Core;
-use crate::metrics::Refused;
 use crate::socket::Socket;
 
 /// Connections that the kernel holds for us while we are busy (it caps this at net.core.somaxconn).

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
 use touchstone_accelerator::layer::CachedRoute;
+use touchstone_observe::metrics::Metrics;
 
 use crate::accelerator::purge::PurgeOrder;
 use crate::admin::Sources;
 use crate::core_loop::Order;
-use crate::metrics::Metrics;
 use crate::session::CoreSessions;
 use crate::site::Snapshot;
 

@@ -16,9 +16,9 @@ use touchstone_interfaces::fastcgi::FastCgiPrograms;
 use touchstone_interfaces::handler::Interface;
 use touchstone_interfaces::pool::{self, Pool, PoolSpec, ProcessLimits, Program};
 use touchstone_interfaces::scgi::ScgiPrograms;
+use touchstone_observe::log::error::ErrorLog;
 
 use crate::config::{self, AjpConfig, ProgramsConfig, RouteConfig, Sessions, SiteConfig};
-use crate::log::error::ErrorLog;
 
 /// Which of the keys of a route it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

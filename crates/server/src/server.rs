@@ -30,9 +30,6 @@ use crate::http3;
 use crate::inherited::Inheritance;
 use crate::listener::ListenerSeed;
 use crate::listening::{Listening, addresses};
-use crate::log::access::AccessLog;
-use crate::log::error::ErrorLog;
-use crate::metrics::Metrics;
 use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
 use crate::privileges::{self, Account};
@@ -41,6 +38,9 @@ use crate::site::Snapshot;
 use crate::start_error::StartError;
 use crate::systemd::Notifier;
 use crate::{programs, servlet};
+use touchstone_observe::log::access::AccessLog;
+use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::metrics::Metrics;
 use touchstone_tls::TlsShared;
 
 /// A server that holds all it needs and has answered nobody yet.

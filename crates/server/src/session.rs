@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::metrics::{ConnectionState, RouteTable};
+use touchstone_observe::metrics::{ConnectionState, RouteTable};
 
 /// How much of a request's target is kept.
 const TARGET_BYTES: usize = 512;

@@ -20,12 +20,12 @@ use crate::acme::HttpChallenges;
 use crate::compression;
 use crate::config::{self, AccessConfig, Config, SiteConfig, names_of_sites};
 use crate::includes::SiteIncludes;
-use crate::log::error::ErrorLog;
-use crate::metrics::RouteTable;
 use crate::on_disk;
 use crate::route::{OwnFiles, SiteRules};
 use crate::site_tls::open_endpoint;
 use crate::unusable::Unusable;
+use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::metrics::RouteTable;
 use touchstone_tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
 
 /// One generation of the configuration, ready for use.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::acme;
 use crate::config::{AcmeConfig, Config, SiteConfig};
-use crate::log::error::ErrorLog;
 use crate::unusable::Unusable;
+use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::{
     CertificateSource, ClientAuthorities, EndpointSettings, Notice, NoticeLevel, Policy, SiteSettings,
     TlsEndpoint, TlsShared, UnknownNames,

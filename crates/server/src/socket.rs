@@ -14,8 +14,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
-
-use crate::metrics::traffic;
+use touchstone_observe::metrics::traffic;
 
 /// A connection's socket; always non-blocking.
 pub enum Socket {

@@ -14,8 +14,8 @@ use std::task::{Context, Poll, ready};
 
 use touchstone_interfaces::request::TlsFacts;
 
-use crate::metrics::CoreCounts;
 use crate::socket::Socket;
+use touchstone_observe::metrics::CoreCounts;
 use touchstone_tls::{CiphertextBuffer, RECORD_BYTES, Received, TlsError, TlsSession};
 
 /// Plaintext encrypted at a time: four whole records, one write.

@@ -17,9 +17,9 @@ use touchstone_files::cache::{DateSecond, Prepared, Variant};
 use touchstone_interfaces::handler::{Interface, Level};
 
 use crate::config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig};
-use crate::log::error::ErrorLog;
 use crate::site::Site;
 use touchstone_http::request_view::RequestView;
+use touchstone_observe::log::error::ErrorLog;
 
 /// Puts the cache before the interface of a route, where its configuration says so.
 pub fn open(

@@ -13,7 +13,7 @@ use super::client::AuthorityClient;
 use super::failure::Failure;
 use super::storage::Storage;
 use crate::config::{AcmeConfig, ExternalAccountConfig};
-use crate::log::error::ErrorLog;
+use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::key_warning;
 
 /// The account as it is kept.

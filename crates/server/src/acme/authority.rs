@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use instant_acme::Account;
 use tokio::sync::{Mutex, Notify, OnceCell, Semaphore, SemaphorePermit};
+use touchstone_observe::log::error::ErrorLog;
 
 use super::account;
 use super::challenge::Offers;
@@ -15,7 +16,6 @@ use super::client::AuthorityClient;
 use super::failure::Failure;
 use super::storage::Storage;
 use crate::config::AcmeConfig;
-use crate::log::error::ErrorLog;
 
 /// Orders under way at a time.
 const MOST_ORDERS: usize = 4;

@@ -12,7 +12,7 @@ use super::challenge::{HttpChallenges, Offers};
 use super::keeper::Keeper;
 use super::plan::{CertificatePlan, Plan};
 use crate::config::Config;
-use crate::log::error::ErrorLog;
+use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::TlsShared;
 
 /// Takes care of all certificates by ACME. Dropped, it stops at once: whatever it was about is begun again at the

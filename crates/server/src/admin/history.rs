@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use crate::metrics::{Metrics, Sample};
+use touchstone_observe::metrics::{Metrics, Sample};
 
 /// Samples that are kept: five minutes.
 const MOST_SAMPLES: usize = 301;

@@ -38,8 +38,9 @@ pub use status_json::origins_json;
 
 use std::sync::Arc;
 
+use touchstone_observe::metrics::Metrics;
+
 use crate::accelerator::purge::PurgeOrder;
-use crate::metrics::Metrics;
 use crate::session::CoreSessions;
 
 /// Carries out a purge; gives how many stored responses it was for. `None`: no route has a cache.

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 use touchstone_interfaces::proxy::FailureLabel;
-
-use super::Sources;
-use super::history::{History, Rates};
-use crate::metrics::{
+use touchstone_observe::metrics::{
     CLASSES, ConnectionState, Distribution, HANDSHAKE_FAILURES, OriginTotals, PROTOCOLS, Refused,
     TLS_VERSIONS, Timeout, Totals, version_label,
 };
+
+use super::Sources;
+use super::history::{History, Rates};
 use crate::session::CoreSessions;
 
 /// The status as one object.

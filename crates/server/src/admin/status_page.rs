@@ -4,6 +4,10 @@
 //! scripts, the parts that are marked `data-live` are fetched again and replaced where they differ.
 
 use maud::{DOCTYPE, Markup, html};
+use touchstone_observe::metrics::{
+    CLASSES, ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, RouteTotals, TLS_VERSIONS, Timeout,
+    Totals, version_label,
+};
 
 use super::Sources;
 use super::frame::{Html, page_of, policy};
@@ -11,10 +15,6 @@ use super::history::{History, Rates};
 use super::sessions_page::sessions_table;
 use super::status_json::uptime_seconds;
 use super::words;
-use crate::metrics::{
-    CLASSES, ConnectionState, HANDSHAKE_FAILURES, PROTOCOLS, Refused, RouteTotals, TLS_VERSIONS, Timeout,
-    Totals, version_label,
-};
 use crate::session::CoreSessions;
 
 /// Routes that are shown, those with the most requests.

@@ -7,6 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use touchstone_observe::log::access::CoreBuffer;
+use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::metrics::Metrics;
 
 use super::station::{Arrival, Order, Station, Told};
 use super::thread;
@@ -15,9 +18,6 @@ use crate::config::LogLevel;
 use crate::connection::{Connection, Ending};
 use crate::core::{Connections, Core};
 use crate::deadline::DeadlineGuard;
-use crate::log::access::CoreBuffer;
-use crate::log::error::ErrorLog;
-use crate::metrics::Metrics;
 use crate::site::Snapshot;
 
 /// The stack of such a thread, on which programs are called.

@@ -56,9 +56,9 @@ pub use server::{ControlSocket, ServerConfig};
 pub use servlet::{JavaConfig, ServletConfig};
 pub use surroundings::check_surroundings;
 
-pub use crate::log::{AccessLogConfig, ErrorLogConfig, LogDestination, LogLevel};
-pub use crate::log_line::LineFormat as AccessLogFormat;
-pub use crate::request_id::{AcceptRequestId, RequestIdConfig};
+pub use touchstone_observe::log::{AccessLogConfig, ErrorLogConfig, LogDestination, LogLevel};
+pub use touchstone_observe::log_line::LineFormat as AccessLogFormat;
+pub use touchstone_observe::request_id::{AcceptRequestId, RequestIdConfig};
 pub use touchstone_tls::{ClientCertificateMode, MaximumVersion, MinimumVersion};
 
 use std::collections::BTreeMap;

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::{RouteConfig, SiteConfig};
-use crate::metrics::SiteNames;
+use touchstone_observe::metrics::SiteNames;
 
-/// The names of all sites with their routes. Two sites may have the same first host, on other addresses; then the
-/// address is part of the name.
+use super::{RouteConfig, SiteConfig};
+
+/// The names of all sites with their routes. Two sites may have the same first host, on other addresses; then
+/// the address is part of the name.
 pub fn names_of_sites(sites: &[SiteConfig]) -> Vec<SiteNames> {
     let names: Vec<String> = sites.iter().map(site_name).collect();
     let mut times: HashMap<&str, usize> = HashMap::new();
@@ -32,8 +33,8 @@ pub fn site_name(site: &SiteConfig) -> String {
     }
 }
 
-/// What the routes of a site are called: what they match. Where several match the same path, the later ones get a
-/// number.
+/// What the routes of a site are called: what they match. Where several match the same path, the later ones
+/// get a number.
 fn route_names(routes: &[RouteConfig]) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(routes.len());
     let mut seen: HashMap<String, usize> = HashMap::new();
@@ -65,8 +66,8 @@ pub fn route_name(routes: &[RouteConfig], route: &RouteConfig) -> String {
 mod tests {
     use super::*;
     use crate::config::parse;
-    use crate::metrics::RouteTable;
     use std::path::Path;
+    use touchstone_observe::metrics::RouteTable;
 
     #[test]
     fn names_of_sites_and_routes() {

@@ -25,6 +25,7 @@ use std::time::Instant;
 use touchstone_files::cache::{Prepared, Variant};
 use touchstone_http::request::{RequestError, RequestHead, Version};
 use touchstone_interfaces::request::{Protocol, TlsFacts};
+use touchstone_observe::metrics::Timeout;
 
 use crate::access::{ConnectionPermit, Pace};
 use crate::account::{self, Account, Origin};
@@ -33,7 +34,6 @@ use crate::calls::GoesOn;
 use crate::core::{Core, Hot};
 use crate::deadline::DeadlineGuard;
 use crate::exchange::Progress;
-use crate::metrics::Timeout;
 use crate::session::{Opened, UnderWayGuard};
 use crate::site::Snapshot;
 use crate::transport::Transport;

@@ -3,9 +3,10 @@
 
 use std::task::{Context, Poll};
 
+use touchstone_observe::metrics::Timeout;
+
 use super::{Connection, Next, Refusal, Waiting, http2};
 use crate::core::Hot;
-use crate::metrics::Timeout;
 
 impl Connection {
     /// Waits for bytes and serves them; ready with what cannot be done in passing.

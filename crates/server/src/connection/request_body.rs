@@ -14,10 +14,10 @@ use bytes::Bytes;
 use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits};
 use touchstone_http::request::{Expectation, RequestBody, RequestHead};
 use touchstone_interfaces::pipe::{Receiver, Sender, pipe};
+use touchstone_observe::metrics::Timeout;
 
 use super::Connection;
 use crate::access::{MinimumPace, Pace};
-use crate::metrics::Timeout;
 
 /// How much of a body waits for its handler.
 const PIPE_BYTES: usize = 128 * 1024;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use touchstone_interfaces::answer::CacheResult;
 use touchstone_interfaces::interim::{InterimResponses, TakesInterim};
+use touchstone_observe::request_id::RequestId;
 
-use crate::request_id::RequestId;
 use crate::session::UnderWayGuard;
 use crate::site::Snapshot;
 

@@ -15,6 +15,7 @@ use touchstone_http::h3::{Error, ErrorCode, RequestHead as Head, SectionLimits};
 use touchstone_http::request::{Expectation, Method, Parsed, RequestHead};
 use touchstone_interfaces::pipe::{Receiver, pipe};
 use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, TlsFacts};
+use touchstone_observe::metrics::Timeout;
 
 use super::body::{BodyProblem, Got, Reader, feed};
 use super::connection::{Connection, OpenStream};
@@ -29,7 +30,6 @@ use crate::connection::as_http1;
 use crate::core::Hot;
 use crate::exchange::{self, Answered, Arrival, Progress};
 use crate::header_blocks::split_field;
-use crate::metrics::Timeout;
 use crate::site::Snapshot;
 
 /// How much of a request's body waits for its handler, beside what QUIC holds.

@@ -4,10 +4,11 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 
+use touchstone_observe::log::error::ErrorLog;
+
 use super::secrets::Secrets;
 use super::socket::{Steering, bind};
 use crate::handover::{Kind, Passed};
-use crate::log::error::ErrorLog;
 use crate::site::Snapshot;
 
 /// Sockets of one core, each with the address that the configuration gives it.

@@ -31,14 +31,14 @@ use crate::handover::{Predecessor, Ready};
 use crate::heartbeat::Heartbeat;
 use crate::http3;
 use crate::listening::Listening;
-use crate::log::access::AccessLog;
-use crate::log::error::ErrorLog;
-use crate::metrics::Metrics;
 use crate::operator_view::OperatorView;
 use crate::pid_file::PidFile;
 use crate::site::{Snapshot, scheme};
 use crate::systemd::{self, Notice, Notifier};
 use crate::{programs, servlet};
+use touchstone_observe::log::access::AccessLog;
+use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::metrics::Metrics;
 use touchstone_tls::TlsShared;
 use upgrade::Upgrade;
 
@@ -287,7 +287,7 @@ impl Running {
             "connections": parts.connections.open(),
             "listening": parts.listening.bound().map(|(_, bound)| bound.to_string()).collect::<Vec<_>>(),
             "sites": parts.snapshot.config.sites.len(),
-            "origins": crate::admin::origins_json(&crate::metrics::origin_totals()),
+            "origins": crate::admin::origins_json(&touchstone_observe::metrics::origin_totals()),
             "reloads": self.reloads,
             "user": rustix::process::geteuid().as_raw(),
             "drain_timeout_s": parts.snapshot.config.server.drain_timeout.as_secs(),

@@ -21,6 +21,7 @@ use touchstone_http::h2::{
 use touchstone_http::request::{Expectation, Method, Parsed, RequestHead};
 use touchstone_interfaces::pipe::pipe;
 use touchstone_interfaces::request::{Protocol, ReceivedHead};
+use touchstone_observe::metrics::Timeout;
 
 use super::Connection;
 use super::as_http1::{nothing_received, request_text};
@@ -30,7 +31,6 @@ use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
 use crate::exchange::{self, Arrival, Progress};
 use crate::header_blocks::{encode_fields, field_lines, split_field};
-use crate::metrics::Timeout;
 use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), as far as they tell it from HTTP/1.

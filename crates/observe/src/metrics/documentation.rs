@@ -34,8 +34,8 @@ pub fn documentation_markdown() -> String {
 
 const INTRODUCTION: &str = r#"# Metrics
 
-<!-- Generated from crates/server/src/metrics/definition.rs. Change it there, then run:
-     BLESS=1 cargo test -p touchstone-server metrics_page -->
+<!-- Generated from crates/observe/src/metrics/definition.rs. Change it there, then run:
+     BLESS=1 cargo test -p touchstone-observe metrics_page -->
 
 The [admin listener](admin.md) serves them at `/metrics`, in the text format of Prometheus, or in OpenMetrics 1.0 to
 a client whose `Accept` field prefers it:
@@ -99,7 +99,7 @@ mod tests {
         let written = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             written == page,
-            "docs/metrics.md is not up to date: BLESS=1 cargo test -p touchstone-server metrics_page"
+            "docs/metrics.md is not up to date: BLESS=1 cargo test -p touchstone-observe metrics_page"
         );
     }
 }

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone_server::log_line::{LineFormat, LogClock, Record};
+use touchstone_observe::log_line::{LineFormat, LogClock, Record};
 
 fuzz_target!(|bytes: &[u8]| {
     let split = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());

@@ -222,7 +222,7 @@ mod tests {
             std::fs::write(&path, &wanted).unwrap();
         }
         let written = std::fs::read_to_string(&path).unwrap();
-        assert!(written == wanted, "BLESS=1 cargo test -p touchstone-server variables_of_the_page");
+        assert!(written == wanted, "BLESS=1 cargo test -p touchstone-observe variables_of_the_page");
     }
 
     #[test]
