@@ -25,7 +25,7 @@ fetch_archive() {
     mkdir -p "$(dirname "$home")"
     local beside
     beside=$(mktemp -d "$(dirname "$home")/fetching.XXXXXX")
-    # Unpacked beside and renamed, so that whoever looks finds all of it or nothing.
+    # Unpacked beside and renamed, so that a reader finds all of it or nothing.
     if curl --silent --show-error --fail --location --max-time 300 --retry 2 --output "$beside/archive.tar.gz" "$url" &&
         echo "$sha256  $beside/archive.tar.gz" | sha256sum --check --quiet &&
         tar -xzf "$beside/archive.tar.gz" -C "$beside"; then

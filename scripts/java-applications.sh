@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches web applications that nobody here wrote, for the tests of servlets: Tomcat's examples, and two that were written for
+# Fetches web applications of other authors, for the tests of servlets: Tomcat's examples, and two that were written for
 # javax.servlet: Jolokia and Hawtio (many filters, names in JNDI, a login of its own). They are left in java-applications/
 # below the target directory.
 #

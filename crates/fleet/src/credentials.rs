@@ -48,7 +48,7 @@ impl Credentials {
         if metadata.permissions().mode() & 0o077 != 0 {
             return Err(format!(
                 "the credentials {name} can be read by others than their owner: chmod 600 {name}, and have new ones made \
-                 if somebody did"
+                 if they were read"
             ));
         }
         let mut text = String::new();

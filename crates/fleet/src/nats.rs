@@ -276,7 +276,7 @@ async fn watch(
             let name = serde_json::from_slice::<serde_json::Value>(&message.payload)
                 .ok()
                 .and_then(|event| Some(event.get("client")?.get("name")?.as_str()?.to_string()));
-            let name = name.unwrap_or_else(|| "somebody without a name".to_string());
+            let name = name.unwrap_or_else(|| "a member without a name".to_string());
             if notices.send(Notice::Unauthorised(name)).is_err() {
                 return;
             }

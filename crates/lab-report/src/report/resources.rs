@@ -31,7 +31,7 @@ pub(super) fn section(view: &View) -> Markup {
                 }
             }
             h3 { "The machine at the peak of each system" }
-            p { "Shares of each processor\u{2019}s time while the mix of the highest rate ran, whoever used it: "
+            p { "Shares of each processor\u{2019}s time while the mix of the highest rate ran, used by any process: "
                 "server, load engine and everything else." }
             (machine_table(view).write())
             (pressure_table(view).write())

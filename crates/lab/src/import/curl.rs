@@ -429,7 +429,7 @@ impl Command {
         }
         let mut notes = Vec::new();
         if secrets > 0 {
-            notes.push(format!("left out: {secrets} header fields that say who somebody is"));
+            notes.push(format!("left out: {secrets} header fields with credentials"));
         }
         if !left_out.is_empty() {
             notes.push(format!(
@@ -561,7 +561,7 @@ mod tests {
         assert_eq!(
             recording.notes,
             [
-                "left out: 1 header fields that say who somebody is",
+                "left out: 1 header fields with credentials",
                 "left out: Cache-Control, Sec-Fetch-Mode, which belong to a connection, a browser or a cache"
             ]
         );
@@ -572,7 +572,7 @@ mod tests {
         let command = "curl http://h/ -b id=1 -u me:secret -H 'X-Trace: 1'";
         let recording = read("a command", command, false).unwrap();
         assert_eq!(recording.requests[0].headers, ["X-Trace: 1"]);
-        assert_eq!(recording.notes, ["left out: 2 header fields that say who somebody is"]);
+        assert_eq!(recording.notes, ["left out: 2 header fields with credentials"]);
         let recording = read("a command", command, true).unwrap();
         assert_eq!(
             recording.requests[0].headers,

@@ -21,7 +21,7 @@ pub fn read(file: &str, text: &str, with_secrets: bool) -> Result<Recording, Imp
             match (is_taken_over(name, value, with_secrets), last) {
                 (true, Some(request)) => request.headers.push(format!("{name}: {value}")),
                 (false, Some(_)) => {
-                    left_out.note("header fields that are a connection's or say who somebody is", number + 1)
+                    left_out.note("header fields of a connection or with credentials", number + 1)
                 }
                 (_, None) => {}
             }

@@ -144,7 +144,7 @@ fn difference(peak: &Load, useful: Option<&Load>, loads: &[Load]) -> Option<Stri
         }
         Some(useful) if useful.load == peak.load => None,
         Some(useful) if useful.load > peak.load => Some(format!(
-            "beyond the peak the rate is lower, but up to {} nobody is served badly",
+            "beyond the peak the rate is lower, but up to {} every client is served well",
             clients(useful.load as u64)
         )),
         Some(_) => Some(format!("at the peak {}", told(peak))),

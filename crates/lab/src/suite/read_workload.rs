@@ -64,7 +64,7 @@ fn interfaces_problem(parts: &[Part]) -> Option<String> {
     for (index, interface) in interfaces.iter().enumerate() {
         let (first, name) = (interfaces[0], &interface.name);
         if interface.body_varies {
-            return Some(format!("nobody knows how many bytes `{name}` returns: it cannot be compared"));
+            return Some(format!("it is not known how many bytes `{name}` returns: it cannot be compared"));
         }
         if interface.body_bytes != first.body_bytes {
             return Some(format!(

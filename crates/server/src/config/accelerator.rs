@@ -54,7 +54,7 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
             default: Some("\"\""),
             example: "\"/var/cache/touchstone\"",
             documentation: "A directory for copies of what is stored, which are there after a restart. \
-                It is made if it is not there; the server must be able to write to it, and nobody else should. It counts when \
+                It is made if it is not there; the server must be able to write to it, and no other user should. It counts when \
                 the server starts, not on a reload. Empty: there are no copies.",
             kind: Kind::File(|config, value| config.disk = value),
         },

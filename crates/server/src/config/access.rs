@@ -247,7 +247,7 @@ pub(super) const fn allow<C>(set: fn(&mut C, Vec<Network>)) -> Key<C> {
         example: "[\"192.0.2.0/24\", \"2001:db8::/32\"]",
         documentation: "The networks whose clients are let in; everybody else is answered with 403 Forbidden. \
             Where `deny` has networks too, the longest network that holds the address decides. Empty, with an empty \
-            `deny`: everybody is let in, or in a route, whoever the site lets in.",
+            `deny`: every client is let in, or in a route, every client that the site lets in.",
         kind: Kind::Networks(set),
     }
 }

@@ -118,7 +118,7 @@ pub static ADMIN: Section<AdminConfig> = Section {
             default: Some("[]"),
             example: "[\"127.0.0.1\", \"10.1.0.0/16\"]",
             documentation: "The networks whose clients may ask; everybody else is answered with 403 Forbidden. \
-                Empty: whoever can reach the address, and shows the token where there is one.",
+                Empty: every client that can reach the address, and shows the token where there is one.",
             kind: Kind::Networks(|admin, value| admin.allow = value),
         },
         Key {

@@ -145,7 +145,7 @@ const SECRET_FILE: Key<ProgramsConfig> = Key {
     name: "secret_file",
     default: Some("\"\""),
     example: "\"ajp.secret\"",
-    documentation: "A file whose first line is the secret, instead of `secret`: one that nobody else can read. \
+    documentation: "A file whose first line is the secret, instead of `secret`: one that no other user can read. \
         It is read when the server starts or reloads.",
     kind: Kind::File(|programs, value| programs.ajp.secret_file = value),
 };

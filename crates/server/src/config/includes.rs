@@ -157,7 +157,7 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             default: Some("false"),
             example: "true",
             documentation: "Whether `exec` runs programs. \
-                Whoever may write a page below the root may then run any command as the server's user.",
+                A user who may write a page below the root may then run any command as the server's user.",
             kind: Kind::Boolean(|includes, value| includes.exec = value),
         },
         Key {

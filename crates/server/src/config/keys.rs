@@ -460,7 +460,7 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("\"1.3\""),
             example: "\"1.3\"",
             documentation: "The newest version of TLS that is spoken. 1.2 is for what stands between clients and server and does not let \
-                1.3 pass; sessions are taken up without a key exchange there, so that whoever gets the key of the tickets can read them. \
+                1.3 pass; sessions are taken up without a key exchange there, so that an attacker who gets the key of the tickets can read them. \
                 Not below `tls_minimum`, and 1.3 with `http3`, which has no other.",
             kind: Kind::Choice(&[
                 Choice {

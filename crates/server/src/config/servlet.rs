@@ -235,7 +235,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
             default: Some("\"\""),
             example: "\"tomcat-users.xml\"",
             documentation: "Users with their passwords and roles, in a file as Tomcat's tomcat-users.xml, for applications \
-                that ask for a login themselves. Empty: nobody can log in to these. A user that the server has \
+                that ask for a login themselves. Empty: no user can log in to these. A user that the server has \
                 authenticated is the application's as well, without roles.",
             kind: Kind::File(|servlet, value| servlet.settings.users = value),
         },

@@ -47,7 +47,7 @@ pub struct Arguments {
     #[arg(long, value_name = "PEM", requires = "cert")]
     key: Option<PathBuf>,
 
-    /// Quick form: speak HTTPS with a certificate for localhost that is made now and trusted by nobody
+    /// Quick form: speak HTTPS with a certificate for localhost that is made now and that no client trusts
     #[arg(long, conflicts_with = "cert")]
     development_certificate: bool,
 

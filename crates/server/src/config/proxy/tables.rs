@@ -62,7 +62,7 @@ pub static TLS: Section<TlsSettings> = Section {
             name: "insecure",
             default: Some("false"),
             example: "false",
-            documentation: "Whether any certificate is believed. With `true` whoever is on the way can read and change \
+            documentation: "Whether any certificate is believed. With `true` an attacker on the way can read and change \
                 everything; it is for experiments.",
             kind: Kind::Boolean(|tls, value| tls.is_insecure = value),
         },

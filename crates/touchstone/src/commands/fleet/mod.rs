@@ -132,7 +132,7 @@ struct ManifestsArguments {
     /// The image with this very program in it
     #[arg(long, value_name = "IMAGE")]
     image: String,
-    /// The namespace of all objects [default: that of whoever applies them]
+    /// The namespace of all objects [default: that of the user who applies them]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
     /// Where the agents may send load (touchstone agent --allow) [default: what fleet.toml says]

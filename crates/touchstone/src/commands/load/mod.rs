@@ -181,7 +181,7 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", default_value_t = ByteCount(DEFAULT_RECEIVE_BUFFER_BYTES), value_parser = byte_count, help_heading = "Connections")]
     receive_buffer: ByteCount,
 
-    /// Take any certificate: whoever is on the way can be the server
+    /// Take any certificate: an attacker on the way can be the server
     #[arg(long, help_heading = "TLS")]
     insecure: bool,
 
