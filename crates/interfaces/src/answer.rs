@@ -13,6 +13,7 @@ use touchstone_http::decimal;
 use touchstone_http::status::reason;
 
 use crate::pipe::Receiver;
+use crate::reason_phrase::ReasonPhrase;
 
 /// One piece of a body.
 pub enum Part {
@@ -54,6 +55,8 @@ impl Part {
 pub struct Answer {
     /// The status code.
     pub status: u16,
+    /// The reason phrase of a program or an origin; `None`: the registered one. Only HTTP/1 has it.
+    pub reason: Option<ReasonPhrase>,
     /// Field lines with their CRLF, without Date, Server, Content-Length, Transfer-Encoding and Connection.
     pub fields: Vec<u8>,
     /// The body's parts in order.
@@ -129,6 +132,7 @@ impl Answer {
     pub fn new(status: u16) -> Answer {
         Answer {
             status,
+            reason: None,
             fields: Vec::new(),
             body: Vec::new(),
             declared_length: None,
@@ -228,7 +232,10 @@ impl Answer {
         head.extend_from_slice(b"HTTP/1.1 ");
         decimal::append(self.status.into(), head);
         head.push(b' ');
-        head.extend_from_slice(reason(self.status).as_bytes());
+        match &self.reason {
+            Some(reason) => head.extend_from_slice(reason.as_bytes()),
+            None => head.extend_from_slice(reason(self.status).as_bytes()),
+        }
         head.extend_from_slice(b"\r\nServer: touchstone\r\nDate: ");
         head.extend_from_slice(self.date.as_ref().unwrap_or(&date.text));
         head.extend_from_slice(b"\r\n");
@@ -263,6 +270,9 @@ mod tests {
         );
         assert!(text.contains("\r\nLocation: /a/\r\n"));
         assert!(text.ends_with("\r\nConnection: close\r\n\r\n"));
+        let said = Answer { reason: ReasonPhrase::new(404, b"Gone fishing"), ..Answer::new(404) };
+        let head = said.head(&date, Variant::Close, Framing::None);
+        assert!(head.starts_with(b"HTTP/1.1 404 Gone fishing\r\nServer: "));
         let head = Answer::new(304).head(&date, Variant::Persistent, Answer::new(304).framing(false, true));
         assert!(!String::from_utf8(head).unwrap().contains("Content-Length"));
     }

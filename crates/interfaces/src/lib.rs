@@ -10,6 +10,7 @@
 //! | `handler` | the trait, and what a handler may ask of the server |
 //! | `request` | a request as handlers get it |
 //! | `answer` | an answer before it is written |
+//! | `reason_phrase` | the reason phrase of its status |
 //! | `pipe` | a body on its way |
 //! | `interim` | interim responses ahead of an answer |
 //! | `includes` | server-parsed HTML: pages with directives in them |
@@ -40,6 +41,7 @@ mod outage;
 pub mod pipe;
 pub mod pool;
 pub mod proxy;
+pub mod reason_phrase;
 pub mod request;
 pub mod scgi;
 mod stream;

@@ -88,6 +88,8 @@ pub trait Connection {
 pub struct AnswerHead<'a> {
     /// The status.
     pub status: u16,
+    /// The reason phrase; may be empty, and is not checked.
+    pub reason: &'a [u8],
     /// The fields, names as the plug-in wrote them.
     pub fields: &'a [(&'a [u8], &'a [u8])],
     /// The length of the body, where the plug-in has said it. [`Connection::write`] is given no more than that.

@@ -256,14 +256,14 @@ impl Exchange {
             return if self.no_body { REQ_NOACTION } else { REQ_PROCEED };
         }
         // SAFETY: the structures are those of this exchange; plug-ins keep them sound.
-        let (status, fields) = unsafe { head_of(&mut self.request) };
-        if self.start(status, fields).is_err() {
+        let (status, reason, fields) = unsafe { head_of(&mut self.request) };
+        if self.start(status, reason, fields).is_err() {
             return crate::abi::REQ_EXIT;
         }
         if self.no_body { REQ_NOACTION } else { REQ_PROCEED }
     }
 
-    fn start(&mut self, status: u16, mut fields: Fields<'_>) -> Result<(), Gone> {
+    fn start(&mut self, status: u16, reason: &[u8], mut fields: Fields<'_>) -> Result<(), Gone> {
         self.answer = AnswerState::Started;
         self.request.senthdrs = 1;
         self.no_body = self.is_head || matches!(status, 204 | 205 | 304);
@@ -280,7 +280,7 @@ impl Exchange {
                 && value.iter().all(|byte| is_field_value_byte(*byte))
         });
         self.remaining = content_length;
-        let head = AnswerHead { status, fields: &fields, content_length };
+        let head = AnswerHead { status, reason, fields: &fields, content_length };
         let started = self.connection().start(&head);
         self.gone |= started.is_err();
         started
@@ -348,7 +348,7 @@ impl Exchange {
         let mut lines =
             head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         let status_line = lines.next().unwrap_or_default();
-        let status = parse_status_line(status_line).unwrap_or(502);
+        let (status, reason) = parse_status_line(status_line).unwrap_or((502, b""));
         let mut fields = Fields::new();
         for line in lines {
             if let Some(colon) = line.iter().position(|byte| *byte == b':') {
@@ -356,7 +356,7 @@ impl Exchange {
             }
         }
         self.request.status_num = status as i16;
-        self.start(status, fields)
+        self.start(status, reason, fields)
     }
 
     /// What a plug-in has begun to write as a head and not ended is sent as a body.
@@ -439,9 +439,9 @@ unsafe fn fill_reqpb(pool: &mut Pool, reqpb: *mut Pblock, asked: &HostRequest<'_
     pblock::insert_text_in(pool, reqpb, b"clf-request", line);
 }
 
-type Head<'a> = (u16, Fields<'a>);
+type Head<'a> = (u16, &'a [u8], Fields<'a>);
 
-/// Status and fields as `srvhdrs` has them.
+/// Status, reason phrase and fields as `srvhdrs` has them.
 unsafe fn head_of<'a>(request: &mut Request) -> Head<'a> {
     if pblock::find(request.srvhdrs, b"status").is_none() {
         crate::api::protocol::set_status(request, 200, &[]);
@@ -459,7 +459,7 @@ unsafe fn head_of<'a>(request: &mut Request) -> Head<'a> {
             fields.push((name, value));
         }
     });
-    (status, fields)
+    (status, line.get(4..).unwrap_or_default(), fields)
 }
 
 fn is_servers_own(name: &[u8]) -> bool {
@@ -494,11 +494,11 @@ fn end_of_head(data: &[u8]) -> Option<usize> {
     None
 }
 
-/// The status of `HTTP/1.0 200 OK`.
-fn parse_status_line(line: &[u8]) -> Option<u16> {
+/// The status of `HTTP/1.0 200 OK`, and its reason phrase.
+fn parse_status_line(line: &[u8]) -> Option<(u16, &[u8])> {
     let rest = &line[line.iter().position(|byte| *byte == b' ')? + 1..];
     let status: u16 = std::str::from_utf8(rest.get(..3)?).ok()?.parse().ok()?;
-    (200..=999).contains(&status).then_some(status)
+    (200..=999).contains(&status).then(|| (status, rest.get(4..).unwrap_or_default()))
 }
 
 struct NoConnection;
@@ -544,8 +544,8 @@ mod tests {
         assert_eq!(end_of_head(b"HTTP/1.0 200 OK\r\nA: b\r\n\r\nbody"), Some(25));
         assert_eq!(end_of_head(b"HTTP/1.0 200 OK\nA: b\n\nbody"), Some(22));
         assert_eq!(end_of_head(b"HTTP/1.0 200 OK\r\nA: b\r\n"), None);
-        assert_eq!(parse_status_line(b"HTTP/1.0 404 Not here"), Some(404));
-        assert_eq!(parse_status_line(b"HTTP/1.0 200"), Some(200));
+        assert_eq!(parse_status_line(b"HTTP/1.0 404 Not here"), Some((404, &b"Not here"[..])));
+        assert_eq!(parse_status_line(b"HTTP/1.0 200"), Some((200, &b""[..])));
         assert_eq!(parse_status_line(b"HTTP/1.0 20"), None);
         assert_eq!(parse_status_line(b"HTTP/1.0 100 Continue"), None);
         assert!(

@@ -622,6 +622,20 @@ fn what_takes_too_long_or_is_not_there_is_said() {
     assert!(!client.try_answer(AnswerTo::Other).is_ok_and(|answer| answer.status == 200));
 }
 
+#[test]
+fn the_reason_phrase_of_a_container_reaches_its_client() {
+    for (bytes, reason) in [
+        (&b"AB\x00\x14\x04\x01\x94\x00\x0cGone fishing\x00\x00\x00AB\x00\x02\x05\x01"[..], "Gone fishing"),
+        // What Tomcat says.
+        (b"AB\x00\x0b\x04\x01\x94\x00\x03404\x00\x00\x00AB\x00\x02\x05\x01", "Not Found"),
+    ] {
+        let tree = Tree::empty();
+        let server = with_backends(&tree, &[answering(bytes).to_string()], "", "");
+        let answer = server.get("/shop/");
+        assert_eq!((answer.status, answer.reason.as_str()), (404, reason));
+    }
+}
+
 /// Something that answers each connection with these bytes once it was sent a request, and closes it.
 fn answering(bytes: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -425,6 +425,23 @@ fn a_program_that_answers_itself_may_send_chunks_and_interim_responses() {
 }
 
 #[test]
+fn the_reason_phrase_of_a_program_reaches_its_client() {
+    let tree = Tree::empty();
+    for (name, output, reason) in [
+        ("field", "Status: 404 Gone fishing\\n\\n", "Gone fishing"),
+        ("nph-line", "HTTP/1.1 404 Gone fishing\\r\\nX-A: b\\r\\n\\r\\nx", "Gone fishing"),
+        ("plain", "Status: 404\\n\\n", "Not Found"),
+        ("tab", "Status: 404 Gone\\tfishing\\n\\n", "Not Found"),
+    ] {
+        program(&tree, &format!("cgi-bin/{name}"), &format!("printf '{output}'"));
+        let server = server(&tree, "");
+        let answer = server.get(&format!("/cgi-bin/{name}"));
+        assert_eq!(answer.status, 404, "{name}");
+        assert_eq!(answer.reason, reason, "{name}");
+    }
+}
+
+#[test]
 fn too_short_an_answer_is_not_taken_for_a_whole_one() {
     let tree = Tree::empty();
     program(&tree, "cgi-bin/short", "printf 'Content-Type: a/b\\nContent-Length: 100\\n\\nhello'");

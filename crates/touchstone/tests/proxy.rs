@@ -573,6 +573,26 @@ fn what_is_required_of_a_client_reaches_it() {
     assert_eq!((answer.status, answer.field("upgrade")), (426, Some("TLS/1.2")));
 }
 
+/// A client of HTTP/1 gets the origin's own words; the cache keeps the status alone.
+#[test]
+fn the_reason_phrase_of_an_origin_reaches_its_client() {
+    const ANSWER: &str =
+        "HTTP/1.1 404 Gone fishing\r\nCache-Control: max-age=60\r\nContent-Length: 2\r\n\r\nok";
+    let (origin, _) = recording(ANSWER);
+    let tree = Tree::standard();
+    let server = server(&tree, "", &origin.keys(""));
+    for _ in 0..2 {
+        assert_eq!(server.get("/app/").reason, "Gone fishing");
+    }
+    let server = Server::accelerating(origin.address, &["--cores", "1"]);
+    for _ in 0..2 {
+        assert_eq!(server.get("/app/").reason, "Not Found");
+    }
+    // What cannot be stored passes as it is.
+    let answer = server.connect().ask("DELETE /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(answer.reason, "Gone fishing");
+}
+
 #[test]
 fn a_request_for_the_servers_on_the_way_is_counted() {
     let (origin, seen) = recording("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");

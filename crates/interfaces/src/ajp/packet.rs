@@ -12,6 +12,7 @@ use touchstone_http::grammar::{is_field_value_byte, is_token, trim_optional_whit
 
 use super::code::{self, CODED_FIELD, FROM_CONTAINER, NO_STRING, PACKET_HEADER_BYTES};
 use crate::cgi_response::{DocumentHead, is_left_out};
+use crate::reason_phrase::ReasonPhrase;
 
 /// What a container sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,13 +153,14 @@ fn head(content: &mut Bytes, most_fields: usize) -> Result<DocumentHead, WrongPa
     if !(200..600).contains(&status) {
         return Err(WrongPacket::Status(status));
     }
-    // Nobody reads the reason phrase.
-    text(content)?;
+    let phrase = text(content)?;
+    // Tomcat repeats the status in its place.
+    let reason = ReasonPhrase::new(status, &phrase).filter(|_| decimal::parse(&phrase).is_none());
     let count = number(content)?;
     if count > most_fields {
         return Err(WrongPacket::TooManyFields(count, most_fields));
     }
-    let mut head = DocumentHead { status, ..DocumentHead::default() };
+    let mut head = DocumentHead { status, reason, ..DocumentHead::default() };
     for _ in 0..count {
         let coded;
         let free;

@@ -27,7 +27,7 @@ pub enum Body {
 
 /// An answer with the program's status and fields.
 pub fn answer(head: DocumentHead, is_head: bool, body: Body) -> Answer {
-    let mut answer = Answer::new(head.status);
+    let mut answer = Answer { reason: head.reason, ..Answer::new(head.status) };
     // The client of HEAD and 304 is told the length that the body would have (RFC 9110 section 8.6).
     if is_head || head.status == 304 {
         answer.declared_length = head.content_length;
@@ -79,7 +79,7 @@ pub fn send_file(
         Ok(opened) if opened.facts.kind == FileKind::Regular => {
             // The length that the program gave was that of its own body.
             head.content_length = None;
-            let mut answer = Answer::new(head.status);
+            let mut answer = Answer { reason: head.reason, ..Answer::new(head.status) };
             answer.fields = head.fields;
             let length = opened.facts.size;
             answer.part(Part::File { file: Arc::new(opened.descriptor), offset: 0, length })

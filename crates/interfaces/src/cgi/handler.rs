@@ -171,7 +171,7 @@ impl CgiHandler {
             ProgramResponse::Document(head) if is_head || matches!(head.status, 204 | 304) => {
                 self.discard(running, name);
                 let declared_length = head.content_length;
-                let answer = Answer { fields: head.fields, ..Answer::new(head.status) };
+                let answer = Answer { reason: head.reason, fields: head.fields, ..Answer::new(head.status) };
                 Ok(Handled::Answer(Answer { declared_length, ..answer }))
             }
             ProgramResponse::Document(head) => {
@@ -404,7 +404,7 @@ impl CgiHandler {
         is_nph: bool,
     ) -> Result<Answer, Failure> {
         let mut end = BodyEnd::of(&head);
-        let answer = Answer { fields: head.fields, ..Answer::new(head.status) };
+        let answer = Answer { reason: head.reason, fields: head.fields, ..Answer::new(head.status) };
         let mut ended = false;
         let rest = poll_fn(|context| {
             while buffer.len() < WHOLE_BYTES {

@@ -16,6 +16,7 @@ use touchstone_http::decimal;
 use touchstone_http::grammar::{is_field_value_byte, is_token, trim_optional_white_space};
 
 use crate::interim::{InterimResponse, TakesInterim};
+use crate::reason_phrase::ReasonPhrase;
 
 /// So many interim responses may come before the final one.
 const MOST_INTERIM: usize = 32;
@@ -50,6 +51,8 @@ pub enum ProgramResponse {
 pub struct DocumentHead {
     /// 200 to 599.
     pub status: u16,
+    /// The reason phrase that stands behind it.
+    pub reason: Option<ReasonPhrase>,
     /// Field lines with their CRLF: without Content-Length, Date, Server and all that frames the message.
     pub fields: Vec<u8>,
     /// The length that the program promises.
@@ -255,11 +258,16 @@ impl ResponseParser {
             if index == 0
                 && let Some(status_line) = line.strip_prefix(b"HTTP/")
             {
-                let status = status_line.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+                let mut parts = status_line.splitn(3, |&byte| byte == b' ').skip(1);
+                let status = parts.next().unwrap_or_default();
                 match parse_number(status) {
                     // Switching protocols is not a program's to do.
                     Some(status @ 100..=199) if status != 101 => found.interim = Some(status),
-                    _ => found.status = Some(parse_status(status)?),
+                    _ => {
+                        let status = parse_status(status)?;
+                        found.reason = ReasonPhrase::new(status, parts.next().unwrap_or_default());
+                        found.status = Some(status);
+                    }
                 }
                 found.has_status_line = true;
                 found.lines += 1;
@@ -282,6 +290,7 @@ impl ResponseParser {
 struct Found {
     lines: usize,
     status: Option<u16>,
+    reason: Option<ReasonPhrase>,
     has_status_line: bool,
     /// The status of an interim response.
     interim: Option<u16>,
@@ -301,8 +310,11 @@ impl Found {
         self.lines += 1;
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         if is(b"status") {
-            let number = value.split(|byte| matches!(byte, b' ' | b'\t')).next().unwrap_or_default();
-            return match self.status.replace(parse_status(number)?) {
+            let space = value.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(value.len());
+            let (number, phrase) = value.split_at(space);
+            let status = parse_status(number)?;
+            self.reason = ReasonPhrase::new(status, phrase);
+            return match self.status.replace(status) {
                 None => Ok(()),
                 Some(_) => Err(ResponseError::Twice("Status")),
             };
@@ -362,6 +374,7 @@ impl Found {
         let default = if self.location.is_some() { 302 } else { 200 };
         Ok(ProgramResponse::Document(DocumentHead {
             status: self.status.unwrap_or(default),
+            reason: self.reason,
             fields: self.fields,
             // RFC 9112 section 6.3: chunks count more.
             content_length: self.content_length.filter(|_| !self.is_chunked),

@@ -53,6 +53,25 @@ fn documents() {
 }
 
 #[test]
+fn reason_phrases() {
+    for (output, reason) in [
+        ("Status: 404 Gone fishing\n\n", Some("Gone fishing")),
+        ("Status: 404\tGone  fishing \r\n\r\n", Some("Gone  fishing")),
+        ("Status: 404 Not Found\n\n", None),
+        ("Status: 404\n\n", None),
+        ("Content-Type: a/b\n\n", None),
+        ("HTTP/1.1 404 Gone fishing\r\nX-A: b\r\n\r\n", Some("Gone fishing")),
+        ("HTTP/1.1 404 Gone\x0bfishing\r\nX-A: b\r\n\r\n", None),
+        ("HTTP/1.1 404\r\nX-A: b\r\n\r\n", None),
+    ] {
+        let (response, _) = parse(output.as_bytes()).unwrap();
+        let ProgramResponse::Document(head) = response else { panic!("{response:?}") };
+        let phrase = head.reason.as_ref().map(ReasonPhrase::as_bytes);
+        assert_eq!(phrase, reason.map(str::as_bytes), "{output:?}");
+    }
+}
+
+#[test]
 fn interim_responses_come_before_the_final_one() {
     let output = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nDate: x\r\n\r\n\
                    HTTP/1.1 200 OK\r\nX-A: b\r\n\r\nbody";

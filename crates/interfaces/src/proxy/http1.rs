@@ -23,6 +23,7 @@ use super::request_body::RequestBody;
 use super::tunnel;
 use crate::answer::{Answer, Part};
 use crate::pipe::{Sender, pipe};
+use crate::reason_phrase::ReasonPhrase;
 use crate::stream::Stream;
 
 /// How much of a response waits for its client.
@@ -72,6 +73,7 @@ pub async fn exchange(
     }
     let framing = body_framing(outbound.is_head, &head);
     let mut answer = Answer::new(head.status);
+    answer.reason = ReasonPhrase::new(head.status, head.reason());
     answer.fields = outbound.response_fields(&head);
     answer.date = response_date(head.field(b"date"));
     if matches!(framing, BodyFraming::None) {

@@ -14,6 +14,7 @@ use super::lease::Lease;
 use super::request_body::RequestBody;
 use crate::answer::{Answer, Part};
 use crate::pipe::pipe;
+use crate::reason_phrase::ReasonPhrase;
 
 /// The answer that begins the tunnel; `input` is what the origin has said already.
 pub fn begin(
@@ -26,6 +27,7 @@ pub fn begin(
     let (mut sender, receiver) = pipe(PIPE_BYTES);
     let limit = lease.settings().times.tunnel;
     let mut answer = Answer::new(101);
+    answer.reason = ReasonPhrase::new(101, head.reason());
     answer.fields = response_fields(head);
     answer.body.push(Part::Stream { body: receiver, length: None });
     tokio::task::spawn_local(async move {

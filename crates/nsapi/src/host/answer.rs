@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use touchstone_interfaces::answer::{Answer, Part};
+use touchstone_interfaces::reason_phrase::ReasonPhrase;
 
 use crate::connection::{AnswerHead, Connection, Gone};
 
@@ -10,6 +11,8 @@ use crate::connection::{AnswerHead, Connection, Gone};
 pub struct Head {
     /// The status.
     pub status: u16,
+    /// The reason phrase, where it is not that of the status.
+    pub reason: Option<ReasonPhrase>,
     /// The field lines with their CRLF.
     pub fields: Vec<u8>,
     /// The length, where it was said.
@@ -26,7 +29,8 @@ impl Head {
             fields.extend_from_slice(value);
             fields.extend_from_slice(b"\r\n");
         }
-        Head { status: head.status, fields, content_length: head.content_length }
+        let reason = ReasonPhrase::new(head.status, head.reason);
+        Head { status: head.status, reason, fields, content_length: head.content_length }
     }
 
     /// An answer whose body is all there. For HEAD it was left out, and a length that was said is that of the body.
@@ -38,9 +42,7 @@ impl Head {
 
     /// An answer without a body.
     pub fn into_answer(self) -> Answer {
-        let mut answer = Answer::new(self.status);
-        answer.fields = self.fields;
-        answer
+        Answer { reason: self.reason, fields: self.fields, ..Answer::new(self.status) }
     }
 }
 

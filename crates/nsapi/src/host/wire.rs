@@ -6,6 +6,8 @@
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 
+use touchstone_interfaces::reason_phrase::ReasonPhrase;
+
 use crate::connection::{Delegate, Delegated, HostRequest, Outcome, TlsFacts};
 
 use super::answer::Head;
@@ -241,6 +243,7 @@ pub fn encode_head(head: &Head) -> Vec<u8> {
     out.number(u64::from(head.status));
     out.number(u64::from(head.content_length.is_some()));
     out.number(head.content_length.unwrap_or(0));
+    out.bytes(head.reason.as_ref().map_or(b"", ReasonPhrase::as_bytes));
     out.bytes(&head.fields);
     out.0
 }
@@ -251,6 +254,7 @@ pub fn decode_head(bytes: &[u8]) -> Option<Head> {
     let status = u16::try_from(input.number()?).ok().filter(|status| (200..=999).contains(status))?;
     let has_length = input.number()? != 0;
     let length = input.number()?;
+    let reason = ReasonPhrase::new(status, &input.bytes()?);
     let fields = input.bytes()?;
     let lines = fields.strip_suffix(b"\r\n").unwrap_or(&fields);
     let is_line = |line: &[u8]| match line.windows(2).position(|pair| pair == b": ") {
@@ -264,7 +268,8 @@ pub fn decode_head(bytes: &[u8]) -> Option<Head> {
     if !fields.is_empty() && (!fields.ends_with(b"\r\n") || !each.all(is_line)) {
         return None;
     }
-    input.0.is_empty().then_some(Head { status, fields, content_length: has_length.then_some(length) })
+    let content_length = has_length.then_some(length);
+    input.0.is_empty().then_some(Head { status, reason, fields, content_length })
 }
 
 /// An outcome as bytes.
@@ -379,7 +384,12 @@ mod tests {
 
     #[test]
     fn heads_and_outcomes_arrive_and_wrong_ones_do_not() {
-        let head = Head { status: 200, fields: b"A: b\r\nC: \r\n".to_vec(), content_length: Some(3) };
+        let head = Head {
+            status: 200,
+            reason: ReasonPhrase::new(200, b"Very well"),
+            fields: b"A: b\r\nC: \r\n".to_vec(),
+            content_length: Some(3),
+        };
         assert_eq!(decode_head(&encode_head(&head)), Some(head.clone()));
         for fields in [&b"A: b"[..], b"A b\r\n", b"A: b\r\n\r\n", b"A: b\nX\r\n", b": x\r\n"] {
             let wrong = Head { fields: fields.to_vec(), ..head.clone() };

@@ -43,6 +43,20 @@ NSAPI_PUBLIC int answers_fields(pblock *pb, Session *sn, Request *rq)
     return REQ_PROCEED;
 }
 
+/* Says a reason of its own, in one of the two ways. */
+NSAPI_PUBLIC int answers_reason(pblock *pb, Session *sn, Request *rq)
+{
+    static const char raw[] = "HTTP/1.0 404 Gone fishing\r\nContent-length: 1\r\n\r\nx";
+
+    if (pblock_findval("raw", pb)) {
+        net_write(sn->csd, (char *)raw, sizeof raw - 1);
+        return REQ_PROCEED;
+    }
+    protocol_status(sn, rq, PROTOCOL_NOT_FOUND, "Gone fishing");
+    protocol_start_response(sn, rq);
+    return REQ_PROCEED;
+}
+
 /* Writes, waits until the file of its parameter is there, and writes again. */
 NSAPI_PUBLIC int answers_wait(pblock *pb, Session *sn, Request *rq)
 {
@@ -68,7 +82,7 @@ fn start(tree: &Tree, way: (&str, &str), site: &str, init: &str, directives: &st
         "[error_log]\npath = \"stderr\"\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n{site}\
          [[site.route]]\n[site.route.nsapi]\n{}\
          init = [\"fn=load-modules shlib=answers.so \
-         funcs=answers-page,answers-fields,answers-wait{}\"{init}]\n\
+         funcs=answers-page,answers-fields,answers-reason,answers-wait{}\"{init}]\n\
          directives = [{directives}]\n",
         way.1, way.0,
     );
@@ -120,6 +134,19 @@ fn fields_of_one_name_keep_their_order_both_ways() {
         assert_eq!(text(&answer.body), "1.1.1.1, 2.2.2.2, 3.3.3.3|a=1; b=2", "{way:?}");
         let cookies: Vec<&str> = answer.values("set-cookie").collect();
         assert_eq!(cookies, ["id=old", "id=new"], "{way:?}");
+    }
+}
+
+#[test]
+fn the_reason_that_a_function_gives_reaches_the_client() {
+    for way in WAYS {
+        for parameter in ["", " raw=yes"] {
+            let tree = Tree::empty();
+            let directives = format!("\"Service fn=answers-reason{parameter}\"");
+            let Some(server) = start(&tree, way, "", "", &directives) else { return };
+            let answer = server.get("/");
+            assert_eq!((answer.status, answer.reason.as_str()), (404, "Gone fishing"), "{way:?} {parameter}");
+        }
     }
 }
 
