@@ -17,6 +17,7 @@
 //! | `stream` | a connection to a program or an origin; FastCGI, SCGI and the proxy share it |
 //! | `meta_variables` | what a program is told about its request (RFC 3875 section 4.1); CGI, FastCGI and SCGI share it |
 //! | `cgi_response` | reads what a program answers (RFC 3875 section 6); the same three share it |
+//! | `body_end` | where the body of such an answer ends; the same three share it |
 //! | `cgi` | CGI/1.1: a program for each request |
 //! | `backend` | programs that listen: several backends, kept connections, time limits; the next three share it |
 //! | `fastcgi`, `scgi` | the protocols of programs that listen |
@@ -29,6 +30,7 @@
 pub mod ajp;
 pub mod answer;
 pub mod backend;
+mod body_end;
 pub mod cgi;
 pub mod cgi_response;
 pub mod fastcgi;

@@ -324,6 +324,80 @@ fn an_answer_longer_than_its_length_is_cut_and_the_program_goes_on() {
     }
 }
 
+/// Programs that answer as a server does: with a status line, interim responses and chunks.
+#[test]
+fn chunks_of_a_program_are_read_and_its_interim_responses_passed_on() {
+    const HINTS: &str = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n";
+    const HEAD: &str = "HTTP/1.1 200 Very well\r\nX-A: b\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const CHUNKS: &str = "5\r\nhello\r\n6\r\n there\r\n0\r\n\r\n";
+    for kind in ["fastcgi", "scgi"] {
+        for (pieces, expected) in [
+            (vec![format!("{HINTS}{HEAD}{CHUNKS}")], Ok("hello there")),
+            (vec![format!("{HINTS}{HEAD}5\r\nhel"), format!("lo\r\n0\r\n\r\n")], Ok("hello")),
+            (vec![format!("{HINTS}{HEAD}5\r\nhello\r\n")], Err("before the last chunk")),
+            (vec![format!("{HINTS}{HEAD}5\r\nhel"), "lo\r\n".to_string()], Err("before the last chunk")),
+            (vec![format!("{HINTS}{HEAD}hello")], Err("its chunks are wrong")),
+            (vec![format!("{HINTS}{HEAD}5\r\nhel"), "loX".to_string()], Err("its chunks are wrong")),
+            // Without a status line the field means nothing, as in CGI.
+            (vec![format!("{HINTS}Status: 200\nTransfer-Encoding: chunked\n\nhello")], Ok("hello")),
+        ] {
+            let tree = Tree::empty();
+            let address = speaking(&tree, kind, pieces.clone());
+            let server = with_backends(&tree, kind, &[address], "");
+            let mut client = server.connect();
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            let hints = client.answer();
+            assert_eq!((hints.status, hints.field("link")), (103, Some("</a.css>")), "{kind} {pieces:?}");
+            let answer = client.try_answer(AnswerTo::Other);
+            match expected {
+                Ok(body) => assert_eq!(text(&answer.unwrap()), body, "{kind} {pieces:?}"),
+                Err(reason) => {
+                    assert!(!answer.is_ok_and(|answer| answer.status == 200), "{kind} {pieces:?}");
+                    server.wait_for_error_line(reason, |line| line.contains(reason));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_reason_phrase_of_a_program_reaches_its_client() {
+    for kind in ["fastcgi", "scgi"] {
+        let tree = Tree::empty();
+        let output = "Status: 404 Gone fishing\nContent-Type: a/b\n\nx".to_string();
+        let address = speaking(&tree, kind, vec![output]);
+        let server = with_backends(&tree, kind, &[address], "");
+        assert_eq!(server.get("/").reason, "Gone fishing", "{kind}");
+    }
+}
+
+/// A program that answers each request with these pieces, a while between them, and ends the connection.
+fn speaking(tree: &Tree, kind: &'static str, pieces: Vec<String>) -> String {
+    let socket = tree.beside(kind);
+    let listener = UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let _ = connection.read(&mut [0; 4096]);
+            for (index, piece) in pieces.iter().enumerate() {
+                if index > 0 {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                let mut bytes = Vec::new();
+                if kind == "fastcgi" {
+                    bytes.extend([1, 6, 0, 1, 0, u8::try_from(piece.len()).unwrap(), 0, 0]);
+                }
+                bytes.extend_from_slice(piece.as_bytes());
+                if kind == "fastcgi" && index + 1 == pieces.len() {
+                    bytes.extend([1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+                }
+                let _ = connection.write_all(&bytes);
+            }
+        }
+    });
+    format!("unix:{}", socket.display())
+}
+
 #[test]
 fn head_says_the_length_that_the_program_names_and_no_other() {
     let Some(program) = echo_program() else { return };

@@ -92,6 +92,7 @@ impl<P: ProgramProtocol> BegunCall<P> {
             && (head.accel_redirect.is_some() || head.field(b"x-sendfile").is_some());
         if names_a_file
             || !parser.take_interim().is_empty()
+            || head.is_chunked
             || head.content_length.is_some_and(|length| length != body.len() as u64)
         {
             return false;

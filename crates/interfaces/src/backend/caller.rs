@@ -22,6 +22,7 @@ use super::pump::{BodySender, Pump, log_message};
 use super::respond::{self, Body};
 use super::upload::Upload;
 use crate::answer::Answer;
+use crate::body_end::BodyEnd;
 use crate::cgi_response::{DocumentHead, HeaderLimits, ProgramResponse, ResponseParser, pass_interim};
 use crate::handler::{Handled, Level, Server};
 use crate::interim::TakesInterim;
@@ -402,19 +403,15 @@ impl<P: Protocol> Caller<P> {
                 self.give_back(index, *exchange, keeps);
                 Handled::Answer(self.complete(index, &call, head, pieces))
             }
-            Gathered::Broken(reason) => {
-                let address = self.group.connections(index).address();
-                let message = format!("{} {address}: {reason} ({})", P::NAME, call.about);
-                self.server.log(Level::Warning, "program failed", &message);
-                Handled::Answer(Answer::error(502))
-            }
+            Gathered::Broken(reason) => Handled::Answer(self.bad_answer(index, &call, &reason)),
             Gathered::More => {
                 drop(busy);
                 let (sender, receiver) = pipe(GATHERED_BYTES);
                 let length = head.content_length;
-                let has_length = !call.is_head && head.status != 304;
-                let mut body = BodySender::new(sender, length.filter(|_| has_length));
-                pieces.into_iter().for_each(|piece| body.push(piece));
+                let mut body = BodySender::new(sender, body_end(&head, call.is_head));
+                if let Err(reason) = pieces.into_iter().try_for_each(|piece| body.push(piece)) {
+                    return Handled::Answer(self.bad_answer(index, &call, &reason));
+                }
                 let pump = Pump::<P> {
                     group: self.group.clone(),
                     server: self.server.clone(),
@@ -427,6 +424,14 @@ impl<P: Protocol> Caller<P> {
                 Handled::Answer(respond::answer(head, call.is_head, Body::Stream { receiver, length }))
             }
         }
+    }
+
+    /// What the client gets in place of an answer that is none.
+    fn bad_answer(&self, index: usize, call: &Call<P>, reason: &str) -> Answer {
+        let address = self.group.connections(index).address();
+        let message = format!("{} {address}: {reason} ({})", P::NAME, call.about);
+        self.server.log(Level::Warning, "program failed", &message);
+        Answer::error(502)
     }
 
     /// Takes what comes without waiting.
@@ -463,6 +468,17 @@ impl<P: Protocol> Caller<P> {
             1 => pieces.swap_remove(0),
             _ => pieces.concat().into(),
         };
+        let mut end = body_end(&head, call.is_head);
+        if head.is_chunked {
+            let taken = match end.is_chunked() {
+                true => end.take_piece(body).and_then(|taken| end.missing().map_or(Ok(taken), Err)),
+                false => Ok(Bytes::new()),
+            };
+            match taken {
+                Ok(taken) => body = taken,
+                Err(reason) => return self.bad_answer(index, call, &reason),
+            }
+        }
         if let Some(length) = head.content_length
             && !call.is_head
             && head.status != 304
@@ -494,6 +510,14 @@ impl<P: Protocol> Caller<P> {
 
     fn log_message(&self, index: usize, call: &Call<P>, bytes: &[u8]) {
         log_message::<P>(&*self.server, &self.group, index, &call.about, bytes);
+    }
+}
+
+/// Where the body behind this head ends, if there is one.
+fn body_end(head: &DocumentHead, is_head: bool) -> BodyEnd {
+    match is_head || matches!(head.status, 204 | 304) {
+        true => BodyEnd::default(),
+        false => BodyEnd::of(head),
     }
 }
 

@@ -10,6 +10,7 @@ use super::caller::About;
 use super::exchange::Exchange;
 use super::group::Group;
 use super::protocol::{Output, Protocol};
+use crate::body_end::BodyEnd;
 use crate::handler::{Level, Server};
 use crate::pipe::{Gone, Sender};
 
@@ -32,39 +33,39 @@ pub struct Pump<P: Protocol> {
     pub body: BodySender,
 }
 
-/// The way of a body to its client, which ends where the length ends that the program has promised: a program may go on
-/// with other work then, and what it sends further is discarded.
+/// The way of a body to its client, which ends where the program has said that it ends: a program may go on with other
+/// work then, and what it sends further is discarded.
 pub struct BodySender {
-    /// None: the promised length is reached.
+    /// None: the end is reached.
     sender: Option<Sender>,
-    /// What is left of that length.
-    left: Option<u64>,
+    end: BodyEnd,
     is_longer: bool,
 }
 
 impl BodySender {
-    /// For a body of this length, if one was promised.
-    pub fn new(sender: Sender, length: Option<u64>) -> BodySender {
-        let mut body = BodySender { sender: Some(sender), left: length, is_longer: false };
+    /// For a body that ends there.
+    pub fn new(sender: Sender, end: BodyEnd) -> BodySender {
+        let mut body = BodySender { sender: Some(sender), end, is_longer: false };
         body.end_if_complete();
         body
     }
 
-    /// Sends a piece.
-    pub fn push(&mut self, mut piece: Bytes) {
-        if let Some(left) = &mut self.left {
-            self.is_longer |= piece.len() as u64 > *left;
-            piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
-            *left -= piece.len() as u64;
-        }
+    /// Sends a piece of the output.
+    ///
+    /// # Errors
+    /// Why it is no body.
+    pub fn push(&mut self, piece: Bytes) -> Result<(), String> {
+        self.is_longer |= self.end.is_exceeded_by(piece.len());
+        let piece = self.end.take_piece(piece)?;
         if let Some(sender) = &mut self.sender {
             sender.push(piece);
         }
         self.end_if_complete();
+        Ok(())
     }
 
     fn end_if_complete(&mut self) {
-        if self.left == Some(0)
+        if self.end.is_reached()
             && let Some(sender) = self.sender.take()
         {
             sender.finish();
@@ -123,10 +124,10 @@ impl<P: Protocol> Pump<P> {
                 () = self.body.gone() => return,
             };
             let reason = match output {
-                Ok(Output::Answer(piece)) => {
-                    self.body.push(piece);
-                    continue;
-                }
+                Ok(Output::Answer(piece)) => match self.body.push(piece) {
+                    Ok(()) => continue,
+                    Err(reason) => reason,
+                },
                 Ok(Output::Message(bytes)) => {
                     log_message::<P>(&*self.server, &self.group, self.index, &self.about, &bytes);
                     continue;
@@ -138,22 +139,28 @@ impl<P: Protocol> Pump<P> {
                             format!("{} {address}: it sent more than it said ({})", P::NAME, self.about);
                         self.server.log(Level::Warning, "wrong Content-Length", &message);
                     }
+                    let missing = self.body.end.missing().filter(|_| self.body.end.is_chunked());
+                    if let Some(reason) = missing {
+                        return self.fail(reason);
+                    }
                     if keeps && self.exchange.is_all_sent() {
                         self.group.connections(self.index).give_back(self.exchange.into_connection());
                     }
-                    self.body.finish();
-                    return;
+                    return self.body.finish();
                 }
                 Ok(Output::BodyWanted) => continue,
                 Ok(Output::Overloaded | Output::Head(_)) => "it gave up within the answer".to_string(),
                 Err(failure) => failure.reason,
             };
-            let address = self.group.connections(self.index).address();
-            let message = format!("{} {address}: {reason} ({})", P::NAME, self.about);
-            self.server.log(Level::Warning, "program failed", &message);
-            self.body.fail(reason);
-            return;
+            return self.fail(reason);
         }
+    }
+
+    fn fail(self, reason: String) {
+        let address = self.group.connections(self.index).address();
+        let message = format!("{} {address}: {reason} ({})", P::NAME, self.about);
+        self.server.log(Level::Warning, "program failed", &message);
+        self.body.fail(reason);
     }
 }
 

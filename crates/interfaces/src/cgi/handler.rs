@@ -23,7 +23,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use touchstone_http::request::Method;
 
-use super::body_end::BodyEnd;
 use super::connection::{Outcome, connection};
 use super::message::{Start, Status};
 use super::queue::{Busy, Queue};
@@ -33,6 +32,7 @@ use super::settings::CgiSettings;
 use super::spawn::Stage;
 use super::spool::{SpoolError, spool};
 use crate::answer::{Answer, Part};
+use crate::body_end::BodyEnd;
 use crate::cgi_response::{DocumentHead, ProgramResponse, ResponseError, ResponseParser, pass_interim};
 use crate::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use crate::interim::TakesInterim;

@@ -14,13 +14,11 @@
 //! | [`queue`] | how many run at a time |
 //! | [`spool`] | bodies whose length is not known |
 //! | [`run`] | one program at work, with its [`error_output`] |
-//! | `body_end` | where the body of an answer ends |
 //! | [`service`], [`connection`] | the server's side of the spawners: all of them, and a core's |
 //! | [`message`] | what the two sides say to each other |
 //! | [`spawner`] | the process that starts programs, and why there is one |
 //! | [`spawn`] | starts one program |
 
-mod body_end;
 pub mod connection;
 pub mod error_output;
 pub mod handler;

@@ -1,11 +1,13 @@
 //! Where the body of a program's answer ends: at the length that it has named, at its last chunk, or with
 //! its output.
 
+use bytes::Bytes;
 use touchstone_http::chunked::ChunkedDecoder;
 
 use crate::cgi_response::DocumentHead;
 
-/// Where a body ends, and how far it has come.
+/// Where a body ends, and how far it has come. By default it ends with the output.
+#[derive(Default)]
 pub struct BodyEnd {
     /// What Content-Length leaves.
     left: Option<u64>,
@@ -40,6 +42,33 @@ impl BodyEnd {
         }
         output.truncate(written);
         Ok(())
+    }
+
+    /// The same of output that need not be copied where it is not in chunks.
+    ///
+    /// # Errors
+    /// Why it is no body.
+    pub fn take_piece(&mut self, mut piece: Bytes) -> Result<Bytes, String> {
+        if self.chunks.is_some() {
+            let mut output = piece.to_vec();
+            self.take(&mut output)?;
+            return Ok(output.into());
+        }
+        if let Some(left) = &mut self.left {
+            piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= piece.len() as u64;
+        }
+        Ok(piece)
+    }
+
+    /// Whether so many bytes are more than Content-Length leaves.
+    pub fn is_exceeded_by(&self, bytes: usize) -> bool {
+        self.left.is_some_and(|left| bytes as u64 > left)
+    }
+
+    /// Whether the body is in chunks.
+    pub fn is_chunked(&self) -> bool {
+        self.chunks.is_some()
     }
 
     /// Whether the body is complete, whatever follows.
