@@ -14,7 +14,9 @@ use touchstone_interfaces::request::ReceivedHead;
 pub fn request_text(request: &StreamRequest<'_>, has_ended: bool) -> Vec<u8> {
     let mut text = Vec::with_capacity(256);
     let method = if request.protocol().is_some() { b"GET" } else { request.method_text() };
-    for piece in [method, b" ", request.path(), b" HTTP/1.1\r\nhost: ", request.authority(), b"\r\n"] {
+    // CONNECT has no path: its target is the authority (RFC 9112 section 3.2.3).
+    let target = if request.path().is_empty() { request.authority() } else { request.path() };
+    for piece in [method, b" ", target, b" HTTP/1.1\r\nhost: ", request.authority(), b"\r\n"] {
         text.extend_from_slice(piece);
     }
     for field in request.fields() {

@@ -1,8 +1,8 @@
 """An HTTP/3 client for the tests, on aioquic: reads commands as lines of JSON and answers each with one.
 
 connect   name, port, [server_name, early (requests in early data), resume (true: by the last ticket, "first"), ticket (wait for one),
-          protocols, certificate, key, token]
-requests  name, requests (method, path, headers, ...), [move_at]: all at the same time; goes on from another local
+          protocols, certificate, key, token, takes_bytes (and no more)]
+requests  name, requests (method, path if there is one, headers, ...), [move_at]: all at the same time; goes on from another local
           port whenever the first answer has so many bytes; with "later" it does not wait for answers
 rebind    name: go on from another local port
 raw       name, kind (bidirectional, unidirectional) or stream, hex, [end]: bytes on a stream, whatever they mean
@@ -112,8 +112,8 @@ class Client:
             alpn_protocols=command.get("protocols", H3_ALPN),
             verify_mode=ssl.CERT_NONE,
             server_name=command.get("server_name"),
-            max_data=32 << 20,
-            max_stream_data=32 << 20,
+            max_data=command.get("takes_bytes", 32 << 20),
+            max_stream_data=command.get("takes_bytes", 32 << 20),
         )
         if command.get("certificate"):
             configuration.load_cert_chain(command["certificate"], command["key"])
@@ -126,6 +126,9 @@ class Client:
             session_ticket_handler=Client.tickets.append,
             token_handler=Client.tokens.append,
         )
+        if command.get("takes_bytes"):
+            # It gives the server no credit for more.
+            self.quic._write_connection_limits = self.quic._write_stream_limits = lambda *_, **__: None
         self.server = ("127.0.0.1", command["port"])
         self.h3 = None
         self.closed = None
@@ -148,10 +151,10 @@ class Client:
         self.answers[stream] = Answer()
         headers = [
             (b":method", request.get("method", "GET").encode()),
-            (b":scheme", b"https"),
             (b":authority", request.get("authority", "localhost").encode()),
-            (b":path", request["path"].encode()),
         ]
+        if "path" in request:
+            headers += [(b":scheme", b"https"), (b":path", request["path"].encode())]
         headers += [(name.encode(), value.encode("latin-1")) for name, value in request.get("headers", [])]
         body = request.get("body", "").encode() + bytes(request.get("body_bytes", 0))
         trailers = request.get("trailers")

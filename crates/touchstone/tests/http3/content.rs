@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Tree, bytes_of, curl};
+use crate::support::{Server, Tree, bytes_of, curl};
 use crate::{configured, server_and_client};
 
 const SIZES: [usize; 9] = [0, 1, 63, 6_250, 16_384, 65_536, 65_537, 1 << 20, (5 << 20) + 1];
@@ -91,6 +91,45 @@ fn answers_are_those_of_http_1() {
             }
         }
     }
+}
+
+#[test]
+fn connect_has_the_same_answer_in_every_version() {
+    let tree = Tree::standard();
+    let Some((server, mut client)) = server_and_client(&tree, &[]) else { return };
+    client.connect("a", &server);
+    let answer = client.requests("a", json!([{"method": "CONNECT", "authority": "a:80"}])).remove(0);
+    assert_eq!((answer.status(), answer.field("allow")), (405, Some("GET, HEAD, OPTIONS")));
+    let plain = Server::configured(tree.around(), &tree.configuration(""));
+    let answer = plain.connect().ask("CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n");
+    assert_eq!((answer.status, answer.field("allow")), (405, Some("GET, HEAD, OPTIONS")));
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let stream = tokio::net::TcpStream::connect(plain.address()).await.unwrap();
+        let (mut send_request, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let request = http::Request::builder().method("CONNECT").uri("a:80").body(()).unwrap();
+        let (response, _upload) = send_request.send_request(request, false).unwrap();
+        let response = response.await.unwrap();
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["allow"]),
+            (405, &"GET, HEAD, OPTIONS".parse().unwrap())
+        );
+    });
+}
+
+#[test]
+fn a_client_that_takes_no_more_is_given_up() {
+    let tree = Tree::standard();
+    tree.write("long.bin", bytes_of(1 << 20));
+    let limits = "[limits]\nstall_timeout = \"500ms\"";
+    let Some((server, mut client)) = configured(&tree, limits, "development_certificate = true") else {
+        return;
+    };
+    client.connect_with("a", &server, json!({"takes_bytes": 20_000}));
+    let answer = client.get("a", "/long.bin");
+    assert_eq!(answer.status(), 200);
+    // H3_REQUEST_CANCELLED.
+    assert_eq!(answer.reset(), Some(0x10c));
 }
 
 #[test]
