@@ -14,6 +14,9 @@ use super::settings::{
     DEFAULT_FRAME_BYTES, DEFAULT_WINDOW_BYTES, MAX_FRAME_BYTES, MAX_WINDOW_BYTES, SettingId,
 };
 
+/// Room for header blocks that are too large and get an answer: about what the frames of one block may hold by default.
+const TOO_LARGE_BLOCK_BYTES: usize = 256 * 1024;
+
 /// The limits of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -114,10 +117,10 @@ impl Limits {
     }
 
     /// The largest header block before it is decoded. It is larger than a list may be, so that a list that is too large
-    /// can be answered as such.
+    /// can be answered as such: a block that is not decoded ends the connection (section 4.3), and all its requests.
     #[inline]
     pub(crate) fn header_block_bytes(&self) -> usize {
-        2 * self.header_list_bytes as usize
+        2 * self.header_list_bytes as usize + TOO_LARGE_BLOCK_BYTES
     }
 }
 

@@ -149,8 +149,8 @@ fn no_more_streams_than_allowed() {
 #[test]
 fn a_header_section_that_is_too_large_can_be_answered() {
     let limits = Limits { header_list_bytes: 400, header_fields: 8, ..Limits::default() };
-    let long = "x".repeat(300);
-    for fields in [with(GET, &[("a", &long)]), with(GET, &[("a", "b"); 5])] {
+    let (long, longer) = ("x".repeat(300), "x".repeat(200_000));
+    for fields in [with(GET, &[("a", &long)]), with(GET, &[("a", &longer)]), with(GET, &[("a", "b"); 5])] {
         let mut harness = Harness::with_limits(limits.clone());
         harness.receive(Input::new().headers(1, &fields, true));
         look(&harness, |request| {
@@ -164,13 +164,9 @@ fn a_header_section_that_is_too_large_can_be_answered() {
     harness.receive(Input::new().post(1).headers(1, &[("a", &"x".repeat(400))], true));
     assert_eq!(harness.sent(), [Sent::Reset(1, ErrorCode::ENHANCE_YOUR_CALM)]);
     // A block that is so large that it is not even decoded.
-    let huge = "x".repeat(800);
-    let code = Harness::with_limits(limits).fails(Input::new().frame(
-        FrameType::HEADERS,
-        0,
-        1,
-        &block(&with(GET, &[("a", &huge)])),
-    ));
+    let huge = "x".repeat(400_000);
+    let limits = Limits { continuation_frames: 1000, ..limits };
+    let code = Harness::with_limits(limits).fails(Input::new().headers(1, &with(GET, &[("a", &huge)]), true));
     assert_eq!(code, ErrorCode::ENHANCE_YOUR_CALM);
 }
 
