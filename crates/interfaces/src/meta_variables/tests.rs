@@ -69,6 +69,14 @@ fn every_variable_of_the_standard() {
 }
 
 #[test]
+fn the_name_of_the_server_is_in_lower_case() {
+    let mixed = RequestFacts { server_name: b"WWW.Example.ORG", ..facts() };
+    let found = variables(&mixed, &[("Host", "WWW.Example.ORG")]);
+    assert_eq!(found.get("SERVER_NAME"), Some(&b"www.example.org"[..]));
+    assert_eq!(found.get("HTTP_HOST"), Some(&b"WWW.Example.ORG"[..]));
+}
+
+#[test]
 fn what_is_not_there_is_not_set_but_the_query_is() {
     let bare = RequestFacts { method: b"GET", protocol: "HTTP/1.0", ..RequestFacts::default() };
     let bare = variables(&bare, &[]);

@@ -62,6 +62,10 @@ impl<S: VariableSink> Writer<'_, S> {
     fn add_addresses(&mut self, facts: &RequestFacts<'_>) {
         match facts.server_address {
             Some(address) if facts.server_name.is_empty() => self.add_address("SERVER_NAME", address.ip()),
+            // Names of hosts are the same in any case (RFC 9110 section 4.2.3); programs compare them as they are.
+            _ if facts.server_name.iter().any(u8::is_ascii_uppercase) => {
+                self.add("SERVER_NAME", &facts.server_name.to_ascii_lowercase());
+            }
             _ => self.add("SERVER_NAME", facts.server_name),
         }
         let port = facts.server_port.or(facts.server_address.map(|address| address.port()));

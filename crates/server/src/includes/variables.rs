@@ -138,7 +138,7 @@ impl Variables<'_> {
     /// The host that was asked for, else the address.
     fn server_name(&self) -> Vec<u8> {
         match &self.request.host {
-            Some(host) => touchstone_http::host::split_port(host).0.to_vec(),
+            Some(host) => touchstone_http::host::split_port(host).0.to_ascii_lowercase(),
             None => self.request.server.ip().to_string().into_bytes(),
         }
     }

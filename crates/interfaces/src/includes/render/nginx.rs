@@ -25,7 +25,7 @@ impl<H: Host> Walk<H> {
                 Some(if query().is_some_and(|query| !query.is_empty()) { b"?".to_vec() } else { Vec::new() })
             }
             b"URI" => Some(self.source.path.clone()),
-            b"HOST" => given(b"SERVER_NAME").map(|name| name.to_ascii_lowercase()),
+            b"HOST" => given(b"SERVER_NAME"),
             b"SCHEME" => given(b"REQUEST_SCHEME"),
             b"REQUEST" => given(b"THE_REQUEST"),
             b"REQUEST_ID" => given(b"REQUEST_LOG_ID"),
