@@ -15,6 +15,7 @@ use time::OffsetDateTime;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer as _;
+use x509_parser::x509::X509Version;
 
 use super::pem::{self, PemProblem};
 
@@ -90,6 +91,7 @@ impl LoadedCertificate {
             let Some(first) = parsed.first() else {
                 return Err(UnusableCertificate::Chain("holds no certificate".to_string()));
             };
+            check_version(first)?;
             check_chain(&parsed, &mut warnings);
             let (names, addresses) = names_of(first);
             check_purpose(first, &names, &mut warnings);
@@ -174,6 +176,18 @@ fn parse_chain<'a>(
             _ => Err(UnusableCertificate::Chain(format!("certificate {} in it is damaged", index + 1))),
         })
         .collect()
+}
+
+/// No client takes a server's certificate without extensions (RFC 5280 section 4.1.2.1, RFC 9525 section 6).
+fn check_version(certificate: &X509Certificate<'_>) -> Result<(), UnusableCertificate> {
+    match certificate.version() {
+        X509Version::V3 => Ok(()),
+        version => Err(UnusableCertificate::Chain(format!(
+            "the certificate is of X.509 version {}, which has no place for the names of hosts: make one of version \
+             3, with 'openssl x509 -req' by the options '-extfile' or '-copy_extensions copy'",
+            version.0 + 1
+        ))),
+    }
 }
 
 fn unusable(error: rustls::Error) -> UnusableCertificate {

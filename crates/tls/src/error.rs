@@ -74,7 +74,13 @@ pub(super) fn classify(error: rustls::Error) -> TlsError {
         }
         Error::PeerIncompatible(what) => TlsError::NothingInCommon(format!("{what:?}")),
         Error::NoApplicationProtocol => TlsError::NothingInCommon("NoApplicationProtocol".to_string()),
-        Error::InvalidCertificate(what) => TlsError::ClientCertificate(format!("{what:?}")),
+        Error::InvalidCertificate(what) => {
+            let said = format!("{what:?}");
+            TlsError::ClientCertificate(match said.contains("UnsupportedCertVersion") {
+                true => "one of X.509 version 1; it must be of version 3".to_string(),
+                false => said,
+            })
+        }
         Error::NoCertificatesPresented => TlsError::ClientCertificate("the client showed none".to_string()),
         Error::InvalidCertRevocationList(what) => TlsError::ClientCertificate(format!("{what:?}")),
         // What rustls says when the table of certificates has none.

@@ -173,7 +173,15 @@ impl SharedOrigin {
         let name = tls.server_name(self.spec.url.server_name()).map_err(Failure::Tls)?;
         let agreeing = TlsStream::connect(stream, tls.rules(only_http1), name);
         let agreed = timed(settings.times.handshake, Step::Handshake, agreeing).await?;
-        agreed.map_err(|error| Failure::Tls(error.to_string()))
+        agreed.map_err(|error| Failure::Tls(explained(&error.to_string())))
+    }
+}
+
+/// What an error of TLS means for the operator.
+fn explained(error: &str) -> String {
+    match error.contains("UnsupportedCertVersion") {
+        true => "its certificate is of X.509 version 1; it must be of version 3".to_string(),
+        false => error.to_string(),
     }
 }
 

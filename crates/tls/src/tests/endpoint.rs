@@ -470,6 +470,16 @@ fn an_acme_authority_is_answered_while_there_is_a_challenge() {
 
 // ---- what is wrong, said clearly
 
+/// Made by `openssl x509 -req -signkey`, which adds no extensions by itself.
+const VERSION_1: &str = "-----BEGIN CERTIFICATE-----\n\
+    MIIBHDCBwwIUeMhFpPJ5TRekqptWlZSnmZdcQE0wCgYIKoZIzj0EAwIwEDEOMAwG\n\
+    A1UEAwwFYS5vcmcwIBcNMjYxMTI0MDAyMTQyWhgPMjEyNjEwMzEwMDIxNDJaMBAx\n\
+    DjAMBgNVBAMMBWEub3JnMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE2IUasH8V\n\
+    8BwVPJlFDA8EXxriwmiRYswSlWpUPWsTfXLwFwO5bMyO0dgpvMfXVd7gW0+8AbYx\n\
+    peUBik+7nMSJKTAKBggqhkjOPQQDAgNIADBFAiEAiK7uoUlhcx/8g8rgmgPi9UnU\n\
+    C/YtT7o9rDQ4vJ5KVlgCIFiDR8Xa9PQ7fvXHH4iSce17789boTNKHeeapBhwzaDg\n\
+    -----END CERTIFICATE-----\n";
+
 #[test]
 fn what_cannot_be_used_is_said_clearly() {
     let place = Place::new();
@@ -483,7 +493,7 @@ fn what_cannot_be_used_is_said_clearly() {
     let cut = &pair.certificate[..300];
     let two_keys = pair.key.clone() + &other.key;
     let der = String::from_utf8(vec![0x30, 0x01, 0x02]).unwrap();
-    let cases: [(&str, &str, &str); 13] = [
+    let cases: [(&str, &str, &str); 14] = [
         ("", &pair.key, "chain.pem: holds no certificate: it is empty"),
         ("hello", &pair.key, "chain.pem: holds no certificate: it is not in PEM form"),
         (&pair.key, &pair.key, "chain.pem: holds no certificate: it holds a private key"),
@@ -492,6 +502,7 @@ fn what_cannot_be_used_is_said_clearly() {
         (cut, &pair.key, "chain.pem: is cut off: the line '-----END CERTIFICATE-----' is missing"),
         (no_base64, &pair.key, "chain.pem: is damaged: what stands between BEGIN and END is not base64"),
         (damaged, &pair.key, "chain.pem: certificate 1 in it is damaged"),
+        (VERSION_1, &pair.key, "chain.pem: the certificate is of X.509 version 1, which has no place"),
         (&pair.certificate, &pair.certificate, "key.pem: holds no private key: it holds a certificate"),
         (&pair.certificate, locked, "key.pem: holds no private key: its key is locked with a passphrase"),
         (&pair.certificate, &two_keys, "key.pem: holds more than one private key"),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use super::support::{Nginx, Server, Tree, bytes_of, run};
+use super::support::{Nginx, Server, Tree, bytes_of, free_port, run, skipped, wait_until};
 use super::{proxy, text};
 
 /// An authority, and certificates of it, in files.
@@ -87,6 +87,38 @@ fn certificates_are_verified_unless_that_is_spelled_out() {
     let server = proxy(&tree, &keys, "");
     assert_eq!(server.get("/app/").status, 504);
     server.wait_for_error_line("which step", |line| line.contains("TLS was not agreed on"));
+}
+
+#[test]
+fn a_certificate_of_version_1_is_named_as_such() {
+    let tree = Tree::standard();
+    let openssl = |arguments: &str| {
+        let mut command = std::process::Command::new("openssl");
+        command.args(arguments.split(' ')).current_dir(tree.around()).stdin(std::process::Stdio::null());
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn()
+    };
+    let new_key = "req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout old.key";
+    let Ok(mut asked) = openssl(&format!("{new_key} -subj /CN=localhost -out old.csr")) else {
+        return skipped("certificates of X.509 version 1 (install openssl)");
+    };
+    assert!(asked.wait().unwrap().success());
+    let signed = openssl("x509 -req -in old.csr -signkey old.key -out old.pem").unwrap().wait();
+    assert!(signed.unwrap().success());
+    let port = free_port();
+    let mut origin =
+        openssl(&format!("s_server -quiet -www -accept {port} -cert old.pem -key old.key")).unwrap();
+    wait_until("openssl listens", std::time::Duration::from_secs(60), || {
+        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    let authorities = tree.around().join("old.pem");
+    let keys = format!("to = \"https://localhost:{port}\"\n");
+    let trusting = format!("[site.route.proxy.tls]\nauthorities = \"{}\"\n", authorities.display());
+    let server = proxy(&tree, &keys, &trusting);
+    let status = server.get("/app/").status;
+    origin.kill().unwrap();
+    origin.wait().unwrap();
+    assert_eq!(status, 502);
+    server.wait_for_error_line("why", |line| line.contains("its certificate is of X.509 version 1"));
 }
 
 #[test]
