@@ -1,5 +1,5 @@
-//! The reason phrase that a program or an origin gives its status (RFC 9112 section 4). Clients of HTTP/1 get it;
-//! HTTP/2 and HTTP/3 have none.
+//! The reason phrase that a program or an origin gives its status (RFC 9112 section 4). Clients of HTTP/1
+//! get it; HTTP/2 and HTTP/3 have none.
 
 /// The longest phrase in bytes that is passed on.
 pub const LONGEST_BYTES: usize = 256;
@@ -9,8 +9,8 @@ pub const LONGEST_BYTES: usize = 256;
 pub struct ReasonPhrase(Box<[u8]>);
 
 impl ReasonPhrase {
-    /// `None` where the registered phrase is to be sent: for the same phrase, for none, and for one that is too long
-    /// or holds other bytes than visible characters, spaces and those from 0x80.
+    /// `None` where the registered phrase is to be sent: for the same phrase, for none, and for one that is
+    /// too long or holds other bytes than visible characters, spaces and those from 0x80.
     pub fn new(status: u16, phrase: &[u8]) -> Option<ReasonPhrase> {
         let phrase = phrase.trim_ascii();
         let may_be_sent = |byte: &u8| *byte >= b' ' && *byte != 0x7f;
