@@ -201,7 +201,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::account_name::check_name;
+    use crate::config::check_account_name;
 
     fn account(user: &str, group: &str) -> Result<Option<Account>, AccountProblem> {
         let server =
@@ -251,7 +251,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_name_is_refused_or_asked_for(name in ".{0,20}") {
-            if check_name(&name).is_ok() {
+            if check_account_name(&name).is_ok() {
                 // Whatever the answer, it is one.
                 let _ = account(&name, "");
             }

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use super::network::{Network, NetworkMap};
+use crate::config::{Network, NetworkMap};
 
 /// The rules of one site or route.
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub struct AddressRules {
 
 impl AddressRules {
     /// The rules; `None` where both lists are empty, which lets everybody in. A network in both lists is refused: the
-    /// configuration says so before, see [`listed_twice`].
+    /// configuration says so before, see `listed_twice` in it.
     pub fn new(allow: &[Network], deny: &[Network]) -> Option<AddressRules> {
         if allow.is_empty() && deny.is_empty() {
             return None;
@@ -34,14 +34,9 @@ impl AddressRules {
     }
 }
 
-/// A network that stands in both lists, which leaves open what is meant.
-pub fn listed_twice(allow: &[Network], deny: &[Network]) -> Option<Network> {
-    deny.iter().find(|network| allow.contains(network)).copied()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::network::tests::{address, any_address, any_network, networks};
+    use super::super::test_networks::{address, any_address, any_network, networks};
     use super::*;
     use proptest::prelude::*;
 
@@ -79,9 +74,6 @@ mod tests {
         assert!(AddressRules::new(&[], &[]).is_none());
         assert!(!AddressRules::new(&networks(&["0.0.0.0/0"]), &[]).unwrap().allows(None));
         assert!(!AddressRules::new(&[], &networks(&["10.0.0.0/8"])).unwrap().allows(None));
-        let both = networks(&["10.0.0.0/8", "::1"]);
-        assert_eq!(listed_twice(&both, &networks(&["::1"])), Some(networks(&["::1"])[0]));
-        assert_eq!(listed_twice(&both, &networks(&["::2"])), None);
     }
 
     proptest! {

@@ -8,10 +8,9 @@ use touchstone_http::forwarded::forwarded_is_https;
 
 use super::client_table::Client;
 use super::connections::ConnectionPermit;
-use super::network::NetworkSet;
-use super::real_ip::{ClientField, client_address};
+use super::real_ip::client_address;
 use super::shared::AccessShared;
-use crate::config::Config;
+use crate::config::{ClientField, Config, NetworkSet};
 use touchstone_http::request_view::{RequestFields, values};
 
 /// The rules for connections, one for the whole configuration.

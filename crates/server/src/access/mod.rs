@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `connection_gate` | connections: how many per client, the PROXY protocol, who the client is |
 //! | `gate` | requests: the rules of a site or route together |
-//! | `network`, `allow` | networks, and which of them are let in |
+//! | `allow` | which networks are let in |
 //! | `client_table`, `rate` | what is remembered of clients, and how many requests they may make |
 //! | `connections` | how many connections each client has open |
 //! | `basic`, `checks` | user name and password, and how many are checked at a time |
@@ -25,7 +25,6 @@ mod client_table;
 mod connection_gate;
 mod connections;
 mod gate;
-mod network;
 mod pace;
 mod password_file;
 mod password_hash;
@@ -37,17 +36,17 @@ mod refusal;
 mod shared;
 mod success_cache;
 
-pub use allow::{AddressRules, listed_twice};
+pub use allow::AddressRules;
 pub use basic::{PendingCheck, User};
 pub use connection_gate::{Admission, ConnectionGate, TOO_MANY_CONNECTIONS};
 pub use connections::ConnectionPermit;
 pub use gate::{Admitted, Gate, Verdict, pass};
-pub use network::{Network, NetworkSet};
 pub use pace::{MinimumPace, Pace};
 pub use password_file::PasswordFile;
-pub use real_ip::ClientField;
 pub use refusal::Refusal;
 pub use shared::{AccessShared, Report};
 
+#[cfg(test)]
+mod test_networks;
 #[cfg(test)]
 mod tests;

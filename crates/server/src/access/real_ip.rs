@@ -10,30 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use touchstone_http::grammar::trim_optional_white_space;
 
-use super::network::NetworkSet;
-
-/// The field in which the trusted proxies name the client. Only one is looked at: a proxy that writes one passes the
-/// others through as the client sent them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientField {
-    /// `X-Forwarded-For`: addresses after commas.
-    XForwardedFor,
-    /// `Forwarded`: elements with `for=` (RFC 7239).
-    Forwarded,
-    /// `X-Real-IP`: one address.
-    XRealIp,
-}
-
-impl ClientField {
-    /// Its name in lower case.
-    pub fn name(self) -> &'static [u8] {
-        match self {
-            ClientField::XForwardedFor => b"x-forwarded-for",
-            ClientField::Forwarded => b"forwarded",
-            ClientField::XRealIp => b"x-real-ip",
-        }
-    }
-}
+use crate::config::{ClientField, NetworkSet};
 
 /// Who the client of a request is that came from `peer`. `values` are those of the field, in the order of the head.
 pub fn client_address<'v>(
@@ -174,7 +151,7 @@ fn split_outside_quotes(value: &[u8], separator: u8) -> Option<(&[u8], Option<&[
 
 #[cfg(test)]
 mod tests {
-    use super::super::network::tests::{address, networks};
+    use super::super::test_networks::{address, networks};
     use super::*;
     use proptest::prelude::*;
 

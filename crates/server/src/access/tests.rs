@@ -9,8 +9,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 
-use super::network::tests::networks;
 use super::password_hash::tests::{BCRYPT, SHA_256};
+use super::test_networks::networks;
 
 use super::*;
 use crate::config::{

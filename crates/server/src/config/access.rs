@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::network::Network;
 use super::parse::{Reader, Value};
 use super::section::{ABSENT, Choice, Key, Kind, Section};
 use super::{Loaded, SectionPlaces, SiteConfig, values};
-use crate::access::{ClientField, Network, listed_twice};
 
 /// The access keys of a site or route.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,6 +53,29 @@ pub struct RateLimitConfig {
     pub per: Duration,
     /// So many at once; 0: as many as `requests`.
     pub burst: u64,
+}
+
+/// The field in which the trusted proxies name the client. Only one is looked at: a proxy that writes one passes the
+/// others through as the client sent them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientField {
+    /// `X-Forwarded-For`: addresses after commas.
+    XForwardedFor,
+    /// `Forwarded`: elements with `for=` (RFC 7239).
+    Forwarded,
+    /// `X-Real-IP`: one address.
+    XRealIp,
+}
+
+impl ClientField {
+    /// Its name in lower case.
+    pub fn name(self) -> &'static [u8] {
+        match self {
+            ClientField::XForwardedFor => b"x-forwarded-for",
+            ClientField::Forwarded => b"forwarded",
+            ClientField::XRealIp => b"x-real-ip",
+        }
+    }
 }
 
 /// `[proxies]`
@@ -318,6 +341,11 @@ pub(super) fn read_rate_limit(
     })
 }
 
+/// A network that stands in both lists, which leaves open what is meant.
+fn listed_twice(allow: &[Network], deny: &[Network]) -> Option<Network> {
+    deny.iter().find(|network| allow.contains(network)).copied()
+}
+
 /// What is wrong with the access keys of a site or route: a key and a message.
 pub(super) fn problems(access: &AccessConfig) -> Vec<(&'static str, String)> {
     let twice = listed_twice(&access.allow, &access.deny);
@@ -346,5 +374,19 @@ impl Reader<'_> {
                 self.problem(places.item("proxy_protocol", position), message);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_in_both_lists_is_found() {
+        let networks =
+            |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Network>>();
+        let both = networks(&["10.0.0.0/8", "::1"]);
+        assert_eq!(listed_twice(&both, &networks(&["::1"])), Some(networks(&["::1"])[0]));
+        assert_eq!(listed_twice(&both, &networks(&["::2"])), None);
     }
 }

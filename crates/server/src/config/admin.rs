@@ -4,10 +4,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use super::network::Network;
 use super::parse::Reader;
 use super::section::{Choice, Key, Kind, Section};
 use super::{AcceptRequestId, Loaded, RequestIdConfig, values};
-use crate::access::Network;
 
 /// `[admin]`
 #[derive(Debug, Clone, PartialEq)]

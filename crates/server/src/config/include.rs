@@ -184,20 +184,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn places_of_what_the_machine_lacks_name_the_file() {
-        let directory = written(&[
-            ("main.toml", "include = 'conf.d/*.toml'\n[access_log]\npath = 'missing/log'\n"),
-            ("conf.d/a.toml", SITE),
-        ]);
-        let loaded = load_file(&directory.path().join("main.toml")).unwrap();
-        let found = crate::config::check_surroundings(&loaded.config, &loaded.places);
-        let mut files: Vec<_> =
-            found.iter().map(|problem| problem.file.file_name().unwrap().to_owned()).collect();
-        files.sort();
-        assert_eq!(files, ["a.toml", "main.toml"], "{found:?}");
-    }
-
     proptest! {
         #[test]
         fn patterns_match_as_expressions_do(pattern in "[ab*?]{0,6}", name in "[ab]{0,6}") {

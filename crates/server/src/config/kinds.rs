@@ -9,11 +9,11 @@ use toml::de::{DeInteger, DeValue};
 use touchstone_files::compress::level_range;
 use touchstone_http::content_coding::ContentCoding;
 
+use super::network::Network;
 use super::parse::{Reader, Value, alternatives};
 use super::section::{Choice, Key, Kind};
 use super::values;
 use super::{AccessLogFormat, KeyPlaces, Place};
-use crate::access::Network;
 
 impl Reader<'_> {
     /// The value of a key, into the struct of its section.

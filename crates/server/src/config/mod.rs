@@ -6,12 +6,12 @@
 //! * [`read_file`] and [`parse`] turn a TOML file into a [`Config`], or into every [`ConfigProblem`] that it has;
 //! * [`load_file`] does the same and keeps the [`ConfigPlaces`], so that what is found later (a missing root, a
 //!   port in use) can still be said with its line and column;
-//! * [`check_surroundings`] looks at what a configuration needs of the machine;
 //! * [`quick`] makes the configuration of `touchstone serve --root DIR --listen ADDR:PORT`;
 //! * [`documentation_markdown`], [`complete_example`] and [`explain`] write the table out for people.
 
 mod accelerator;
 mod access;
+mod account_name;
 mod acme;
 mod admin;
 mod ajp;
@@ -23,20 +23,24 @@ mod includes;
 pub mod keys;
 mod kinds;
 mod names;
+mod network;
 mod nsapi;
 mod parse;
 mod problem;
 mod proxy;
 mod route;
+pub mod routes;
 mod schema;
 mod section;
 mod server;
 mod servlet;
-mod surroundings;
 mod values;
 
 pub use accelerator::AcceleratorConfig;
-pub use access::{AccessConfig, BasicAuthenticationConfig, PasswordSource, ProxiesConfig, RateLimitConfig};
+pub use access::{
+    AccessConfig, BasicAuthenticationConfig, ClientField, PasswordSource, ProxiesConfig, RateLimitConfig,
+};
+pub use account_name::check_name as check_account_name;
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use admin::{AdminConfig, AdminListen};
 pub use ajp::{AjpConfig, Sessions};
@@ -45,6 +49,7 @@ pub use documentation::{complete_example, documentation_markdown, explain};
 pub use fastcgi::ProgramsConfig;
 pub use includes::{IncludesConfig, XBitHack};
 pub use names::{names_of_sites, route_name, site_name};
+pub use network::{Network, NetworkMap, NetworkSet};
 pub use nsapi::NsapiConfig;
 pub use parse::{Loaded, load_file, load_server_section, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
@@ -54,7 +59,6 @@ pub use route::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use schema::json_schema;
 pub use server::{ControlSocket, ServerConfig};
 pub use servlet::{JavaConfig, ServletConfig};
-pub use surroundings::check_surroundings;
 
 pub use touchstone_observe::log::{AccessLogConfig, ErrorLogConfig, LogDestination, LogLevel};
 pub use touchstone_observe::log_line::LineFormat as AccessLogFormat;

@@ -104,7 +104,7 @@ impl ConfigPlaces {
     }
 
     /// A problem at a place, or with the whole.
-    pub(super) fn problem(&self, place: Option<Place>, message: impl Into<String>) -> ConfigProblem {
+    pub fn problem(&self, place: Option<Place>, message: impl Into<String>) -> ConfigProblem {
         let file = self.files.get(place.map_or(0, |place| place.file));
         problem_at(file.map_or(Path::new(""), PathBuf::as_path), place, message)
     }

@@ -16,7 +16,7 @@ use super::parse::{Reader, Value};
 use super::proxy::{ProxyConfig, read_proxy};
 use super::section::{ABSENT, Key, Kind, Section};
 use super::servlet::{self, ServletConfig};
-use super::{SectionPlaces, values};
+use super::{SectionPlaces, routes, values};
 
 /// `[[site.route]]`: which requests, and what is done with them.
 #[derive(Debug, Clone, PartialEq)]
@@ -142,7 +142,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 are resolved before it is looked at. Empty: any path.",
             kind: Kind::Checked {
                 what: "path, with `*` and `**` as wildcards",
-                parse: |text, _| crate::route::check_path(text).map(|()| text.to_string()),
+                parse: |text, _| routes::check_path(text).map(|()| text.to_string()),
                 set: |route, value| route.path = value,
             },
         },
@@ -155,7 +155,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 like are ASCII.",
             kind: Kind::Checked {
                 what: "regular expression",
-                parse: |text, _| crate::route::check_pattern(text).map(|()| text.to_string()),
+                parse: |text, _| routes::check_pattern(text).map(|()| text.to_string()),
                 set: |route, value| route.pattern = value,
             },
         },
@@ -288,7 +288,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 removes one. Fields that frame the message cannot be set.",
             kind: Kind::Fields {
                 what: "table from names of header fields to values",
-                check: |name, _| crate::route::check_answer_field(name),
+                check: |name, _| routes::check_answer_field(name),
                 set: |route, value| route.headers = value,
             },
         },
@@ -449,8 +449,7 @@ pub(super) fn read_routes(
     let mut all_places = Vec::with_capacity(read.len());
     for (route, places) in read {
         if values_are_right {
-            let whole =
-                crate::route::problems(&route).into_iter().map(|problem| (problem.key, problem.message));
+            let whole = routes::problems(&route).into_iter().map(|problem| (problem.key, problem.message));
             for (key, message) in whole.chain(access::problems(&route.access)) {
                 reader.problem(places.key_below(key), message);
             }

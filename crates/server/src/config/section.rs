@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use touchstone_http::content_coding::ContentCoding;
 
+use super::network::Network;
 use super::parse::{Reader, Value};
 use super::{AccessLogFormat, LogDestination, SectionPlaces};
-use crate::access::Network;
 
 /// A section: the keys that stand together and the struct that they fill.
 pub struct Section<C: 'static> {

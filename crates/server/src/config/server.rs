@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::parse::Reader;
 use super::section::{Key, Kind, Section, as_usize};
-use super::{Loaded, SectionPlaces, values};
-use crate::account_name;
+use super::{Loaded, SectionPlaces, account_name, values};
 
 /// The longest path of a unix socket (sun_path without its end).
 const LONGEST_SOCKET_PATH_BYTES: usize = 107;

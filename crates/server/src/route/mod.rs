@@ -1,423 +1,384 @@
-//! Routes: what a site does differently for some requests.
+//! A site's routes and access rules together: what the connection asks before a handler answers.
 //!
-//! [`Routes`] is the table of a site: [`Routes::find`] gives the first route that matches a request. Paths without
-//! wildcards are looked up by hash, so that a site may have thousands of redirects; the others are tried in turn.
-//! Looking allocates nothing. [`SiteRules`] puts a site's routes and its access rules together, which is what the
-//! connection asks.
-//!
-//! | module | |
-//! |---|---|
-//! | `matcher` | what a route asks of a path, a field and a request |
-//! | `template` | where a redirect or rewrite leads |
-//! | `escape` | percent-encoding |
-//! | `answer_fields` | fields that the answer gets |
-//! | `rules` | a site's routes and access rules together |
+//! ```text
+//! request -> at_once: nothing in its way, as the site serves it -> the cache
+//!         -> resolve: routes, rewrites again from the first -> gates that it must pass -> outcome
+//! ```
 
-mod answer_fields;
-mod escape;
-mod matcher;
-mod rules;
-mod template;
-
-pub use answer_fields::{AnswerFields, check_answer_field};
-pub use rules::{AtOnce, Outcome, ProgramAtOnce, Resolved, SiteRules};
-
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
-use rustc_hash::FxHashMap;
-use touchstone_http::path::{PathRules, other_readings};
+use rustc_hash::FxHashSet;
 
-use crate::config::{IncludesConfig, RespondConfig, RouteConfig};
-use matcher::{PathMatch, RequestMatch};
-use template::{Template, Values};
+use crate::access::{AccessShared, Admitted, Gate};
+use touchstone_accelerator::layer::{Accelerator, CachedRoute};
+use touchstone_http::path::PathRules;
 use touchstone_http::request_view::RequestView;
+use touchstone_interfaces::handler::Interface;
 
-/// Something that is wrong with a route.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RouteProblem {
-    /// The route, from 0.
+use crate::answer::{Answer, Part};
+use crate::config::routes::{Action, AnswerFields, OwnFiles, Rewritten, Route, Routes};
+use crate::config::{RespondConfig, SiteConfig};
+use crate::interface::{self, RouteInterface};
+
+/// How often a request may be rewritten.
+const MOST_REWRITES: usize = 10;
+
+/// The rules of a site that has any.
+pub struct SiteRules {
+    gate: Option<Arc<Gate>>,
+    routes: Option<Routes>,
+    /// The gate of each route.
+    route_gates: Box<[Option<Arc<Gate>>]>,
+    /// The program of each route.
+    route_interfaces: Box<[RouteInterface]>,
+    /// Where the paths of programs begin, without the slash.
+    program_begins: FxHashSet<Box<[u8]>>,
+    has_programs_at_once: bool,
+    has_called_programs: bool,
+}
+
+/// Whether a request can be served from the cache at once.
+pub enum AtOnce {
+    /// It can, and is counted against rates; the route that matches it, if one does.
+    Serve(Admitted, Option<usize>),
+    /// [`SiteRules::resolve`] says what becomes of it; it is not counted yet.
+    Resolve,
+}
+
+/// A route whose program may answer a request at once.
+pub struct ProgramAtOnce<'r> {
+    /// The route.
     pub route: usize,
-    /// The key, or that of a table and a key in it (`redirect.to`).
-    pub key: &'static str,
-    /// What is wrong with it, with its name.
-    pub message: String,
+    /// Its program.
+    pub interface: &'r Arc<dyn Interface>,
+    /// The cache before it.
+    pub cache: Option<&'r CachedRoute>,
+    gate: Option<&'r Gate>,
 }
 
-impl std::fmt::Display for RouteProblem {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "route {}: {}", self.route + 1, self.message)
+impl ProgramAtOnce<'_> {
+    /// Lets the request through if nothing is to be waited for and nothing is against it, and counts it.
+    pub fn admit(&self, request: &RequestView<'_>) -> Option<Admitted> {
+        match self.gate {
+            None => Some(Admitted::default()),
+            Some(gate) => gate.admit_at_once(request),
+        }
     }
 }
 
-impl std::error::Error for RouteProblem {}
-
-/// The routes of a site, in their order.
-pub struct Routes {
-    routes: Box<[Route]>,
-    /// Routes with a path of their own, by that path.
-    exact: FxHashMap<Box<[u8]>, Vec<usize>>,
-    /// Routes with the beginning of paths, by that, which ends with a slash.
-    below: FxHashMap<Box<[u8]>, Vec<usize>>,
-    /// The longest of those beginnings; longer ones need not be looked up.
-    longest_below: usize,
-    /// The others.
-    others: Box<[usize]>,
+/// What the routes make of a request.
+pub struct Resolved<'r> {
+    /// What it must pass before the outcome is done, see [`pass`](crate::access::pass).
+    pub gates: Vec<&'r Gate>,
+    /// The path and query to go by instead of those of the request.
+    pub rewritten: Option<Rewritten>,
+    /// What is done then.
+    pub outcome: Outcome<'r>,
+    /// Fields for the answer, whatever it is, to be applied in this order.
+    pub fields: Vec<&'r AnswerFields>,
+    /// The last route that matched.
+    pub route: Option<&'r Route>,
 }
 
-/// One route.
-pub struct Route {
-    /// Its position, from 0.
-    pub index: usize,
-    path: PathMatch,
-    request: RequestMatch,
-    /// What is done with its requests.
-    pub action: Action,
-    /// The directory below which its files are, if not the site's: a position in [`Routes::roots`].
-    pub root: Option<usize>,
-    directory: Option<PathBuf>,
-    /// What it says of pages with directives, if that is not what the site says.
-    pub includes: Option<IncludesConfig>,
-    /// Fields that the answer gets.
-    pub fields: AnswerFields,
-    /// Field lines that are sent ahead of an answer that takes its time; empty: none.
-    pub early_hints: Arc<[u8]>,
-}
-
-/// What a route says of its own about files; otherwise it is as the site says.
-#[derive(Debug, Clone, Copy)]
-pub struct OwnFiles<'r> {
-    /// Below which directory they are.
-    pub directory: Option<&'r Path>,
-    /// Which are pages with directives.
-    pub includes: Option<&'r IncludesConfig>,
-}
-
-/// What is done with the requests of a route.
-#[derive(Debug)]
-pub enum Action {
-    /// They are served as the site serves them.
-    Files,
+/// What is done with a request.
+pub enum Outcome<'r> {
+    /// A file answers it.
+    Files {
+        /// The directory, if it is not the site's: a position in [`SiteRules::roots`].
+        root: Option<usize>,
+    },
     /// The client is sent elsewhere.
-    Redirect(Redirect),
-    /// They are served as if another path had been asked for.
-    Rewrite(Rewrite),
-    /// They are answered with this.
-    Respond(RespondConfig),
+    Redirect {
+        /// The status.
+        status: u16,
+        /// The value of `Location`.
+        location: Vec<u8>,
+    },
+    /// It is answered with this.
+    Respond(&'r RespondConfig),
+    /// A program answers it.
+    Handler(Arc<dyn Interface>),
+    /// It cannot be done: 400 where the request is to blame, 500 where the routes are.
+    Failed {
+        /// The status.
+        status: u16,
+        /// For the error log.
+        reason: &'static str,
+    },
 }
 
-/// Where a redirect leads.
-#[derive(Debug)]
-pub struct Redirect {
-    /// 301, 302, 303, 307 or 308.
-    pub status: u16,
-    to: Template,
-}
-
-/// Where a rewrite leads.
-#[derive(Debug)]
-pub struct Rewrite {
-    to: Template,
-}
-
-/// The path and query that a rewrite made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rewritten {
-    /// The path in its normal form.
-    pub path: Bytes,
-    /// The same written anew, which is what others are asked for.
-    pub path_as_sent: Bytes,
-    /// The query.
-    pub query: Option<Bytes>,
-}
-
-impl Routes {
-    /// Makes the routes ready; the error is the first thing that is wrong.
-    pub fn compile(configs: &[RouteConfig]) -> Result<Routes, RouteProblem> {
-        let mut routes = Vec::with_capacity(configs.len());
-        let mut roots = 0;
-        for (index, config) in configs.iter().enumerate() {
-            let mut route = compile_route(config)
-                .map_err(|mut problems| RouteProblem { route: index, ..problems.swap_remove(0) })?;
-            route.index = index;
-            if route.directory.is_some() || route.includes.is_some() {
-                route.root = Some(roots);
-                roots += 1;
-            }
-            routes.push(route);
-        }
-        let mut compiled = Routes {
-            routes: Box::default(),
-            exact: FxHashMap::default(),
-            below: FxHashMap::default(),
-            longest_below: 0,
-            others: Box::default(),
-        };
-        let mut others = Vec::new();
-        for route in &routes {
-            match &route.path {
-                PathMatch::Exact(path) => compiled.exact.entry(path.clone()).or_default().push(route.index),
-                PathMatch::Below(begin) => {
-                    compiled.longest_below = compiled.longest_below.max(begin.len());
-                    compiled.below.entry(begin.clone()).or_default().push(route.index);
-                }
-                PathMatch::Any | PathMatch::Expression(_) => others.push(route.index),
-            }
-        }
-        compiled.others = others.into();
-        compiled.routes = routes.into();
-        Ok(compiled)
-    }
-
-    /// The first route that matches.
-    #[inline]
-    pub fn find(&self, request: &RequestView<'_>) -> Option<&Route> {
-        self.find_unless(request, |_| false)
-    }
-
-    /// The first route that matches the same path with a slash behind it, where it is the beginning of that route's paths.
-    pub fn find_below(&self, request: &RequestView<'_>) -> Option<&Route> {
-        let path = [request.path, b"/"].concat();
-        let is_its_begin =
-            |route: &&Route| matches!(&route.path, PathMatch::Below(begin) if **begin == *path);
-        self.find(&RequestView { path: &path, ..*request }).filter(is_its_begin)
-    }
-
-    /// What routes say of their own about files, in the order of [`Route::root`].
-    pub fn roots(&self) -> impl Iterator<Item = OwnFiles<'_>> {
-        let own = |route: &Route| route.root.is_some();
-        self.routes.iter().filter(move |route| own(route)).map(|route| OwnFiles {
-            directory: route.directory.as_deref(),
-            includes: route.includes.as_ref(),
-        })
-    }
-
-    /// All routes in their order.
-    pub fn iter(&self) -> std::slice::Iter<'_, Route> {
-        self.routes.iter()
-    }
-
-    /// Whether another route than this one matches something that others may take the path for, see [`other_readings`].
-    fn is_ambiguous(
-        &self,
-        request: &RequestView<'_>,
-        route: Option<&Route>,
-        with_parameters: bool,
-        skip: impl Fn(usize) -> bool + Copy,
-    ) -> bool {
-        let index = route.map(|route| route.index);
-        other_readings(request.path, with_parameters).any(|path| {
-            let other = self.find_unless(&RequestView { path: &path, ..*request }, skip);
-            other.map(|other| other.index) != index
-        })
-    }
-
-    /// The first route that matches and is not to be skipped.
-    fn find_unless(&self, request: &RequestView<'_>, skip: impl Fn(usize) -> bool) -> Option<&Route> {
-        let mut first = usize::MAX;
-        let mut consider = |candidates: &[usize]| {
-            // In their order, so the first that fits is the only one of these that can count.
-            let fits = |index: &usize| !skip(*index) && self.routes[*index].matches(request);
-            if let Some(index) =
-                candidates.iter().take_while(|index| **index < first).copied().find(|index| fits(index))
-            {
-                first = index;
-            }
-        };
-        if let Some(candidates) = self.exact.get(request.path) {
-            consider(candidates);
-        }
-        if self.longest_below > 0 {
-            let window = &request.path[..request.path.len().min(self.longest_below)];
-            for slash in memchr::memchr_iter(b'/', window) {
-                if let Some(candidates) = self.below.get(&window[..=slash]) {
-                    consider(candidates);
-                }
-            }
-        }
-        consider(&self.others);
-        self.routes.get(first)
-    }
-}
-
-impl Route {
-    fn matches(&self, request: &RequestView<'_>) -> bool {
-        self.path.matches(request.path) && self.request.matches(request)
-    }
-
-    /// The beginning of its paths without the slash at the end, where it has one.
-    fn begin(&self) -> Option<&[u8]> {
-        match &self.path {
-            PathMatch::Below(begin) => begin.strip_suffix(b"/").filter(|begin| !begin.is_empty()),
-            PathMatch::Any | PathMatch::Exact(_) | PathMatch::Expression(_) => None,
-        }
-    }
-
-    /// Whether its requests are served just as the site's others are, with other access rules at most.
-    #[inline]
-    pub fn is_plain(&self) -> bool {
-        matches!(self.action, Action::Files) && self.root.is_none() && self.fields.is_empty()
-    }
-
-    /// What the wildcards or groups stand for: those of the pattern, where there is one.
-    fn captures<'p>(&self, path: &'p [u8]) -> Vec<&'p [u8]> {
-        self.captured().captures(path)
-    }
-
-    fn captured(&self) -> &PathMatch {
-        match self.request.pattern() {
-            PathMatch::Any => &self.path,
-            pattern => pattern,
-        }
-    }
-
-    fn values<'v>(&self, request: &RequestView<'v>, captures: &'v [&'v [u8]]) -> Values<'v> {
-        Values { captures, path: request.path, query: request.query, host: request.host }
-    }
-
-    /// The value of `Location`; `None` where it cannot be made, because the request has no host.
-    pub fn location(&self, redirect: &Redirect, request: &RequestView<'_>) -> Option<Vec<u8>> {
-        let captures = self.captures(request.path);
-        redirect.to.location(&self.values(request, &captures))
-    }
-
-    /// The path and query instead; `None` where it cannot be made: there is no host, or the path leads above the root.
-    pub fn rewritten(&self, rewrite: &Rewrite, request: &RequestView<'_>) -> Option<Rewritten> {
-        let captures = self.captures(request.path);
-        let (target, query) = rewrite.to.target(&self.values(request, &captures))?;
-        let read = PathRules::USUAL.read(&target).ok()?;
-        Some(Rewritten {
-            path: read.judged.into(),
-            path_as_sent: read.written.into(),
-            query: query.map(Bytes::from),
-        })
-    }
-}
-
-/// Whether the text is good for the key `path`.
-pub fn check_path(text: &str) -> Result<(), String> {
-    PathMatch::from_path(text).map(|_| ())
-}
-
-/// Whether the text is good for the key `pattern`.
-pub fn check_pattern(text: &str) -> Result<(), String> {
-    PathMatch::from_pattern(text).map(|_| ())
-}
-
-/// Everything that is wrong with a route as a whole, where its single values are right.
-pub fn problems(config: &RouteConfig) -> Vec<RouteProblem> {
-    compile_route(config).err().unwrap_or_default()
-}
-
-fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
-    let mut problems = Vec::new();
-    let mut problem =
-        |key: &'static str, message: String| problems.push(RouteProblem { route: 0, key, message });
-    let path = PathMatch::from_path(&config.path).unwrap_or_else(|message| {
-        problem("path", format!("'path': {message}"));
-        PathMatch::Any
-    });
-    let request =
-        RequestMatch::new(config).map_err(|message| problem("pattern", format!("'pattern': {message}"))).ok();
-    let names = match request.as_ref().map(RequestMatch::pattern) {
-        None | Some(PathMatch::Any) => path.capture_names(),
-        Some(pattern) => pattern.capture_names(),
+impl Outcome<'_> {
+    /// A path that others may take for one of another route.
+    pub const AMBIGUOUS: Outcome<'static> = Outcome::Failed {
+        status: 400,
+        reason: "a path can be read in two ways (an escaped slash, a backslash or a semicolon in it), \
+                 and different routes match these",
     };
-    let mut action = Action::Files;
-    if let Some(redirect) = &config.redirect {
-        if !matches!(redirect.status, 301 | 302 | 303 | 307 | 308) {
-            let message = format!("'status' must be 301, 302, 303, 307 or 308, not {}", redirect.status);
-            problem("redirect.status", message);
+
+    /// The answer; `None` where a file or a program is to give it.
+    pub fn answer(&self) -> Option<Answer> {
+        match self {
+            Outcome::Files { .. } | Outcome::Handler(_) => None,
+            Outcome::Redirect { status, location } => Some(Answer::redirect(*status, location)),
+            Outcome::Failed { status, .. } => Some(Answer::error(*status)),
+            Outcome::Respond(respond) => Some(match (respond.status, respond.body.as_str()) {
+                (status @ 400.., "") => Answer::error(status),
+                (status, "") => Answer::new(status),
+                (status, body) => Answer::new(status)
+                    .field("Content-Type", &respond.content_type)
+                    .part(Part::Bytes(body.as_bytes().to_vec().into())),
+            }),
         }
-        match Template::redirect(&redirect.to, &names) {
-            Ok(to) => action = Action::Redirect(Redirect { status: redirect.status, to }),
-            Err(message) => problem("redirect.to", format!("'to': {message}")),
-        }
-    }
-    if let Some(rewrite) = &config.rewrite {
-        match Template::rewrite(&rewrite.to, &names) {
-            Ok(to) => action = Action::Rewrite(Rewrite { to }),
-            Err(message) => problem("rewrite.to", format!("'to': {message}")),
-        }
-    }
-    if let Some(respond) = &config.respond {
-        if matches!(respond.status, 204 | 205 | 304) && !respond.body.is_empty() {
-            problem("respond.body", format!("'body': an answer with status {} has none", respond.status));
-        }
-        if !(200..600).contains(&respond.status) {
-            problem("respond.status", format!("'status' must be from 200 to 599, not {}", respond.status));
-        }
-        action = Action::Respond(respond.clone());
-    }
-    let has_program = config.proxy.is_some()
-        || config.cgi.is_some()
-        || config.fastcgi.is_some()
-        || config.scgi.is_some()
-        || config.php.is_some()
-        || config.ajp.is_some()
-        || config.nsapi.is_some()
-        || config.servlet.is_some();
-    if config.cache.is_some() && !has_program {
-        let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files have a cache already";
-        problem("cache", message.to_string());
-    }
-    for (key, message) in contradictions(config) {
-        problem(key, message);
-    }
-    let fields = AnswerFields::new(&config.headers);
-    match request {
-        Some(request) if problems.is_empty() => {
-            let directory = config.root.clone();
-            let hints: String = config.early_hints.iter().map(|value| format!("Link: {value}\r\n")).collect();
-            let early_hints = Arc::from(hints.into_bytes());
-            let includes = config.includes.clone();
-            Ok(Route {
-                index: 0,
-                path,
-                request,
-                action,
-                root: None,
-                directory,
-                includes,
-                fields,
-                early_hints,
-            })
-        }
-        _ => Err(problems),
     }
 }
 
-/// Keys of which only one can be done.
-fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
-    let set = [
-        ("redirect", config.redirect.is_some()),
-        ("rewrite", config.rewrite.is_some()),
-        ("respond", config.respond.is_some()),
-        ("cgi", config.cgi.is_some()),
-        ("fastcgi", config.fastcgi.is_some()),
-        ("scgi", config.scgi.is_some()),
-        ("php", config.php.is_some()),
-        ("ajp", config.ajp.is_some()),
-        ("proxy", config.proxy.is_some()),
-        ("nsapi", config.nsapi.is_some()),
-        ("servlet", config.servlet.is_some()),
-        ("root", config.root.is_some()),
-    ];
-    let given: Vec<&'static str> = set.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
-    match given.as_slice() {
-        // A rewritten request is one for a file still, and programs are files.
-        [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "nsapi" | "scgi" | "php", "root"] => Vec::new(),
-        // How programs run that an obj.conf leads to.
-        ["cgi", "nsapi"] | ["cgi", "nsapi", "root"] => Vec::new(),
-        // Where the containers are, for `isolation = "ajp"`.
-        ["ajp", "servlet"] => Vec::new(),
-        [first, others @ ..] => {
-            let message = |key: &&'static str| {
-                (*key, format!("'{key}' and '{first}' cannot both be done; make two routes"))
-            };
-            others.iter().map(message).collect()
+impl SiteRules {
+    /// Makes the rules of a site ready; `None` where it has none. The error says everything that is wrong.
+    pub fn open(
+        config: &SiteConfig,
+        shared: &Arc<AccessShared>,
+        accelerator: &Arc<Accelerator>,
+    ) -> Result<Option<SiteRules>, Vec<String>> {
+        // The same after a reload, so that what clients have used up is remembered.
+        let name = (&config.hosts, &config.listen);
+        let gate = Gate::open(&config.access, &name, shared)?;
+        let routes = match config.routes.as_slice() {
+            [] => None,
+            routes => Some(Routes::compile(routes).map_err(|problem| vec![problem.to_string()])?),
+        };
+        let open = |(index, route): (usize, &crate::config::RouteConfig)| {
+            Gate::open_below(gate.as_ref(), &route.access, &(&name, index), shared)
+        };
+        let route_gates = config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
+        let open = |(index, route)| {
+            interface::open(route, config, accelerator)
+                .map_err(|problem| vec![format!("route {}: {problem}", index + 1)])
+        };
+        let route_interfaces: Box<[_]> =
+            config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
+        let says_nothing = gate.is_none() && routes.is_none();
+        let any = |of: fn(&dyn Interface) -> bool| {
+            let mut interfaces =
+                route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
+            interfaces.any(|interface| of(&**interface))
+        };
+        let program_begins = routes.iter().flat_map(Routes::iter).filter_map(|route| {
+            let is_programs = route_interfaces.get(route.index)?.interface.is_some();
+            route.begin().filter(|_| is_programs).map(Box::from)
+        });
+        let program_begins = program_begins.collect();
+        let has_programs_at_once = any(|interface| interface.answers_at_once());
+        let has_called_programs = any(|interface| interface.is_called());
+        Ok((!says_nothing).then_some(SiteRules {
+            gate,
+            routes,
+            route_gates,
+            route_interfaces,
+            program_begins,
+            has_programs_at_once,
+            has_called_programs,
+        }))
+    }
+
+    /// What routes say of their own about files.
+    pub fn roots(&self) -> impl Iterator<Item = OwnFiles<'_>> {
+        self.routes.iter().flat_map(Routes::roots)
+    }
+
+    /// The routes that have the cache.
+    pub fn caches(&self) -> impl Iterator<Item = &CachedRoute> {
+        self.route_interfaces.iter().filter_map(|route| route.cache.as_ref())
+    }
+
+    /// The programs that have something to do before the first request comes.
+    pub fn early(&self) -> impl Iterator<Item = &Arc<dyn Interface>> {
+        let interfaces = self.route_interfaces.iter().filter_map(|route| route.interface.as_ref());
+        interfaces.filter(|interface| interface.begins_early())
+    }
+
+    /// Whether clients' addresses must be known for these rules.
+    pub fn wants_peers(&self) -> bool {
+        let tells_programs = self.route_interfaces.iter().any(|route| route.interface.is_some());
+        self.gate.is_some() || tells_programs || self.route_gates.iter().any(Option::is_some)
+    }
+
+    /// Whether a GET of a file that is in the cache may be answered with what is there.
+    #[inline]
+    pub fn at_once(&self, request: &RequestView<'_>) -> AtOnce {
+        let route = self.routes.as_ref().and_then(|routes| routes.find(request));
+        if route.is_some_and(|route| !route.is_plain() || self.interface_of(route).is_some()) {
+            return AtOnce::Resolve;
         }
+        let admitted = match self.gate_of(route) {
+            None => Some(Admitted::default()),
+            Some(gate) => gate.admit_at_once(request),
+        };
+        let index = route.map(|route| route.index);
+        admitted.map_or(AtOnce::Resolve, |admitted| AtOnce::Serve(admitted, index))
+    }
+
+    /// Whether there is a program that may answer at once.
+    pub fn has_programs_at_once(&self) -> bool {
+        self.has_programs_at_once
+    }
+
+    /// Whether there is a program that may be called on a thread for calls.
+    pub fn has_called_programs(&self) -> bool {
+        self.has_called_programs
+    }
+
+    /// The program that answers a request, where the routes say nothing else of it.
+    #[inline]
+    pub fn program_at_once(&self, request: &RequestView<'_>) -> Option<ProgramAtOnce<'_>> {
+        let route = self.routes.as_ref()?.find(request)?;
+        let RouteInterface { interface, cache } = self.route_interfaces.get(route.index)?;
+        let interface = interface.as_ref()?;
+        let says_nothing_else =
+            matches!(route.action, Action::Files) && route.fields.is_empty() && route.early_hints.is_empty();
+        let says_nothing_else = says_nothing_else && route.includes.is_none();
+        says_nothing_else.then(|| ProgramAtOnce {
+            route: route.index,
+            interface,
+            cache: cache.as_ref(),
+            gate: self.gate_of(Some(route)),
+        })
+    }
+
+    /// Goes through the routes, again after each rewrite. A route that has rewritten a request is not looked at again
+    /// for it, so that it can lead into what it matches itself.
+    pub fn resolve(&self, request: &RequestView<'_>) -> Resolved<'_> {
+        let mut resolved = Resolved {
+            gates: Vec::new(),
+            rewritten: None,
+            outcome: Outcome::Files { root: None },
+            fields: Vec::new(),
+            route: None,
+        };
+        let mut used = Vec::new();
+        let mut root = None;
+        loop {
+            let now = match &resolved.rewritten {
+                None => *request,
+                Some(new) => RequestView { path: &new.path, query: new.query.as_deref(), ..*request },
+            };
+            let routes = self.routes.as_ref();
+            let is_used = |index| used.contains(&index);
+            let route = routes.and_then(|routes| routes.find_unless(&now, is_used));
+            resolved.gates.extend(self.gate_of(route));
+            let interface = route.and_then(|route| self.interface_of(route));
+            let with_parameters = !interface.is_some_and(|interface| interface.judges_parameters());
+            let is_ambiguous =
+                routes.is_some_and(|routes| routes.is_ambiguous(&now, route, with_parameters, is_used));
+            if is_ambiguous {
+                resolved.outcome = Outcome::AMBIGUOUS;
+                return resolved;
+            }
+            let Some(route) = route else {
+                resolved.outcome = Outcome::Files { root };
+                return resolved;
+            };
+            resolved.route = Some(route);
+            if !route.fields.is_empty() {
+                resolved.fields.push(&route.fields);
+            }
+            root = route.root.or(root);
+            let rewrite = match &route.action {
+                Action::Rewrite(rewrite) => rewrite,
+                other => {
+                    resolved.outcome = match self.interface_of(route) {
+                        Some(interface) => Outcome::Handler(interface.clone()),
+                        None => outcome(route, other, root, &now),
+                    };
+                    return resolved;
+                }
+            };
+            if used.len() == MOST_REWRITES {
+                let reason = "a request was rewritten more than ten times; the routes lead in circles";
+                resolved.outcome = Outcome::Failed { status: 500, reason };
+                return resolved;
+            }
+            used.push(route.index);
+            match route.rewritten(rewrite, &now) {
+                Some(new) => resolved.rewritten = Some(new),
+                None => {
+                    let reason = "a rewrite leads above the root or to a path that can be read in two ways, or needs a host that \
+                         the request does not name";
+                    resolved.outcome = Outcome::Failed { status: 400, reason };
+                    return resolved;
+                }
+            }
+        }
+    }
+
+    /// Whether a path with repeated slashes, which others may count, leads elsewhere where they count.
+    pub fn resolves_otherwise(
+        &self,
+        resolved: &Resolved<'_>,
+        request: &RequestView<'_>,
+        path_as_sent: &[u8],
+    ) -> bool {
+        if memchr::memmem::find(path_as_sent, b"//").is_none() {
+            return false;
+        }
+        let as_counted = decoded(path_as_sent);
+        let other = self.resolve(&RequestView { path: &as_counted, ..*request });
+        let is_same_gate = |(one, other): (&&Gate, &&Gate)| std::ptr::eq(*one, *other);
+        other.route.map(|route| route.index) != resolved.route.map(|route| route.index)
+            || other.gates.len() != resolved.gates.len()
+            || !other.gates.iter().zip(&resolved.gates).all(is_same_gate)
+    }
+
+    /// Whether the path lacks only the slash at its end to be that of a route with a program.
+    pub fn lacks_slash(&self, request: &RequestView<'_>) -> bool {
+        self.program_begins.contains(request.path)
+            && self
+                .routes
+                .as_ref()
+                .and_then(|routes| routes.find_below(request))
+                .is_some_and(|route| self.interface_of(route).is_some())
+    }
+
+    /// The program of a route, by the route's position.
+    pub fn interface_at(&self, route: usize) -> Option<&Arc<dyn Interface>> {
+        self.route_interfaces.get(route)?.interface.as_ref()
+    }
+
+    fn interface_of(&self, route: &Route) -> Option<&Arc<dyn Interface>> {
+        self.route_interfaces.get(route.index)?.interface.as_ref()
+    }
+
+    fn gate_of(&self, route: Option<&Route>) -> Option<&Gate> {
+        let gate = match route {
+            Some(route) => self.route_gates.get(route.index)?,
+            None => &self.gate,
+        };
+        gate.as_deref()
+    }
+}
+
+/// A written path without its escapes, and with its repeated slashes.
+fn decoded(written: &[u8]) -> Vec<u8> {
+    let read = |segment: &[u8]| PathRules::USUAL.read(&[b"/", segment].concat()).unwrap_or_default().judged;
+    let segments = written.split(|&byte| byte == b'/').skip(1);
+    segments.flat_map(|segment| if segment.is_empty() { b"/".to_vec() } else { read(segment) }).collect()
+}
+
+fn outcome<'r>(
+    route: &Route,
+    action: &'r Action,
+    root: Option<usize>,
+    request: &RequestView<'_>,
+) -> Outcome<'r> {
+    match action {
+        Action::Redirect(redirect) => match route.location(redirect, request) {
+            Some(location) => Outcome::Redirect { status: redirect.status, location },
+            None => Outcome::Failed {
+                status: 400,
+                reason: "a redirect needs a host that the request does not name",
+            },
+        },
+        Action::Respond(respond) => Outcome::Respond(respond),
+        Action::Files | Action::Rewrite(_) => Outcome::Files { root },
     }
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::access::{AccessShared, pass};
-use crate::config::{Config, parse};
+use crate::config::{Config, RouteConfig, parse};
 use touchstone_accelerator::layer::Accelerator;
 use touchstone_accelerator::store::Store;
 use touchstone_http::request_view::RequestView;
@@ -460,7 +460,7 @@ fn what_is_not_there_is_said_with_its_place() {
                 [[site.route]]\nroot = 'none'\n[[site.route]]\n[site.route.basic_authentication]\nfile = 'none'\n";
     std::fs::write(&path, text).unwrap();
     let loaded = crate::config::load_file(&path).unwrap();
-    let problems = crate::config::check_surroundings(&loaded.config, &loaded.places);
+    let problems = crate::surroundings::check_surroundings(&loaded.config, &loaded.places);
     let shown = format!("{}/", directory.path().display());
     let problems: Vec<String> =
         problems.iter().map(|problem| problem.to_string().replace(&shown, "")).collect();

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use touchstone_interfaces::proxy::OriginUrl;
+use touchstone_server::check_surroundings;
 use touchstone_server::config::{
-    Config, ConfigPlaces, ControlSocket, accelerate, check_surroundings, parse_duration_text, parse_size_text,
+    Config, ConfigPlaces, ControlSocket, accelerate, parse_duration_text, parse_size_text,
 };
 
 use super::serve::{log_destination, serve_until_ended};

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_server::config::{
     AccessLogFormat, Config, ConfigPlaces, ConfigProblem, DirectoryListing, LogDestination, accelerate,
-    check_surroundings, load_file, parse, quick,
+    load_file, parse, quick,
 };
-use touchstone_server::{Inheritance, Server};
+use touchstone_server::{Inheritance, Server, check_surroundings};
 
 use super::serve_target::Target;
 use super::toml_text::toml_string;

@@ -10,7 +10,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use touchstone_interfaces::proxy::OriginUrl;
-use touchstone_server::config::{check_surroundings, load_text};
+use touchstone_server::check_surroundings;
+use touchstone_server::config::load_text;
 
 use super::print::print;
 use crate::exit::Exit;

@@ -216,25 +216,25 @@ fn address_bits(address: IpAddr) -> u8 {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    pub(crate) fn network(text: &str) -> Network {
+    fn network(text: &str) -> Network {
         text.parse().unwrap()
     }
 
-    pub(crate) fn networks(texts: &[&str]) -> Vec<Network> {
+    fn networks(texts: &[&str]) -> Vec<Network> {
         texts.iter().map(|text| network(text)).collect()
     }
 
-    pub(crate) fn address(text: &str) -> IpAddr {
+    fn address(text: &str) -> IpAddr {
         text.parse().unwrap()
     }
 
     /// Addresses and networks of few different bits, so that they meet.
-    pub(crate) fn any_address() -> impl Strategy<Value = IpAddr> {
+    fn any_address() -> impl Strategy<Value = IpAddr> {
         let near = |bits: u8| (bits & 3) << 6 | bits & 3;
         prop_oneof![
             any::<[u8; 4]>().prop_map(move |bytes| IpAddr::V4(Ipv4Addr::from(bytes.map(near)))),
@@ -245,7 +245,7 @@ pub(crate) mod tests {
         ]
     }
 
-    pub(crate) fn any_network() -> impl Strategy<Value = Network> {
+    fn any_network() -> impl Strategy<Value = Network> {
         (any_address(), 0u8..=128).prop_map(|(address, length)| {
             let address = address.to_canonical();
             let length = length.min(address_bits(address));

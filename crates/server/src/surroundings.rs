@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::{
-    AccessConfig, AcmeConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, ControlSocket,
-    LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig,
-};
 use crate::access::PasswordFile;
 use crate::acme::read_hmac_key;
 use crate::admin_token::read_token;
+use crate::config::{
+    AccessConfig, AcmeConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, ControlSocket,
+    LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig,
+};
 use crate::privileges::Account;
 use touchstone_tls::read_certificates;
 
@@ -386,5 +386,20 @@ root =   'file'
         let problems = check_surroundings(&config, &ConfigPlaces::default());
         assert_eq!(problems.len(), 1);
         assert_eq!(problems[0].to_string(), "root '/nowhere/at/all' does not exist");
+    }
+
+    #[test]
+    fn places_of_what_the_machine_lacks_name_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("conf.d")).unwrap();
+        let site = "[[site]]\nlisten = ['127.0.0.1:1']\nroot = 'www'\n";
+        fs::write(directory.path().join("conf.d/a.toml"), site).unwrap();
+        let main = "include = 'conf.d/*.toml'\n[access_log]\npath = 'missing/log'\n";
+        let loaded = load_file(&write(directory.path(), main)).unwrap();
+        let found = check_surroundings(&loaded.config, &loaded.places);
+        let mut files: Vec<_> =
+            found.iter().map(|problem| problem.file.file_name().unwrap().to_owned()).collect();
+        files.sort();
+        assert_eq!(files, ["a.toml", "site.toml"], "{found:?}");
     }
 }

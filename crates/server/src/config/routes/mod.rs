@@ -1,0 +1,420 @@
+//! Routes: what a site does differently for some requests.
+//!
+//! [`Routes`] is the table of a site: [`Routes::find`] gives the first route that matches a request. Paths without
+//! wildcards are looked up by hash, so that a site may have thousands of redirects; the others are tried in turn.
+//! Looking allocates nothing.
+//!
+//! | module | |
+//! |---|---|
+//! | `matcher` | what a route asks of a path, a field and a request |
+//! | `template` | where a redirect or rewrite leads |
+//! | `escape` | percent-encoding |
+//! | `answer_fields` | fields that the answer gets |
+
+mod answer_fields;
+mod escape;
+mod matcher;
+mod template;
+
+pub use answer_fields::{AnswerFields, check_answer_field};
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustc_hash::FxHashMap;
+use touchstone_http::path::{PathRules, other_readings};
+
+use super::{IncludesConfig, RespondConfig, RouteConfig};
+use matcher::{PathMatch, RequestMatch};
+use template::{Template, Values};
+use touchstone_http::request_view::RequestView;
+
+/// Something that is wrong with a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteProblem {
+    /// The route, from 0.
+    pub route: usize,
+    /// The key, or that of a table and a key in it (`redirect.to`).
+    pub key: &'static str,
+    /// What is wrong with it, with its name.
+    pub message: String,
+}
+
+impl std::fmt::Display for RouteProblem {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "route {}: {}", self.route + 1, self.message)
+    }
+}
+
+impl std::error::Error for RouteProblem {}
+
+/// The routes of a site, in their order.
+pub struct Routes {
+    routes: Box<[Route]>,
+    /// Routes with a path of their own, by that path.
+    exact: FxHashMap<Box<[u8]>, Vec<usize>>,
+    /// Routes with the beginning of paths, by that, which ends with a slash.
+    below: FxHashMap<Box<[u8]>, Vec<usize>>,
+    /// The longest of those beginnings; longer ones need not be looked up.
+    longest_below: usize,
+    /// The others.
+    others: Box<[usize]>,
+}
+
+/// One route.
+pub struct Route {
+    /// Its position, from 0.
+    pub index: usize,
+    path: PathMatch,
+    request: RequestMatch,
+    /// What is done with its requests.
+    pub action: Action,
+    /// The directory below which its files are, if not the site's: a position in [`Routes::roots`].
+    pub root: Option<usize>,
+    directory: Option<PathBuf>,
+    /// What it says of pages with directives, if that is not what the site says.
+    pub includes: Option<IncludesConfig>,
+    /// Fields that the answer gets.
+    pub fields: AnswerFields,
+    /// Field lines that are sent ahead of an answer that takes its time; empty: none.
+    pub early_hints: Arc<[u8]>,
+}
+
+/// What a route says of its own about files; otherwise it is as the site says.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnFiles<'r> {
+    /// Below which directory they are.
+    pub directory: Option<&'r Path>,
+    /// Which are pages with directives.
+    pub includes: Option<&'r IncludesConfig>,
+}
+
+/// What is done with the requests of a route.
+#[derive(Debug)]
+pub enum Action {
+    /// They are served as the site serves them.
+    Files,
+    /// The client is sent elsewhere.
+    Redirect(Redirect),
+    /// They are served as if another path had been asked for.
+    Rewrite(Rewrite),
+    /// They are answered with this.
+    Respond(RespondConfig),
+}
+
+/// Where a redirect leads.
+#[derive(Debug)]
+pub struct Redirect {
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+    to: Template,
+}
+
+/// Where a rewrite leads.
+#[derive(Debug)]
+pub struct Rewrite {
+    to: Template,
+}
+
+/// The path and query that a rewrite made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewritten {
+    /// The path in its normal form.
+    pub path: Bytes,
+    /// The same written anew, which is what others are asked for.
+    pub path_as_sent: Bytes,
+    /// The query.
+    pub query: Option<Bytes>,
+}
+
+impl Routes {
+    /// Makes the routes ready; the error is the first thing that is wrong.
+    pub fn compile(configs: &[RouteConfig]) -> Result<Routes, RouteProblem> {
+        let mut routes = Vec::with_capacity(configs.len());
+        let mut roots = 0;
+        for (index, config) in configs.iter().enumerate() {
+            let mut route = compile_route(config)
+                .map_err(|mut problems| RouteProblem { route: index, ..problems.swap_remove(0) })?;
+            route.index = index;
+            if route.directory.is_some() || route.includes.is_some() {
+                route.root = Some(roots);
+                roots += 1;
+            }
+            routes.push(route);
+        }
+        let mut compiled = Routes {
+            routes: Box::default(),
+            exact: FxHashMap::default(),
+            below: FxHashMap::default(),
+            longest_below: 0,
+            others: Box::default(),
+        };
+        let mut others = Vec::new();
+        for route in &routes {
+            match &route.path {
+                PathMatch::Exact(path) => compiled.exact.entry(path.clone()).or_default().push(route.index),
+                PathMatch::Below(begin) => {
+                    compiled.longest_below = compiled.longest_below.max(begin.len());
+                    compiled.below.entry(begin.clone()).or_default().push(route.index);
+                }
+                PathMatch::Any | PathMatch::Expression(_) => others.push(route.index),
+            }
+        }
+        compiled.others = others.into();
+        compiled.routes = routes.into();
+        Ok(compiled)
+    }
+
+    /// The first route that matches.
+    #[inline]
+    pub fn find(&self, request: &RequestView<'_>) -> Option<&Route> {
+        self.find_unless(request, |_| false)
+    }
+
+    /// The first route that matches the same path with a slash behind it, where it is the beginning of that route's paths.
+    pub fn find_below(&self, request: &RequestView<'_>) -> Option<&Route> {
+        let path = [request.path, b"/"].concat();
+        let is_its_begin =
+            |route: &&Route| matches!(&route.path, PathMatch::Below(begin) if **begin == *path);
+        self.find(&RequestView { path: &path, ..*request }).filter(is_its_begin)
+    }
+
+    /// What routes say of their own about files, in the order of [`Route::root`].
+    pub fn roots(&self) -> impl Iterator<Item = OwnFiles<'_>> {
+        let own = |route: &Route| route.root.is_some();
+        self.routes.iter().filter(move |route| own(route)).map(|route| OwnFiles {
+            directory: route.directory.as_deref(),
+            includes: route.includes.as_ref(),
+        })
+    }
+
+    /// All routes in their order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Route> {
+        self.routes.iter()
+    }
+
+    /// Whether another route than this one matches something that others may take the path for, see [`other_readings`].
+    pub fn is_ambiguous(
+        &self,
+        request: &RequestView<'_>,
+        route: Option<&Route>,
+        with_parameters: bool,
+        skip: impl Fn(usize) -> bool + Copy,
+    ) -> bool {
+        let index = route.map(|route| route.index);
+        other_readings(request.path, with_parameters).any(|path| {
+            let other = self.find_unless(&RequestView { path: &path, ..*request }, skip);
+            other.map(|other| other.index) != index
+        })
+    }
+
+    /// The first route that matches and is not to be skipped.
+    pub fn find_unless(&self, request: &RequestView<'_>, skip: impl Fn(usize) -> bool) -> Option<&Route> {
+        let mut first = usize::MAX;
+        let mut consider = |candidates: &[usize]| {
+            // In their order, so the first that fits is the only one of these that can count.
+            let fits = |index: &usize| !skip(*index) && self.routes[*index].matches(request);
+            if let Some(index) =
+                candidates.iter().take_while(|index| **index < first).copied().find(|index| fits(index))
+            {
+                first = index;
+            }
+        };
+        if let Some(candidates) = self.exact.get(request.path) {
+            consider(candidates);
+        }
+        if self.longest_below > 0 {
+            let window = &request.path[..request.path.len().min(self.longest_below)];
+            for slash in memchr::memchr_iter(b'/', window) {
+                if let Some(candidates) = self.below.get(&window[..=slash]) {
+                    consider(candidates);
+                }
+            }
+        }
+        consider(&self.others);
+        self.routes.get(first)
+    }
+}
+
+impl Route {
+    /// Whether the request is one of its own.
+    #[inline]
+    pub fn matches(&self, request: &RequestView<'_>) -> bool {
+        self.path.matches(request.path) && self.request.matches(request)
+    }
+
+    /// The beginning of its paths without the slash at the end, where it has one.
+    pub fn begin(&self) -> Option<&[u8]> {
+        match &self.path {
+            PathMatch::Below(begin) => begin.strip_suffix(b"/").filter(|begin| !begin.is_empty()),
+            PathMatch::Any | PathMatch::Exact(_) | PathMatch::Expression(_) => None,
+        }
+    }
+
+    /// Whether its requests are served just as the site's others are, with other access rules at most.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        matches!(self.action, Action::Files) && self.root.is_none() && self.fields.is_empty()
+    }
+
+    /// What the wildcards or groups stand for: those of the pattern, where there is one.
+    fn captures<'p>(&self, path: &'p [u8]) -> Vec<&'p [u8]> {
+        self.captured().captures(path)
+    }
+
+    fn captured(&self) -> &PathMatch {
+        match self.request.pattern() {
+            PathMatch::Any => &self.path,
+            pattern => pattern,
+        }
+    }
+
+    fn values<'v>(&self, request: &RequestView<'v>, captures: &'v [&'v [u8]]) -> Values<'v> {
+        Values { captures, path: request.path, query: request.query, host: request.host }
+    }
+
+    /// The value of `Location`; `None` where it cannot be made, because the request has no host.
+    pub fn location(&self, redirect: &Redirect, request: &RequestView<'_>) -> Option<Vec<u8>> {
+        let captures = self.captures(request.path);
+        redirect.to.location(&self.values(request, &captures))
+    }
+
+    /// The path and query instead; `None` where it cannot be made: there is no host, or the path leads above the root.
+    pub fn rewritten(&self, rewrite: &Rewrite, request: &RequestView<'_>) -> Option<Rewritten> {
+        let captures = self.captures(request.path);
+        let (target, query) = rewrite.to.target(&self.values(request, &captures))?;
+        let read = PathRules::USUAL.read(&target).ok()?;
+        Some(Rewritten {
+            path: read.judged.into(),
+            path_as_sent: read.written.into(),
+            query: query.map(Bytes::from),
+        })
+    }
+}
+
+/// Whether the text is good for the key `path`.
+pub fn check_path(text: &str) -> Result<(), String> {
+    PathMatch::from_path(text).map(|_| ())
+}
+
+/// Whether the text is good for the key `pattern`.
+pub fn check_pattern(text: &str) -> Result<(), String> {
+    PathMatch::from_pattern(text).map(|_| ())
+}
+
+/// Everything that is wrong with a route as a whole, where its single values are right.
+pub fn problems(config: &RouteConfig) -> Vec<RouteProblem> {
+    compile_route(config).err().unwrap_or_default()
+}
+
+fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
+    let mut problems = Vec::new();
+    let mut problem =
+        |key: &'static str, message: String| problems.push(RouteProblem { route: 0, key, message });
+    let path = PathMatch::from_path(&config.path).unwrap_or_else(|message| {
+        problem("path", format!("'path': {message}"));
+        PathMatch::Any
+    });
+    let request =
+        RequestMatch::new(config).map_err(|message| problem("pattern", format!("'pattern': {message}"))).ok();
+    let names = match request.as_ref().map(RequestMatch::pattern) {
+        None | Some(PathMatch::Any) => path.capture_names(),
+        Some(pattern) => pattern.capture_names(),
+    };
+    let mut action = Action::Files;
+    if let Some(redirect) = &config.redirect {
+        if !matches!(redirect.status, 301 | 302 | 303 | 307 | 308) {
+            let message = format!("'status' must be 301, 302, 303, 307 or 308, not {}", redirect.status);
+            problem("redirect.status", message);
+        }
+        match Template::redirect(&redirect.to, &names) {
+            Ok(to) => action = Action::Redirect(Redirect { status: redirect.status, to }),
+            Err(message) => problem("redirect.to", format!("'to': {message}")),
+        }
+    }
+    if let Some(rewrite) = &config.rewrite {
+        match Template::rewrite(&rewrite.to, &names) {
+            Ok(to) => action = Action::Rewrite(Rewrite { to }),
+            Err(message) => problem("rewrite.to", format!("'to': {message}")),
+        }
+    }
+    if let Some(respond) = &config.respond {
+        if matches!(respond.status, 204 | 205 | 304) && !respond.body.is_empty() {
+            problem("respond.body", format!("'body': an answer with status {} has none", respond.status));
+        }
+        if !(200..600).contains(&respond.status) {
+            problem("respond.status", format!("'status' must be from 200 to 599, not {}", respond.status));
+        }
+        action = Action::Respond(respond.clone());
+    }
+    let has_program = config.proxy.is_some()
+        || config.cgi.is_some()
+        || config.fastcgi.is_some()
+        || config.scgi.is_some()
+        || config.php.is_some()
+        || config.ajp.is_some()
+        || config.nsapi.is_some()
+        || config.servlet.is_some();
+    if config.cache.is_some() && !has_program {
+        let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files have a cache already";
+        problem("cache", message.to_string());
+    }
+    for (key, message) in contradictions(config) {
+        problem(key, message);
+    }
+    let fields = AnswerFields::new(&config.headers);
+    match request {
+        Some(request) if problems.is_empty() => {
+            let directory = config.root.clone();
+            let hints: String = config.early_hints.iter().map(|value| format!("Link: {value}\r\n")).collect();
+            let early_hints = Arc::from(hints.into_bytes());
+            let includes = config.includes.clone();
+            Ok(Route {
+                index: 0,
+                path,
+                request,
+                action,
+                root: None,
+                directory,
+                includes,
+                fields,
+                early_hints,
+            })
+        }
+        _ => Err(problems),
+    }
+}
+
+/// Keys of which only one can be done.
+fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
+    let set = [
+        ("redirect", config.redirect.is_some()),
+        ("rewrite", config.rewrite.is_some()),
+        ("respond", config.respond.is_some()),
+        ("cgi", config.cgi.is_some()),
+        ("fastcgi", config.fastcgi.is_some()),
+        ("scgi", config.scgi.is_some()),
+        ("php", config.php.is_some()),
+        ("ajp", config.ajp.is_some()),
+        ("proxy", config.proxy.is_some()),
+        ("nsapi", config.nsapi.is_some()),
+        ("servlet", config.servlet.is_some()),
+        ("root", config.root.is_some()),
+    ];
+    let given: Vec<&'static str> = set.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
+    match given.as_slice() {
+        // A rewritten request is one for a file still, and programs are files.
+        [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "nsapi" | "scgi" | "php", "root"] => Vec::new(),
+        // How programs run that an obj.conf leads to.
+        ["cgi", "nsapi"] | ["cgi", "nsapi", "root"] => Vec::new(),
+        // Where the containers are, for `isolation = "ajp"`.
+        ["ajp", "servlet"] => Vec::new(),
+        [first, others @ ..] => {
+            let message = |key: &&'static str| {
+                (*key, format!("'{key}' and '{first}' cannot both be done; make two routes"))
+            };
+            others.iter().map(message).collect()
+        }
+    }
+}
