@@ -4,13 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use touchstone_config::{self as config, CgiConfig, RouteConfig, SiteConfig};
 use touchstone_files::root::SymlinkPolicy;
 use touchstone_interfaces::cgi::handler::CgiInterface;
 use touchstone_interfaces::cgi::settings::{CgiSettings, Programs, User};
 use touchstone_interfaces::cgi_response::HeaderLimits;
 use touchstone_interfaces::handler::Interface;
-
-use crate::config::{self, CgiConfig, RouteConfig, SiteConfig};
 
 /// The interface of a route with CGI programs; the error says what is wrong, with the name of the key.
 pub fn open(cgi: &CgiConfig, route: &RouteConfig, site: &SiteConfig) -> Result<Arc<dyn Interface>, String> {

@@ -18,6 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use touchstone_config::SiteConfig;
 use touchstone_files::coding::{CodingSettings, LEAST_BYTES};
 use touchstone_files::compress::{Compressor, compress};
 use touchstone_files::mime::is_compressible;
@@ -32,7 +33,6 @@ use touchstone_interfaces::interim::TakesInterim;
 use touchstone_interfaces::pipe::{Receiver, Sender, pipe};
 use touchstone_interfaces::request::{PlainGet, Request};
 
-use crate::config::SiteConfig;
 use crate::header_blocks::split_field;
 
 /// A body that is there is compressed at once up to this size, which takes about a millisecond.

@@ -10,13 +10,13 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
+use touchstone_config::LogLevel;
 use touchstone_observe::log::access::CoreBuffer;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
 
 use crate::calls::{Calls, CallsSeed};
 use crate::clock::{TICK, Ticker};
-use crate::config::LogLevel;
 use crate::core::{Connections, Core};
 use crate::exchange::begin_early;
 use crate::heartbeat::Heartbeat;

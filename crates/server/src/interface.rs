@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
+use touchstone_config::{RouteConfig, SiteConfig};
 use touchstone_interfaces::handler::Interface;
 
-use crate::config::{RouteConfig, SiteConfig};
 use crate::{accelerator, cgi, compression, nsapi, programs, proxy, servlet};
 
 /// What answers the requests of a route.

@@ -1,4 +1,4 @@
-//! The server: sites, listeners, connections and configuration.
+//! The server: sites, listeners and connections.
 //!
 //! [`Server::bind`] checks and opens everything that can fail; [`Server::run`] then serves until a signal ends it.
 //! The way of a request: `listener` accepts, `connection` reads, parses and answers what the cache has,
@@ -20,7 +20,6 @@ mod calls;
 mod cgi;
 mod clock;
 mod compression;
-pub mod config;
 mod connection;
 pub mod control;
 mod core;

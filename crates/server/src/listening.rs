@@ -10,8 +10,8 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 
 use socket2::SockRef;
+use touchstone_config::Config;
 
-use crate::config::Config;
 use crate::handover::{Kind, Passed};
 use crate::inherited::InheritedSocket;
 use crate::listener::{self, ListenerSeed};

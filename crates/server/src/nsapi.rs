@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use touchstone_config::{NsapiConfig, RouteConfig, SiteConfig};
 use touchstone_interfaces::handler::Interface;
 use touchstone_nsapi::Settings;
 use touchstone_nsapi::host::interface::{Hosting, Nsapi};
-
-use crate::config::{NsapiConfig, RouteConfig, SiteConfig};
 
 /// Loads the plug-ins of a route; the error says what is wrong, with the name of the key.
 pub fn open(

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use touchstone_config::{AccessConfig, SiteConfig};
 use touchstone_files::cache::Variant;
 use touchstone_files::mime;
 use touchstone_http::request::Method;
 use touchstone_interfaces::answer::Answer;
 use touchstone_interfaces::handler::{OnDisk, Show};
 
-use crate::config::{AccessConfig, SiteConfig};
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::includes::{self, FoundPage, Made};

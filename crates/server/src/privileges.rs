@@ -10,8 +10,7 @@ use std::io;
 
 use nix::unistd::{Group, Uid, User};
 use rustix::thread::capabilities;
-
-use crate::config::ServerConfig;
+use touchstone_config::ServerConfig;
 
 /// An account of this machine, as the kernel knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,7 +200,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::check_account_name;
+    use touchstone_config::check_account_name;
 
     fn account(user: &str, group: &str) -> Result<Option<Account>, AccountProblem> {
         let server =

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use touchstone_config::{self as config, AjpConfig, ProgramsConfig, RouteConfig, Sessions, SiteConfig};
 use touchstone_files::root::{Root, SymlinkPolicy};
 use touchstone_interfaces::ajp::{Containers, SessionRules};
 use touchstone_interfaces::backend::{
@@ -17,8 +18,6 @@ use touchstone_interfaces::handler::Interface;
 use touchstone_interfaces::pool::{self, Pool, PoolSpec, ProcessLimits, Program};
 use touchstone_interfaces::scgi::ScgiPrograms;
 use touchstone_observe::log::error::ErrorLog;
-
-use crate::config::{self, AjpConfig, ProgramsConfig, RouteConfig, Sessions, SiteConfig};
 
 /// Which of the keys of a route it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use touchstone_config::{ProxyConfig, RouteConfig, SiteConfig, route_name, site_name};
 use touchstone_http::response::ResponseLimits;
 use touchstone_interfaces::ajp::SessionRules;
 use touchstone_interfaces::proxy::{
     Balance, CheckRules, ConnectionRules, ForwardRules, GroupName, HashBy, HealthRules, OriginSpec,
     OriginTls, Proxy, ProxySettings, RetryRules, Role, TimeLimits, Version,
 };
-
-use crate::config::{ProxyConfig, RouteConfig, SiteConfig, route_name, site_name};
 
 /// The interface of a route with `proxy`; the error says what is wrong, with the name of the key.
 pub fn open(config: &ProxyConfig, route: &RouteConfig, site: &SiteConfig) -> Result<Proxy, String> {
@@ -115,7 +114,7 @@ fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, Stri
     })
 }
 
-fn check(config: &crate::config::ProxyCheckConfig) -> Result<CheckRules, String> {
+fn check(config: &touchstone_config::ProxyCheckConfig) -> Result<CheckRules, String> {
     let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
     Ok(CheckRules {
         path: config.path.clone(),

@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use touchstone_config::{LogLevel, RouteConfig, ServletConfig, SiteConfig};
 use touchstone_interfaces::handler::Interface;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::log::message_lines;
 use touchstone_servlet::interface::Servlets;
 use touchstone_servlet::settings::RouteSettings;
-
-use crate::config::{LogLevel, RouteConfig, ServletConfig, SiteConfig};
 
 /// Starts the applications of a route, beside the server; the error says what is wrong, with the name of the key.
 pub fn open(

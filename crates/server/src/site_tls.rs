@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::acme;
-use crate::config::{AcmeConfig, Config, SiteConfig};
 use crate::unusable::Unusable;
+use touchstone_config::{AcmeConfig, Config, SiteConfig};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::{
     CertificateSource, ClientAuthorities, EndpointSettings, Notice, NoticeLevel, Policy, SiteSettings,

@@ -12,11 +12,11 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use crate::access::PasswordFile;
 use crate::acme::read_hmac_key;
 use crate::admin_token::read_token;
-use crate::config::{
+use crate::privileges::Account;
+use touchstone_config::{
     AccessConfig, AcmeConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, ControlSocket,
     LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig,
 };
-use crate::privileges::Account;
 use touchstone_tls::read_certificates;
 
 /// Everything that the machine lacks for this configuration, each at the place of the key that asks for it.
@@ -265,7 +265,7 @@ fn directory_of(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{load_file, quick};
+    use touchstone_config::{load_file, quick};
 
     fn write(directory: &Path, text: &str) -> PathBuf {
         let path = directory.join("site.toml");

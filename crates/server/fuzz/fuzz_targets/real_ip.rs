@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use touchstone_server::access::real_ip::client_address;
-use touchstone_server::config::{ClientField, NetworkSet};
+use touchstone_config::{ClientField, NetworkSet};
 
 fuzz_target!(|bytes: &[u8]| {
     let networks = ["10.0.0.0/8", "2001:db8::/32"].map(|text| text.parse().expect("a network"));

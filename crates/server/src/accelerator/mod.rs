@@ -16,8 +16,8 @@ use touchstone_accelerator::store::{Front, PlainRequest, Store, Tier};
 use touchstone_files::cache::{DateSecond, Prepared, Variant};
 use touchstone_interfaces::handler::{Interface, Level};
 
-use crate::config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig};
 use crate::site::Site;
+use touchstone_config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig};
 use touchstone_http::request_view::RequestView;
 use touchstone_observe::log::error::ErrorLog;
 

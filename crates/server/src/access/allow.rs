@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use crate::config::{Network, NetworkMap};
+use touchstone_config::{Network, NetworkMap};
 
 /// The rules of one site or route.
 #[derive(Debug, Clone)]

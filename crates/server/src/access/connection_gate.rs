@@ -10,7 +10,7 @@ use super::client_table::Client;
 use super::connections::ConnectionPermit;
 use super::real_ip::client_address;
 use super::shared::AccessShared;
-use crate::config::{ClientField, Config, NetworkSet};
+use touchstone_config::{ClientField, Config, NetworkSet};
 use touchstone_http::request_view::{RequestFields, values};
 
 /// The rules for connections, one for the whole configuration.

@@ -9,7 +9,7 @@ use super::client_table::Client;
 use super::rate::{Limit, Rate};
 use super::refusal::Refusal;
 use super::shared::AccessShared;
-use crate::config::{AccessConfig, PasswordSource};
+use touchstone_config::{AccessConfig, PasswordSource};
 use touchstone_http::request_view::RequestView;
 
 /// The rules of one site or route. There is none ([`None`]) where nothing is configured, so that a request there costs

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use crate::config::LimitsConfig;
+use touchstone_config::LimitsConfig;
 
 /// The least that a client must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,9 +8,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use touchstone_config::{ClientField, NetworkSet};
 use touchstone_http::grammar::trim_optional_white_space;
-
-use crate::config::{ClientField, NetworkSet};
 
 /// Who the client of a request is that came from `peer`. `values` are those of the field, in the order of the head.
 pub fn client_address<'v>(

@@ -3,8 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
-
-use crate::config::Network;
+use touchstone_config::Network;
 
 pub fn networks(texts: &[&str]) -> Vec<Network> {
     texts.iter().map(|text| text.parse().unwrap()).collect()

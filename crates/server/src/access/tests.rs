@@ -13,7 +13,7 @@ use super::password_hash::tests::{BCRYPT, SHA_256};
 use super::test_networks::networks;
 
 use super::*;
-use crate::config::{
+use touchstone_config::{
     AccessConfig, BasicAuthenticationConfig, Config, PasswordSource, RateLimitConfig, quick,
 };
 use touchstone_http::request_view::RequestView;
@@ -404,7 +404,7 @@ fn a_password_file_that_cannot_be_used_is_said() {
 
 fn config(text: &str) -> Config {
     let site = "[[site]]\nlisten = ['127.0.0.1:80', '127.0.0.1:81']\nroot = 'www'\n";
-    crate::config::parse(&format!("{text}\n{site}"), Path::new("/etc/site.toml")).unwrap()
+    touchstone_config::parse(&format!("{text}\n{site}"), Path::new("/etc/site.toml")).unwrap()
 }
 
 fn admits(gate: &ConnectionGate, peer: &str) -> Option<Option<ConnectionPermit>> {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::client::AuthorityClient;
 use super::failure::Failure;
 use super::storage::Storage;
-use crate::config::{AcmeConfig, ExternalAccountConfig};
+use touchstone_config::{AcmeConfig, ExternalAccountConfig};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::key_warning;
 

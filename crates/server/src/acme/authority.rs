@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use instant_acme::Account;
 use tokio::sync::{Mutex, Notify, OnceCell, Semaphore, SemaphorePermit};
+use touchstone_config::AcmeConfig;
 use touchstone_observe::log::error::ErrorLog;
 
 use super::account;
@@ -15,7 +16,6 @@ use super::challenge::Offers;
 use super::client::AuthorityClient;
 use super::failure::Failure;
 use super::storage::Storage;
-use crate::config::AcmeConfig;
 
 /// Orders under way at a time.
 const MOST_ORDERS: usize = 4;
@@ -158,7 +158,7 @@ impl Authority {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ErrorLogConfig, LogDestination, LogLevel};
+    use touchstone_config::{ErrorLogConfig, LogDestination, LogLevel};
     use touchstone_tls::TlsShared;
 
     fn authority() -> Authority {

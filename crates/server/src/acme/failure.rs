@@ -3,9 +3,9 @@
 use std::fmt;
 
 use instant_acme::Problem;
+use touchstone_config::AcmeChallenge;
 
 use super::client::Unanswered;
-use crate::config::AcmeChallenge;
 
 /// Why there is no certificate.
 #[derive(Debug)]

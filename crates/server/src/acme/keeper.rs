@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::order::{self, Issued, Wanted};
 use super::plan::CertificatePlan;
 use super::renewal::{self, Renewal, Suggestion, now_s};
-use crate::config::{AcmeChallenge, AcmeConfig};
+use touchstone_config::{AcmeChallenge, AcmeConfig};
 use touchstone_tls::LoadedCertificate;
 
 /// The least time between two orders for the same certificate, whatever asks for it.

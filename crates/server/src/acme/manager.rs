@@ -11,7 +11,7 @@ use super::authority::Authority;
 use super::challenge::{HttpChallenges, Offers};
 use super::keeper::Keeper;
 use super::plan::{CertificatePlan, Plan};
-use crate::config::Config;
+use touchstone_config::Config;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::TlsShared;
 

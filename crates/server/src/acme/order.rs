@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::challenge::{Offer, Offers};
 use super::failure::{Failure, problem_text};
 use super::renewal;
-use crate::config::AcmeChallenge;
+use touchstone_config::AcmeChallenge;
 use touchstone_tls::LoadedCertificate;
 
 /// How the authority is asked whether it is done.

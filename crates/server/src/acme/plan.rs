@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use touchstone_config::{AcmeChallenge, AcmeConfig, Config};
+
 use super::storage::Storage;
-use crate::config::{AcmeChallenge, AcmeConfig, Config};
 
 /// Which certificates are wanted, and from whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +72,7 @@ mod tests {
 
     fn plan(sites: &str) -> Option<Plan> {
         let acme = "[acme]\ndirectory = 'https://ca.test:14000/dir'\nagree_to_terms = true\nstorage = '/s'\n";
-        Plan::of(&crate::config::parse(&format!("{acme}{sites}"), Path::new("/etc/t.toml")).unwrap())
+        Plan::of(&touchstone_config::parse(&format!("{acme}{sites}"), Path::new("/etc/t.toml")).unwrap())
     }
 
     fn site(port: u16, hosts: &str, certificate: &str) -> String {

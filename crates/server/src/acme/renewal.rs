@@ -7,7 +7,7 @@ use instant_acme::{Account, CertificateIdentifier, Error};
 use time::OffsetDateTime;
 
 use super::failure::Failure;
-use crate::config::AcmeConfig;
+use touchstone_config::AcmeConfig;
 use touchstone_tls::LoadedCertificate;
 
 /// How far apart two questions to the authority may be (RFC 9773 section 4.3.2).

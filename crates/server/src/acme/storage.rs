@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::config::AcmeConfig;
+use touchstone_config::AcmeConfig;
 use touchstone_tls::private_file;
 
 /// The files of one authority.

@@ -14,7 +14,7 @@ use touchstone_http::request::RequestHead;
 
 use crate::access::AddressRules;
 use crate::admin_token::read_token;
-use crate::config::{AdminConfig, AdminListen};
+use touchstone_config::{AdminConfig, AdminListen};
 use touchstone_http::request_view::{HeadFields, RequestFields};
 
 /// Who may ask.

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use touchstone_config::{AdminConfig, AdminListen, LogLevel};
 use touchstone_observe::log::error::ErrorLog;
 
 use super::Sources;
@@ -20,7 +21,6 @@ use super::gate::Gate;
 use super::history::History;
 use super::pages::Pages;
 use super::shared::Shared;
-use crate::config::{AdminConfig, AdminListen, LogLevel};
 use crate::private_socket;
 
 /// Connections at a time: a scraper or two, and some people with a status page open.

@@ -354,7 +354,7 @@ impl Connection {
                 && sent + piece.len() as u64 > length
             {
                 let error = io::Error::other("a program sent more than its Content-Length");
-                self.core.error_log.limited(crate::config::LogLevel::Warning, "body too long", &error);
+                self.core.error_log.limited(touchstone_config::LogLevel::Warning, "body too long", &error);
                 return Err((sent, error));
             }
             sent += piece.len() as u64;
@@ -383,7 +383,7 @@ impl Connection {
         {
             let error =
                 io::Error::new(io::ErrorKind::UnexpectedEof, "a program sent less than its Content-Length");
-            self.core.error_log.limited(crate::config::LogLevel::Warning, "body too short", &error);
+            self.core.error_log.limited(touchstone_config::LogLevel::Warning, "body too short", &error);
             return Err((sent, error));
         }
         if is_chunked {

@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use touchstone_config::{ControlSocket, ServerConfig};
 
 use crate::accelerator::purge::PurgeOrder;
-use crate::config::{ControlSocket, ServerConfig};
 
 pub use client::{AskError, ask, wait_for_end};
 pub(crate) use listener::{Control, ControlListener, Reply};

@@ -33,7 +33,6 @@ use touchstone_interfaces::handler::{self, Begun, Handled, OnCore};
 use touchstone_interfaces::request::Request;
 
 use crate::access;
-use crate::config::LogLevel;
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::includes;
@@ -41,6 +40,7 @@ use crate::on_disk;
 use crate::route::{Outcome, Resolved};
 use crate::site::Snapshot;
 use crate::static_files;
+use touchstone_config::LogLevel;
 use touchstone_http::request_view::{HeadFields, RequestView};
 
 pub use begin::{Arrival, begin, client_of, refuse};

@@ -19,10 +19,10 @@ use super::secrets::Secrets;
 use super::transport::server_config;
 use crate::access::Admission;
 use crate::cache_lookup::HitOf;
-use crate::config::LogLevel;
 use crate::core::Core;
 use crate::header_blocks::HeaderBlocks;
 use crate::site::{ListenerSites, Snapshot};
+use touchstone_config::LogLevel;
 use touchstone_tls::QuicCrypto;
 
 /// The version of QUIC that is spoken (RFC 9000 section 15).

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use quinn::{RecvStream, SendStream};
 use tokio::time::timeout;
+use touchstone_config::{LimitsConfig, LogLevel};
 use touchstone_files::cache::{Prepared, Variant};
 use touchstone_http::h2::StreamRequest;
 use touchstone_http::h3::{Error, ErrorCode, RequestHead as Head, SectionLimits};
@@ -25,7 +26,6 @@ use crate::access::MinimumPace;
 use crate::account::{self, Account, Origin};
 use crate::answer::{Answer, Framing};
 use crate::cache_lookup::{self, Lookup, Outcome, Place};
-use crate::config::{LimitsConfig, LogLevel};
 use crate::connection::as_http1;
 use crate::core::Hot;
 use crate::exchange::{self, Answered, Arrival, Progress};

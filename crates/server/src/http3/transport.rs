@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use quinn::{IdleTimeout, ServerConfig, TransportConfig, VarInt, crypto};
+use touchstone_config::LimitsConfig;
 
 use super::secrets::Secrets;
-use crate::config::LimitsConfig;
 
 /// Streams in one direction that a client may have open: it needs three, and some more to try out what we ignore.
 const UNIDIRECTIONAL_STREAMS: u32 = 16;

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use touchstone_config::LogLevel;
 use touchstone_http::request::Method;
 use touchstone_interfaces::answer::Answer;
 use touchstone_interfaces::includes::{PageSource, Rendering, parse};
@@ -16,7 +17,6 @@ use touchstone_interfaces::request::Request;
 
 use super::answer::body_of;
 use super::host::{PageHost, collect};
-use crate::config::LogLevel;
 use crate::core::Core;
 use crate::site::Snapshot;
 

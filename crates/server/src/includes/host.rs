@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use touchstone_config::LogLevel;
 use touchstone_files::cache::{Prepared, Variant};
 use touchstone_files::root::{FileKind, Root};
 use touchstone_interfaces::answer::{Answer, Part};
@@ -21,7 +22,6 @@ use super::command::{self, Limits};
 use super::lead::{Lead, LeadTo, lead, lead_at_once};
 use super::variables::{self, Variables};
 use super::{SiteIncludes, kept, load};
-use crate::config::LogLevel;
 use crate::core::Core;
 use crate::exchange;
 use crate::file_request::FileRequest;

@@ -24,10 +24,9 @@ mod variables;
 
 use std::sync::Arc;
 
+use touchstone_config::{IncludesConfig, XBitHack};
 use touchstone_files::root::FileFacts;
 use touchstone_interfaces::includes::{Grammar, Settings};
-
-use crate::config::{IncludesConfig, XBitHack};
 
 pub use answer::{FoundPage, Made, answer};
 pub use from_program::{ask_for_a_page, evaluate};

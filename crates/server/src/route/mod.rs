@@ -11,13 +11,13 @@ use rustc_hash::FxHashSet;
 
 use crate::access::{AccessShared, Admitted, Gate};
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
+use touchstone_config::routes::{Action, AnswerFields, OwnFiles, Rewritten, Route, Routes};
+use touchstone_config::{RespondConfig, SiteConfig};
 use touchstone_http::path::PathRules;
 use touchstone_http::request_view::RequestView;
 use touchstone_interfaces::handler::Interface;
 
 use crate::answer::{Answer, Part};
-use crate::config::routes::{Action, AnswerFields, OwnFiles, Rewritten, Route, Routes};
-use crate::config::{RespondConfig, SiteConfig};
 use crate::interface::{self, RouteInterface};
 
 /// How often a request may be rewritten.
@@ -146,7 +146,7 @@ impl SiteRules {
             [] => None,
             routes => Some(Routes::compile(routes).map_err(|problem| vec![problem.to_string()])?),
         };
-        let open = |(index, route): (usize, &crate::config::RouteConfig)| {
+        let open = |(index, route): (usize, &touchstone_config::RouteConfig)| {
             Gate::open_below(gate.as_ref(), &route.access, &(&name, index), shared)
         };
         let route_gates = config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::access::{AccessShared, pass};
-use crate::config::{Config, RouteConfig, parse};
 use touchstone_accelerator::layer::Accelerator;
 use touchstone_accelerator::store::Store;
+use touchstone_config::{Config, RouteConfig, parse};
 use touchstone_http::request_view::RequestView;
 use touchstone_http::target::normalise_path;
 
@@ -459,7 +459,7 @@ fn what_is_not_there_is_said_with_its_place() {
     let text = "[[site]]\nlisten = ['127.0.0.1:0']\nroot = 'www'\nbasic_authentication = { file = 'users' }\n\
                 [[site.route]]\nroot = 'none'\n[[site.route]]\n[site.route.basic_authentication]\nfile = 'none'\n";
     std::fs::write(&path, text).unwrap();
-    let loaded = crate::config::load_file(&path).unwrap();
+    let loaded = touchstone_config::load_file(&path).unwrap();
     let problems = crate::surroundings::check_surroundings(&loaded.config, &loaded.places);
     let shown = format!("{}/", directory.path().display());
     let problems: Vec<String> =

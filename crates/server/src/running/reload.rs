@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use touchstone_config::{self as config, Config};
+
 use super::Running;
-use crate::config::{self, Config};
 use crate::control::Answer;
 use crate::core_loop::Order;
 use crate::http3;

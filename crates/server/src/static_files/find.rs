@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use touchstone_config::DirectoryListing;
 use touchstone_files::cache::{Lasts, NewEntry, ReadTicket, Representation};
 use touchstone_files::coding::Codings;
 use touchstone_files::percent::encode_path;
@@ -15,7 +16,6 @@ use super::codings::{choose_coding, choose_uncached};
 use super::content::Content;
 use super::{list, refusal, try_again, unusable_page};
 use crate::answer::Answer;
-use crate::config::DirectoryListing;
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::hidden_names::is_hidden;

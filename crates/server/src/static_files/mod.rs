@@ -17,6 +17,7 @@ mod find;
 use std::io;
 use std::rc::Rc;
 
+use touchstone_config::{DirectoryListing, LogLevel};
 use touchstone_files::listing::{self, ListingOptions};
 use touchstone_files::root::Refused;
 use touchstone_http::accept;
@@ -25,7 +26,6 @@ use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::weight::NOT_ACCEPTABLE;
 
 use crate::answer::{Answer, Part};
-use crate::config::{DirectoryListing, LogLevel};
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::hidden_names::is_hidden;

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use touchstone_interfaces::proxy::OriginUrl;
-use touchstone_server::check_surroundings;
-use touchstone_server::config::{
+use touchstone_config::{
     Config, ConfigPlaces, ControlSocket, accelerate, parse_duration_text, parse_size_text,
 };
+use touchstone_interfaces::proxy::OriginUrl;
+use touchstone_server::check_surroundings;
 
 use super::serve::{log_destination, serve_until_ended};
 use crate::exit::Exit;

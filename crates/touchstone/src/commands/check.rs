@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use touchstone_config::{ConfigProblem, explain, load_file};
 use touchstone_server::check_surroundings;
-use touchstone_server::config::{ConfigProblem, explain, load_file};
 
 use crate::exit::Exit;
 

@@ -14,6 +14,6 @@ pub(crate) struct Arguments {}
 
 /// Prints it.
 pub(crate) fn run(_: &Arguments) -> Exit {
-    print(&touchstone_server::config::json_schema());
+    print(&touchstone_config::json_schema());
     Exit::Done
 }

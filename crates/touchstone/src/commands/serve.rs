@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
-use touchstone_server::config::{
+use touchstone_config::{
     AccessLogFormat, Config, ConfigPlaces, ConfigProblem, DirectoryListing, LogDestination, accelerate,
     load_file, parse, quick,
 };
+use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_server::{Inheritance, Server, check_surroundings};
 
 use super::serve_target::Target;

@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &Arguments) -> Exit {
     let request = Request::Upgrade(program);
     // The server itself gives up after its own time; what is added is for the way there and back.
     let patience =
-        |server: &touchstone_server::config::ServerConfig| server.upgrade_timeout + Duration::from_secs(30);
+        |server: &touchstone_config::ServerConfig| server.upgrade_timeout + Duration::from_secs(30);
     match arguments.target.ask("upgrade", &request, patience) {
         Ok(asked) => arguments.target.say("upgrade", &asked.answer),
         Err(exit) => exit,

@@ -9,9 +9,9 @@ use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use touchstone_config::load_text;
 use touchstone_interfaces::proxy::OriginUrl;
 use touchstone_server::check_surroundings;
-use touchstone_server::config::load_text;
 
 use super::print::print;
 use crate::exit::Exit;
@@ -176,7 +176,7 @@ fn write(file: &Path, text: &str, force: bool) -> io::Result<()> {
 /// Says what was written, and what the machine lacks for it.
 fn report(file: &Path) -> Exit {
     let shown = file.display();
-    let problems = match touchstone_server::config::load_file(file) {
+    let problems = match touchstone_config::load_file(file) {
         Ok(loaded) => check_surroundings(&loaded.config, &loaded.places),
         Err(problems) => problems,
     };

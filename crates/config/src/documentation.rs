@@ -81,8 +81,8 @@ pub fn explain(name: Option<&str>) -> Result<String, String> {
 
 const INTRODUCTION: &str = r#"# The configuration
 
-<!-- Generated from crates/server/src/config/keys.rs. Change it there, then run:
-     BLESS=1 cargo test -p touchstone-server configuration_page -->
+<!-- Generated from crates/config/src/keys.rs. Change it there, then run:
+     BLESS=1 cargo test -p touchstone-config configuration_page -->
 
 `touchstone serve --config FILE` reads one file in [TOML](https://toml.io). This is a whole one:
 
@@ -285,7 +285,7 @@ fn wrap(text: &str, indent: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{AccessLogFormat, LogDestination, json_schema, parse};
+    use crate::{AccessLogFormat, LogDestination, json_schema, parse};
     use std::path::{Path, PathBuf};
     use std::time::Duration;
 
@@ -303,7 +303,7 @@ mod tests {
             let written = std::fs::read_to_string(&path).unwrap_or_default();
             assert!(
                 written == text,
-                "docs/{name} is not up to date: BLESS=1 cargo test -p touchstone-server configuration_page"
+                "docs/{name} is not up to date: BLESS=1 cargo test -p touchstone-config configuration_page"
             );
         }
     }

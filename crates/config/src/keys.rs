@@ -728,139 +728,139 @@ pub static SITE: Section<SiteConfig> = Section {
 macro_rules! for_each_section {
     ($section:ident => $code:expr) => {{
         {
-            let $section = &$crate::config::server::SERVER;
+            let $section = &$crate::server::SERVER;
             $code
         }
         {
-            let $section = &$crate::config::keys::LIMITS;
+            let $section = &$crate::keys::LIMITS;
             $code
         }
         {
-            let $section = &$crate::config::keys::CACHE;
+            let $section = &$crate::keys::CACHE;
             $code
         }
         {
-            let $section = &$crate::config::accelerator::ACCELERATOR;
+            let $section = &$crate::accelerator::ACCELERATOR;
             $code
         }
         {
-            let $section = &$crate::config::keys::ACCESS_LOG;
+            let $section = &$crate::keys::ACCESS_LOG;
             $code
         }
         {
-            let $section = &$crate::config::keys::ERROR_LOG;
+            let $section = &$crate::keys::ERROR_LOG;
             $code
         }
         {
-            let $section = &$crate::config::access::PROXIES;
+            let $section = &$crate::access::PROXIES;
             $code
         }
         {
-            let $section = &$crate::config::acme::ACME;
+            let $section = &$crate::acme::ACME;
             $code
         }
         {
-            let $section = &$crate::config::acme::EXTERNAL_ACCOUNT;
+            let $section = &$crate::acme::EXTERNAL_ACCOUNT;
             $code
         }
         {
-            let $section = &$crate::config::admin::REQUEST_ID;
+            let $section = &$crate::admin::REQUEST_ID;
             $code
         }
         {
-            let $section = &$crate::config::admin::ADMIN;
+            let $section = &$crate::admin::ADMIN;
             $code
         }
         {
-            let $section = &$crate::config::servlet::JAVA;
+            let $section = &$crate::servlet::JAVA;
             $code
         }
         {
-            let $section = &$crate::config::keys::SITE;
+            let $section = &$crate::keys::SITE;
             $code
         }
         {
-            let $section = &$crate::config::includes::INCLUDES;
+            let $section = &$crate::includes::INCLUDES;
             $code
         }
         {
-            let $section = &$crate::config::access::BASIC_AUTHENTICATION;
+            let $section = &$crate::access::BASIC_AUTHENTICATION;
             $code
         }
         {
-            let $section = &$crate::config::access::RATE_LIMIT;
+            let $section = &$crate::access::RATE_LIMIT;
             $code
         }
         {
-            let $section = &$crate::config::route::ROUTE;
+            let $section = &$crate::route::ROUTE;
             $code
         }
         {
-            let $section = &$crate::config::route::REDIRECT;
+            let $section = &$crate::route::REDIRECT;
             $code
         }
         {
-            let $section = &$crate::config::route::REWRITE;
+            let $section = &$crate::route::REWRITE;
             $code
         }
         {
-            let $section = &$crate::config::route::RESPOND;
+            let $section = &$crate::route::RESPOND;
             $code
         }
         {
-            let $section = &$crate::config::cgi::CGI;
+            let $section = &$crate::cgi::CGI;
             $code
         }
         {
-            let $section = &$crate::config::fastcgi::FASTCGI;
+            let $section = &$crate::fastcgi::FASTCGI;
             $code
         }
         {
-            let $section = &$crate::config::fastcgi::SCGI;
+            let $section = &$crate::fastcgi::SCGI;
             $code
         }
         {
-            let $section = &$crate::config::fastcgi::PHP;
+            let $section = &$crate::fastcgi::PHP;
             $code
         }
         {
-            let $section = &$crate::config::ajp::AJP;
+            let $section = &$crate::ajp::AJP;
             $code
         }
         {
-            let $section = &$crate::config::proxy::PROXY;
+            let $section = &$crate::proxy::PROXY;
             $code
         }
         {
-            let $section = &$crate::config::accelerator::CACHE_OF_ROUTE;
+            let $section = &$crate::accelerator::CACHE_OF_ROUTE;
             $code
         }
         {
-            let $section = &$crate::config::proxy::tables::TLS;
+            let $section = &$crate::proxy::tables::TLS;
             $code
         }
         {
-            let $section = &$crate::config::proxy::tables::CHECK;
+            let $section = &$crate::proxy::tables::CHECK;
             $code
         }
         {
-            let $section = &$crate::config::proxy::tables::HEALTH;
+            let $section = &$crate::proxy::tables::HEALTH;
             $code
         }
         {
-            let $section = &$crate::config::proxy::tables::RETRY;
+            let $section = &$crate::proxy::tables::RETRY;
             $code
         }
         {
-            let $section = &$crate::config::proxy::tables::FORWARD;
+            let $section = &$crate::proxy::tables::FORWARD;
             $code
         }
         {
-            let $section = &$crate::config::nsapi::NSAPI;
+            let $section = &$crate::nsapi::NSAPI;
             $code
         }
         {
-            let $section = &$crate::config::servlet::SERVLET;
+            let $section = &$crate::servlet::SERVLET;
             $code
         }
     }};

@@ -264,7 +264,7 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse;
+    use crate::parse;
 
     fn problems(admin: &str) -> Vec<String> {
         let text = format!("[admin]\n{admin}\n[[site]]\nlisten = ['127.0.0.1:80']\nroot = '/'\n");

@@ -377,7 +377,7 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, load_text};
+    use crate::{Config, load_text};
     use std::path::Path;
 
     const ACME_SECTION: &str = "[acme]\ndirectory = 'letsencrypt-staging'\nagree_to_terms = true\n";

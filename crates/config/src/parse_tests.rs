@@ -9,8 +9,8 @@ use touchstone_files::compress::default_level;
 use touchstone_http::content_coding::ContentCoding;
 
 use super::*;
-use crate::config::keys::{ABSENT, for_each_section};
-use crate::config::{
+use crate::keys::{ABSENT, for_each_section};
+use crate::{
     AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, DirectoryListing, ErrorLogConfig,
     IncludesConfig, LimitsConfig, LogDestination, LogLevel, ServerConfig, SymlinkPolicy, TlsConfig,
     complete_example, quick,

@@ -96,7 +96,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{load_file, load_text};
+    use crate::{load_file, load_text};
     use proptest::prelude::*;
     use std::fs;
 

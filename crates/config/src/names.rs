@@ -65,7 +65,7 @@ pub fn route_name(routes: &[RouteConfig], route: &RouteConfig) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse;
+    use crate::parse;
     use std::path::Path;
     use touchstone_observe::metrics::RouteTable;
 

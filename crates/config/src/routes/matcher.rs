@@ -6,7 +6,7 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
-use crate::config::RouteConfig;
+use crate::RouteConfig;
 use touchstone_http::request_view::RequestView;
 
 /// The largest compiled expression, in bytes.

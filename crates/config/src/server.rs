@@ -264,7 +264,7 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse;
+    use crate::parse;
     use proptest::prelude::*;
 
     const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:0']\nroot = 'www'\n";
@@ -324,9 +324,9 @@ mod tests {
         let file = directory.path().join("t.toml");
         std::fs::write(&file, "[server]\ncontrol_socket = 'c.sock'\n[limits]\nranges = = 7\n[[site]\n")
             .unwrap();
-        let server = crate::config::load_server_section(&file).unwrap();
+        let server = crate::load_server_section(&file).unwrap();
         assert_eq!(server.control_socket, ControlSocket::Path(directory.path().join("c.sock")));
-        assert_eq!(crate::config::load_server_section(&directory.path().join("missing")), None);
+        assert_eq!(crate::load_server_section(&directory.path().join("missing")), None);
     }
 
     proptest! {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use touchstone_interfaces::proxy::{CheckRules, Forward, TlsSettings};
 
 use super::{DAY, INSTANT, ProxyConfig};
-use crate::config::SectionPlaces;
-use crate::config::parse::{Reader, Value};
-use crate::config::section::{Choice, Key, Kind, Section};
-use crate::config::values;
+use crate::SectionPlaces;
+use crate::parse::{Reader, Value};
+use crate::section::{Choice, Key, Kind, Section};
+use crate::values;
 
 const ZERO: Duration = Duration::ZERO;
 const MOST_COUNT: u64 = 1_000_000;
