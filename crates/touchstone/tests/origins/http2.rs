@@ -386,6 +386,10 @@ fn a_websocket_passes_from_http_2() {
         // Where nothing switches the tunnel must not seem to stand.
         let (response, _upload) = send_request.send_request(request("/alphabet.txt"), false).unwrap();
         assert_eq!(response.await.unwrap().status(), 501);
+        for path in ["/alphabet.txt", "/app/socket"] {
+            let (response, _) = send_request.send_request(request(path), true).unwrap();
+            assert_eq!(response.await.unwrap().status(), 400, "{path}");
+        }
         let (response, _upload) = send_request.send_request(request("/missing"), false).unwrap();
         assert_eq!(response.await.unwrap().status(), 404);
     });

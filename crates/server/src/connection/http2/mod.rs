@@ -201,6 +201,8 @@ impl Http2 {
         let refusal = match head.parse(&buffer, &hot.limits) {
             // Fields are missing: a rule, or a program, would not see what the client has sent.
             _ if request.is_header_section_too_large() => Some(Answer::error(431)),
+            // A tunnel whose client has ended it already: what answered a GET would look as if it stood.
+            _ if request.protocol().is_some() && request.end_of_stream() => Some(Answer::error(400)),
             Ok(Parsed::Complete(_)) => exchange::refuse(&hot.snapshot, &head),
             Ok(Parsed::Partial) => Some(Answer::error(431)),
             Err(error) => Some(Answer::error(error.status())),
